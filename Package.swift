@@ -1,0 +1,102 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Warnings stop the build where the project's own checks run (`make test`), not on a user's newer compiler.
+let strictBuild = Context.environment["IMGBROKER_STRICT"] == "1"
+
+let swift: [SwiftSetting] =
+    [
+        .swiftLanguageMode(.v6),
+        .strictMemorySafety(),
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+    ] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
+
+let c: [CSetting] = [.enableWarning("all"), .enableWarning("extra")] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
+
+let package = Package(
+    name: "imgbroker",
+    products: [
+        .executable(name: "imgbroker", targets: ["imgbroker"]),
+        .executable(name: "imgfetch", targets: ["imgfetch"]),
+        .executable(name: "imgworker", targets: ["imgworker"]),
+        .library(name: "ImageBrokerClient", targets: ["ImageBrokerClient"]),
+    ],
+    targets: [
+        // C libraries of the system.
+        .systemLibrary(
+            name: "CCurl", path: "Sources/SystemModules/CCurl", pkgConfig: "libcurl",
+            providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(
+            name: "CPNG", path: "Sources/SystemModules/CPNG", pkgConfig: "libpng",
+            providers: [.apt(["libpng-dev"])]),
+        .systemLibrary(
+            name: "CJPEG", path: "Sources/SystemModules/CJPEG", pkgConfig: "libjpeg",
+            providers: [.apt(["libjpeg62-turbo-dev", "libjpeg-turbo8-dev"])]),
+        .systemLibrary(
+            name: "CWebP", path: "Sources/SystemModules/CWebP", pkgConfig: "libwebpdemux",
+            providers: [.apt(["libwebp-dev"])]),
+        .systemLibrary(
+            name: "CNettle", path: "Sources/SystemModules/CNettle", pkgConfig: "nettle",
+            providers: [.apt(["nettle-dev"])]),
+
+        // C shims, each for one purpose.
+        .target(name: "CLinux", cSettings: c),
+        .target(name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP"], cSettings: c),
+        .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
+
+        // Libraries, from the ground up.
+        .target(name: "LinuxSystem", dependencies: ["CLinux"], swiftSettings: swift),
+        .target(name: "SharedCache", dependencies: ["LinuxSystem", "CNettle"], swiftSettings: swift),
+        .target(name: "IPCProtocol", swiftSettings: swift),
+        .target(name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], swiftSettings: swift),
+        .target(
+            name: "ImageBrokerClient",
+            dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            swiftSettings: swift),
+
+        // Processes.
+        .executableTarget(
+            name: "imgbroker",
+            dependencies: ["ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            swiftSettings: swift),
+        .executableTarget(
+            name: "imgfetch",
+            dependencies: ["CTransfer", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            swiftSettings: swift),
+        .executableTarget(
+            name: "imgworker",
+            dependencies: ["CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            swiftSettings: swift),
+
+        // The demonstration, and the small HTTP origin that it shares with the tests.
+        .target(name: "LocalOrigin", path: "Demo/LocalOrigin", swiftSettings: swift),
+        .executableTarget(
+            name: "imgdemo",
+            dependencies: ["ImageBrokerClient", "IPCProtocol", "LocalOrigin", "SharedCache"],
+            path: "Demo/imgdemo", swiftSettings: swift),
+
+        // Tests.
+        .target(
+            name: "TestSupport",
+            dependencies: ["ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache"],
+            path: "Tests/TestSupport", swiftSettings: swift),
+        .testTarget(name: "IPCProtocolTests", dependencies: ["IPCProtocol"], exclude: ["Golden"], swiftSettings: swift),
+        .testTarget(
+            name: "SharedCacheTests",
+            dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
+            swiftSettings: swift),
+        .testTarget(name: "imgbrokerTests", dependencies: ["imgbroker", "IPCProtocol"], swiftSettings: swift),
+        .testTarget(name: "imgfetchTests", dependencies: ["imgfetch", "IPCProtocol", "TestSupport"], swiftSettings: swift),
+        .testTarget(name: "imgworkerTests", dependencies: ["imgworker", "IPCProtocol", "TestSupport"], swiftSettings: swift),
+        .testTarget(
+            name: "IntegrationTests",
+            dependencies: [
+                "imgbroker", "imgfetch", "imgworker", "ImageBrokerClient", "IPCProtocol", "IPCTransport",
+                "LinuxSystem", "LocalOrigin", "SharedCache", "TestSupport",
+            ],
+            swiftSettings: swift),
+    ],
+    cLanguageStandard: .gnu11
+)

@@ -1,0 +1,129 @@
+#include "CLinux.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef P_PIDFD
+#define P_PIDFD 3
+#endif
+
+int clinux_spawn_close_from(posix_spawn_file_actions_t *actions, int first) {
+    return posix_spawn_file_actions_addclosefrom_np(actions, first);
+}
+
+int clinux_memfd_create(const char *name) {
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return fd;
+}
+
+int clinux_add_seals(int fd, int seals) { return fcntl(fd, F_ADD_SEALS, seals); }
+int clinux_get_seals(int fd) { return fcntl(fd, F_GET_SEALS); }
+
+int clinux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+int clinux_pidfd_send_signal(int pidfd, int signal) {
+    return (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
+}
+
+int clinux_pidfd_reap(int pidfd, int *code, int *signaled) {
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    if (waitid((idtype_t)P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG) < 0) return -1;
+    if (info.si_pid == 0) return 0;
+    *code = info.si_status;
+    *signaled = info.si_code != CLD_EXITED;
+    return 1;
+}
+
+int clinux_die_with_parent(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+int clinux_set_nonblocking(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+int clinux_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+int clinux_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
+
+static int unix_address(struct sockaddr_un *address, const char *path) {
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    if (strlen(path) >= sizeof address->sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strcpy(address->sun_path, path);
+    return 0;
+}
+
+int clinux_connect_path(int socket, const char *path) {
+    struct sockaddr_un address;
+    if (unix_address(&address, path) < 0) return -1;
+    return connect(socket, (const struct sockaddr *)&address, sizeof address);
+}
+
+int clinux_bind_path(int socket, const char *path) {
+    struct sockaddr_un address;
+    if (unix_address(&address, path) < 0) return -1;
+    return bind(socket, (const struct sockaddr *)&address, sizeof address);
+}
+
+int clinux_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }
+
+ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const int *fds, size_t fd_count) {
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = count};
+    union {
+        char space[CMSG_SPACE(sizeof(int) * CLINUX_MAX_DESCRIPTORS)];
+        struct cmsghdr align;
+    } control;
+    if (fd_count > CLINUX_MAX_DESCRIPTORS) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (fd_count > 0) {
+        memset(&control, 0, CMSG_SPACE(sizeof(int) * fd_count));
+        message.msg_control = control.space;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+        memcpy(CMSG_DATA(header), fds, sizeof(int) * fd_count);
+    }
+    return sendmsg(socket, &message, MSG_NOSIGNAL);
+}
+
+ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t *fd_count, int *truncated) {
+    struct iovec part = {buffer, length};
+    union {
+        char space[CMSG_SPACE(sizeof(int) * CLINUX_MAX_DESCRIPTORS)];
+        struct cmsghdr align;
+    } control;
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    *fd_count = 0;
+    *truncated = 0;
+    ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    if (received < 0) return received;
+    *truncated = (message.msg_flags & MSG_CTRUNC) != 0;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        const unsigned char *data = CMSG_DATA(header);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, data + i * sizeof(int), sizeof(int));
+            if (*fd_count < CLINUX_MAX_DESCRIPTORS) fds[(*fd_count)++] = fd;
+            else close(fd);
+        }
+    }
+    return received;
+}
+
+int clinux_terminal_columns(int fd) {
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}

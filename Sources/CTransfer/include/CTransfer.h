@@ -1,0 +1,3 @@
+#ifndef CTRANSFER_H
+#define CTRANSFER_H
+#endif

@@ -1,0 +1,256 @@
+// What the broker and a decode worker say to each other: frames of the wire protocol over a socket pair. For one job:
+//
+//     broker → decode   + 1 descriptor (encoded bytes, read only)
+//     worker → header   the header was read, nothing allocated yet
+//     broker → output   + 1 descriptor (a memfd of the announced size), or → refuse
+//     worker → finished | failed
+//
+// A job that only describes ends with `header`. A worker says `ready` once, and never takes a second job before the
+// first has ended.
+
+/// What a decode worker is to make of the encoded bytes.
+public struct DecodeJob: Equatable, Sendable {
+    /// What the result is for.
+    public enum Purpose: String, CaseIterable, Sendable {
+        /// Pixels into the descriptor that `output` brings.
+        case pixels
+        /// The header alone.
+        case describe
+    }
+
+    /// Names the job in every report about it.
+    public var id: Int
+    /// Whether pixels are wanted, or only their description.
+    public var purpose: Purpose
+    /// The order of bytes in the result.
+    public var pixelFormat: PixelFormat
+    /// How colour is stored in the result.
+    public var alpha: AlphaMode
+    /// The most pixels the picture may have.
+    public var maxPixels: Int
+
+    /// A job for full-size pixels in the order and alpha mode given.
+    public init(
+        id: Int, purpose: Purpose = .pixels, pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied,
+        maxPixels: Int = 50_000_000
+    ) {
+        self.id = id
+        self.purpose = purpose
+        self.pixelFormat = pixelFormat
+        self.alpha = alpha
+        self.maxPixels = maxPixels
+    }
+}
+
+/// Pixels to be written as a file's bytes.
+public struct EncodeJob: Equatable, Sendable {
+    /// Names the job in every report about it.
+    public var id: Int
+    /// The format to write.
+    public var format: ImageFormat
+    /// The picture's size in pixels.
+    public var geometry: PixelGeometry
+    /// The order of bytes in the source, whose rows are not padded.
+    public var pixelFormat: PixelFormat
+    /// How colour is stored in the source.
+    public var alpha: AlphaMode
+    /// 1 … 100, for JPEG and WebP.
+    public var quality: Int
+
+    /// A job for the whole picture that the first descriptor holds, into the second.
+    public init(
+        id: Int, format: ImageFormat, geometry: PixelGeometry, pixelFormat: PixelFormat, alpha: AlphaMode,
+        quality: Int = 85
+    ) {
+        self.id = id
+        self.format = format
+        self.geometry = geometry
+        self.pixelFormat = pixelFormat
+        self.alpha = alpha
+        self.quality = quality
+    }
+}
+
+/// What a picture's header says.
+public struct ImageHeader: Hashable, Sendable {
+    /// What its bytes are.
+    public var format: ImageFormat
+    /// Its size as shown, orientation applied.
+    public var geometry: PixelGeometry
+    /// Frames of an animation, else 1.
+    public var frameCount: Int
+
+    /// A header with what it says.
+    public init(format: ImageFormat, geometry: PixelGeometry, frameCount: Int = 1) {
+        self.format = format
+        self.geometry = geometry
+        self.frameCount = frameCount
+    }
+}
+
+/// What the broker (or whoever started it) tells a decode worker.
+public enum DecodeOrder: Equatable, Sendable {
+    /// Begin a job; comes with the encoded bytes.
+    case decode(DecodeJob)
+    /// Go on with the job; comes with the memfd to fill.
+    case output(job: Int)
+    /// End the job: its result is not wanted.
+    case refuse(job: Int)
+    /// Encode pixels; comes with their descriptor and the one to write to.
+    case encode(EncodeJob)
+}
+
+/// What a decode worker reports.
+public enum DecodeReport: Equatable, Sendable {
+    /// Jobs can come.
+    case ready
+    /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
+    case header(job: Int, ImageHeader)
+    /// The job has ended well: all pixels, or all encoded bytes (their count), are written.
+    case finished(job: Int, bytes: Int)
+    /// The job has ended without a result.
+    case failed(job: Int, WireError)
+}
+
+extension DecodeOrder: WorkerMessage {
+    public var descriptorCount: Int {
+        switch self {
+        case .decode, .output: 1
+        case .encode: 2
+        case .refuse: 0
+        }
+    }
+
+    public var type: String {
+        switch self {
+        case .decode: "decode"
+        case .output: "output"
+        case .refuse: "refuse"
+        case .encode: "encode"
+        }
+    }
+
+    public func writeMembers(to writer: inout JSONWriter) {
+        switch self {
+        case .decode(let job):
+            writer.member("job", job.id)
+            writer.member("purpose", job.purpose.rawValue)
+            writer.member("pixelFormat", job.pixelFormat.rawValue)
+            writer.member("alpha", job.alpha.rawValue)
+            writer.member("maxPixels", job.maxPixels)
+        case .output(let job), .refuse(let job):
+            writer.member("job", job)
+        case .encode(let job):
+            writer.member("job", job.id)
+            writer.member("format", job.format.rawValue)
+            writer.member("width", job.geometry.width)
+            writer.member("height", job.geometry.height)
+            writer.member("pixelFormat", job.pixelFormat.rawValue)
+            writer.member("alpha", job.alpha.rawValue)
+            writer.member("quality", job.quality)
+        }
+    }
+
+    public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        var (id, purpose, pixelFormat, alpha, maxPixels): (Int?, DecodeJob.Purpose?, PixelFormat?, AlphaMode?, Int?)
+        var (format, width, height, quality): (ImageFormat?, Int?, Int?, Int?)
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "job": id = try reader.integer(name, in: 0...Int.max)
+            case "purpose": purpose = try reader.choice(name)
+            case "pixelFormat": pixelFormat = try reader.choice(name)
+            case "alpha": alpha = try reader.choice(name)
+            case "maxPixels": maxPixels = try reader.integer(name, in: 1...Int.max)
+            case "format": format = try reader.choice(name)
+            case "width": width = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
+            case "height": height = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
+            case "quality": quality = try reader.integer(name, in: 1...100)
+            default: try reader.skip()
+            }
+        }
+        guard let id else { return nil }
+        switch type {
+        case "decode":
+            guard let purpose, let pixelFormat, let alpha, let maxPixels else { return nil }
+            self = .decode(
+                DecodeJob(id: id, purpose: purpose, pixelFormat: pixelFormat, alpha: alpha, maxPixels: maxPixels))
+        case "output": self = .output(job: id)
+        case "refuse": self = .refuse(job: id)
+        case "encode":
+            guard let format, let width, let height, let geometry = PixelGeometry(width: width, height: height),
+                let pixelFormat, let alpha, let quality
+            else { return nil }
+            self = .encode(
+                EncodeJob(
+                    id: id, format: format, geometry: geometry, pixelFormat: pixelFormat, alpha: alpha,
+                    quality: quality))
+        default: return nil
+        }
+    }
+}
+
+extension DecodeReport: WorkerMessage {
+    public var descriptorCount: Int { 0 }
+
+    public var type: String {
+        switch self {
+        case .ready: "ready"
+        case .header: "header"
+        case .finished: "finished"
+        case .failed: "failed"
+        }
+    }
+
+    public func writeMembers(to writer: inout JSONWriter) {
+        switch self {
+        case .ready: break
+        case .header(let job, let header):
+            writer.member("job", job)
+            writer.member("format", header.format.rawValue)
+            writer.member("width", header.geometry.width)
+            writer.member("height", header.geometry.height)
+            writer.member("frameCount", header.frameCount)
+        case .finished(let job, let bytes):
+            writer.member("job", job)
+            writer.member("bytes", bytes)
+        case .failed(let job, let error):
+            writer.member("job", job)
+            error.write(to: &writer)
+        }
+    }
+
+    public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        if type == "ready" {
+            self = .ready
+            return
+        }
+        let text = reader
+        var (id, format, width, height, frameCount, bytes): (Int?, ImageFormat?, Int?, Int?, Int?, Int?)
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "job": id = try reader.integer(name, in: 0...Int.max)
+            case "format": format = try reader.choice(name)
+            case "width": width = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
+            case "height": height = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
+            case "frameCount": frameCount = try reader.integer(name, in: 1...Int(UInt32.max))
+            case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
+            default: try reader.skip()
+            }
+        }
+        guard let id else { return nil }
+        switch type {
+        case "header":
+            guard let format, let width, let height, let geometry = PixelGeometry(width: width, height: height),
+                let frameCount
+            else { return nil }
+            self = .header(job: id, ImageHeader(format: format, geometry: geometry, frameCount: frameCount))
+        case "finished":
+            guard let bytes else { return nil }
+            self = .finished(job: id, bytes: bytes)
+        case "failed":
+            reader = text
+            self = .failed(job: id, try WireError(from: &reader))
+        default: return nil
+        }
+    }
+}

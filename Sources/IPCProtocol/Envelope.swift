@@ -1,0 +1,30 @@
+/// What every message has, whatever its type: read first, as members may stand in any order.
+public struct Envelope: Equatable, Sendable {
+    /// The largest integer that every JSON implementation keeps exactly: 2^53 - 1.
+    public static let maximumInteger = 1 << 53 - 1
+
+    /// The message's type; nil when it is missing or no string.
+    public private(set) var type: String?
+    /// The request's id; nil when it is missing or not an integer from 0 to 2^53 - 1.
+    public private(set) var id: Int?
+    /// How many descriptors come with the message.
+    public private(set) var descriptors = 0
+    /// How many bytes of payload follow it.
+    public private(set) var payload = 0
+
+    /// Reads all of `text`, so that whatever follows knows it to be well-formed.
+    ///
+    /// - Throws: `JSONReader.MalformedJSON`.
+    public init(_ text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) {
+        var reader = JSONReader(text)
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "type": type = try reader.string(name)
+            case "id": id = try reader.integer(name, in: 0...Self.maximumInteger)
+            case "fds": descriptors = try reader.integer(name, in: 0...253) ?? 0
+            case "payload": payload = try reader.integer(name, in: 0...Self.maximumInteger) ?? 0
+            default: try reader.skip()
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+internal import CLinux
+
+/// An open file descriptor, closed when its last holder lets go of it.
+///
+/// Descriptors are held by tables, queues of frames to send and buffers alike, so ownership is shared: a reference
+/// count is exactly the bookkeeping needed, and no path can forget to close.
+public final class FileDescriptor: Sendable {
+    /// The number the kernel knows it by. Valid as long as this object lives.
+    public let raw: Int32
+
+    /// Takes ownership of an open descriptor.
+    public init(owning raw: Int32) {
+        self.raw = raw
+    }
+
+    deinit {
+        close(raw)
+    }
+
+    /// Opens `path` for reading.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    public static func open(readingAt path: String) throws(SystemError) -> FileDescriptor {
+        FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, O_RDONLY | O_CLOEXEC, 0) })
+    }
+
+    /// Creates (or empties) the file at `path` and opens it for writing.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    public static func create(at path: String, mode: UInt32 = 0o666) throws(SystemError) -> FileDescriptor {
+        let flags = O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC
+        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
+    }
+
+    /// A second descriptor for the same open file, closed on exec.
+    ///
+    /// - Throws: `SystemError` of `fcntl`.
+    public func duplicate() throws(SystemError) -> FileDescriptor {
+        FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(raw) })
+    }
+
+    /// The file's size in bytes.
+    ///
+    /// - Throws: `SystemError` of `fstat`.
+    public func size() throws(SystemError) -> Int {
+        var status = stat()
+        try retrying("fstat") { unsafe fstat(raw, &status) }
+        return Int(status.st_size)
+    }
+
+    /// Makes the file `size` bytes long.
+    ///
+    /// - Throws: `SystemError` of `ftruncate`.
+    public func truncate(to size: Int) throws(SystemError) {
+        try retrying("ftruncate") { ftruncate(raw, off_t(size)) }
+    }
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// - Throws: `SystemError` of `pwrite`; some of the bytes may have been written.
+    public func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(SystemError) {
+        var written = 0
+        while written < bytes.count {
+            let start = unsafe bytes.baseAddress! + written
+            let left = bytes.count - written
+            written += try retrying("pwrite") { unsafe pwrite(raw, start, left, off_t(offset + written)) }
+        }
+    }
+
+    /// Fills `buffer` from `offset` on and returns how many bytes there were.
+    ///
+    /// - Throws: `SystemError` of `pread`.
+    public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Int {
+        var filled = 0
+        while filled < buffer.count {
+            let start = unsafe buffer.baseAddress! + filled
+            let left = buffer.count - filled
+            let count = try retrying("pread") { unsafe pread(raw, start, left, off_t(offset + filled)) }
+            if count == 0 { break }
+            filled += count
+        }
+        return filled
+    }
+
+    /// Makes reads and writes return at once where they would wait.
+    ///
+    /// - Throws: `SystemError` of `fcntl`.
+    public func setNonBlocking() throws(SystemError) {
+        try retrying("fcntl") { clinux_set_nonblocking(raw) }
+    }
+}

@@ -1,0 +1,158 @@
+internal import CLinux
+
+/// Stream sockets of the Unix family: making them, and sending and receiving bytes with descriptors.
+public enum UnixSocket {
+    /// What one `receive` brought.
+    public enum Received {
+        /// Bytes written to the buffer, and the descriptors that came with them. `descriptorsLost`: the kernel had to
+        /// drop some, because this process may open no more.
+        case bytes(Int, descriptors: [FileDescriptor], descriptorsLost: Bool)
+        /// Nothing is there now.
+        case wouldBlock
+        /// The other end has closed.
+        case end
+    }
+
+    /// The other end's process, as the kernel saw it connect (`SO_PEERCRED`).
+    public struct PeerCredentials: Sendable, Equatable {
+        /// Process id.
+        public let pid: Int32
+        /// Effective user id.
+        public let uid: UInt32
+        /// Effective group id.
+        public let gid: UInt32
+    }
+
+    /// Makes a connected pair.
+    ///
+    /// - Throws: `SystemError` of `socketpair`.
+    public static func pair() throws(SystemError) -> (FileDescriptor, FileDescriptor) {
+        var ends: (Int32, Int32) = (-1, -1)
+        let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        try retrying("socketpair") {
+            unsafe withUnsafeMutableBytes(of: &ends) {
+                unsafe socketpair(AF_UNIX, type, 0, $0.assumingMemoryBound(to: Int32.self).baseAddress!)
+            }
+        }
+        return (FileDescriptor(owning: ends.0), FileDescriptor(owning: ends.1))
+    }
+
+    /// Connects to the socket at `path`; the descriptor blocks.
+    ///
+    /// - Throws: `SystemError` of `socket` or `connect`; `ENAMETOOLONG` when the path does not fit an address.
+    public static func connect(to path: String) throws(SystemError) -> FileDescriptor {
+        let socket = try open()
+        try retrying("connect") { unsafe clinux_connect_path(socket.raw, path) }
+        return socket
+    }
+
+    /// Binds `path` and listens there; the descriptor does not block, and the file's mode is `mode`.
+    ///
+    /// - Throws: `SystemError` of `socket`, `bind`, `chmod` or `listen`.
+    public static func listen(at path: String, mode: UInt32, backlog: Int32 = 1024) throws(SystemError) -> FileDescriptor {
+        let socket = try open()
+        let mask = umask(0o177)
+        defer { umask(mask) }
+        try retrying("bind") { unsafe clinux_bind_path(socket.raw, path) }
+        try retrying("chmod") { unsafe chmod(path, mode) }
+        try retrying("listen") { CLinux.listen(socket.raw, backlog) }
+        try socket.setNonBlocking()
+        return socket
+    }
+
+    /// Takes the next waiting connection, nil when there is none (or it has gone again). The descriptor does not block.
+    ///
+    /// - Throws: `SystemError` of `accept4`: `EMFILE` when this process may open no more.
+    public static func accept(from listener: FileDescriptor) throws(SystemError) -> FileDescriptor? {
+        while true {
+            let raw = clinux_accept(listener.raw)
+            if raw >= 0 { return FileDescriptor(owning: raw) }
+            switch lastErrorNumber() {
+            case EINTR, ECONNABORTED: continue
+            case EAGAIN: return nil
+            default: throw SystemError("accept4")
+            }
+        }
+    }
+
+    /// Who is at the other end.
+    ///
+    /// - Throws: `SystemError` of `getsockopt`.
+    public static func peerCredentials(of socket: FileDescriptor) throws(SystemError) -> PeerCredentials {
+        var credentials = ucred()
+        var length = socklen_t(MemoryLayout<ucred>.size)
+        try retrying("getsockopt") { unsafe getsockopt(socket.raw, SOL_SOCKET, SO_PEERCRED, &credentials, &length) }
+        return PeerCredentials(pid: credentials.pid, uid: credentials.uid, gid: credentials.gid)
+    }
+
+    /// Sends as much of `bytes` as the socket takes, the descriptors with the first byte. Returns the bytes taken, nil
+    /// when it takes none now.
+    ///
+    /// - Throws: `SystemError` of `sendmsg`: `EPIPE` when the other end has closed.
+    public static func send(
+        _ bytes: UnsafeRawBufferPointer, descriptors: [FileDescriptor] = [], on socket: FileDescriptor
+    ) throws(SystemError) -> Int? {
+        var part = unsafe iovec(iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress), iov_len: bytes.count)
+        let numbers = descriptors.map(\.raw)
+        while true {
+            let sent = unsafe clinux_send(socket.raw, &part, 1, numbers, numbers.count)
+            if sent >= 0 { return sent }
+            switch lastErrorNumber() {
+            case EINTR: continue
+            case EAGAIN: return nil
+            default: throw SystemError("sendmsg")
+            }
+        }
+    }
+
+    /// Sends up to `count` bytes of `file` from `offset` on, without bringing them into this process. Returns the bytes
+    /// taken, nil when the socket takes none now.
+    ///
+    /// - Throws: `SystemError` of `sendfile`.
+    public static func sendFile(
+        _ file: FileDescriptor, at offset: Int, count: Int, on socket: FileDescriptor
+    ) throws(SystemError) -> Int? {
+        var position = off_t(offset)
+        while true {
+            let sent = unsafe sendfile(socket.raw, file.raw, &position, count)
+            if sent >= 0 { return sent }
+            switch lastErrorNumber() {
+            case EINTR: continue
+            case EAGAIN: return nil
+            default: throw SystemError("sendfile")
+            }
+        }
+    }
+
+    /// Receives what is there, at most the buffer's size.
+    ///
+    /// - Throws: `SystemError` of `recvmsg`.
+    public static func receive(
+        into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
+    ) throws(SystemError) -> Received {
+        while true {
+            var lost: Int32 = 0
+            var count = 0
+            var descriptors: [FileDescriptor] = []
+            let received = unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(CLINUX_MAX_DESCRIPTORS)) {
+                let received = unsafe clinux_receive(
+                    socket.raw, buffer.baseAddress!, buffer.count, $0.baseAddress!, &count, &lost)
+                if received >= 0 { descriptors = unsafe $0.prefix(count).map { FileDescriptor(owning: $0) } }
+                return received
+            }
+            if received > 0 { return .bytes(received, descriptors: descriptors, descriptorsLost: lost != 0) }
+            if received == 0 { return .end }
+            switch lastErrorNumber() {
+            case EINTR: continue
+            case EAGAIN: return .wouldBlock
+            case ECONNRESET: return .end
+            default: throw SystemError("recvmsg")
+            }
+        }
+    }
+
+    private static func open() throws(SystemError) -> FileDescriptor {
+        let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        return FileDescriptor(owning: try retrying("socket") { socket(AF_UNIX, type, 0) })
+    }
+}
