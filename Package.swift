@@ -13,7 +13,8 @@ let swift: [SwiftSetting] =
         .enableUpcomingFeature("MemberImportVisibility"),
     ] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
-let c: [CSetting] = [.enableWarning("all"), .enableWarning("extra")] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
+let c: [CSetting] =
+    [.enableWarning("all"), .enableWarning("extra")] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
 let package = Package(
     name: "imgbroker",
@@ -48,7 +49,7 @@ let package = Package(
 
         // Libraries, from the ground up.
         .target(name: "LinuxSystem", dependencies: ["CLinux"], swiftSettings: swift),
-        .target(name: "SharedCache", dependencies: ["LinuxSystem", "CNettle"], swiftSettings: swift),
+        .target(name: "SharedCache", dependencies: ["CLinux", "CNettle", "LinuxSystem"], swiftSettings: swift),
         .target(name: "IPCProtocol", swiftSettings: swift),
         .target(name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], swiftSettings: swift),
         .target(
@@ -80,7 +81,9 @@ let package = Package(
         // Tests.
         .target(
             name: "TestSupport",
-            dependencies: ["ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache"],
+            dependencies: [
+                "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache",
+            ],
             path: "Tests/TestSupport", swiftSettings: swift),
         .testTarget(name: "IPCProtocolTests", dependencies: ["IPCProtocol"], exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
@@ -88,8 +91,10 @@ let package = Package(
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
             swiftSettings: swift),
         .testTarget(name: "imgbrokerTests", dependencies: ["imgbroker", "IPCProtocol"], swiftSettings: swift),
-        .testTarget(name: "imgfetchTests", dependencies: ["imgfetch", "IPCProtocol", "TestSupport"], swiftSettings: swift),
-        .testTarget(name: "imgworkerTests", dependencies: ["imgworker", "IPCProtocol", "TestSupport"], swiftSettings: swift),
+        .testTarget(
+            name: "imgfetchTests", dependencies: ["imgfetch", "IPCProtocol", "TestSupport"], swiftSettings: swift),
+        .testTarget(
+            name: "imgworkerTests", dependencies: ["imgworker", "IPCProtocol", "TestSupport"], swiftSettings: swift),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [

@@ -10,10 +10,6 @@
 #define P_PIDFD 3
 #endif
 
-int clinux_spawn_close_from(posix_spawn_file_actions_t *actions, int first) {
-    return posix_spawn_file_actions_addclosefrom_np(actions, first);
-}
-
 int clinux_memfd_create(const char *name) {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if (fd < 0 && errno == EINVAL) fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -22,6 +18,71 @@ int clinux_memfd_create(const char *name) {
 
 int clinux_add_seals(int fd, int seals) { return fcntl(fd, F_ADD_SEALS, seals); }
 int clinux_get_seals(int fd) { return fcntl(fd, F_GET_SEALS); }
+
+int clinux_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
+
+int clinux_epoll_watch(int queue, int fd, uint64_t token, int reading, int writing, int change) {
+    struct epoll_event event = {
+        .events = (reading ? EPOLLIN : 0) | (writing ? EPOLLOUT : 0), .data.u64 = token};
+    return epoll_ctl(queue, change ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event);
+}
+
+int clinux_epoll_forget(int queue, int fd) { return epoll_ctl(queue, EPOLL_CTL_DEL, fd, NULL); }
+
+int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int milliseconds) {
+    struct epoll_event ready[256];
+    int count = epoll_wait(queue, ready, capacity < 256 ? capacity : 256, milliseconds);
+    for (int i = 0; i < count; i++) {
+        // A hang-up or an error is found by reading.
+        int broken = (ready[i].events & (EPOLLHUP | EPOLLERR)) != 0;
+        events[i].token = ready[i].data.u64;
+        events[i].readable = broken || (ready[i].events & EPOLLIN);
+        events[i].writable = (ready[i].events & EPOLLOUT) != 0;
+    }
+    return count;
+}
+
+int clinux_signalfd(const int *signals, size_t count) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < count; i++) sigaddset(&set, signals[i]);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) return -1;
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int clinux_timerfd(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); }
+
+int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds) {
+    struct itimerspec time = {.it_value = {.tv_sec = seconds, .tv_nsec = nanoseconds}};
+    return timerfd_settime(fd, TFD_TIMER_ABSTIME, &time, NULL);
+}
+
+int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t all, none;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error) return error;
+    error = posix_spawnattr_init(&attributes);
+    if (error) {
+        posix_spawn_file_actions_destroy(&actions);
+        return error;
+    }
+    sigfillset(&all);
+    sigemptyset(&none);
+    // dup2 of a descriptor onto itself keeps close-on-exec in some C libraries, so the control end goes over a
+    // number that is surely another.
+    if (!error) error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!error) error = posix_spawn_file_actions_adddup2(&actions, control, 3);
+    if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, 4);
+    if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
+    if (!error) error = posix_spawnattr_setsigmask(&attributes, &none);
+    if (!error) error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    if (!error) error = posix_spawn(pid, path, &actions, &attributes, arguments, environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
 
 int clinux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 int clinux_pidfd_send_signal(int pidfd, int signal) {
@@ -121,6 +182,38 @@ ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t
         }
     }
     return received;
+}
+
+size_t clinux_raise_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return 1024;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur;
+}
+
+int clinux_find_user(const char *name, uid_t *uid, gid_t *gid) {
+    char *end;
+    unsigned long number = strtoul(name, &end, 10);
+    const struct passwd *entry = *name && !*end ? getpwuid((uid_t)number) : getpwnam(name);
+    if (!entry) return -1;
+    *uid = entry->pw_uid;
+    *gid = entry->pw_gid;
+    return 0;
+}
+
+int clinux_become_user(uid_t uid, gid_t gid) {
+    if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0) return -1;
+    return setresuid(uid, uid, uid);
+}
+
+int clinux_write_file(const char *path, const char *text) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    ssize_t written = write(fd, text, strlen(text));
+    close(fd);
+    return written < 0 ? -1 : 0;
 }
 
 int clinux_terminal_columns(int fd) {

@@ -76,7 +76,8 @@ public struct WireError: Error, Hashable, Sendable {
     /// 429 and 5xx but 501 and 505 (RFC 9110, section 15; RFC 8470; RFC 6585).
     public var isRetryable: Bool {
         guard code == .httpStatus, let httpStatus else { return code.isRetryable }
-        return [408, 425, 429].contains(httpStatus) || (500...599).contains(httpStatus) && ![501, 505].contains(httpStatus)
+        return [408, 425, 429].contains(httpStatus)
+            || (500...599).contains(httpStatus) && ![501, 505].contains(httpStatus)
     }
 
     /// Reads the members of an error from a message.

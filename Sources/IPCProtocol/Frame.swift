@@ -23,6 +23,8 @@ public struct FrameDecoder {
         public let length: Int
     }
 
+    private static let keptCapacity = 1 << 17
+
     private var buffer: [UInt8] = []
     private var consumed = 0
     private var payloadToDrop = 0
@@ -38,10 +40,13 @@ public struct FrameDecoder {
             payloadToDrop -= dropped
             bytes = bytes.dropFirst(dropped)
         }
-        if consumed > 0 {
+        if consumed == buffer.count {
+            // A long frame does not stay in memory for as long as its connection.
+            buffer.removeAll(keepingCapacity: buffer.capacity <= Self.keptCapacity)
+        } else if consumed > 0 {
             buffer.removeFirst(consumed)
-            consumed = 0
         }
+        consumed = 0
         buffer.append(contentsOf: bytes)
     }
 

@@ -33,3 +33,22 @@ package func retrying<Result: SignedInteger>(_ call: String, _ body: () -> Resul
 public func lastErrorNumber() -> Int32 {
     clinux_errno()
 }
+
+extension SystemError {
+    /// `EPIPE`: the other end has closed.
+    public static var brokenPipe: Int32 { EPIPE }
+    /// `ENOENT`: there is no such file.
+    public static var noEntry: Int32 { ENOENT }
+    /// `ECONNREFUSED`: nobody listens there.
+    public static var connectionRefused: Int32 { ECONNREFUSED }
+    /// `EADDRINUSE`: the path exists.
+    public static var addressInUse: Int32 { EADDRINUSE }
+    /// `EMFILE`: this process may open no more descriptors.
+    public static var tooManyOpenFiles: Int32 { EMFILE }
+    /// `ENFILE`: nor may any other.
+    public static var tooManyOpenFilesInSystem: Int32 { ENFILE }
+    /// `EBUSY`: in use.
+    public static var busy: Int32 { EBUSY }
+    /// `EINVAL`: an argument is wrong.
+    public static var invalidArgument: Int32 { EINVAL }
+}

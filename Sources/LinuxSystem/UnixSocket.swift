@@ -49,7 +49,9 @@ public enum UnixSocket {
     /// Binds `path` and listens there; the descriptor does not block, and the file's mode is `mode`.
     ///
     /// - Throws: `SystemError` of `socket`, `bind`, `chmod` or `listen`.
-    public static func listen(at path: String, mode: UInt32, backlog: Int32 = 1024) throws(SystemError) -> FileDescriptor {
+    public static func listen(at path: String, mode: UInt32, backlog: Int32 = 1024) throws(SystemError)
+        -> FileDescriptor
+    {
         let socket = try open()
         let mask = umask(0o177)
         defer { umask(mask) }

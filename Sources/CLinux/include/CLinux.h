@@ -4,6 +4,7 @@
 #define CLINUX_H
 
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -14,6 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -34,9 +36,6 @@
 /// The most descriptors that one message carries (the kernel's SCM_MAX_FD).
 #define CLINUX_MAX_DESCRIPTORS 253
 
-/// Closes every descriptor from `first` upwards in a child to be spawned.
-int clinux_spawn_close_from(posix_spawn_file_actions_t *actions, int first);
-
 /// memfd_create with sealing allowed and, where the kernel knows it (6.3), without the right to be executed.
 int clinux_memfd_create(const char *name);
 /// Adds `seals` to a memfd; 0, or -1 with errno.
@@ -44,6 +43,30 @@ int clinux_add_seals(int fd, int seals);
 /// The seals of a memfd, or -1 with errno.
 int clinux_get_seals(int fd);
 
+/// A descriptor's news from epoll, without its union.
+struct clinux_event {
+    uint64_t token;
+    int readable;
+    int writable;
+};
+int clinux_epoll_create(void);
+/// Adds (or, with `change`, changes) what is watched of `fd`, reported as `token`; 0, or -1 with errno.
+int clinux_epoll_watch(int queue, int fd, uint64_t token, int reading, int writing, int change);
+int clinux_epoll_forget(int queue, int fd);
+/// Waits for up to `capacity` (at most 256) events; -1 milliseconds: for ever. Their number, or -1 with errno.
+int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int milliseconds);
+
+/// Blocks the `count` signals in this process and returns a descriptor that reports them instead, or -1.
+int clinux_signalfd(const int *signals, size_t count);
+/// A timer of the monotonic clock as a descriptor, or -1.
+int clinux_timerfd(void);
+/// Sets the timer to an absolute time of the monotonic clock; 0 and 0 stop it.
+int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds);
+
+/// Starts `path` with `arguments` and `environment`: signals at their defaults and none blocked, `control` as
+/// descriptor 3, standard streams as they are (input from /dev/null), everything else closed. 0 and `*pid`, or an
+/// error number.
+int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control);
 int clinux_pidfd_open(pid_t pid);
 int clinux_pidfd_send_signal(int pidfd, int signal);
 /// Reaps the child behind `pidfd` if it has ended. 1: reaped, `*code` is its exit status or signal, `*signaled`
@@ -72,9 +95,19 @@ ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const i
 /// closed on exec, are written to `fds`; `*truncated` is set when the kernel had to drop some.
 ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t *fd_count, int *truncated);
 
+/// Raises the number of descriptors this process may open to the most it is allowed, and returns it.
+size_t clinux_raise_descriptor_limit(void);
+/// The user's numbers by name or decimal id: 0, or -1 when there is none.
+int clinux_find_user(const char *name, uid_t *uid, gid_t *gid);
+/// Becomes `uid` and `gid` for good, without supplementary groups: 0, or -1 with errno.
+int clinux_become_user(uid_t uid, gid_t gid);
+/// Writes /proc/self/oom_score_adj and the like: 0, or -1 with errno.
+int clinux_write_file(const char *path, const char *text);
+
 /// Columns of the terminal behind `fd`, 0 when it is none.
 int clinux_terminal_columns(int fd);
 
+static inline void *clinux_map_failed(void) { return MAP_FAILED; }
 /// The calling thread's error number.
 static inline int clinux_errno(void) { return errno; }
 static inline int clinux_seal_all(void) { return F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE; }

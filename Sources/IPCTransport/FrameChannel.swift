@@ -1,0 +1,180 @@
+public import IPCProtocol
+public import LinuxSystem
+
+/// One end of a stream socket that carries frames, their descriptors and their payloads.
+///
+/// Whether its calls wait is the socket's own setting. One thread uses a channel at a time.
+public final class FrameChannel {
+    /// What one `fill` brought.
+    public enum Fill: Equatable {
+        /// Bytes came; frames may be complete.
+        case received
+        /// Nothing is there now.
+        case wouldBlock
+        /// The other end has closed.
+        case end
+    }
+
+    /// Bytes of a file that follow a frame, sent without passing through this process.
+    public struct FilePayload {
+        /// The file, or memfd.
+        public let file: FileDescriptor
+        /// How many of its bytes, from the first on.
+        public let count: Int
+        /// Names the payload in `takeSentPayloads`.
+        public let name: Int
+
+        /// The first `count` bytes of `file`, known as `name`.
+        public init(file: FileDescriptor, count: Int, name: Int) {
+            self.file = file
+            self.count = count
+            self.name = name
+        }
+    }
+
+    /// The socket itself, for an event loop to watch.
+    public let socket: FileDescriptor
+
+    private var decoder = FrameDecoder()
+    private var descriptors: [FileDescriptor] = []
+    private var outgoing: [Outgoing] = []
+    private var sentPayloads: [Int] = []
+
+    /// The bytes of frames (not of payloads) that wait to be sent.
+    public private(set) var queuedBytes = 0
+
+    private struct Outgoing {
+        var bytes: [UInt8]
+        var sent = 0
+        var descriptors: [FileDescriptor]
+        var payload: FilePayload?
+        var payloadSent = 0
+    }
+
+    /// Carries frames over `socket`.
+    public init(socket: FileDescriptor) {
+        self.socket = socket
+    }
+
+    // MARK: Receiving
+
+    /// Receives what is there.
+    ///
+    /// - Throws: `SystemError` of `recvmsg`.
+    public func fill() throws(SystemError) -> Fill {
+        var result: Result<UnixSocket.Received, SystemError> = .success(.wouldBlock)
+        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+            result = Result { () throws(SystemError) in try unsafe UnixSocket.receive(into: buffer, from: socket) }
+            if case .success(.bytes(let count, _, _)) = result {
+                decoder.append(unsafe UnsafeRawBufferPointer(buffer).prefix(count))
+            }
+        }
+        switch try result.get() {
+        case .bytes(_, let received, _):
+            descriptors += received
+            return .received
+        case .wouldBlock: return .wouldBlock
+        case .end: return .end
+        }
+    }
+
+    /// The text of the next complete frame; nil while there is none.
+    ///
+    /// - Throws: `FrameDecoder.BadLength`; nothing more can be read from the channel then.
+    public func nextFrame() throws(FrameDecoder.BadLength) -> ArraySlice<UInt8>? {
+        try decoder.next()
+    }
+
+    /// Takes the `count` descriptors that came with the frame last returned; nil when fewer came.
+    public func takeDescriptors(_ count: Int) -> [FileDescriptor]? {
+        guard descriptors.count >= count else { return nil }
+        let taken = Array(descriptors.prefix(count))
+        descriptors.removeFirst(count)
+        return taken
+    }
+
+    /// Closes descriptors that came and were not taken.
+    public func closeDescriptors() {
+        descriptors.removeAll()
+    }
+
+    /// Steps over the `count` bytes of payload that follow the frame last returned.
+    public func skipPayload(_ count: Int) {
+        decoder.skipPayload(count)
+    }
+
+    /// Receives the `count` bytes of payload that follow the frame last returned, waiting for them.
+    ///
+    /// - Throws: `SystemError`; `EPIPE` of `recvmsg` when the other end closes before all are there.
+    public func receivePayload(_ count: Int) throws(SystemError) -> [UInt8] {
+        var payload: [UInt8] = []
+        payload.reserveCapacity(count)
+        while true {
+            payload.append(contentsOf: decoder.takePayload(upTo: count - payload.count))
+            if payload.count == count { return payload }
+            if try fill() == .end { throw SystemError("recvmsg", code: SystemError.brokenPipe) }
+        }
+    }
+
+    /// Whether a frame or a payload has begun to arrive and is not complete.
+    public var isInsideFrame: Bool { decoder.isInsideFrame }
+
+    // MARK: Sending
+
+    /// Puts a frame behind those that wait, with its descriptors and what follows it. `flush` sends it.
+    public func enqueue(_ frame: [UInt8], descriptors: [FileDescriptor] = [], payload: FilePayload? = nil) {
+        queuedBytes += frame.count
+        outgoing.append(Outgoing(bytes: frame, descriptors: descriptors, payload: payload))
+    }
+
+    /// Whether frames or payloads wait to be sent.
+    public var hasOutgoing: Bool { !outgoing.isEmpty }
+
+    /// Sends what the socket takes; true when nothing waits any more.
+    ///
+    /// - Throws: `SystemError` of `sendmsg` or `sendfile`; nothing more can be sent then.
+    @discardableResult
+    public func flush() throws(SystemError) -> Bool {
+        var done = 0
+        defer { outgoing.removeFirst(done) }
+        while done < outgoing.count {
+            guard try send(&outgoing[done]) else { return false }
+            if let payload = outgoing[done].payload { sentPayloads.append(payload.name) }
+            done += 1
+        }
+        return true
+    }
+
+    /// The names of the payloads that were sent completely since the last call.
+    public func takeSentPayloads() -> [Int] {
+        defer { sentPayloads = [] }
+        return sentPayloads
+    }
+
+    /// Sends what is left of one frame; true when all of it is sent.
+    private func send(_ item: inout Outgoing) throws(SystemError) -> Bool {
+        while item.sent < item.bytes.count {
+            var result: Result<Int?, SystemError> = .success(nil)
+            unsafe item.bytes.withUnsafeBytes { bytes in
+                let rest = unsafe UnsafeRawBufferPointer(rebasing: bytes[item.sent...])
+                result = Result { () throws(SystemError) in
+                    try unsafe UnixSocket.send(rest, descriptors: item.descriptors, on: socket)
+                }
+            }
+            guard let count = try result.get() else { return false }
+            item.sent += count
+            queuedBytes -= count
+            item.descriptors = []
+        }
+        guard let payload = item.payload else { return true }
+        while item.payloadSent < payload.count {
+            // Bounded, so that one slow reader of a large picture does not keep the loop.
+            let step = min(payload.count - item.payloadSent, 1 << 20)
+            guard let count = try UnixSocket.sendFile(payload.file, at: item.payloadSent, count: step, on: socket)
+            else { return false }
+            if count == 0 { throw SystemError("sendfile", code: SystemError.brokenPipe) }
+            item.payloadSent += count
+        }
+        return true
+    }
+}

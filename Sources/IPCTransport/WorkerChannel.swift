@@ -1,0 +1,73 @@
+public import IPCProtocol
+public import LinuxSystem
+
+extension FrameChannel {
+    /// Why a worker's channel cannot go on.
+    public enum Failure: Error, CustomStringConvertible {
+        /// A system call failed.
+        case system(SystemError)
+        /// The other end sent what is no message.
+        case badMessage(BadWorkerMessage)
+
+        /// What happened.
+        public var description: String {
+            switch self {
+            case .system(let error): "\(error)"
+            case .badMessage(let error): "bad message: \(error)"
+            }
+        }
+    }
+
+    /// The next complete message with its descriptors; nil while there is none.
+    ///
+    /// - Throws: `Failure.badMessage`, also when descriptors are missing.
+    public func nextMessage<Message: WorkerMessage>(
+        _: Message.Type = Message.self
+    ) throws(Failure) -> (Message, [FileDescriptor])? {
+        do {
+            guard let text = try nextFrame() else { return nil }
+            let message = try Message(decoding: text)
+            guard let descriptors = takeDescriptors(message.descriptorCount) else {
+                throw BadWorkerMessage(description: "descriptors of \(message.type) are missing")
+            }
+            return (message, descriptors)
+        } catch let error as BadWorkerMessage {
+            throw .badMessage(error)
+        } catch {
+            throw .badMessage(BadWorkerMessage(description: "\(error)"))
+        }
+    }
+
+    /// Waits for the next message; nil at the end of the stream.
+    ///
+    /// - Throws: `Failure`.
+    public func receiveMessage<Message: WorkerMessage>(
+        _: Message.Type = Message.self
+    ) throws(Failure) -> (Message, [FileDescriptor])? {
+        do {
+            while true {
+                if let message = try nextMessage(Message.self) { return message }
+                if try fill() == .end { return nil }
+            }
+        } catch let error as SystemError {
+            throw .system(error)
+        } catch let error as Failure {
+            throw error
+        } catch {
+            throw .badMessage(BadWorkerMessage(description: "\(error)"))
+        }
+    }
+
+    /// Puts a message behind those that wait; `flush` sends it.
+    public func enqueue(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) {
+        enqueue(message.encoded(), descriptors: descriptors)
+    }
+
+    /// Sends a message, waiting until the socket has taken it.
+    ///
+    /// - Throws: `Failure.system`.
+    public func sendMessage(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) throws(Failure) {
+        enqueue(message, descriptors: descriptors)
+        do { try flush() } catch { throw .system(error) }
+    }
+}

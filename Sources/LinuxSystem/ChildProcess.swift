@@ -1,0 +1,65 @@
+internal import CLinux
+
+/// A process that this one started, known by a pidfd: no other process can ever be meant by it.
+public final class ChildProcess {
+    /// How a process ended.
+    public enum Exit: Equatable, Sendable, CustomStringConvertible {
+        /// By itself, with this status.
+        case status(Int32)
+        /// By this signal.
+        case signal(Int32)
+
+        /// In words: "exit status 2", "signal 9 (Killed)".
+        public var description: String {
+            switch self {
+            case .status(let status): "exit status \(status)"
+            case .signal(let number): "signal \(number) (\(unsafe String(cString: strsignal(number))))"
+            }
+        }
+    }
+
+    /// The process id, for messages.
+    public let pid: Int32
+    /// Readable when the process has ended.
+    public let descriptor: FileDescriptor
+
+    /// Starts `path` with `arguments` (without the program's name), a fresh environment, `control` as descriptor 3 and
+    /// everything else but standard output and error closed.
+    ///
+    /// - Throws: `SystemError` of `posix_spawn` or `pidfd_open`.
+    public init(
+        path: String, arguments: [String], environment: [String] = [], control: FileDescriptor
+    ) throws(SystemError) {
+        var pid: pid_t = 0
+        let error = unsafe Self.withCStrings([path] + arguments) { arguments in
+            unsafe Self.withCStrings(environment) { environment in
+                unsafe clinux_spawn(&pid, path, arguments, environment, control.raw)
+            }
+        }
+        if error != 0 { throw SystemError("posix_spawn", code: error) }
+        self.pid = pid
+        // Not reaped yet, so the number cannot have passed to another process.
+        descriptor = FileDescriptor(owning: try retrying("pidfd_open") { clinux_pidfd_open(pid) })
+    }
+
+    /// Sends `signal`, if the process still runs.
+    public func send(_ signal: Int32) {
+        _ = clinux_pidfd_send_signal(descriptor.raw, signal)
+    }
+
+    /// Collects the process when it has ended; nil while it runs. Afterwards nothing is left of it.
+    public func reap() -> Exit? {
+        var (code, signaled): (Int32, Int32) = (0, 0)
+        guard unsafe clinux_pidfd_reap(descriptor.raw, &code, &signaled) == 1 else { return nil }
+        return signaled != 0 ? .signal(code) : .status(code)
+    }
+
+    private static func withCStrings<Value>(
+        _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Value
+    ) -> Value {
+        var pointers: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }
+        defer { for unsafepointer in unsafe pointers { unsafe free(pointer) } }
+        unsafe pointers.append(nil)
+        return unsafe pointers.withUnsafeBufferPointer { unsafe body($0.baseAddress!) }
+    }
+}

@@ -1,0 +1,73 @@
+internal import CLinux
+
+/// What this process is, and what it may do.
+public enum CurrentProcess {
+    /// Its id.
+    public static var pid: Int32 { getpid() }
+    /// The id of the process that started it.
+    public static var parent: Int32 { getppid() }
+    /// Its effective user id.
+    public static var uid: UInt32 { geteuid() }
+
+    /// Raises the number of descriptors it may open to the most allowed, and returns that.
+    public static func raiseDescriptorLimit() -> Int {
+        clinux_raise_descriptor_limit()
+    }
+
+    /// The user with `name`, or with that number; nil when there is none.
+    public static func findUser(_ name: String) -> (uid: UInt32, gid: UInt32)? {
+        var (uid, gid): (uid_t, gid_t) = (0, 0)
+        guard unsafe clinux_find_user(name, &uid, &gid) == 0 else { return nil }
+        return (uid, gid)
+    }
+
+    /// Becomes another user for good, without supplementary groups.
+    ///
+    /// - Throws: `SystemError` of `setresuid`.
+    public static func become(uid: UInt32, gid: UInt32) throws(SystemError) {
+        try retrying("setresuid") { clinux_become_user(uid, gid) }
+    }
+
+    /// Makes the kernel end this process with its parent. Changing the user undoes it, so that comes first.
+    ///
+    /// - Throws: `SystemError` of `prctl`.
+    public static func dieWithParent() throws(SystemError) {
+        try retrying("prctl") { clinux_die_with_parent() }
+    }
+
+    /// The path of the running program.
+    public static var executablePath: String? {
+        let path = unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
+            let count = unsafe readlink("/proc/self/exe", buffer.baseAddress!, buffer.count)
+            return count > 0 ? unsafe String(decoding: buffer.prefix(count), as: UTF8.self) : nil
+        }
+        return path
+    }
+
+    /// The value of an environment variable.
+    public static func environment(_ name: String) -> String? {
+        unsafe getenv(name).map { unsafe String(cString: $0) }
+    }
+
+    /// The descriptors it has open.
+    public static var openDescriptors: Int {
+        guard let directory = unsafe opendir("/proc/self/fd") else { return 0 }
+        defer { unsafe closedir(directory) }
+        var count = 0
+        while unsafe readdir(directory) != nil { count += 1 }
+        // Without ".", ".." and the directory itself.
+        return count - 3
+    }
+
+    /// The columns of the terminal behind standard error; nil when it is none.
+    public static var terminalColumns: Int? {
+        let columns = Int(clinux_terminal_columns(2))
+        return columns > 0 ? columns : nil
+    }
+
+    /// Writes `text` to standard error.
+    public static func writeToStandardError(_ text: String) {
+        var text = text
+        text.withUTF8 { _ = unsafe write(2, $0.baseAddress, $0.count) }
+    }
+}

@@ -1,0 +1,70 @@
+internal import CLinux
+
+/// Waits for descriptors to become ready (epoll, level-triggered).
+public final class EventQueue {
+    /// One descriptor's news.
+    public struct Event {
+        /// What the descriptor was registered as.
+        public let token: UInt64
+        /// Something can be read, or the other end has closed.
+        public let readable: Bool
+        /// Something can be written.
+        public let writable: Bool
+    }
+
+    private let queue: FileDescriptor
+    private var events = [clinux_event](repeating: clinux_event(), count: 256)
+
+    /// Makes an empty queue.
+    ///
+    /// - Throws: `SystemError` of `epoll_create1`.
+    public init() throws(SystemError) {
+        queue = FileDescriptor(owning: try retrying("epoll_create1") { clinux_epoll_create() })
+    }
+
+    /// Watches `descriptor`, reported as `token`. A descriptor that is closed is forgotten by itself, unless it was
+    /// duplicated or sent elsewhere.
+    ///
+    /// - Throws: `SystemError` of `epoll_ctl`.
+    public func add(
+        _ descriptor: Int32, token: UInt64, reading: Bool = true, writing: Bool = false
+    ) throws(SystemError) {
+        try watch(descriptor, token, reading, writing, change: false)
+    }
+
+    /// Changes what is watched of `descriptor`.
+    ///
+    /// - Throws: `SystemError` of `epoll_ctl`.
+    public func change(_ descriptor: Int32, token: UInt64, reading: Bool, writing: Bool) throws(SystemError) {
+        try watch(descriptor, token, reading, writing, change: true)
+    }
+
+    /// Watches `descriptor` no longer.
+    public func remove(_ descriptor: Int32) {
+        _ = clinux_epoll_forget(queue.raw, descriptor)
+    }
+
+    /// Waits until a descriptor is ready, or for `milliseconds` (nil: for ever). None are ready when a signal or the
+    /// time ended the wait.
+    ///
+    /// - Throws: `SystemError` of `epoll_wait`.
+    public func wait(milliseconds: Int? = nil) throws(SystemError) -> [Event] {
+        let timeout = Int32(clamping: milliseconds ?? -1)
+        let count = unsafe clinux_epoll_wait(queue.raw, &events, Int32(events.count), timeout)
+        if count < 0 {
+            if lastErrorNumber() == EINTR { return [] }
+            throw SystemError("epoll_wait")
+        }
+        return events.prefix(Int(count)).map {
+            Event(token: $0.token, readable: $0.readable != 0, writable: $0.writable != 0)
+        }
+    }
+
+    private func watch(
+        _ descriptor: Int32, _ token: UInt64, _ reading: Bool, _ writing: Bool, change: Bool
+    ) throws(SystemError) {
+        try retrying("epoll_ctl") {
+            clinux_epoll_watch(queue.raw, descriptor, token, reading ? 1 : 0, writing ? 1 : 0, change ? 1 : 0)
+        }
+    }
+}

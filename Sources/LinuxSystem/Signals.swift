@@ -1,0 +1,31 @@
+internal import CLinux
+
+/// Signals as readable events instead of interruptions.
+public final class Signals {
+    /// Ask the process to end in good order.
+    public static let terminate = SIGTERM
+    /// Ctrl-C.
+    public static let interrupt = SIGINT
+    /// The terminal has gone.
+    public static let hangup = SIGHUP
+    /// Cannot be caught.
+    public static let kill = SIGKILL
+
+    /// The signalfd, to be watched for reading.
+    public let descriptor: FileDescriptor
+
+    /// Blocks `signals` in this process and reports them through the descriptor. Must run before any thread is started.
+    ///
+    /// - Throws: `SystemError` of `signalfd`.
+    public init(_ signals: [Int32]) throws(SystemError) {
+        descriptor = FileDescriptor(
+            owning: try retrying("signalfd") { unsafe clinux_signalfd(signals, signals.count) })
+    }
+
+    /// The next signal that came; nil when none waits.
+    public func next() -> Int32? {
+        var info = signalfd_siginfo()
+        let size = MemoryLayout<signalfd_siginfo>.size
+        return unsafe read(descriptor.raw, &info, size) == size ? Int32(info.ssi_signo) : nil
+    }
+}
