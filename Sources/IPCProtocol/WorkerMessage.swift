@@ -14,6 +14,11 @@ public protocol WorkerMessage: Equatable, Sendable {
 public struct BadWorkerMessage: Error, CustomStringConvertible {
     /// What is wrong with it.
     public let description: String
+
+    /// A complaint in words.
+    public init(description: String) {
+        self.description = description
+    }
 }
 
 extension WorkerMessage {

@@ -58,7 +58,7 @@ public final class ChildProcess {
         _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Value
     ) -> Value {
         var pointers: [UnsafeMutablePointer<CChar>?] = unsafe strings.map { unsafe strdup($0) }
-        defer { for unsafepointer in unsafe pointers { unsafe free(pointer) } }
+        defer { unsafe pointers.forEach { unsafe free($0) } }
         unsafe pointers.append(nil)
         return unsafe pointers.withUnsafeBufferPointer { unsafe body($0.baseAddress!) }
     }
