@@ -50,7 +50,7 @@ let package = Package(
         // Libraries, from the ground up.
         .target(name: "LinuxSystem", dependencies: ["CLinux"], swiftSettings: swift),
         .target(name: "SharedCache", dependencies: ["CLinux", "CNettle", "LinuxSystem"], swiftSettings: swift),
-        .target(name: "IPCProtocol", swiftSettings: swift),
+        .target(name: "IPCProtocol", swiftSettings: swift, linkerSettings: [.linkedLibrary("m")]),
         .target(name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], swiftSettings: swift),
         .target(
             name: "ImageBrokerClient",
