@@ -50,7 +50,8 @@ extension BrokerState {
         // The worker has looked already; what it says is not what decides.
         guard header.geometry.pixels <= limits.maxPixels else {
             actions.append(.refuseOutput(worker, job))
-            return decodeFailed(worker, job, WireError(.tooManyPixels, "\(header.geometry.pixels) pixels are too many."))
+            return decodeFailed(
+                worker, job, WireError(.tooManyPixels, "\(header.geometry.pixels) pixels are too many."))
         }
         let bytes = header.geometry.bytes
         decodes[job]?.reserved = bytes
@@ -125,7 +126,8 @@ extension BrokerState {
             let original = index.original(waiter.key)
             let isCurrent = original?.digest == flight.variant.digest
             deliver(
-                buffer, bytes: bytes, isCurrent ? original! : MemoryIndex.Original(digest: flight.variant.digest), header,
+                buffer, bytes: bytes, isCurrent ? original! : MemoryIndex.Original(digest: flight.variant.digest),
+                header,
                 to: waiter)
         }
         _ = endDecode(job)

@@ -56,7 +56,9 @@ extension BrokerState {
         if decodes.values.contains(where: { $0.waiters.isEmpty && $0.worker == nil }) {
             return "a queued decoding that nobody waits for"
         }
-        if fetchByKey.count != fetches.count || decodeByVariant.count != decodes.count { return "two flights of one key" }
+        if fetchByKey.count != fetches.count || decodeByVariant.count != decodes.count {
+            return "two flights of one key"
+        }
 
         for (pool, running) in [
             (fetchPool, fetches.filter { $0.value.worker != nil }.mapValues { $0.worker }),
@@ -66,7 +68,9 @@ extension BrokerState {
             if running.contains(where: { pool.workers[$0.value!]?.jobs.contains($0.key) != true }) {
                 return "a job that runs nowhere"
             }
-            if pool.workers.values.contains(where: { $0.jobs.count > pool.capacity }) { return "a worker with too many jobs" }
+            if pool.workers.values.contains(where: { $0.jobs.count > pool.capacity }) {
+                return "a worker with too many jobs"
+            }
             if pool.workers.count > pool.target { return "too many workers" }
         }
         if fetchQueue.count != fetches.values.count(where: { $0.worker == nil }) { return "queue of downloads" }

@@ -104,7 +104,8 @@ extension BrokerState {
 
     /// Answers a request with a buffer. The waiter may be registered or not.
     mutating func deliver(
-        _ buffer: BufferID, bytes: Int? = nil, _ original: MemoryIndex.Original, _ header: ImageHeader, to waiter: Waiter
+        _ buffer: BufferID, bytes: Int? = nil, _ original: MemoryIndex.Original, _ header: ImageHeader,
+        to waiter: Waiter
     ) {
         let options = waiter.request.options
         let bytes = bytes ?? index.buffers[buffer]?.bytes ?? 0
@@ -209,7 +210,8 @@ extension BrokerState {
 
     /// A download's silence is measured from the last byte, or from its start.
     mutating func idleTimePassed(_ waiter: WaiterID) {
-        guard let late = waiters[waiter], case .fetching(let job) = late.stage, let lastActivity = fetches[job]?.lastActivity
+        guard let late = waiters[waiter], case .fetching(let job) = late.stage,
+            let lastActivity = fetches[job]?.lastActivity
         else { return }
         let deadline = lastActivity.adding(milliseconds: late.request.options.timeoutMs)
         if deadline > now { return reminders.add(.idle(waiter), at: deadline) }

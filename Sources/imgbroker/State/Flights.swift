@@ -16,9 +16,9 @@ struct Waiter {
     let receivedAt: Instant
     var stage: Stage?
     /// Where the bytes come from.
-    var source: ImageReply.Source
+    var source = ImageReply.Source.memory
     /// Whether a job that another request had started is part of the answer.
-    var hasJoined: Bool
+    var hasJoined = false
     /// Whether the first `progress` frame was sent.
     var hasProgress = false
 }
