@@ -112,7 +112,7 @@ internal import SharedCache
         unsafe ctransfer_set_follow_location(handle, 0)
         // With a proxy the judged address would be the proxy's.
         unsafe ctransfer_set_proxy(handle, "")
-        unsafe ctransfer_set_http_version(handle, Int(CURL_HTTP_VERSION_2TLS.rawValue))
+        unsafe ctransfer_set_http_version(handle, Int(CURL_HTTP_VERSION_2TLS))
         unsafe ctransfer_set_verify_peer(handle, 1)
         unsafe ctransfer_set_verify_host(handle, 2)
         unsafe ctransfer_set_connect_timeout_ms(handle, Self.connectTimeoutMs)
@@ -210,7 +210,7 @@ internal import SharedCache
     }
 
     private func httpStatusFailure() -> Outcome {
-        let now = unsafe time(nil)
+        let now = time(nil)
         return .failed(
             TransferError.httpStatus(headers.status, host: url.host, retryAfter: headers.retryAfter, now: now))
     }

@@ -29,8 +29,7 @@ do {
         if CurrentProcess.parent != options.parent { exit(0) }
     }
     // A core could hold credentials.
-    var noCore = rlimit(rlim_cur: 0, rlim_max: 0)
-    unsafe setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &noCore)
+    try CurrentProcess.forbidCoreDumps()
     // TLS libraries write to sockets that the other end has closed.
     signal(SIGPIPE, SIG_IGN)
     _ = CurrentProcess.raiseDescriptorLimit()
