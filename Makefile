@@ -1,0 +1,62 @@
+# imgbroker. `make help` says what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+IMAGES ?=
+OUTPUT ?= demo-output
+
+swift := swift
+release := $(swift) build -c release --static-swift-stdlib
+release_directory = $(shell $(release) --show-bin-path)
+
+.PHONY: help
+help: ## This list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: bootstrap
+bootstrap: ## Install what the build needs and is missing (apt, with sudo when not root)
+	@scripts/bootstrap.sh
+
+.PHONY: build
+build: bootstrap ## Release build of everything
+	$(release)
+
+.PHONY: demo
+demo: build ## A broker, an origin and six clients; IMAGES=DIR shows that folder's pictures, OUTPUT=DIR takes the result
+	@"$(release_directory)/imgdemo" --output "$(OUTPUT)" $(if $(IMAGES),--images "$(IMAGES)")
+
+.PHONY: test
+test: bootstrap lint ## Lint, release build and all tests; warnings are errors
+	IMGBROKER_STRICT=1 $(release)
+	IMGBROKER_STRICT=1 $(swift) build --build-tests
+	IMGBROKER_STRICT=1 $(swift) test --skip-build --disable-xctest
+
+.PHONY: lint
+lint: ## Formatting and style
+	@scripts/lint.sh
+
+.PHONY: format
+format: ## Format the sources in place
+	@scripts/lint.sh --fix
+
+.PHONY: install
+install: build ## Install under PREFIX (/usr/local); DESTDIR is honoured
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
+	install -m 755 "$(release_directory)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
+	install -m 755 "$(release_directory)/imgfetch" "$(release_directory)/imgworker" \
+		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
+
+.PHONY: uninstall
+uninstall: ## Remove what `install` put under PREFIX
+	rm -f "$(DESTDIR)$(PREFIX)/bin/imgbroker"
+	rm -rf "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf .build demo-output

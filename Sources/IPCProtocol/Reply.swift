@@ -1,0 +1,187 @@
+/// A message from the broker to a client.
+public enum Reply: Equatable, Sendable {
+    /// Answers `hello`.
+    case hello(id: Int, HelloReply)
+    /// A picture.
+    case image(id: Int, ImageReply)
+    /// Bytes of a download so far.
+    case progress(id: Int, received: Int, expected: Int?)
+    /// A request that needs no other answer is done.
+    case ok(id: Int)
+    /// Answers `query`.
+    case queried(id: Int, memory: Bool, disk: Bool, fresh: Bool)
+    /// Answers `remove`.
+    case removed(id: Int, count: Int)
+    /// Answers `stats`.
+    case stats(id: Int, StatsReport)
+    /// A request has failed; without an id it was never one.
+    case error(id: Int?, WireError)
+
+    /// Whether no other frame for the same request follows.
+    public var isTerminal: Bool {
+        switch self {
+        case .progress: false
+        case .image(_, let image): image.final
+        default: true
+        }
+    }
+
+    /// The request that this answers.
+    public var id: Int? {
+        switch self {
+        case .hello(let id, _), .image(let id, _), .progress(let id, _, _), .ok(let id), .queried(let id, _, _, _),
+            .removed(let id, _), .stats(let id, _):
+            id
+        case .error(let id, _): id
+        }
+    }
+
+    /// The reply as a frame.
+    public func encoded() -> [UInt8] {
+        Frame.encode { writer in
+            switch self {
+            case .hello(let id, let hello):
+                Self.begin(&writer, "hello", id)
+                hello.writeMembers(to: &writer)
+            case .image(let id, let image):
+                Self.begin(&writer, "image", id)
+                image.writeMembers(to: &writer)
+            case .progress(let id, let received, let expected):
+                Self.begin(&writer, "progress", id)
+                writer.member("received", received)
+                if let expected { writer.member("expected", expected) } else { writer.null("expected") }
+            case .ok(let id):
+                Self.begin(&writer, "ok", id)
+            case .queried(let id, let memory, let disk, let fresh):
+                Self.begin(&writer, "ok", id)
+                writer.member("memory", memory)
+                writer.member("disk", disk)
+                writer.member("fresh", fresh)
+            case .removed(let id, let count):
+                Self.begin(&writer, "ok", id)
+                writer.member("removed", count)
+            case .stats(let id, let report):
+                Self.begin(&writer, "stats", id)
+                writer.object("stats") { report.writeMembers(to: &$0) }
+            case .error(let id, let error):
+                writer.member("type", "error")
+                if let id { writer.member("id", id) } else { writer.null("id") }
+                error.write(to: &writer)
+            }
+        }
+    }
+
+    private static func begin(_ writer: inout JSONWriter, _ type: String, _ id: Int) {
+        writer.member("type", type)
+        writer.member("id", id)
+    }
+
+    /// Reads a reply from the JSON text of its frame.
+    ///
+    /// - Throws: `BadReply`.
+    public init(decoding text: ArraySlice<UInt8>) throws(BadReply) {
+        var reader = JSONReader(text)
+        let reply: Reply?
+        do {
+            let envelope = try Envelope(text)
+            reply = try Self.decode(envelope, text, &reader)
+        } catch {
+            throw BadReply(description: "no JSON: expected \(error.expected) at \(error.offset)")
+        }
+        if let problem = reader.problem { throw BadReply(description: "\(problem.field) is not \(problem.expected)") }
+        guard let reply else { throw BadReply(description: "unknown or incomplete reply") }
+        self = reply
+    }
+
+    private static func decode(
+        _ envelope: Envelope, _ text: ArraySlice<UInt8>, _ reader: inout JSONReader
+    ) throws(JSONReader.MalformedJSON) -> Reply? {
+        if envelope.type == "error" { return .error(id: envelope.id, try WireError(from: &reader)) }
+        guard let id = envelope.id else { return nil }
+        switch envelope.type {
+        case "hello": return .hello(id: id, try HelloReply(from: &reader))
+        case "image": return try ImageReply(from: &reader).map { .image(id: id, $0) }
+        case "stats":
+            var report = StatsReport()
+            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+                if name == "stats" { report = try StatsReport(from: &reader, field: name) } else { try reader.skip() }
+            }
+            return .stats(id: id, report)
+        case "progress":
+            var (received, expected): (Int?, Int?)
+            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+                switch name {
+                case "received": received = try reader.integer(name, in: 0...Int.max)
+                case "expected" where !reader.nextIsNull: expected = try reader.integer(name, in: 0...Int.max)
+                default: try reader.skip()
+                }
+            }
+            return received.map { .progress(id: id, received: $0, expected: expected) }
+        case "ok":
+            var (memory, disk, fresh, removed): (Bool?, Bool?, Bool?, Int?)
+            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+                switch name {
+                case "memory": memory = try reader.boolean(name)
+                case "disk": disk = try reader.boolean(name)
+                case "fresh": fresh = try reader.boolean(name)
+                case "removed": removed = try reader.integer(name, in: 0...Int.max)
+                default: try reader.skip()
+                }
+            }
+            if let memory, let disk, let fresh { return .queried(id: id, memory: memory, disk: disk, fresh: fresh) }
+            if let removed { return .removed(id: id, count: removed) }
+            return .ok(id: id)
+        default: return nil
+        }
+    }
+}
+
+/// A reply that does not follow the protocol.
+public struct BadReply: Error, CustomStringConvertible {
+    /// What is wrong with it.
+    public let description: String
+}
+
+/// What the broker says of itself.
+public struct HelloReply: Equatable, Sendable {
+    /// The server's name and version.
+    public var server: String
+    /// The formats it decodes.
+    public var formats: [String]
+    /// Its limits by name: `maxFrameBytes`, `maxPixels` and so on.
+    public var limits: [String: Int]
+
+    /// A broker's name, formats and limits.
+    public init(server: String, formats: [String], limits: [String: Int]) {
+        self.server = server
+        self.formats = formats
+        self.limits = limits
+    }
+
+    fileprivate func writeMembers(to writer: inout JSONWriter) {
+        writer.member("protocol", ClientMessage.protocolVersion)
+        writer.member("server", server)
+        writer.array("formats", of: formats)
+        writer.object("limits") {
+            for (name, value) in limits.sorted(by: { $0.key < $1.key }) { $0.member(name, value) }
+        }
+    }
+
+    fileprivate init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        self.init(server: "", formats: [], limits: [:])
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "server": server = try reader.string(name) ?? ""
+            case "formats":
+                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
+                    if let format = try reader.string(name) { formats.append(format) }
+                }
+            case "limits":
+                try reader.object(name) { (reader, name) throws(JSONReader.MalformedJSON) in
+                    limits[name] = try reader.integer(name, in: 0...Int.max)
+                }
+            default: try reader.skip()
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+/// The URL of an original, in one canonical spelling (RFC 3986, section 6.2): scheme and host in lower case, no default
+/// port, no fragment, a path, and everything outside of ASCII percent-encoded after the host.
+public struct SourceURL: Hashable, Sendable {
+    /// The longest URL that is accepted, in bytes.
+    public static let maximumLength = 8192
+
+    /// The canonical spelling.
+    public let text: String
+    /// Scheme, host and port: what limits and back-off count by.
+    public let origin: String
+    /// The host alone, for messages.
+    public let host: String
+
+    /// Reads a URL as a client wrote it.
+    ///
+    /// - Throws: `WireError`: `unsupported-scheme`, or `bad-request` for what is no URL that can be loaded.
+    public init(_ written: String) throws(WireError) {
+        func bad(_ reason: String) -> WireError { WireError(.badRequest, "url \(reason)") }
+        guard written.utf8.count <= Self.maximumLength else { throw bad("is longer than \(Self.maximumLength) bytes") }
+        if written.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) { throw bad("has a control character") }
+
+        var rest = written[...]
+        if let fragment = rest.firstIndex(of: "#") { rest = rest[..<fragment] }
+        guard let colon = rest.firstIndex(of: ":") else {
+            throw bad("has no scheme: it must begin with http:// or https://")
+        }
+        let scheme = rest[..<colon].lowercased()
+        guard scheme == "http" || scheme == "https" else {
+            throw WireError(.unsupportedScheme, "Only http and https URLs are loaded, not \"\(scheme.prefix(20))\".")
+        }
+        rest = rest[rest.index(after: colon)...]
+        guard rest.hasPrefix("//") else { throw bad("has no host") }
+        rest = rest.dropFirst(2)
+
+        let authorityEnd = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
+        let authority = rest[..<authorityEnd]
+        if authority.contains("@") { throw bad("carries a user name: use the field credentials instead") }
+        var (host, port) = (authority[...], "")
+        let portColon = authority.lastIndex(of: ":")
+        if let portColon, !authority[portColon...].contains("]") {
+            host = authority[..<portColon]
+            port = String(authority[authority.index(after: portColon)...])
+        }
+        guard Self.isHost(host) else { throw bad("has no valid host") }
+        if !port.isEmpty {
+            guard port.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+                let number = UInt16(port),
+                number > 0
+            else { throw bad("has no valid port") }
+            port = number == (scheme == "http" ? 80 : 443) ? "" : ":\(number)"
+        }
+        self.host = host.lowercased()
+        origin = "\(scheme)://\(self.host)\(port)"
+
+        let path = rest[authorityEnd...]
+        let slash = path.hasPrefix("/") ? "" : "/"
+        text = origin + slash + Self.percentEncoded(path)
+    }
+
+    private static func isHost(_ host: Substring) -> Bool {
+        if host.hasPrefix("[") {
+            return host.hasSuffix("]") && host.utf8.count > 3
+                && host.dropFirst().dropLast().utf8.allSatisfy { ":.%".utf8.contains($0) || isHexadecimal($0) }
+        }
+        // Letters of other scripts go to the resolver's own encoding (IDNA); what could end a host early is refused.
+        return !host.isEmpty
+            && host.utf8.allSatisfy { byte in
+                byte >= 0x80 || isHexadecimal(byte) || (0x61...0x7A).contains(byte | 0x20) || "-._~".utf8.contains(byte)
+            }
+    }
+
+    private static func isHexadecimal(_ byte: UInt8) -> Bool {
+        (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
+    }
+
+    /// Encodes what may not stand in a URL: spaces, quotes, angle brackets and bytes outside of ASCII.
+    private static func percentEncoded(_ text: Substring) -> String {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.utf8.count)
+        for byte in text.utf8 {
+            if byte >= 0x80 || " \"<>".utf8.contains(byte) {
+                bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            } else {
+                bytes.append(byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Installs the packages that the build needs and this machine lacks. Does nothing, and needs no rights, when all are
+# there. Debian and Ubuntu; elsewhere it only says what is missing.
+set -euo pipefail
+
+# Each library as pkg-config knows it, and the packages that may bring it: the first that the archive has is taken.
+needed=(
+    "libcurl     libcurl4-openssl-dev"
+    "libpng      libpng-dev"
+    "libjpeg     libjpeg62-turbo-dev libjpeg-turbo8-dev"
+    "libwebp     libwebp-dev"
+    "nettle      nettle-dev"
+    "sqlite3     libsqlite3-dev"
+)
+
+if ! command -v swift >/dev/null; then
+    echo "error: no swift in PATH. imgbroker needs a Swift toolchain, 6.2 or newer: https://www.swift.org/install/linux/" >&2
+    exit 1
+fi
+
+is_installed() {
+    [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
+}
+
+has_library() {
+    command -v pkg-config >/dev/null && pkg-config --exists "$1"
+}
+
+missing=()
+for line in "${needed[@]}"; do
+    read -r module packages <<<"$line"
+    if ! has_library "$module"; then missing+=("$packages"); fi
+done
+command -v pkg-config >/dev/null || missing+=("pkg-config")
+if ((${#missing[@]} == 0)); then exit 0; fi
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    echo "error: these are missing (Debian's names), and there is no apt to install them with:" >&2
+    printf '  %s\n' "${missing[@]/ / or }" >&2
+    exit 1
+fi
+
+as_root=()
+if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+        echo "error: packages are missing, and installing them takes root or sudo:" >&2
+        printf '  %s\n' "${missing[@]/ / or }" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+apt() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 "$@"
+}
+
+echo "Installing what the build needs and is missing."
+apt update || echo "warning: apt-get update failed; going on with the package lists that are here" >&2
+
+to_install=()
+for candidates in "${missing[@]}"; do
+    chosen=""
+    for package in $candidates; do
+        if is_installed "$package" || apt-cache show "$package" >/dev/null 2>&1; then
+            chosen="$package"
+            break
+        fi
+    done
+    if [[ -z "$chosen" ]]; then
+        echo "error: no package source offers ${candidates/ / or }" >&2
+        exit 1
+    fi
+    to_install+=("$chosen")
+done
+apt install -y --no-install-recommends "${to_install[@]}"
