@@ -36,7 +36,8 @@ import Testing
         let file = TestExif.inserted(TestExif.block(orientation: orientation), intoJPEG: plain)
         #expect(try decode(file) == decode(plain).shown(orientation: orientation))
         let image = try EncodedImage(try ImageSource(copying: file), maxPixels: 10_000)
-        #expect(image.header.geometry == PixelGeometry(width: orientation > 4 ? 48 : 80, height: orientation > 4 ? 80 : 48))
+        let (width, height) = orientation > 4 ? (48, 80) : (80, 48)
+        #expect(image.header.geometry == PixelGeometry(width: width, height: height))
     }
 
     @Test func garbageStatesNothing() {
