@@ -11,15 +11,16 @@ struct PartsTests {
         for element in 1...5 { queue.insert(element) }
         queue.mark(1)
         queue.mark(3)
-        #expect(queue.evict { $0 == 2 } == 4)
+        var evicted = [queue.evict { $0 == 2 }]
         // The hand goes on from where it was: 5, then round to 1, whose mark is gone.
-        #expect(queue.evict { $0 == 2 } == 5)
-        #expect(queue.evict { $0 == 2 } == 1)
-        #expect(queue.evict { _ in true } == 2)
+        evicted.append(queue.evict { $0 == 2 })
+        evicted.append(queue.evict { $0 == 2 })
+        evicted.append(queue.evict { _ in true })
         queue.insert(6)
         queue.remove(3)
-        #expect(queue.evict { _ in false } == 6)
-        #expect(queue.evict { _ in false } == nil)
+        evicted.append(queue.evict { _ in false })
+        evicted.append(queue.evict { _ in false })
+        #expect(evicted == [4, 5, 1, 2, 6, nil])
     }
 
     @Test func `a thousand random steps of SIEVE lose and double nothing`() {
@@ -43,7 +44,7 @@ struct PartsTests {
             default:
                 let evicted = queue.evict { $0 % 3 == 0 }
                 #expect((evicted == nil) == model.isEmpty)
-                if let evicted { #expect(model.remove(evicted) != nil) }
+                if let evicted { model.remove(evicted) }
             }
             #expect(queue.count == model.count)
         }
@@ -54,7 +55,8 @@ struct PartsTests {
         var queue = DeadlineQueue<Int>()
         let times = (0..<500).map { _ in Int64.random(in: 0...1000, using: &random) }
         for time in times { queue.add(Int(time), at: Instant(nanoseconds: time)) }
-        #expect(queue.popDue(at: Instant(nanoseconds: -1)) == nil)
+        let early = queue.popDue(at: Instant(nanoseconds: -1))
+        #expect(early == nil)
         var popped: [Int] = []
         while let next = queue.popDue(at: Instant(nanoseconds: 1000)) { popped.append(next) }
         #expect(popped == times.map(Int.init).sorted())
@@ -66,21 +68,21 @@ struct PartsTests {
         for number in 1...4 { queue.push(job(number), priority: .normal, group: "a") }
         queue.push(job(5), priority: .low, group: "b")
         queue.push(job(6), priority: .high, group: "c")
-        #expect(queue.pop() == job(6))
-        #expect(queue.pop() == job(1))
-        #expect(queue.pop() == job(2))
-        #expect(queue.pop() == job(5))
-        #expect(queue.pop() == nil)
+        expectNext(job(6), in: &queue)
+        expectNext(job(1), in: &queue)
+        expectNext(job(2), in: &queue)
+        expectNext(job(5), in: &queue)
+        expectNext(nil, in: &queue)
         queue.raise(job(4), to: .high)
-        #expect(queue.pop() == nil)
+        expectNext(nil, in: &queue)
         queue.jobEnded(inGroup: "a")
-        #expect(queue.pop() == job(4))
+        expectNext(job(4), in: &queue)
         queue.push(job(1), priority: .normal, group: "a", atFront: true)
         queue.jobEnded(inGroup: "a")
-        #expect(queue.pop() == job(1))
+        expectNext(job(1), in: &queue)
         queue.jobEnded(inGroup: "a")
         queue.remove(job(3))
-        #expect(queue.pop() == nil)
+        expectNext(nil, in: &queue)
         #expect(queue.isEmpty)
     }
 
@@ -103,13 +105,18 @@ struct PartsTests {
     @Test func `a lease is counted, its bytes once`() {
         var leases = LeaseTable()
         let (client, buffer) = (ClientID(number: 1), BufferID(number: 9))
-        #expect(leases.grant(buffer, bytes: 100, to: client))
-        #expect(!leases.grant(buffer, bytes: 100, to: client))
+        let grants = [leases.grant(buffer, bytes: 100, to: client), leases.grant(buffer, bytes: 100, to: client)]
+        #expect(grants == [true, false])
         #expect(leases.bytes(heldBy: client) == 100)
-        #expect(!leases.release(buffer, from: client))
-        #expect(leases.release(buffer, from: client))
-        #expect(!leases.release(buffer, from: client))
+        let releases = (0..<3).map { _ in leases.release(buffer, from: client) }
+        #expect(releases == [false, true, false])
         #expect(leases.bytes(heldBy: client) == 0)
-        #expect(leases.releaseAll(from: client).isEmpty)
+        let rest = leases.releaseAll(from: client)
+        #expect(rest.isEmpty)
     }
+}
+
+private func expectNext(_ expected: JobID?, in queue: inout JobQueue, at location: SourceLocation = #_sourceLocation) {
+    let next = queue.pop()
+    #expect(next == expected, sourceLocation: location)
 }
