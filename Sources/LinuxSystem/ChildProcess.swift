@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// A process that this one started, known by a pidfd: no other process can ever be meant by it.
 public final class ChildProcess {

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// A point of the monotonic clock, which runs evenly and is not set.
 public struct Instant: Comparable, Hashable, Sendable {

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// What this process is, and what it may do.
 public enum CurrentProcess {
@@ -69,5 +70,17 @@ public enum CurrentProcess {
     public static func writeToStandardError(_ text: String) {
         var text = text
         text.withUTF8 { _ = unsafe write(2, $0.baseAddress, $0.count) }
+    }
+}
+
+extension CurrentProcess {
+    /// Whether anything has this path.
+    public static func exists(_ path: String) -> Bool {
+        unsafe access(path, F_OK) == 0
+    }
+
+    /// Whether this process may write to `path`, a directory mostly.
+    public static func mayWrite(to path: String) -> Bool {
+        unsafe access(path, W_OK) == 0
     }
 }

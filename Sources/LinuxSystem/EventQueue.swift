@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// Waits for descriptors to become ready (epoll, level-triggered).
 public final class EventQueue {

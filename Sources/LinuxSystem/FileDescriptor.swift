@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// An open file descriptor, closed when its last holder lets go of it.
 ///

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// Signals as readable events instead of interruptions.
 public final class Signals {
@@ -24,8 +25,7 @@ public final class Signals {
 
     /// The next signal that came; nil when none waits.
     public func next() -> Int32? {
-        var info = signalfd_siginfo()
-        let size = MemoryLayout<signalfd_siginfo>.size
-        return unsafe read(descriptor.raw, &info, size) == size ? Int32(info.ssi_signo) : nil
+        let signal = clinux_signalfd_next(descriptor.raw)
+        return signal == 0 ? nil : signal
     }
 }

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// A system call that failed: which one, and why.
 public struct SystemError: Error, Equatable, CustomStringConvertible {

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 /// Stream sockets of the Unix family: making them, and sending and receiving bytes with descriptors.
 public enum UnixSocket {
@@ -81,10 +82,9 @@ public enum UnixSocket {
     ///
     /// - Throws: `SystemError` of `getsockopt`.
     public static func peerCredentials(of socket: FileDescriptor) throws(SystemError) -> PeerCredentials {
-        var credentials = ucred()
-        var length = socklen_t(MemoryLayout<ucred>.size)
-        try retrying("getsockopt") { unsafe getsockopt(socket.raw, SOL_SOCKET, SO_PEERCRED, &credentials, &length) }
-        return PeerCredentials(pid: credentials.pid, uid: credentials.uid, gid: credentials.gid)
+        var (pid, uid, gid): (pid_t, uid_t, gid_t) = (0, 0, 0)
+        try retrying("getsockopt") { unsafe clinux_peer(socket.raw, &pid, &uid, &gid) }
+        return PeerCredentials(pid: pid, uid: uid, gid: gid)
     }
 
     /// Sends as much of `bytes` as the socket takes, the descriptors with the first byte. Returns the bytes taken, nil

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 public import LinuxSystem
 
 /// A memfd that is still being written. Sealing consumes it, so nothing can be written after.
@@ -51,7 +52,8 @@ public struct SealedBuffer: Sendable {
 
 /// Bytes of a sealed buffer in this process's memory, until the value goes out of scope.
 @safe
-public struct Mapping: ~Copyable {
+public struct Mapping: ~Copyable, @unchecked Sendable {
+    // Read by all, written by none.
     private let base: UnsafeMutableRawPointer?
     /// The bytes mapped.
     public let count: Int

@@ -1,1 +1,3 @@
-print("not yet")
+import LinuxSystem
+
+CurrentProcess.exit(StartSequence.run(CommandLine.arguments))

@@ -1,3 +1,148 @@
+// The image codecs of the system (libpng, libjpeg-turbo, libwebp) behind calls that return instead of jumping.
+//
+// setjmp and longjmp stay inside each function here: no frame of a caller is ever jumped over. Nothing calls back:
+// encoded bytes come from a span of memory, which must outlive its reader, and rows go into memory of the caller.
+// Pixels have 8 bits a channel, four channels and straight alpha. A reader or writer that returned anything but
+// CODEC_OK can only be asked for its message and be destroyed.
 #ifndef CIMAGECODECS_H
 #define CIMAGECODECS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// How a call ended.
+typedef enum {
+    CODEC_OK = 0,
+    /// The encoded bytes end before all pixels came.
+    CODEC_TRUNCATED,
+    /// The encoded bytes break the rules of their format.
+    CODEC_DAMAGED,
+    /// A valid picture of a kind that the library does not decode.
+    CODEC_UNSUPPORTED,
+    /// The picture has no pixels.
+    CODEC_EMPTY,
+    /// A side is longer than the library or this program takes.
+    CODEC_TOO_LARGE,
+    /// Memory could not be had, or would exceed its bound.
+    CODEC_NO_MEMORY,
+} codec_status;
+
+/// The order of a pixel's four bytes.
+typedef enum { CODEC_RGBA = 0, CODEC_BGRA } codec_order;
+
+/// What a header says of the picture as it is stored.
+typedef struct {
+    uint32_t width;
+    uint32_t height;
+    /// Frames of an animation, else 1.
+    uint32_t frames;
+    /// Whether any pixel may be transparent.
+    int32_t has_alpha;
+    /// How many times all rows must be read, each time into the same memory, until they are complete.
+    int32_t passes;
+} codec_header;
+
+/// The longest side that is decoded.
+#define CODEC_MAXIMUM_SIDE 65535
+/// The most scans that a progressive JPEG may have. Real ones have about ten; each costs a pass over the picture.
+#define CODEC_MAXIMUM_SCANS 500
+
+// MARK: Memory for pixels, with an answer where Swift's own allocation would end the process.
+
+/// `count` bytes, zero if `zeroed`; NULL without memory.
+void *codec_pixels_create(size_t count, int zeroed);
+/// Frees what codec_pixels_create made.
+void codec_pixels_destroy(void *pixels);
+
+// MARK: Reading PNG and JPEG: create, read_header, start, read_rows until all passes are through, destroy.
+
+typedef struct codec_png_reader codec_png_reader;
+
+/// A reader of the `length` bytes; NULL without memory.
+codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length);
+/// Reads up to the first IDAT chunk. Allocates nothing that grows with the picture.
+codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header *header);
+/// Prepares for pixels; allocates a few rows.
+codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order);
+/// Reads the next `count` rows of the present pass into `rows`, `stride` bytes apart.
+codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// What went wrong.
+const char *codec_png_reader_message(const codec_png_reader *reader);
+/// Frees the reader, which may be NULL.
+void codec_png_reader_destroy(codec_png_reader *reader);
+
+typedef struct codec_jpeg_reader codec_jpeg_reader;
+
+/// A reader of the `length` bytes; NULL without memory.
+codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length);
+/// Reads up to the first scan. Allocates nothing that grows with the picture.
+codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header);
+/// Prepares for pixels. A file of several scans is read to its end here and held as coefficients.
+codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order);
+/// Reads the next `count` rows into `rows`, `stride` bytes apart.
+codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// What went wrong.
+const char *codec_jpeg_reader_message(const codec_jpeg_reader *reader);
+/// Frees the reader, which may be NULL.
+void codec_jpeg_reader_destroy(codec_jpeg_reader *reader);
+
+// MARK: Reading WebP, whose library decodes a picture as a whole.
+
+/// Reads a WebP file's header. Of an animation, the size is the canvas's.
+codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header);
+/// Decodes the picture into `pixels`: `header->height` rows of `header->width` pixels without padding. Of an animation
+/// that is the first frame on its canvas, for which `pixels` must be zero (transparent).
+codec_status codec_webp_decode(
+    const uint8_t *bytes, size_t length, const codec_header *header, codec_order order, uint8_t *pixels);
+
+// MARK: Writing PNG and JPEG: create, write_rows until all rows are through, finish, destroy. Encoded bytes gather in
+// the writer; take_output hands them out after each call.
+
+typedef struct codec_png_writer codec_png_writer;
+
+/// A writer of a picture with alpha; NULL without memory.
+codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order);
+/// Encodes the next `count` rows.
+codec_status codec_png_writer_write_rows(
+    codec_png_writer *writer, const uint8_t *rows, size_t stride, uint32_t count);
+/// Writes the end of the file.
+codec_status codec_png_writer_finish(codec_png_writer *writer);
+/// The bytes encoded since the last call, valid until the next one.
+const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *length);
+/// What went wrong.
+const char *codec_png_writer_message(const codec_png_writer *writer);
+/// Frees the writer, which may be NULL.
+void codec_png_writer_destroy(codec_png_writer *writer);
+
+typedef struct codec_jpeg_writer codec_jpeg_writer;
+
+/// A writer of a picture whose alpha is ignored, with `quality` 1 … 100; NULL without memory.
+codec_jpeg_writer *codec_jpeg_writer_create(uint32_t width, uint32_t height, codec_order order, int quality);
+/// Before the first row: several scans of increasing precision instead of one.
+void codec_jpeg_writer_set_progressive(codec_jpeg_writer *writer);
+/// Before the first row: the four bytes of a pixel are cyan, magenta, yellow and black, 255 for no ink (as Adobe's
+/// programs write them).
+void codec_jpeg_writer_set_cmyk(codec_jpeg_writer *writer, int as_ycck);
+/// Encodes the next `count` rows.
+codec_status codec_jpeg_writer_write_rows(
+    codec_jpeg_writer *writer, const uint8_t *rows, size_t stride, uint32_t count);
+/// Writes the end of the file.
+codec_status codec_jpeg_writer_finish(codec_jpeg_writer *writer);
+/// The bytes encoded since the last call, valid until the next one.
+const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *length);
+/// What went wrong.
+const char *codec_jpeg_writer_message(const codec_jpeg_writer *writer);
+/// Frees the writer, which may be NULL.
+void codec_jpeg_writer_destroy(codec_jpeg_writer *writer);
+
+// MARK: Writing WebP, whose library takes a picture as a whole.
+
+/// Encodes `pixels`, rows without padding, with `quality` 1 … 100 (which for `lossless` is effort). `*output` must be
+/// freed with codec_webp_free.
+codec_status codec_webp_encode(
+    const uint8_t *pixels, uint32_t width, uint32_t height, codec_order order, int quality, int lossless,
+    uint8_t **output, size_t *length);
+/// Frees what codec_webp_encode made.
+void codec_webp_free(uint8_t *output);
+
 #endif

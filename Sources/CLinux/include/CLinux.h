@@ -1,35 +1,27 @@
 // What Swift cannot import from Linux: calls behind _GNU_SOURCE, variadic functions, function-like macros, and
 // constants whose type differs between headers. Nothing here decides anything.
+//
+// This header itself does without _GNU_SOURCE: with it, glibc's types would look different here and in the module that
+// Swift knows them from, and no file could import both.
 #ifndef CLINUX_H
 #define CLINUX_H
 
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/sendfile.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
+#include <sys/types.h>
 #include <sys/uio.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,6 +50,8 @@ int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int 
 
 /// Blocks the `count` signals in this process and returns a descriptor that reports them instead, or -1.
 int clinux_signalfd(const int *signals, size_t count);
+/// The next signal that `fd` reports, or 0.
+int clinux_signalfd_next(int fd);
 /// A timer of the monotonic clock as a descriptor, or -1.
 int clinux_timerfd(void);
 /// Sets the timer to an absolute time of the monotonic clock; 0 and 0 stop it.
@@ -89,6 +83,9 @@ int clinux_bind_path(int socket, const char *path);
 /// accept4 with close-on-exec, not blocking.
 int clinux_accept(int listener);
 
+/// The process at the other end of a Unix socket: 0, or -1 with errno.
+int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid);
+
 /// sendmsg of `count` parts with `fd_count` descriptors, never raising SIGPIPE. Bytes sent, or -1 with errno.
 ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const int *fds, size_t fd_count);
 /// recvmsg with room for CLINUX_MAX_DESCRIPTORS. Bytes received (0: end), or -1 with errno. `*fd_count` descriptors,
@@ -110,7 +107,8 @@ int clinux_terminal_columns(int fd);
 static inline void *clinux_map_failed(void) { return MAP_FAILED; }
 /// The calling thread's error number.
 static inline int clinux_errno(void) { return errno; }
-static inline int clinux_seal_all(void) { return F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE; }
-static inline int clinux_seal_size(void) { return F_SEAL_SHRINK | F_SEAL_GROW; }
+/// All four seals, and those of the size alone.
+int clinux_seal_all(void);
+int clinux_seal_size(void);
 
 #endif

@@ -1,0 +1,98 @@
+internal import Glibc
+
+/// A TCP socket of IPv4, blocking. The caller closes it.
+struct TCPSocket: Sendable {
+    let raw: Int32
+
+    /// Listens at `address` on a port that the system chooses.
+    static func listen(at address: String) throws -> (socket: TCPSocket, port: Int) {
+        let raw = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard raw >= 0 else { throw LocalOrigin.StartFailure(call: "socket", error: errno) }
+        var name = sockaddr_in()
+        name.sin_family = sa_family_t(AF_INET)
+        guard unsafe inet_pton(AF_INET, address, &name.sin_addr) == 1 else {
+            Glibc.close(raw)
+            throw LocalOrigin.StartFailure(call: "inet_pton", error: EINVAL)
+        }
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let failed = unsafe withUnsafeMutablePointer(to: &name) {
+            unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                unsafe bind(raw, $0, length) < 0 || Glibc.listen(raw, 512) < 0 || getsockname(raw, $0, &length) < 0
+            }
+        }
+        if failed {
+            let error = errno
+            Glibc.close(raw)
+            throw LocalOrigin.StartFailure(call: "bind", error: error)
+        }
+        return (TCPSocket(raw: raw), Int(UInt16(bigEndian: name.sin_port)))
+    }
+
+    /// The next connection; nil once the socket was shut down.
+    func accept() -> TCPSocket? {
+        while true {
+            let connection = Glibc.accept(raw, nil, nil)
+            if connection >= 0 {
+                _ = fcntl(connection, F_SETFD, FD_CLOEXEC)
+                var on: Int32 = 1
+                unsafe setsockopt(
+                    connection, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
+                return TCPSocket(raw: connection)
+            }
+            switch errno {
+            case EINTR, ECONNABORTED: continue
+            case EMFILE, ENFILE: usleep(10_000)
+            default: return nil
+            }
+        }
+    }
+
+    /// Receives what comes next; nil at the end or after an error.
+    func receive() -> [UInt8]? {
+        var buffer = [UInt8](repeating: 0, count: 1 << 14)
+        while true {
+            let count = unsafe recv(raw, &buffer, buffer.count, 0)
+            if count > 0 { return Array(buffer.prefix(count)) }
+            if count < 0, errno == EINTR { continue }
+            return nil
+        }
+    }
+
+    /// Sends all of `bytes`; false when the other end has gone.
+    func send(_ bytes: some Collection<UInt8>) -> Bool {
+        let bytes = Array(bytes)
+        var sent = 0
+        while sent < bytes.count {
+            let count = unsafe bytes.withUnsafeBytes {
+                unsafe Glibc.send(raw, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL))
+            }
+            if count < 0, errno == EINTR { continue }
+            if count <= 0 { return false }
+            sent += count
+        }
+        return true
+    }
+
+    /// Whether the other end has closed or reset the connection.
+    var peerHasGone: Bool {
+        var byte: UInt8 = 0
+        let flags = Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
+        let count = unsafe recv(raw, &byte, 1, flags)
+        return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)
+    }
+
+    /// Wakes whoever waits in a call on the socket, for good.
+    func shutDown() {
+        shutdown(raw, Int32(SHUT_RDWR))
+    }
+
+    /// Makes `close` send a reset.
+    func resetOnClose() {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        unsafe setsockopt(raw, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+    }
+
+    func close() {
+        Glibc.close(raw)
+    }
+}

@@ -1,0 +1,362 @@
+#include "CImageCodecs.h"
+#include "output.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <jpeglib.h>
+#include <jerror.h>
+
+/// The library's error manager, where to jump when it fails, and what it said.
+typedef struct {
+    struct jpeg_error_mgr base;
+    jmp_buf jump;
+    /// A warning that means wrong pixels was given.
+    int damaged;
+    char message[JMSG_LENGTH_MAX];
+} error_manager;
+
+static void failed(j_common_ptr common) {
+    error_manager *errors = (error_manager *)common->err;
+    errors->base.format_message(common, errors->message);
+    longjmp(errors->jump, 1);
+}
+
+/// Notes the warnings about entropy-coded data that is damaged or missing, for which the library makes up gray. Others
+/// (surplus bytes, odd markers, an unknown Adobe transform) leave pixels as they are.
+static void note_warning(j_common_ptr common, int level) {
+    error_manager *errors = (error_manager *)common->err;
+    if (level >= 0) return;
+    switch (errors->base.msg_code) {
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+        if (!errors->damaged) errors->base.format_message(common, errors->message);
+        errors->damaged = 1;
+        break;
+    default: break;
+    }
+}
+
+static void print_nothing(j_common_ptr common) { (void)common; }
+
+static struct jpeg_error_mgr *prepare_errors(error_manager *errors) {
+    jpeg_std_error(&errors->base);
+    errors->base.error_exit = failed;
+    errors->base.emit_message = note_warning;
+    errors->base.output_message = print_nothing;
+    return &errors->base;
+}
+
+struct codec_jpeg_reader {
+    struct jpeg_decompress_struct jpeg;
+    error_manager errors;
+    struct jpeg_source_mgr source;
+    struct jpeg_progress_mgr progress;
+    const uint8_t *bytes;
+    size_t length;
+    /// The data ended before the end marker; one was made up.
+    int ran_out;
+    /// Too many scans.
+    int scan_bomb;
+    /// By index, the components of which a scan came.
+    int scanned[MAX_COMPONENTS];
+    codec_order order;
+};
+
+static void source_nothing(j_decompress_ptr jpeg) { (void)jpeg; }
+
+/// Called when the span is used up. The library only knows waiting for more or an end marker, so it gets one.
+static boolean make_up_end(j_decompress_ptr jpeg) {
+    static const JOCTET end[2] = {0xFF, JPEG_EOI};
+    codec_jpeg_reader *reader = jpeg->client_data;
+    reader->ran_out = 1;
+    jpeg->src->next_input_byte = end;
+    jpeg->src->bytes_in_buffer = sizeof end;
+    return TRUE;
+}
+
+static void skip(j_decompress_ptr jpeg, long count) {
+    if (count <= 0) return;
+    if ((size_t)count > jpeg->src->bytes_in_buffer) {
+        make_up_end(jpeg);
+    } else {
+        jpeg->src->next_input_byte += count;
+        jpeg->src->bytes_in_buffer -= (size_t)count;
+    }
+}
+
+/// Called between the steps of reading a file with several scans.
+static void watch_scans(j_common_ptr common) {
+    j_decompress_ptr jpeg = (j_decompress_ptr)common;
+    codec_jpeg_reader *reader = jpeg->client_data;
+    for (int i = 0; i < jpeg->comps_in_scan && i < MAX_COMPS_IN_SCAN; i++) {
+        int component = jpeg->cur_comp_info[i]->component_index;
+        if (component >= 0 && component < MAX_COMPONENTS) reader->scanned[component] = 1;
+    }
+    if (jpeg->input_scan_number > CODEC_MAXIMUM_SCANS) {
+        reader->scan_bomb = 1;
+        snprintf(reader->errors.message, sizeof reader->errors.message, "more than %d scans", CODEC_MAXIMUM_SCANS);
+        longjmp(reader->errors.jump, 1);
+    }
+}
+
+/// What the library's error, which has just jumped, means.
+static codec_status reading_status(const codec_jpeg_reader *reader) {
+    if (reader->scan_bomb) return CODEC_DAMAGED;
+    if (reader->ran_out) return CODEC_TRUNCATED;
+    switch (reader->errors.base.msg_code) {
+    case JERR_EMPTY_IMAGE: return CODEC_EMPTY;
+    case JERR_IMAGE_TOO_BIG: return CODEC_TOO_LARGE;
+    case JERR_OUT_OF_MEMORY:
+    case JERR_NO_BACKING_STORE: return CODEC_NO_MEMORY;
+    case JERR_ARITH_NOTIMPL:
+    case JERR_BAD_PRECISION:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_CCIR601_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_NOTIMPL:
+    case JERR_NOT_COMPILED:
+    case JERR_SOF_UNSUPPORTED: return CODEC_UNSUPPORTED;
+    default: return CODEC_DAMAGED;
+    }
+}
+
+/// What warnings say of the rows read so far.
+static codec_status warnings_status(const codec_jpeg_reader *reader) {
+    if (!reader->errors.damaged) return CODEC_OK;
+    return reader->ran_out ? CODEC_TRUNCATED : CODEC_DAMAGED;
+}
+
+codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length) {
+    codec_jpeg_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) return NULL;
+    reader->bytes = bytes;
+    reader->length = length;
+    reader->jpeg.err = prepare_errors(&reader->errors);
+    if (setjmp(reader->errors.jump)) {
+        codec_jpeg_reader_destroy(reader);
+        return NULL;
+    }
+    jpeg_create_decompress(&reader->jpeg);
+    reader->jpeg.client_data = reader;
+    reader->source.init_source = source_nothing;
+    reader->source.fill_input_buffer = make_up_end;
+    reader->source.skip_input_data = skip;
+    reader->source.resync_to_restart = jpeg_resync_to_restart;
+    reader->source.term_source = source_nothing;
+    reader->source.next_input_byte = bytes;
+    reader->source.bytes_in_buffer = length;
+    reader->jpeg.src = &reader->source;
+    reader->progress.progress_monitor = watch_scans;
+    reader->jpeg.progress = &reader->progress;
+    return reader;
+}
+
+codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header) {
+    if (setjmp(reader->errors.jump)) return reading_status(reader);
+    jpeg_read_header(&reader->jpeg, TRUE);
+    header->width = reader->jpeg.image_width;
+    header->height = reader->jpeg.image_height;
+    header->frames = 1;
+    header->has_alpha = 0;
+    header->passes = 1;
+    return CODEC_OK;
+}
+
+/// Whether a file of several scans left coefficients out. Coefficients that only lack precision count when the file
+/// was cut off; with an end marker, its writer chose so.
+static int coefficients_missing(const codec_jpeg_reader *reader) {
+    const struct jpeg_decompress_struct *jpeg = &reader->jpeg;
+    for (int component = 0; component < jpeg->num_components; component++) {
+        if (!reader->scanned[component]) return 1;
+        if (!jpeg->progressive_mode || !jpeg->coef_bits) continue;
+        const int *bits = jpeg->coef_bits[component];
+        if (bits[0] < 0) return 1;
+        for (int i = 0; reader->ran_out && i < DCTSIZE2; i++) {
+            if (bits[i] != 0) return 1;
+        }
+    }
+    return 0;
+}
+
+codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order) {
+    struct jpeg_decompress_struct *jpeg = &reader->jpeg;
+    if (setjmp(reader->errors.jump)) return reading_status(reader);
+    reader->order = order;
+    if (jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK) {
+        jpeg->out_color_space = JCS_CMYK;
+    } else {
+        jpeg->out_color_space = order == CODEC_BGRA ? JCS_EXT_BGRA : JCS_EXT_RGBA;
+    }
+    // Coefficients of a file with several scans take two bytes for each component of a pixel, of blocks that are
+    // filled up to whole ones; the rest is a few rows.
+    size_t pixels = (size_t)(jpeg->image_width + 32) * (jpeg->image_height + 32);
+    size_t memory = pixels * 2 * (size_t)jpeg->num_components + (64u << 20);
+    jpeg->mem->max_memory_to_use = (long)memory;
+    jpeg_start_decompress(jpeg);
+    if (jpeg_has_multiple_scans(jpeg) && coefficients_missing(reader)) {
+        snprintf(reader->errors.message, sizeof reader->errors.message, "scans are missing");
+        return CODEC_TRUNCATED;
+    }
+    return warnings_status(reader);
+}
+
+/// Adobe's programs, which mark their files, store 255 for no ink; the standard's own CMYK has 0 there.
+static void convert_cmyk(const codec_jpeg_reader *reader, uint8_t *row, uint32_t width) {
+    uint8_t flip = reader->jpeg.saw_Adobe_marker ? 0 : 0xff;
+    int red = reader->order == CODEC_BGRA ? 2 : 0;
+    for (uint32_t x = 0; x < width; x++, row += 4) {
+        unsigned c = row[0] ^ flip, m = row[1] ^ flip, y = row[2] ^ flip, k = row[3] ^ flip;
+        row[red] = (uint8_t)((c * k + 127) / 255);
+        row[1] = (uint8_t)((m * k + 127) / 255);
+        row[2 - red] = (uint8_t)((y * k + 127) / 255);
+        row[3] = 0xff;
+    }
+}
+
+codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *rows, size_t stride, uint32_t count) {
+    struct jpeg_decompress_struct *jpeg = &reader->jpeg;
+    if (setjmp(reader->errors.jump)) return reading_status(reader);
+    uint32_t done = 0;
+    while (done < count) {
+        // As many rows as the library hands out in one step.
+        JSAMPROW pointers[16];
+        uint32_t step = count - done < 16 ? count - done : 16;
+        for (uint32_t i = 0; i < step; i++) pointers[i] = rows + (done + i) * stride;
+        uint32_t read = jpeg_read_scanlines(jpeg, pointers, step);
+        if (read == 0) return CODEC_TRUNCATED;
+        if (jpeg->out_color_space == JCS_CMYK) {
+            for (uint32_t i = 0; i < read; i++) convert_cmyk(reader, pointers[i], jpeg->output_width);
+        }
+        done += read;
+    }
+    return warnings_status(reader);
+}
+
+const char *codec_jpeg_reader_message(const codec_jpeg_reader *reader) { return reader->errors.message; }
+
+void codec_jpeg_reader_destroy(codec_jpeg_reader *reader) {
+    if (!reader) return;
+    jpeg_destroy_decompress(&reader->jpeg);
+    free(reader);
+}
+
+/// Bytes that the compressor gets at a time.
+#define OUTPUT_STEP 65536
+
+struct codec_jpeg_writer {
+    struct jpeg_compress_struct jpeg;
+    error_manager errors;
+    struct jpeg_destination_mgr destination;
+    /// `length` counts the bytes before the space that the compressor holds.
+    codec_output output;
+    int started;
+    int no_memory;
+};
+
+static void provide_space(codec_jpeg_writer *writer) {
+    uint8_t *space = codec_output_reserve(&writer->output, OUTPUT_STEP);
+    if (!space) {
+        writer->no_memory = 1;
+        ERREXIT1(&writer->jpeg, JERR_OUT_OF_MEMORY, 0);
+    }
+    writer->destination.next_output_byte = space;
+    writer->destination.free_in_buffer = OUTPUT_STEP;
+}
+
+static void begin_output(j_compress_ptr jpeg) { provide_space(jpeg->client_data); }
+
+static boolean continue_output(j_compress_ptr jpeg) {
+    codec_jpeg_writer *writer = jpeg->client_data;
+    writer->output.length += OUTPUT_STEP;
+    provide_space(writer);
+    return TRUE;
+}
+
+static void end_output(j_compress_ptr jpeg) { (void)jpeg; }
+
+static codec_status writing_status(const codec_jpeg_writer *writer) {
+    if (writer->no_memory) return CODEC_NO_MEMORY;
+    switch (writer->errors.base.msg_code) {
+    case JERR_IMAGE_TOO_BIG: return CODEC_TOO_LARGE;
+    case JERR_OUT_OF_MEMORY:
+    case JERR_NO_BACKING_STORE: return CODEC_NO_MEMORY;
+    default: return CODEC_UNSUPPORTED;
+    }
+}
+
+codec_jpeg_writer *codec_jpeg_writer_create(uint32_t width, uint32_t height, codec_order order, int quality) {
+    codec_jpeg_writer *writer = calloc(1, sizeof *writer);
+    if (!writer) return NULL;
+    struct jpeg_compress_struct *jpeg = &writer->jpeg;
+    jpeg->err = prepare_errors(&writer->errors);
+    if (setjmp(writer->errors.jump)) {
+        codec_jpeg_writer_destroy(writer);
+        return NULL;
+    }
+    jpeg_create_compress(jpeg);
+    jpeg->client_data = writer;
+    writer->destination.init_destination = begin_output;
+    writer->destination.empty_output_buffer = continue_output;
+    writer->destination.term_destination = end_output;
+    jpeg->dest = &writer->destination;
+    jpeg->image_width = width;
+    jpeg->image_height = height;
+    jpeg->input_components = 4;
+    jpeg->in_color_space = order == CODEC_BGRA ? JCS_EXT_BGRX : JCS_EXT_RGBX;
+    jpeg_set_defaults(jpeg);
+    jpeg_set_quality(jpeg, quality, TRUE);
+    return writer;
+}
+
+void codec_jpeg_writer_set_progressive(codec_jpeg_writer *writer) {
+    if (setjmp(writer->errors.jump)) return;
+    jpeg_simple_progression(&writer->jpeg);
+}
+
+void codec_jpeg_writer_set_cmyk(codec_jpeg_writer *writer, int as_ycck) {
+    if (setjmp(writer->errors.jump)) return;
+    writer->jpeg.in_color_space = JCS_CMYK;
+    jpeg_set_colorspace(&writer->jpeg, as_ycck ? JCS_YCCK : JCS_CMYK);
+}
+
+codec_status codec_jpeg_writer_write_rows(
+    codec_jpeg_writer *writer, const uint8_t *rows, size_t stride, uint32_t count) {
+    if (setjmp(writer->errors.jump)) return writing_status(writer);
+    if (!writer->started) {
+        writer->started = 1;
+        jpeg_start_compress(&writer->jpeg, TRUE);
+    }
+    for (uint32_t row = 0; row < count; row++) {
+        JSAMPROW pointer = (JSAMPROW)(uintptr_t)(rows + row * stride);
+        jpeg_write_scanlines(&writer->jpeg, &pointer, 1);
+    }
+    return CODEC_OK;
+}
+
+codec_status codec_jpeg_writer_finish(codec_jpeg_writer *writer) {
+    if (setjmp(writer->errors.jump)) return writing_status(writer);
+    jpeg_finish_compress(&writer->jpeg);
+    return CODEC_OK;
+}
+
+const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *length) {
+    *length = 0;
+    if (!writer->destination.next_output_byte) return NULL;
+    *length = (size_t)(writer->destination.next_output_byte - writer->output.bytes);
+    // The compressor goes on at the beginning.
+    writer->output.length = 0;
+    writer->destination.next_output_byte = writer->output.bytes;
+    writer->destination.free_in_buffer = OUTPUT_STEP;
+    return writer->output.bytes;
+}
+
+const char *codec_jpeg_writer_message(const codec_jpeg_writer *writer) { return writer->errors.message; }
+
+void codec_jpeg_writer_destroy(codec_jpeg_writer *writer) {
+    if (!writer) return;
+    jpeg_destroy_compress(&writer->jpeg);
+    free(writer->output.bytes);
+    free(writer);
+}

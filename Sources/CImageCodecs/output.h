@@ -1,0 +1,43 @@
+// Encoded bytes that wait to be taken from a writer.
+#ifndef CODEC_OUTPUT_H
+#define CODEC_OUTPUT_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    uint8_t *bytes;
+    size_t length;
+    size_t capacity;
+    /// The bytes were handed out and go with the next append.
+    int taken;
+} codec_output;
+
+/// Makes room for `count` more bytes and returns where they go; NULL without memory.
+static inline uint8_t *codec_output_reserve(codec_output *output, size_t count) {
+    if (output->taken) {
+        output->length = 0;
+        output->taken = 0;
+    }
+    if (count > SIZE_MAX / 2 - output->length) return NULL;
+    size_t needed = output->length + count;
+    if (needed > output->capacity) {
+        size_t capacity = output->capacity * 2 > needed ? output->capacity * 2 : needed;
+        if (capacity < 65536) capacity = 65536;
+        uint8_t *bytes = realloc(output->bytes, capacity);
+        if (!bytes) return NULL;
+        output->bytes = bytes;
+        output->capacity = capacity;
+    }
+    return output->bytes + output->length;
+}
+
+/// Hands out what was appended since the last call.
+static inline const uint8_t *codec_output_take(codec_output *output, size_t *length) {
+    *length = output->taken ? 0 : output->length;
+    output->taken = 1;
+    return output->bytes;
+}
+
+#endif

@@ -1,0 +1,241 @@
+#include "CImageCodecs.h"
+#include "output.h"
+
+#include <png.h>
+#include <setjmp.h>
+#include <stdio.h>
+
+/// The most that one ancillary chunk may make the library allocate.
+#define MAXIMUM_CHUNK_MEMORY (8 * 1024 * 1024)
+/// The most chunks of the kinds that the library collects.
+#define MAXIMUM_CHUNKS 128
+
+struct codec_png_reader {
+    png_structp png;
+    png_infop info;
+    const uint8_t *bytes;
+    size_t length;
+    size_t position;
+    /// More bytes were wanted than there are.
+    int ran_out;
+    /// The library asked for memory that was not to be had.
+    int no_memory;
+    uint32_t height;
+    int passes;
+    char message[160];
+};
+
+static void *allocate(png_structp png, png_alloc_size_t size) {
+    codec_png_reader *reader = png_get_mem_ptr(png);
+    void *memory = malloc(size);
+    if (!memory && reader) reader->no_memory = 1;
+    return memory;
+}
+
+static void release(png_structp png, void *memory) {
+    (void)png;
+    free(memory);
+}
+
+/// libpng forbids its error function to return, so it jumps, to the setjmp of the entry point that is running.
+static void reading_failed(png_structp png, const char *message) {
+    codec_png_reader *reader = png_get_error_ptr(png);
+    snprintf(reader->message, sizeof reader->message, "%s", message);
+    png_longjmp(png, 1);
+}
+
+/// Warnings are about what does not touch pixels: damaged ancillary chunks, surplus data.
+static void ignore_warning(png_structp png, const char *message) {
+    (void)png;
+    (void)message;
+}
+
+static void read_bytes(png_structp png, uint8_t *destination, size_t count) {
+    codec_png_reader *reader = png_get_io_ptr(png);
+    if (count > reader->length - reader->position) {
+        reader->ran_out = 1;
+        png_error(png, "the file ends early");
+    }
+    memcpy(destination, reader->bytes + reader->position, count);
+    reader->position += count;
+}
+
+static codec_status reading_status(const codec_png_reader *reader) {
+    if (reader->no_memory) return CODEC_NO_MEMORY;
+    if (reader->ran_out) return CODEC_TRUNCATED;
+    // The compressed data, or the chunks with it, end in good order but too early.
+    if (strstr(reader->message, "Not enough")) return CODEC_TRUNCATED;
+    return CODEC_DAMAGED;
+}
+
+codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length) {
+    codec_png_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) return NULL;
+    reader->bytes = bytes;
+    reader->length = length;
+    reader->png = png_create_read_struct_2(
+        PNG_LIBPNG_VER_STRING, reader, reading_failed, ignore_warning, reader, allocate, release);
+    reader->info = reader->png ? png_create_info_struct(reader->png) : NULL;
+    if (!reader->info) {
+        codec_png_reader_destroy(reader);
+        return NULL;
+    }
+    png_set_read_fn(reader->png, reader, read_bytes);
+    return reader;
+}
+
+static uint32_t big_endian(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+/// What libpng would only call invalid: a size of zero, or beyond its limits. IHDR always comes first.
+static codec_status check_size(const codec_png_reader *reader) {
+    if (reader->length < 24 || memcmp(reader->bytes + 12, "IHDR", 4) != 0) return CODEC_OK;
+    uint32_t width = big_endian(reader->bytes + 16), height = big_endian(reader->bytes + 20);
+    if (width == 0 || height == 0) return CODEC_EMPTY;
+    if (width > CODEC_MAXIMUM_SIDE || height > CODEC_MAXIMUM_SIDE) return CODEC_TOO_LARGE;
+    return CODEC_OK;
+}
+
+codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header *header) {
+    codec_status size = check_size(reader);
+    if (size != CODEC_OK) return size;
+    if (setjmp(png_jmpbuf(reader->png))) return reading_status(reader);
+    png_set_user_limits(reader->png, CODEC_MAXIMUM_SIDE, CODEC_MAXIMUM_SIDE);
+    png_set_chunk_malloc_max(reader->png, MAXIMUM_CHUNK_MEMORY);
+    png_set_chunk_cache_max(reader->png, MAXIMUM_CHUNKS);
+    // Every ancillary chunk but tRNS is passed over unread: less code meets hostile bytes.
+    png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_read_info(reader->png, reader->info);
+    int type = png_get_color_type(reader->png, reader->info);
+    header->width = png_get_image_width(reader->png, reader->info);
+    header->height = png_get_image_height(reader->png, reader->info);
+    header->frames = 1;
+    header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(reader->png, reader->info, PNG_INFO_tRNS);
+    header->passes = png_get_interlace_type(reader->png, reader->info) == PNG_INTERLACE_NONE ? 1 : 7;
+    reader->height = header->height;
+    return CODEC_OK;
+}
+
+codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order) {
+    if (setjmp(png_jmpbuf(reader->png))) return reading_status(reader);
+    // Palettes, low depths and tRNS become full channels, 16 bits become 8 (rounded), gray becomes colour.
+    png_set_expand(reader->png);
+    png_set_scale_16(reader->png);
+    png_set_gray_to_rgb(reader->png);
+    png_set_add_alpha(reader->png, 0xff, PNG_FILLER_AFTER);
+    if (order == CODEC_BGRA) png_set_bgr(reader->png);
+    reader->passes = png_set_interlace_handling(reader->png);
+    png_read_update_info(reader->png, reader->info);
+    return CODEC_OK;
+}
+
+/// Whether every row of every pass has been delivered.
+static int all_rows_read(const codec_png_reader *reader) {
+    return reader->passes > 1 ? png_get_current_pass_number(reader->png) >= 7
+                              : png_get_current_row_number(reader->png) >= reader->height;
+}
+
+codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count) {
+    if (setjmp(png_jmpbuf(reader->png))) {
+        // Behind the last row libpng looks for the end of the compressed data. When only that is missing, no pixel is.
+        if (reader->ran_out && all_rows_read(reader)) return CODEC_OK;
+        return reading_status(reader);
+    }
+    for (uint32_t row = 0; row < count; row++) png_read_row(reader->png, rows + row * stride, NULL);
+    return CODEC_OK;
+}
+
+const char *codec_png_reader_message(const codec_png_reader *reader) { return reader->message; }
+
+void codec_png_reader_destroy(codec_png_reader *reader) {
+    if (!reader) return;
+    if (reader->png) png_destroy_read_struct(&reader->png, &reader->info, NULL);
+    free(reader);
+}
+
+struct codec_png_writer {
+    png_structp png;
+    png_infop info;
+    uint32_t width;
+    uint32_t height;
+    codec_order order;
+    int started;
+    int no_memory;
+    codec_output output;
+    char message[160];
+};
+
+static void writing_failed(png_structp png, const char *message) {
+    codec_png_writer *writer = png_get_error_ptr(png);
+    snprintf(writer->message, sizeof writer->message, "%s", message);
+    png_longjmp(png, 1);
+}
+
+static void write_bytes(png_structp png, uint8_t *bytes, size_t count) {
+    codec_png_writer *writer = png_get_io_ptr(png);
+    uint8_t *destination = codec_output_reserve(&writer->output, count);
+    if (!destination) {
+        writer->no_memory = 1;
+        png_error(png, "out of memory");
+    }
+    memcpy(destination, bytes, count);
+    writer->output.length += count;
+}
+
+static void flush_nothing(png_structp png) { (void)png; }
+
+static codec_status writing_status(const codec_png_writer *writer) {
+    return writer->no_memory ? CODEC_NO_MEMORY : CODEC_UNSUPPORTED;
+}
+
+codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order) {
+    codec_png_writer *writer = calloc(1, sizeof *writer);
+    if (!writer) return NULL;
+    writer->width = width;
+    writer->height = height;
+    writer->order = order;
+    writer->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, writer, writing_failed, ignore_warning);
+    writer->info = writer->png ? png_create_info_struct(writer->png) : NULL;
+    if (!writer->info) {
+        codec_png_writer_destroy(writer);
+        return NULL;
+    }
+    png_set_write_fn(writer->png, writer, write_bytes, flush_nothing);
+    return writer;
+}
+
+codec_status codec_png_writer_write_rows(
+    codec_png_writer *writer, const uint8_t *rows, size_t stride, uint32_t count) {
+    if (setjmp(png_jmpbuf(writer->png))) return writing_status(writer);
+    if (!writer->started) {
+        writer->started = 1;
+        png_set_user_limits(writer->png, CODEC_MAXIMUM_SIDE, CODEC_MAXIMUM_SIDE);
+        png_set_IHDR(
+            writer->png, writer->info, writer->width, writer->height, 8, PNG_COLOR_TYPE_RGB_ALPHA,
+            PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+        png_write_info(writer->png, writer->info);
+        if (writer->order == CODEC_BGRA) png_set_bgr(writer->png);
+    }
+    for (uint32_t row = 0; row < count; row++) png_write_row(writer->png, rows + row * stride);
+    return CODEC_OK;
+}
+
+codec_status codec_png_writer_finish(codec_png_writer *writer) {
+    if (setjmp(png_jmpbuf(writer->png))) return writing_status(writer);
+    png_write_end(writer->png, writer->info);
+    return CODEC_OK;
+}
+
+const uint8_t *codec_png_writer_take_output(codec_png_writer *writer, size_t *length) {
+    return codec_output_take(&writer->output, length);
+}
+
+const char *codec_png_writer_message(const codec_png_writer *writer) { return writer->message; }
+
+void codec_png_writer_destroy(codec_png_writer *writer) {
+    if (!writer) return;
+    if (writer->png) png_destroy_write_struct(&writer->png, &writer->info);
+    free(writer->output.bytes);
+    free(writer);
+}

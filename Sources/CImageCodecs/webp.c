@@ -1,0 +1,163 @@
+#include "CImageCodecs.h"
+
+#include <stdlib.h>
+#include <webp/decode.h>
+#include <webp/demux.h>
+#include <webp/encode.h>
+
+static codec_status decoding_status(VP8StatusCode status) {
+    switch (status) {
+    case VP8_STATUS_OK: return CODEC_OK;
+    case VP8_STATUS_NOT_ENOUGH_DATA:
+    case VP8_STATUS_SUSPENDED: return CODEC_TRUNCATED;
+    case VP8_STATUS_OUT_OF_MEMORY: return CODEC_NO_MEMORY;
+    case VP8_STATUS_UNSUPPORTED_FEATURE: return CODEC_UNSUPPORTED;
+    default: return CODEC_DAMAGED;
+    }
+}
+
+static uint32_t little_endian(const uint8_t *bytes) {
+    return (uint32_t)bytes[3] << 24 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[1] << 8 | bytes[0];
+}
+
+/// Whether bytes of a chunk are missing that the container announces. The library makes up pixels for the last bytes
+/// of a lossy bitstream. A missing padding byte at the end is no loss.
+static int is_cut_off(const uint8_t *bytes, size_t length) {
+    if (length < 12) return 1;
+    uint64_t end = (uint64_t)little_endian(bytes + 4) + 8, position = 12;
+    while (position + 8 <= end) {
+        if (position + 8 > length) return 1;
+        uint64_t size = little_endian(bytes + position + 4);
+        position += 8 + size;
+        if (position > length && position <= end) return 1;
+        position += size & 1;
+    }
+    return 0;
+}
+
+codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header) {
+    WebPBitstreamFeatures features;
+    VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
+    if (status != VP8_STATUS_OK) return decoding_status(status);
+    header->width = (uint32_t)features.width;
+    header->height = (uint32_t)features.height;
+    header->frames = 1;
+    header->has_alpha = features.has_alpha;
+    header->passes = 1;
+    if (features.width == 0 || features.height == 0) return CODEC_EMPTY;
+    if (!features.has_animation) return CODEC_OK;
+
+    WebPData data = {bytes, length};
+    WebPDemuxState state;
+    WebPDemuxer *demuxer = WebPDemuxPartial(&data, &state);
+    if (!demuxer) {
+        // The library deletes its demuxer where the size is not even known.
+        return state == WEBP_DEMUX_PARSING_HEADER ? CODEC_TRUNCATED : CODEC_DAMAGED;
+    }
+    header->frames = WebPDemuxGetI(demuxer, WEBP_FF_FRAME_COUNT);
+    // Outside its first frame a canvas is transparent.
+    header->has_alpha = 1;
+    WebPDemuxDelete(demuxer);
+    if (state == WEBP_DEMUX_PARSE_ERROR) return CODEC_DAMAGED;
+    if (header->frames == 0) return state == WEBP_DEMUX_DONE ? CODEC_EMPTY : CODEC_TRUNCATED;
+    return CODEC_OK;
+}
+
+/// Decodes one bitstream, `width` by `height` pixels, into `pixels` with rows `stride` bytes apart.
+static codec_status decode_still(
+    const uint8_t *bytes, size_t length, uint32_t width, uint32_t height, codec_order order, uint8_t *pixels,
+    size_t stride) {
+    WebPDecoderConfig config;
+    if (!WebPInitDecoderConfig(&config)) return CODEC_UNSUPPORTED;
+    VP8StatusCode status = WebPGetFeatures(bytes, length, &config.input);
+    if (status != VP8_STATUS_OK) return decoding_status(status);
+    if ((uint32_t)config.input.width != width || (uint32_t)config.input.height != height) return CODEC_DAMAGED;
+    config.output.colorspace = order == CODEC_BGRA ? MODE_BGRA : MODE_RGBA;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA.rgba = pixels;
+    config.output.u.RGBA.stride = (int)stride;
+    config.output.u.RGBA.size = (size_t)(height - 1) * stride + (size_t)width * 4;
+    status = WebPDecode(bytes, length, &config);
+    WebPFreeDecBuffer(&config.output);
+    return decoding_status(status);
+}
+
+codec_status codec_webp_decode(
+    const uint8_t *bytes, size_t length, const codec_header *header, codec_order order, uint8_t *pixels) {
+    WebPBitstreamFeatures features;
+    VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
+    if (status != VP8_STATUS_OK) return decoding_status(status);
+    if (is_cut_off(bytes, length)) return CODEC_TRUNCATED;
+    size_t stride = (size_t)header->width * 4;
+    if (!features.has_animation) {
+        return decode_still(bytes, length, header->width, header->height, order, pixels, stride);
+    }
+
+    WebPData data = {bytes, length};
+    WebPDemuxState state;
+    WebPDemuxer *demuxer = WebPDemuxPartial(&data, &state);
+    if (!demuxer) return CODEC_TRUNCATED;
+    WebPIterator frame;
+    codec_status result = CODEC_TRUNCATED;
+    if (state == WEBP_DEMUX_PARSE_ERROR) {
+        result = CODEC_DAMAGED;
+    } else if (state == WEBP_DEMUX_DONE && WebPDemuxGetFrame(demuxer, 1, &frame)) {
+        uint32_t x = (uint32_t)frame.x_offset, y = (uint32_t)frame.y_offset;
+        uint32_t width = (uint32_t)frame.width, height = (uint32_t)frame.height;
+        if (width > header->width || x > header->width - width || height > header->height
+            || y > header->height - height) {
+            result = CODEC_DAMAGED;
+        } else {
+            // On an empty canvas, blending and replacing are the same.
+            uint8_t *corner = pixels + (size_t)y * stride + (size_t)x * 4;
+            result = decode_still(frame.fragment.bytes, frame.fragment.size, width, height, order, corner, stride);
+        }
+        WebPDemuxReleaseIterator(&frame);
+    }
+    WebPDemuxDelete(demuxer);
+    return result;
+}
+
+codec_status codec_webp_encode(
+    const uint8_t *pixels, uint32_t width, uint32_t height, codec_order order, int quality, int lossless,
+    uint8_t **output, size_t *length) {
+    *output = NULL;
+    *length = 0;
+    if (width > WEBP_MAX_DIMENSION || height > WEBP_MAX_DIMENSION) return CODEC_TOO_LARGE;
+    WebPConfig config;
+    WebPPicture picture;
+    if (!WebPConfigInit(&config) || !WebPPictureInit(&picture)) return CODEC_UNSUPPORTED;
+    config.quality = (float)quality;
+    config.lossless = lossless;
+    // Colour under full transparency is kept by lossless files.
+    config.exact = lossless;
+    picture.use_argb = lossless;
+    picture.width = (int)width;
+    picture.height = (int)height;
+    WebPMemoryWriter writer;
+    WebPMemoryWriterInit(&writer);
+    picture.writer = WebPMemoryWrite;
+    picture.custom_ptr = &writer;
+    int stride = (int)width * 4;
+    int imported = order == CODEC_BGRA ? WebPPictureImportBGRA(&picture, pixels, stride)
+                                       : WebPPictureImportRGBA(&picture, pixels, stride);
+    int encoded = imported && WebPEncode(&config, &picture);
+    WebPEncodingError error = picture.error_code;
+    WebPPictureFree(&picture);
+    if (!encoded) {
+        WebPMemoryWriterClear(&writer);
+        if (!imported || error == VP8_ENC_ERROR_OUT_OF_MEMORY || error == VP8_ENC_ERROR_BITSTREAM_OUT_OF_MEMORY) {
+            return CODEC_NO_MEMORY;
+        }
+        // The lossy format limits the bytes of a partition.
+        return error == VP8_ENC_ERROR_PARTITION0_OVERFLOW || error == VP8_ENC_ERROR_PARTITION_OVERFLOW
+                || error == VP8_ENC_ERROR_FILE_TOO_BIG
+            ? CODEC_TOO_LARGE
+            : CODEC_UNSUPPORTED;
+    }
+    *output = writer.mem;
+    *length = writer.size;
+    return CODEC_OK;
+}
+
+void codec_webp_free(uint8_t *output) { WebPFree(output); }

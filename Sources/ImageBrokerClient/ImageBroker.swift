@@ -1,0 +1,252 @@
+public import IPCProtocol
+internal import IPCTransport
+internal import LinuxSystem
+internal import SharedCache
+
+/// A connection to the broker.
+///
+/// `get` and its kin wait for their answer. `send` and `receive` let many requests be under way at once; the answers come
+/// in the order in which they are ready. One thread uses a connection at a time; images may go anywhere.
+public final class ImageBroker {
+    /// An answer, or news of a request that is under way.
+    public enum Incoming {
+        /// A picture; another follows unless `description.final`.
+        case image(id: Int, BrokerImage)
+        /// Bytes downloaded so far, and how many there will be.
+        case progress(id: Int, received: Int, expected: Int?)
+        /// Any other answer.
+        case reply(Reply)
+    }
+
+    private struct Held {
+        let buffer: SealedBuffer
+        /// Leases that were granted and not given back.
+        var leases: Int
+        /// The last request sent before the last lease was given back: until that is answered, the broker may count on
+        /// this process still having the descriptor.
+        var neededUntil = 0
+    }
+
+    private let channel: FrameChannel
+    private let returns = LeaseReturns()
+    private var held: [Int: Held] = [:]
+    private var unanswered: Set<Int> = []
+    private var lastID = 0
+    private var stash: [Incoming] = []
+
+    /// Connects to the broker at `path`; without one, to where brokers usually listen.
+    ///
+    /// - Throws: `ClientError.noBroker`.
+    public init(path: String? = nil) throws(ClientError) {
+        let path = path ?? SocketPath.forClient
+        do {
+            channel = FrameChannel(socket: try UnixSocket.connect(to: path))
+        } catch {
+            throw .noBroker(path: path, error)
+        }
+    }
+
+    // MARK: One at a time
+
+    /// Loads the picture at `url` and waits for it, calling `progress` on the way if it is given.
+    ///
+    /// - Throws: `ClientError`; `refused` with the broker's reason.
+    public func get(
+        _ url: String, _ options: GetOptions = GetOptions(), progress: ((Int, Int?) -> Void)? = nil
+    ) throws(ClientError) -> BrokerImage {
+        var options = options
+        if progress != nil { options.progress = true }
+        let source: SourceURL
+        do { source = try SourceURL(url) } catch { throw .refused(error) }
+        let id = try send(get: source, options)
+        while true {
+            switch try incoming(for: id) {
+            case .image(_, let image): if image.description.final { return image }
+            case .progress(_, let received, let expected): progress?(received, expected)
+            case .reply(.error(_, let error)): throw .refused(error)
+            case .reply: throw .protocolViolation("a get was answered with something else")
+            }
+        }
+    }
+
+    /// Who the broker is, and its limits.
+    ///
+    /// - Throws: `ClientError`.
+    public func hello(client: String? = nil) throws(ClientError) -> HelloReply {
+        guard case .hello(_, let hello) = try ask({ .hello(id: $0, client: client) }) else { throw Self.unexpected }
+        return hello
+    }
+
+    /// The broker's figures.
+    ///
+    /// - Throws: `ClientError`.
+    public func stats() throws(ClientError) -> StatsReport {
+        guard case .stats(_, let report) = try ask({ .stats(id: $0) }) else { throw Self.unexpected }
+        return report
+    }
+
+    /// Whether the picture at `url` is cached, in which tier, and whether it is fresh.
+    ///
+    /// - Throws: `ClientError`.
+    public func query(
+        _ url: SourceURL, _ options: GetOptions = GetOptions()
+    ) throws(ClientError) -> (memory: Bool, disk: Bool, fresh: Bool) {
+        let reply = try ask { .query(GetRequest(id: $0, url: url, options: options)) }
+        guard case .queried(_, let memory, let disk, let fresh) = reply else { throw Self.unexpected }
+        return (memory, disk, fresh)
+    }
+
+    /// Makes the broker forget `url` in all its variants; returns how many originals it forgot.
+    ///
+    /// - Throws: `ClientError`.
+    public func remove(_ url: SourceURL) throws(ClientError) -> Int {
+        guard case .removed(_, let count) = try ask({ .remove(id: $0, url: url) }) else { throw Self.unexpected }
+        return count
+    }
+
+    /// Ends a `get` that is under way; its own answer still comes.
+    ///
+    /// - Throws: `ClientError`.
+    public func cancel(_ request: Int) throws(ClientError) {
+        _ = try ask { .cancel(id: $0, request: request) }
+    }
+
+    // MARK: Many at once
+
+    /// Asks for the picture at `url` without waiting, and returns the request's id.
+    ///
+    /// - Throws: `ClientError`.
+    public func send(get url: SourceURL, _ options: GetOptions = GetOptions()) throws(ClientError) -> Int {
+        try send { .get(GetRequest(id: $0, url: url, options: options)) }
+    }
+
+    /// Waits for the next answer or news of any request.
+    ///
+    /// - Throws: `ClientError`.
+    public func receive() throws(ClientError) -> Incoming {
+        if !stash.isEmpty { return stash.removeFirst() }
+        return try receiveFromSocket()
+    }
+
+    /// Gives back the leases of images that are gone. Otherwise they go with the next request.
+    ///
+    /// - Throws: `ClientError`.
+    public func returnLeases() throws(ClientError) {
+        try write([])
+    }
+
+    // MARK: Steps
+
+    private static let unexpected = ClientError.protocolViolation("an unexpected kind of answer")
+
+    private func send(_ message: (Int) -> ClientMessage) throws(ClientError) -> Int {
+        lastID += 1
+        unanswered.insert(lastID)
+        try write(message(lastID).encoded())
+        return lastID
+    }
+
+    private func ask(_ message: (Int) -> ClientMessage) throws(ClientError) -> Reply {
+        let id = try send(message)
+        switch try incoming(for: id) {
+        case .reply(.error(_, let error)): throw .refused(error)
+        case .reply(let reply): return reply
+        case .image, .progress: throw Self.unexpected
+        }
+    }
+
+    /// The next news of request `id`; that of others is kept for `receive`.
+    private func incoming(for id: Int) throws(ClientError) -> Incoming {
+        while true {
+            let incoming = try receiveFromSocket()
+            let subject: Int? =
+                switch incoming {
+                case .image(let id, _), .progress(let id, _, _): id
+                case .reply(let reply): reply.id
+                }
+            if subject == id { return incoming }
+            if subject == nil, case .reply(.error(_, let error)) = incoming { throw .refused(error) }
+            stash.append(incoming)
+        }
+    }
+
+    private func write(_ frame: [UInt8]) throws(ClientError) {
+        let returned = returns.take()
+        if !returned.isEmpty {
+            channel.enqueue(ClientMessage.release(buffers: returned).encoded())
+            for buffer in returned {
+                held[buffer]?.leases -= 1
+                held[buffer]?.neededUntil = lastID
+            }
+        }
+        if !frame.isEmpty { channel.enqueue(frame) }
+        do { try channel.flush() } catch { throw .connectionLost }
+        forgetReturned()
+    }
+
+    private func forgetReturned() {
+        let oldest = unanswered.min() ?? .max
+        held = held.filter { $0.value.leases > 0 || $0.value.neededUntil >= oldest }
+    }
+
+    private func receiveFromSocket() throws(ClientError) -> Incoming {
+        let reply: Reply
+        do {
+            reply = try Reply(decoding: try nextFrame())
+        } catch let error as BadReply {
+            throw .protocolViolation(error.description)
+        } catch let error as ClientError {
+            throw error
+        } catch {
+            throw .protocolViolation("\(error)")
+        }
+        if reply.isTerminal, let id = reply.id { unanswered.remove(id) }
+        switch reply {
+        case .image(let id, let image): return .image(id: id, try picture(image))
+        case .progress(let id, let received, let expected):
+            return .progress(id: id, received: received, expected: expected)
+        default: return .reply(reply)
+        }
+    }
+
+    private func nextFrame() throws(ClientError) -> ArraySlice<UInt8> {
+        do {
+            while true {
+                if let frame = try channel.nextFrame() { return frame }
+                if try channel.fill() == .end { throw ClientError.connectionLost }
+            }
+        } catch let error as ClientError {
+            throw error
+        } catch let error as SystemError {
+            throw .system(error)
+        } catch {
+            throw .protocolViolation("\(error)")
+        }
+    }
+
+    /// Puts a description and its bytes together, and believes in the bytes only after a look at their seals.
+    private func picture(_ image: ImageReply) throws(ClientError) -> BrokerImage {
+        guard let descriptors = channel.takeDescriptors(image.descriptors) else {
+            throw .protocolViolation("a descriptor did not arrive")
+        }
+        let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
+        if overflowed { throw .protocolViolation("sizes that cannot be") }
+        if image.payload > 0 {
+            do { return BrokerImage(image, payload: try channel.receivePayload(image.payload)) } catch {
+                throw .connectionLost
+            }
+        }
+        guard let number = image.buffer else { return BrokerImage(image, payload: nil) }
+        if let descriptor = descriptors.first {
+            do {
+                let buffer = try SealedBuffer(verifying: descriptor, size: end)
+                held[number] = Held(buffer: buffer, leases: held[number]?.leases ?? 0)
+            } catch {
+                throw .protocolViolation("a buffer that is not sealed, or too small")
+            }
+        }
+        guard let buffer = held[number]?.buffer else { throw .protocolViolation("a buffer that was never sent") }
+        held[number]?.leases += 1
+        return try BrokerImage(image, buffer: buffer, lease: Lease(buffer: number, returned: returns))
+    }
+}

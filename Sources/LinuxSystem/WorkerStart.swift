@@ -1,0 +1,26 @@
+internal import CLinux
+
+extension CurrentProcess {
+    /// Keeps the kernel from writing this process's memory to a file when it crashes: the memory holds what somebody
+    /// else asked for.
+    ///
+    /// - Throws: `SystemError` of `setrlimit`.
+    public static func forbidCoreDumps() throws(SystemError) {
+        var limit = rlimit(rlim_cur: 0, rlim_max: 0)
+        try retrying("setrlimit") { unsafe setrlimit(RLIMIT_CORE, &limit) }
+    }
+}
+
+extension SystemError {
+    /// Whether a write failed because no memory, disk space or quota is left.
+    public var isLackOfSpace: Bool {
+        [ENOSPC, ENOMEM, EDQUOT, EFBIG].contains(code)
+    }
+}
+
+extension CurrentProcess {
+    /// Ends this process.
+    public static func exit(_ status: Int32) -> Never {
+        CLinux.exit(status)
+    }
+}

@@ -1,0 +1,46 @@
+import IPCProtocol
+
+/// Something to be done outside of the state, in the order given.
+enum Action: Equatable {
+    /// What goes with a reply.
+    enum Attachment: Equatable {
+        case nothing
+        /// The buffer's descriptor.
+        case descriptor(BufferID)
+        /// The buffer's bytes behind the frame.
+        case payload(BufferID, count: Int)
+    }
+
+    // Clients.
+    case reply(ClientID, Reply, Attachment)
+    /// Close the connection once everything queued is sent.
+    case close(ClientID)
+
+    // Workers.
+    case startWorker(WorkerKind, WorkerID)
+    case killWorker(WorkerID)
+    case startFetch(WorkerID, FetchJob)
+    case stopFetch(WorkerID, JobID)
+    case startDecode(WorkerID, DecodeJob, body: BufferID)
+    /// Make a memfd of so many bytes and let the worker fill it.
+    case provideOutput(WorkerID, JobID, bytes: Int)
+    case refuseOutput(WorkerID, JobID)
+
+    // Buffers.
+    /// What the job has produced becomes a buffer.
+    case publish(JobID, BufferID)
+    /// What the job has produced is not wanted.
+    case discard(JobID)
+    case dropBuffer(BufferID)
+
+    // The process.
+    case stopListening
+    case exit
+    case log(LogLine)
+
+    /// A line for the log, and how grave it is.
+    enum LogLine: Equatable {
+        case warning(String)
+        case notice(String)
+    }
+}

@@ -1,0 +1,154 @@
+import IPCProtocol
+import LinuxSystem
+
+// Decodings: one for each result, however many ask for it and by whatever URL.
+extension BrokerState {
+    /// Lets a waiter join the making of a result, or starts it from the encoded bytes in `body`.
+    mutating func decode(_ variant: VariantKey, of body: BufferID, for id: WaiterID) {
+        guard let waiter = waiters[id] else { return }
+        let priority = waiter.request.options.priority
+        if let job = decodeByVariant[variant], let flight = decodes[job] {
+            waiters[id]?.stage = .decoding(job)
+            waiters[id]?.hasJoined = true
+            decodes[job]?.waiters.append(id)
+            if flight.priority < priority {
+                decodes[job]?.priority = priority
+                decodeQueue.raise(job, to: priority)
+            }
+            return
+        }
+        let job = newJobID()
+        decodes[job] = DecodeFlight(variant: variant, body: body, waiters: [id], priority: priority)
+        decodeByVariant[variant] = job
+        waiters[id]?.stage = .decoding(job)
+        index.hold(body)
+        decodeQueue.push(job, priority: priority)
+    }
+
+    /// Hands a queued decoding to a worker.
+    mutating func startDecode(_ job: JobID, on worker: WorkerID) {
+        guard let flight = decodes[job] else { return }
+        decodePool.assign(job, to: worker)
+        decodes[job]?.worker = worker
+        decodes[job]?.startedAt = now
+        remind(.decode(worker, job), in: limits.decodeDeadlineMs)
+        var order = DecodeJob(id: job.number, maxPixels: limits.maxPixels)
+        switch flight.variant.form {
+        case .original: order.purpose = .describe
+        case .pixels(let variant):
+            order.pixelFormat = variant.pixelFormat
+            order.alpha = variant.alpha
+        }
+        actions.append(.startDecode(worker, order, body: flight.body))
+    }
+
+    mutating func headerRead(_ worker: WorkerID, _ job: JobID, _ header: ImageHeader) {
+        guard decodePool.isRunning(job, on: worker), let flight = decodes[job], flight.header == nil else { return }
+        decodes[job]?.header = header
+        index.insert(header, of: flight.variant.digest)
+        if flight.variant.form == .original { return finish(job, in: flight.body, bytes: nil) }
+        // The worker has looked already; what it says is not what decides.
+        guard header.geometry.pixels <= limits.maxPixels else {
+            actions.append(.refuseOutput(worker, job))
+            return decodeFailed(
+                worker, job, WireError(.tooManyPixels, "\(header.geometry.pixels) pixels are too many."))
+        }
+        let bytes = header.geometry.bytes
+        decodes[job]?.reserved = bytes
+        index.reserve(bytes)
+        drop(index.evictToFit())
+        actions.append(.provideOutput(worker, job, bytes: bytes))
+    }
+
+    mutating func decodeFinished(_ worker: WorkerID, _ job: JobID) {
+        guard decodePool.isRunning(job, on: worker), let flight = decodes[job], let header = flight.header,
+            flight.variant.form != .original
+        else { return }
+        let buffer = newBufferID()
+        let bytes = header.geometry.bytes
+        actions.append(.publish(job, buffer))
+        counters.decodes += 1
+        counters.pixelsDecoded += header.geometry.pixels
+        if let startedAt = flight.startedAt {
+            counters.decodeTimes.record(microseconds: now.microseconds(since: startedAt))
+        }
+        // The URL may have been removed, or lead to other bytes by now: then this result is for its waiters alone.
+        let isKept = index.isKnown(flight.variant.digest)
+        if isKept { index.insert(buffer, as: flight.variant, bytes: bytes) }
+        finish(job, in: buffer, bytes: bytes)
+        if !isKept { drop([buffer]) }
+    }
+
+    mutating func decodeFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {
+        guard decodePool.isRunning(job, on: worker), let flight = endDecode(job) else { return }
+        actions.append(.discard(job))
+        for waiter in flight.waiters.compactMap({ waiters[$0] }) { deny(waiter, error) }
+    }
+
+    /// Ends a decoding that nobody waits for any more, unless a worker is at it: then it is finished for the next asker.
+    mutating func abandonDecodeIfQueued(_ job: JobID) {
+        if decodes[job]?.worker == nil { _ = endDecode(job) }
+    }
+
+    mutating func decodeTimePassed(_ worker: WorkerID, _ job: JobID) {
+        guard decodePool.isRunning(job, on: worker) else { return }
+        actions.append(.log(.warning("a decode worker was at one picture for \(limits.decodeDeadlineMs) ms: ended")))
+        kill(worker, of: \.decodePool)
+    }
+
+    /// Gives the job of a worker that is gone to another one, once; whoever has seen two crash is beyond help.
+    mutating func decodeWorkerEnded(_ jobs: Set<JobID>, ownMaking: Bool) {
+        for job in jobs {
+            guard var flight = decodes[job] else { continue }
+            actions.append(.discard(job))
+            index.unreserve(flight.reserved)
+            flight.reserved = 0
+            flight.header = nil
+            flight.worker = nil
+            if ownMaking { flight.crashes += 1 }
+            decodes[job] = flight
+            if flight.waiters.isEmpty {
+                _ = endDecode(job)
+            } else if flight.crashes < 2 {
+                decodeQueue.push(job, priority: flight.priority, atFront: true)
+            } else {
+                _ = endDecode(job)
+                let error = WireError(.decoderCrashed, "The decoder died twice on this image.")
+                for waiter in flight.waiters.compactMap({ waiters[$0] }) { deny(waiter, error) }
+            }
+        }
+    }
+
+    /// Answers everyone who waits for a result.
+    private mutating func finish(_ job: JobID, in buffer: BufferID, bytes: Int?) {
+        guard let flight = decodes[job], let header = flight.header else { return }
+        for waiter in flight.waiters.compactMap({ waiters[$0] }) {
+            let original = index.original(waiter.key)
+            let isCurrent = original?.digest == flight.variant.digest
+            deliver(
+                buffer, bytes: bytes, isCurrent ? original! : MemoryIndex.Original(digest: flight.variant.digest),
+                header,
+                to: waiter)
+        }
+        _ = endDecode(job)
+        drop(index.evictToFit())
+    }
+
+    /// Takes a decoding out of the tables, queued or running, and lets go of what it held.
+    private mutating func endDecode(_ job: JobID) -> DecodeFlight? {
+        guard let flight = decodes.removeValue(forKey: job) else { return nil }
+        decodeByVariant[flight.variant] = nil
+        index.unreserve(flight.reserved)
+        if let worker = flight.worker {
+            decodePool.unassign(job, from: worker)
+        } else {
+            decodeQueue.remove(job)
+        }
+        unhold(flight.body)
+        if removedBodies.contains(flight.body), !decodes.values.contains(where: { $0.body == flight.body }) {
+            removedBodies.remove(flight.body)
+            actions.append(.dropBuffer(flight.body))
+        }
+        return flight
+    }
+}

@@ -1,0 +1,86 @@
+import IPCProtocol
+import LinuxSystem
+
+// What the broker says of itself, and what must always hold.
+extension BrokerState {
+    var hello: HelloReply {
+        HelloReply(
+            server: "imgbroker/\(ProductVersion.current)", formats: ImageFormat.allCases.map(\.rawValue),
+            limits: [
+                "maxFrameBytes": Frame.maximumLength, "maxPixels": limits.maxPixels,
+                "maxSourcePixels": limits.maxPixels, "maxDownloadBytes": limits.maxDownloadBytes,
+                "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
+                "maxLeasedBytes": limits.maxLeasedBytes,
+            ])
+    }
+
+    /// All figures but those that only the shell can see.
+    var report: StatsReport {
+        var report = StatsReport()
+        counters.fill(&report)
+        report[.uptimeSeconds] = now.microseconds(since: startedAt) / 1_000_000
+        report[.workers] = decodePool.ready
+        report[.fetchers] = fetchPool.ready
+        report[.workerRestarts] = fetchPool.restarts + decodePool.restarts
+        report[.clients] = clients.count
+        report[.queued] = fetchQueue.count + decodeQueue.count
+        report[.running] = fetchPool.runningJobs + decodePool.runningJobs
+        report[.memoryBytes] = index.residentBytes
+        report[.memoryLimitBytes] = index.limit
+        report[.memoryEntries] = index.entries
+        report[.leasedBytes] = index.heldBytes
+        report[.evictedLeasedBytes] = index.evictedBytes
+        report[.reservedBytes] = index.reservedBytes
+        report[.evictions] = index.evictions
+        return report
+    }
+
+    /// The first rule that does not hold; nil when all do. The slow ones walk over every table.
+    func brokenInvariant(fast: Bool = false) -> String? {
+        let outcomes = StatsReport.Figure.outcomes.reduce(0) { $0 + (counters.outcomes[$1] ?? 0) }
+        if outcomes + waiters.count != counters.requests { return "a get without exactly one outcome" }
+        if fast { return nil }
+
+        if let broken = index.brokenInvariant() { return "memory index: \(broken)" }
+        for waiter in waiters.values {
+            guard clients[waiter.client]?.pending[waiter.request.id] == waiter.id else { return "a waiter of nobody" }
+            switch waiter.stage {
+            case .fetching(let job) where fetches[job]?.waiters.contains(waiter.id) == true: continue
+            case .decoding(let job) where decodes[job]?.waiters.contains(waiter.id) == true: continue
+            default: return "a waiter without a flight"
+            }
+        }
+        let inFlight = fetches.values.map(\.waiters.count) + decodes.values.map(\.waiters.count)
+        if inFlight.reduce(0, +) != waiters.count { return "a flight with waiters that are gone" }
+        if fetches.values.contains(where: \.waiters.isEmpty) { return "a download that nobody waits for" }
+        if decodes.values.contains(where: { $0.waiters.isEmpty && $0.worker == nil }) {
+            return "a queued decoding that nobody waits for"
+        }
+        if fetchByKey.count != fetches.count || decodeByVariant.count != decodes.count {
+            return "two flights of one key"
+        }
+
+        for (pool, running) in [
+            (fetchPool, fetches.filter { $0.value.worker != nil }.mapValues { $0.worker }),
+            (decodePool, decodes.filter { $0.value.worker != nil }.mapValues { $0.worker }),
+        ] {
+            if pool.runningJobs != running.count { return "busy workers are not the running jobs" }
+            if running.contains(where: { pool.workers[$0.value!]?.jobs.contains($0.key) != true }) {
+                return "a job that runs nowhere"
+            }
+            if pool.workers.values.contains(where: { $0.jobs.count > pool.capacity }) {
+                return "a worker with too many jobs"
+            }
+            if pool.workers.count > pool.target { return "too many workers" }
+        }
+        if fetchQueue.count != fetches.values.count(where: { $0.worker == nil }) { return "queue of downloads" }
+        if decodeQueue.count != decodes.values.count(where: { $0.worker == nil }) { return "queue of decodings" }
+
+        let reserved = fetches.values.reduce(0) { $0 + $1.received } + decodes.values.reduce(0) { $0 + $1.reserved }
+        if reserved != index.reservedBytes { return "reserved bytes" }
+        var holders = leases.holdings
+        for flight in decodes.values { holders[flight.body, default: 0] += 1 }
+        if index.buffers.contains(where: { $0.value.holders != holders[$0.key] ?? 0 }) { return "holders of a buffer" }
+        return nil
+    }
+}

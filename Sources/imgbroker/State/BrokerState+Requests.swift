@@ -1,0 +1,221 @@
+import IPCProtocol
+import LinuxSystem
+
+// What clients ask for.
+extension BrokerState {
+    mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
+        guard let asking = clients[client] else { return }
+        switch message {
+        case .hello(let id, _): reply(.hello(id: id, hello), to: client)
+        case .get(let request): get(request, from: client, asking)
+        case .cancel(let id, let request):
+            if let waiter = asking.pending[request] {
+                fail(waiter, WireError(.cancelled, "The request was cancelled."))
+            }
+            reply(.ok(id: id), to: client)
+        case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
+        case .query(let request):
+            let isCached = cached(OriginalKey(request, uid: asking.uid), Form(request.options)) != nil
+            reply(.queried(id: request.id, memory: isCached, disk: false, fresh: isCached), to: client)
+        case .remove(let id, let url):
+            let keys = index.keys { $0.url == url && ($0.owner ?? asking.uid) == asking.uid }
+            for key in keys { drop(index.remove(key)) }
+            reply(.removed(id: id, count: keys.count), to: client)
+        case .stats(let id): reply(.stats(id: id, report), to: client)
+        }
+    }
+
+    mutating func clientDisconnected(_ client: ClientID) {
+        guard let gone = clients[client] else { return }
+        for waiter in gone.pending.values.sorted() {
+            // Nobody is there to be told, but the request has ended all the same.
+            if let ended = remove(waiter) { leave(ended) }
+            counters.count(.cancelled)
+        }
+        clients[client] = nil
+        for buffer in leases.releaseAll(from: client) { unhold(buffer) }
+    }
+
+    mutating func reject(_ id: Int?, of client: ClientID, with error: WireError) {
+        counters.failures[error.code, default: 0] += 1
+        reply(.error(id: id, error), to: client)
+    }
+
+    mutating func release(_ buffer: BufferID, from client: ClientID) {
+        if leases.release(buffer, from: client) { unhold(buffer) }
+    }
+
+    mutating func unhold(_ buffer: BufferID) {
+        if index.unhold(buffer) { drop([buffer]) }
+    }
+
+    mutating func reply(_ reply: Reply, _ attachment: Action.Attachment = .nothing, to client: ClientID) {
+        actions.append(.reply(client, reply, attachment))
+    }
+
+    // MARK: get
+
+    private mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Client) {
+        if asking.pending[request.id] != nil {
+            let message = "id \(request.id) is that of a pending request."
+            return reject(nil, of: client, with: WireError(.badRequest, message))
+        }
+        counters.requests += 1
+        let waiter = Waiter(
+            id: newWaiterID(), client: client, request: request, key: OriginalKey(request, uid: asking.uid),
+            receivedAt: now)
+        if isDraining { return deny(waiter, WireError(.shuttingDown, "The broker is ending.")) }
+
+        let form = Form(request.options)
+        let original = request.options.cache == .reload ? nil : index.original(waiter.key)
+        if let original, let (buffer, header) = cached(waiter.key, form) {
+            return deliver(buffer, original, header, to: waiter)
+        }
+        let body = original.flatMap { index.buffer(VariantKey(digest: $0.digest, form: .original)) }
+        if request.options.cache == .onlyIfCached, body == nil {
+            return deny(waiter, WireError(.notCached, "\(request.url.text) is not cached."))
+        }
+        if asking.pending.count >= limits.maxPendingRequests {
+            let message = "\(asking.pending.count) requests of this client are pending already."
+            return deny(waiter, WireError(.quotaExceeded, message))
+        }
+        if fetchQueue.count + decodeQueue.count >= limits.maxQueuedJobs {
+            return deny(waiter, WireError(.overloaded, "\(limits.maxQueuedJobs) jobs are waiting already."))
+        }
+        waiters[waiter.id] = waiter
+        clients[client]?.pending[request.id] = waiter.id
+        remind(.total(waiter.id), in: request.options.totalTimeoutMs)
+        if let original, let body {
+            decode(VariantKey(digest: original.digest, form: form), of: body, for: waiter.id)
+        } else {
+            fetch(for: waiter.id)
+        }
+    }
+
+    /// The buffer and the header of a result that is in memory.
+    private func cached(_ key: OriginalKey, _ form: Form) -> (BufferID, ImageHeader)? {
+        guard let original = index.original(key), let header = index.header(of: original.digest),
+            let buffer = index.buffer(VariantKey(digest: original.digest, form: form))
+        else { return nil }
+        return (buffer, header)
+    }
+
+    // MARK: Ends of a get
+
+    /// Answers a request with a buffer. The waiter may be registered or not.
+    mutating func deliver(
+        _ buffer: BufferID, bytes: Int? = nil, _ original: MemoryIndex.Original, _ header: ImageHeader,
+        to waiter: Waiter
+    ) {
+        let options = waiter.request.options
+        let bytes = bytes ?? index.buffers[buffer]?.bytes ?? 0
+        if options.delivery == .fd, !leases.holds(waiter.client, buffer),
+            leases.bytes(heldBy: waiter.client) + bytes > limits.maxLeasedBytes
+        {
+            let message = "This client leases \(leases.bytes(heldBy: waiter.client)) bytes already."
+            return deny(waiter, WireError(.quotaExceeded, message))
+        }
+        if options.delivery == .inline, bytes > limits.maxInlineBytes {
+            let message = "\(bytes) bytes are more than an inline payload may have (\(limits.maxInlineBytes))."
+            return deny(waiter, WireError(.tooLarge, message))
+        }
+        let geometry = header.geometry
+        var image = ImageReply(
+            source: waiter.source, url: waiter.request.url.text, width: geometry.width, height: geometry.height,
+            pixels: nil, bytes: bytes, contentType: header.format.contentType, originalWidth: geometry.width,
+            originalHeight: geometry.height, frameCount: header.frameCount, etag: original.etag)
+        if options.representation == .pixels {
+            image.pixels = ImageReply.Pixels(
+                stride: geometry.stride, pixelFormat: options.variant.pixelFormat, alpha: options.variant.alpha)
+        }
+        var attachment = Action.Attachment.nothing
+        switch options.delivery {
+        case .fd:
+            image.buffer = buffer.number
+            image.descriptors = lease(buffer, bytes: bytes, to: waiter.client) ? 1 : 0
+            if image.descriptors == 1 { attachment = .descriptor(buffer) }
+        case .inline:
+            // A lease of the broker's own, until the last byte has left.
+            _ = lease(buffer, bytes: bytes, to: waiter.client)
+            image.payload = bytes
+            attachment = .payload(buffer, count: bytes)
+        case .none: break
+        }
+        index.touch(buffer)
+        unregister(waiter)
+        if waiter.hasJoined {
+            counters.count(.coalesced)
+        } else {
+            counters.count(waiter.source == .network ? .networkLoads : .memoryHits)
+        }
+        if waiter.source == .network {
+            counters.loads.record(microseconds: now.microseconds(since: waiter.receivedAt))
+        }
+        reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
+    }
+
+    private mutating func lease(_ buffer: BufferID, bytes: Int, to client: ClientID) -> Bool {
+        let isFirst = leases.grant(buffer, bytes: bytes, to: client)
+        if isFirst { index.hold(buffer) }
+        return isFirst
+    }
+
+    /// Answers a request, registered or not, with an error. Its flight, if any, is the caller's business.
+    mutating func deny(_ waiter: Waiter, _ error: WireError) {
+        unregister(waiter)
+        counters.count(error.code == .cancelled ? .cancelled : .failed)
+        reject(waiter.request.id, of: waiter.client, with: error)
+    }
+
+    /// Answers a registered request with an error; it leaves its flight.
+    mutating func fail(_ waiter: WaiterID, _ error: WireError) {
+        guard let waiter = waiters[waiter] else { return }
+        leave(waiter)
+        deny(waiter, error)
+    }
+
+    private mutating func remove(_ waiter: WaiterID) -> Waiter? {
+        guard let removed = waiters[waiter] else { return nil }
+        unregister(removed)
+        return removed
+    }
+
+    private mutating func unregister(_ waiter: Waiter) {
+        if waiters.removeValue(forKey: waiter.id) != nil {
+            clients[waiter.client]?.pending[waiter.request.id] = nil
+        }
+    }
+
+    /// Takes a waiter out of its flight. A download that nobody waits for any more is stopped; a decoding is only when
+    /// it has not begun.
+    private mutating func leave(_ waiter: Waiter) {
+        switch waiter.stage {
+        case .fetching(let job):
+            fetches[job]?.waiters.removeAll { $0 == waiter.id }
+            if fetches[job]?.waiters.isEmpty == true { abandonFetch(job) }
+        case .decoding(let job):
+            decodes[job]?.waiters.removeAll { $0 == waiter.id }
+            if decodes[job]?.waiters.isEmpty == true { abandonDecodeIfQueued(job) }
+        case nil: break
+        }
+    }
+
+    // MARK: Time
+
+    mutating func totalTimePassed(_ waiter: WaiterID) {
+        guard let late = waiters[waiter] else { return }
+        let seconds = Double(late.request.options.totalTimeoutMs) / 1000
+        fail(waiter, WireError(.timeout, "\(late.request.url.host): not loaded within \(seconds) s."))
+    }
+
+    /// A download's silence is measured from the last byte, or from its start.
+    mutating func idleTimePassed(_ waiter: WaiterID) {
+        guard let late = waiters[waiter], case .fetching(let job) = late.stage,
+            let lastActivity = fetches[job]?.lastActivity
+        else { return }
+        let deadline = lastActivity.adding(milliseconds: late.request.options.timeoutMs)
+        if deadline > now { return reminders.add(.idle(waiter), at: deadline) }
+        let seconds = Double(late.request.options.timeoutMs) / 1000
+        fail(waiter, WireError(.timeout, "\(late.request.url.host) sent nothing for \(seconds) s."))
+    }
+}

@@ -1,0 +1,188 @@
+import IPCProtocol
+import LinuxSystem
+
+/// Everything the broker decides: events go in, actions come out. A value without descriptors, clocks or memory of its
+/// own; time and everything from outside are inputs, so a test can drive it through any history.
+struct BrokerState {
+    struct Limits {
+        var workers = 4
+        var fetchers = 1
+        /// Transfers that one download worker runs at once.
+        var transfersPerFetcher = 64
+        /// Transfers from one origin at once.
+        var transfersPerOrigin = 6
+        var memoryBytes = 512 << 20
+        /// The most buffers in memory, as each takes a descriptor.
+        var memoryEntries = 65_536
+        var maxDownloadBytes = 32 << 20
+        var maxPixels = 50_000_000
+        var maxInlineBytes = 64 << 20
+        /// Unanswered requests of one client.
+        var maxPendingRequests = 1024
+        /// Bytes of the buffers that one client leases.
+        var maxLeasedBytes = 2 << 30
+        /// Jobs that wait for a worker, of both kinds.
+        var maxQueuedJobs = 16_384
+        var decodeDeadlineMs = 10_000
+        var workerStartDeadlineMs = 10_000
+        var frameDeadlineMs = 30_000
+        /// How long pending requests may go on when the process is asked to end.
+        var drainMs = 4_000
+    }
+
+    struct Client {
+        let uid: UInt32
+        /// Its unanswered `get`s by their id.
+        var pending: [Int: WaiterID] = [:]
+        /// When the frame began that is still arriving.
+        var frameBegunAt: Instant?
+    }
+
+    enum Reminder {
+        /// A request's time is up.
+        case total(WaiterID)
+        /// A request may have heard nothing for too long.
+        case idle(WaiterID)
+        case decode(WorkerID, JobID)
+        case workerStart(WorkerID)
+        case restart
+        case frame(ClientID, begunAt: Instant)
+        case drained
+    }
+
+    let limits: Limits
+    /// Whether a download from this numeric address may be believed.
+    let isAllowedAddress: (String) -> Bool
+    let startedAt: Instant
+
+    var clients: [ClientID: Client] = [:]
+    var waiters: [WaiterID: Waiter] = [:]
+    var fetches: [JobID: FetchFlight] = [:]
+    var fetchByKey: [OriginalKey: JobID] = [:]
+    var decodes: [JobID: DecodeFlight] = [:]
+    var decodeByVariant: [VariantKey: JobID] = [:]
+    var fetchQueue: JobQueue
+    var decodeQueue = JobQueue()
+    var fetchPool: WorkerPool
+    var decodePool: WorkerPool
+    var index: MemoryIndex
+    var leases = LeaseTable()
+    /// Encoded bytes that were removed while a decoding still needs them.
+    var removedBodies: Set<BufferID> = []
+    var reminders = DeadlineQueue<Reminder>()
+    var counters = Counters()
+    var isDraining = false
+
+    private var waiterIDs = IdentifierSource<WaiterKind>()
+    private var jobIDs = IdentifierSource<JobKind>()
+    private var workerIDs = IdentifierSource<WorkerProcessKind>()
+    private var bufferIDs = IdentifierSource<BufferKind>()
+
+    /// The time of the event at hand, and what it leads to.
+    var now: Instant
+    var actions: [Action] = []
+
+    init(limits: Limits = Limits(), isAllowedAddress: @escaping (String) -> Bool = { _ in true }, at now: Instant) {
+        self.limits = limits
+        self.isAllowedAddress = isAllowedAddress
+        self.now = now
+        startedAt = now
+        fetchQueue = JobQueue(groupLimit: limits.transfersPerOrigin)
+        fetchPool = WorkerPool(kind: .fetch, target: limits.fetchers, capacity: limits.transfersPerFetcher)
+        decodePool = WorkerPool(kind: .decode, target: limits.workers, capacity: 1)
+        index = MemoryIndex(limit: limits.memoryBytes, maximumEntries: limits.memoryEntries)
+    }
+
+    /// When `timePassed` is due; nil when nothing is waited for.
+    var nextReminder: Instant? { reminders.next }
+
+    /// Takes one event and returns what is to be done about it.
+    mutating func handle(_ event: Event, at time: Instant) -> [Action] {
+        now = time
+        switch event {
+        case .clientConnected(let client, let uid): clients[client] = Client(uid: uid)
+        case .clientDisconnected(let client): clientDisconnected(client)
+        case .messageReceived(let client, let message): messageReceived(message, from: client)
+        case .messageRejected(let client, let id, let error): reject(id, of: client, with: error)
+        case .streamBroken(let client, let error):
+            reject(nil, of: client, with: error)
+            actions.append(.close(client))
+        case .frameBegun(let client):
+            clients[client]?.frameBegunAt = now
+            remind(.frame(client, begunAt: now), in: limits.frameDeadlineMs)
+        case .frameCompleted(let client): clients[client]?.frameBegunAt = nil
+        case .payloadSent(let client, let buffer): release(buffer, from: client)
+        case .workerReady(let worker): workerReady(worker)
+        case .workerExited(let worker, let exit): workerExited(worker, exit)
+        case .fetchProgressed(let worker, let job, let received, let expected):
+            fetchProgressed(worker, job, received: received, expected: expected)
+        case .fetchFinished(let worker, let job, let result): fetchFinished(worker, job, result)
+        case .fetchFailed(let worker, let job, let error): fetchFailed(worker, job, error)
+        case .headerRead(let worker, let job, let header): headerRead(worker, job, header)
+        case .decodeFinished(let worker, let job): decodeFinished(worker, job)
+        case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
+        case .timePassed: break
+        case .shutdownRequested: shutdownRequested()
+        }
+        remindOfDue()
+        startWorkers()
+        assignJobs()
+        if isDraining, waiters.isEmpty { actions.append(.exit) }
+        assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")
+        defer { actions = [] }
+        return actions
+    }
+
+    // MARK: Shared steps
+
+    mutating func remind(_ reminder: Reminder, in milliseconds: Int) {
+        reminders.add(reminder, at: now.adding(milliseconds: milliseconds))
+    }
+
+    mutating func newWaiterID() -> WaiterID { waiterIDs.next() }
+    mutating func newJobID() -> JobID { jobIDs.next() }
+    mutating func newWorkerID() -> WorkerID { workerIDs.next() }
+    mutating func newBufferID() -> BufferID { bufferIDs.next() }
+
+    mutating func drop(_ buffers: [BufferID]) {
+        for buffer in buffers {
+            // A decoding that still needs the bytes keeps them from being closed.
+            if decodes.values.contains(where: { $0.body == buffer }) {
+                removedBodies.insert(buffer)
+            } else {
+                actions.append(.dropBuffer(buffer))
+            }
+        }
+    }
+
+    private mutating func remindOfDue() {
+        while let reminder = reminders.popDue(at: now) {
+            switch reminder {
+            case .total(let waiter): totalTimePassed(waiter)
+            case .idle(let waiter): idleTimePassed(waiter)
+            case .decode(let worker, let job): decodeTimePassed(worker, job)
+            case .workerStart(let worker): startTimePassed(worker)
+            case .frame(let client, let begunAt):
+                guard clients[client]?.frameBegunAt == begunAt else { break }
+                reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))
+                actions.append(.close(client))
+            case .drained where isDraining:
+                for waiter in waiters.keys.sorted() {
+                    fail(waiter, WireError(.shuttingDown, "The broker is ending."))
+                }
+            case .drained, .restart: break
+            }
+        }
+    }
+
+    private mutating func shutdownRequested() {
+        if isDraining {
+            // Asked twice: at once, then.
+            for waiter in waiters.keys.sorted() { fail(waiter, WireError(.shuttingDown, "The broker is ending.")) }
+            return
+        }
+        isDraining = true
+        actions.append(.stopListening)
+        remind(.drained, in: limits.drainMs)
+    }
+}

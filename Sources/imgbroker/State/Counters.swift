@@ -1,0 +1,34 @@
+import IPCProtocol
+
+/// What is counted over the broker's life.
+struct Counters {
+    var requests = 0
+    var outcomes: [StatsReport.Figure: Int] = [:]
+    var failures: [ErrorCode: Int] = [:]
+    var bytesDownloaded = 0
+    var downloads = 0
+    var pixelsDecoded = 0
+    var decodes = 0
+    var hits = LatencyHistogram()
+    var loads = LatencyHistogram()
+    var decodeTimes = LatencyHistogram()
+
+    /// Counts how a `get` ended.
+    mutating func count(_ outcome: StatsReport.Figure) {
+        outcomes[outcome, default: 0] += 1
+    }
+
+    /// Writes the counters into a report.
+    func fill(_ report: inout StatsReport) {
+        report[.requests] = requests
+        for (outcome, count) in outcomes { report[outcome] = count }
+        report.failures = failures
+        report[.bytesDownloaded] = bytesDownloaded
+        report[.downloads] = downloads
+        report[.pixelsDecoded] = pixelsDecoded
+        report[.decodes] = decodes
+        report[.hitMicroseconds] = hits.quantiles(unit: 1)
+        report[.loadMilliseconds] = loads.quantiles(unit: 1000)
+        report[.decodeMilliseconds] = decodeTimes.quantiles(unit: 1000)
+    }
+}

@@ -1,0 +1,54 @@
+import IPCProtocol
+
+/// The two kinds of worker.
+enum WorkerKind: String, CaseIterable, Sendable {
+    /// Downloads: many at once.
+    case fetch
+    /// Decodes: one at a time.
+    case decode
+}
+
+/// Something that happened outside of the state.
+enum Event {
+    // Clients.
+    case clientConnected(ClientID, uid: UInt32)
+    case clientDisconnected(ClientID)
+    case messageReceived(ClientID, ClientMessage)
+    /// A message that is wrong; the connection goes on.
+    case messageRejected(ClientID, id: Int?, WireError)
+    /// Bytes that are no frame: the connection is lost.
+    case streamBroken(ClientID, WireError)
+    /// A frame has begun to arrive, or the one that had begun is complete.
+    case frameBegun(ClientID)
+    case frameCompleted(ClientID)
+    /// An inline payload was sent completely.
+    case payloadSent(ClientID, BufferID)
+
+    // Workers.
+    case workerReady(WorkerID)
+    case workerExited(WorkerID, WorkerExit)
+    case fetchProgressed(WorkerID, JobID, received: Int, expected: Int?)
+    case fetchFinished(WorkerID, JobID, FetchResult)
+    case fetchFailed(WorkerID, JobID, WireError)
+    case headerRead(WorkerID, JobID, ImageHeader)
+    /// The pixels are complete, and sealed where they were asked for.
+    case decodeFinished(WorkerID, JobID)
+    case decodeFailed(WorkerID, JobID, WireError)
+
+    /// Nothing but that time has passed.
+    case timePassed
+    /// The process is asked to end.
+    case shutdownRequested
+}
+
+/// Why a worker is no more.
+enum WorkerExit: Equatable {
+    /// By its own making: a crash, a failed start.
+    case crashed(String)
+    /// Someone else ended it, as the kernel does when memory is short.
+    case killed(String)
+    /// It could not be started.
+    case notStarted(String)
+    /// It said what is no message, and was ended for it.
+    case misbehaved(String)
+}

@@ -1,0 +1,58 @@
+import IPCProtocol
+import LinuxSystem
+
+/// A `get` that is not answered yet.
+struct Waiter {
+    /// Whose job it waits for.
+    enum Stage: Equatable {
+        case fetching(JobID)
+        case decoding(JobID)
+    }
+
+    let id: WaiterID
+    let client: ClientID
+    let request: GetRequest
+    let key: OriginalKey
+    let receivedAt: Instant
+    var stage: Stage?
+    /// Where the bytes come from.
+    var source = ImageReply.Source.memory
+    /// Whether a job that another request had started is part of the answer.
+    var hasJoined = false
+    /// Whether the first `progress` frame was sent.
+    var hasProgress = false
+}
+
+/// A download that is queued or under way. It belongs to no client.
+struct FetchFlight {
+    let key: OriginalKey
+    let credentials: Credentials?
+    var waiters: [WaiterID] = []
+    var priority: GetOptions.Priority
+    /// The worker that runs it; nil while it is queued.
+    var worker: WorkerID?
+    var startedAt: Instant?
+    /// When something was last heard from the origin.
+    var lastActivity: Instant?
+    var received = 0
+    var expected: Int?
+    /// How many workers it has seen die by their own making.
+    var crashes = 0
+}
+
+/// A decoding that is queued or under way. It belongs to no client; one that has lost its last waiter while a worker was
+/// at it is finished all the same, for the next asker.
+struct DecodeFlight {
+    let variant: VariantKey
+    /// The encoded bytes, held for as long as the flight lasts.
+    let body: BufferID
+    var waiters: [WaiterID] = []
+    var priority: GetOptions.Priority
+    /// The worker that runs it; nil while it is queued.
+    var worker: WorkerID?
+    var startedAt: Instant?
+    var header: ImageHeader?
+    /// Bytes reserved for the result.
+    var reserved = 0
+    var crashes = 0
+}

@@ -1,0 +1,37 @@
+/// A number that names one thing of a kind, and no other of that kind ever after.
+struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringConvertible {
+    let number: Int
+
+    var description: String { "\(number)" }
+
+    static func < (left: Self, right: Self) -> Bool {
+        left.number < right.number
+    }
+}
+
+/// A client's connection.
+typealias ClientID = Identifier<ClientKind>
+/// A worker process.
+typealias WorkerID = Identifier<WorkerProcessKind>
+/// A download or a decoding.
+typealias JobID = Identifier<JobKind>
+/// A sealed memfd; its number is the lease's name on the wire.
+typealias BufferID = Identifier<BufferKind>
+/// A `get` that is not answered yet.
+typealias WaiterID = Identifier<WaiterKind>
+
+enum ClientKind {}
+enum WorkerProcessKind {}
+enum JobKind {}
+enum BufferKind {}
+enum WaiterKind {}
+
+/// Gives out identifiers of one kind.
+struct IdentifierSource<Kind> {
+    private var last = 0
+
+    mutating func next() -> Identifier<Kind> {
+        last += 1
+        return Identifier(number: last)
+    }
+}

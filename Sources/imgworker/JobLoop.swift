@@ -1,0 +1,60 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+
+/// Does one job after the other. A job's failure is reported and the next job comes; a failure of the channel itself
+/// ends the worker.
+struct JobLoop {
+    let channel: FrameChannel
+
+    /// The broker said what does not belong where it said it.
+    struct UnexpectedOrder: Error, CustomStringConvertible {
+        let order: DecodeOrder
+
+        var description: String { "unexpected order: \(order.type)" }
+    }
+
+    /// Serves until the other end closes.
+    ///
+    /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
+    func run() throws {
+        while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
+            switch order {
+            case .decode(let job): try decode(job, descriptors[0])
+            case .encode(let job): try encode(job, from: descriptors[0], to: descriptors[1])
+            case .output, .refuse: throw UnexpectedOrder(order: order)
+            }
+        }
+    }
+
+    private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
+        do {
+            let image = try EncodedImage(try ImageSource(reading: file), maxPixels: job.maxPixels)
+            try channel.sendMessage(DecodeReport.header(job: job.id, image.header))
+            guard job.purpose == .pixels, let output = try receiveOutput(for: job) else { return }
+            try image.decode(job.pixelFormat, job.alpha, into: output)
+            try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: image.header.geometry.bytes))
+        } catch let error as WireError {
+            try channel.sendMessage(DecodeReport.failed(job: job.id, error))
+        }
+    }
+
+    /// Waits for the buffer to fill; nil when the result is not wanted.
+    private func receiveOutput(for job: DecodeJob) throws -> FileDescriptor? {
+        guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return nil }
+        switch order {
+        case .output(job.id): return descriptors[0]
+        case .refuse(job.id): return nil
+        default: throw UnexpectedOrder(order: order)
+        }
+    }
+
+    private func encode(_ job: EncodeJob, from pixels: FileDescriptor, to output: FileDescriptor) throws {
+        do {
+            let count = try ImageEncoder(job).encode(pixels, to: output)
+            try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: count))
+        } catch let error as WireError {
+            try channel.sendMessage(DecodeReport.failed(job: job.id, error))
+        }
+    }
+}

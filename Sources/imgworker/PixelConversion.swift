@@ -1,0 +1,51 @@
+// Arithmetic on rows of four-byte pixels whose alpha comes last. All of it rounds to the nearest value.
+
+/// Bytes as colour channels, four to a pixel.
+private func channels(_ pixels: UnsafeMutableRawBufferPointer) -> UnsafeMutableBufferPointer<UInt8> {
+    unsafe pixels.bindMemory(to: UInt8.self)
+}
+
+/// `value` * `alpha` / 255.
+@inline(__always)
+private func scaled(_ value: UInt8, by alpha: UInt16) -> UInt8 {
+    UInt8(truncatingIfNeeded: (UInt16(value) &* alpha &+ 127) / 255)
+}
+
+/// Multiplies colour by alpha.
+func premultiply(_ pixels: UnsafeMutableRawBufferPointer) {
+    let bytes = unsafe channels(pixels)
+    for pixel in stride(from: 0, to: bytes.count, by: 4) {
+        let alpha = unsafe UInt16(bytes[pixel + 3])
+        if alpha == 255 { continue }
+        unsafe bytes[pixel] = scaled(bytes[pixel], by: alpha)
+        unsafe bytes[pixel + 1] = scaled(bytes[pixel + 1], by: alpha)
+        unsafe bytes[pixel + 2] = scaled(bytes[pixel + 2], by: alpha)
+    }
+}
+
+/// Divides colour by alpha; what is transparent becomes black.
+func unpremultiply(_ pixels: UnsafeMutableRawBufferPointer) {
+    let bytes = unsafe channels(pixels)
+    for pixel in stride(from: 0, to: bytes.count, by: 4) {
+        let alpha = unsafe UInt32(bytes[pixel + 3])
+        if alpha == 255 { continue }
+        for channel in pixel..<pixel + 3 {
+            let value = unsafe alpha == 0 ? 0 : (UInt32(bytes[channel]) * 255 + alpha / 2) / alpha
+            unsafe bytes[channel] = UInt8(min(value, 255))
+        }
+    }
+}
+
+/// Lays premultiplied colour over white.
+func flattenOverWhite(_ pixels: UnsafeMutableRawBufferPointer) {
+    let bytes = unsafe channels(pixels)
+    for pixel in stride(from: 0, to: bytes.count, by: 4) {
+        let white = unsafe 255 - bytes[pixel + 3]
+        if white == 0 { continue }
+        for channel in pixel..<pixel + 3 {
+            let (sum, overflow) = unsafe bytes[channel].addingReportingOverflow(white)
+            unsafe bytes[channel] = overflow ? 255 : sum
+        }
+        unsafe bytes[pixel + 3] = 255
+    }
+}

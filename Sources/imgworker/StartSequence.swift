@@ -1,0 +1,85 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+
+/// How a decode worker comes to life. The order of the steps matters.
+enum StartSequence {
+    /// The descriptor on which the broker speaks.
+    static let controlDescriptor: Int32 = 3
+
+    private static let log = Log(name: "imgworker", level: .warning)
+
+    /// Starts, does jobs until the broker closes the control socket, and returns the exit status: 0 then, 1 when
+    /// something failed, 2 for wrong use.
+    static func run(_ arguments: [String]) -> Int32 {
+        let control = FileDescriptor(owning: controlDescriptor)
+        guard (try? UnixSocket.peerCredentials(of: control)) != nil else {
+            log.error("no control socket on descriptor \(controlDescriptor): imgbroker starts this program")
+            return 2
+        }
+        guard let options = StartOptions(arguments.dropFirst()) else {
+            log.error("usage: imgworker [--parent PID] [--uid N --gid N]")
+            return 2
+        }
+        do {
+            // Before the death signal, which a change of user clears.
+            if let user = options.user { try CurrentProcess.become(uid: user.uid, gid: user.gid) }
+            if let parent = options.parent {
+                try CurrentProcess.dieWithParent()
+                // It may have died before it could be heard of.
+                guard CurrentProcess.parent == parent else { return 1 }
+            }
+            try CurrentProcess.forbidCoreDumps()
+            try warmUpCodecs()
+            // The sandbox comes here, and does not exist yet: behind the warm-up, for which libraries may open files
+            // and look at the processor, and before the first byte that a stranger chose.
+            let channel = FrameChannel(socket: control)
+            try channel.sendMessage(DecodeReport.ready)
+            try JobLoop(channel: channel).run()
+            return 0
+        } catch {
+            log.error("\(error)")
+            return 1
+        }
+    }
+}
+
+/// What the command line says.
+struct StartOptions: Equatable {
+    /// The process whose death ends this one.
+    var parent: Int32?
+    /// Whom to become.
+    var user: User?
+
+    /// A user and a group by their numbers.
+    struct User: Equatable {
+        var uid: UInt32
+        var gid: UInt32
+    }
+
+    /// Reads `arguments`, without the program's name; nil when they make no sense.
+    init?(_ arguments: some Sequence<String>) {
+        var (uid, gid): (UInt32?, UInt32?)
+        var rest = arguments.makeIterator()
+        while let name = rest.next() {
+            guard let value = rest.next() else { return nil }
+            switch name {
+            case "--parent":
+                guard let pid = Int32(value), pid > 0 else { return nil }
+                parent = pid
+            case "--uid":
+                guard let number = UInt32(value) else { return nil }
+                uid = number
+            case "--gid":
+                guard let number = UInt32(value) else { return nil }
+                gid = number
+            default: return nil
+            }
+        }
+        switch (uid, gid) {
+        case (let uid?, let gid?): user = User(uid: uid, gid: gid)
+        case (nil, nil): break
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,24 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+
+/// Encodes and decodes a tiny picture in every way, so that what the libraries do once (looking at the processor,
+/// filling tables, growing the heap) is done before the process is confined, and not on a client's time.
+///
+/// - Throws: `WireError` or `SystemError` when a codec does not work at all.
+func warmUpCodecs() throws {
+    guard let geometry = PixelGeometry(width: 16, height: 16) else { return }
+    let picture = (0..<geometry.bytes).map { UInt8(truncatingIfNeeded: $0 * 7) }
+    let pixels = try WritableBuffer(name: "warm-up pixels", size: geometry.bytes).descriptor
+    unsafe try picture.withUnsafeBytes { unsafe try pixels.write($0, at: 0) }
+    for (format, lossless) in [(ImageFormat.jpeg, false), (.png, false), (.webp, false), (.webp, true)] {
+        let job = EncodeJob(
+            id: 0, format: format, geometry: geometry, pixelFormat: .rgba8, alpha: .straight, quality: 50)
+        let encoded = try WritableBuffer(name: "warm-up").descriptor
+        _ = try ImageEncoder(job, lossless: lossless).encode(pixels, to: encoded)
+        for pixelFormat in PixelFormat.allCases {
+            let image = try EncodedImage(try ImageSource(reading: encoded), maxPixels: geometry.pixels)
+            try image.decode(pixelFormat, .premultiplied, into: pixels)
+        }
+    }
+}
