@@ -1,5 +1,6 @@
-@testable import IPCProtocol
 import Testing
+
+@testable import IPCProtocol
 
 /// Frames and payloads are cut from the stream in the same way however it arrives.
 @Suite struct FrameDecoderTests {

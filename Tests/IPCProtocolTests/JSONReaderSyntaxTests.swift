@@ -1,5 +1,6 @@
-@testable import IPCProtocol
 import Testing
+
+@testable import IPCProtocol
 
 /// What RFC 8259 says is JSON, and what is not.
 @Suite struct JSONReaderSyntaxTests {

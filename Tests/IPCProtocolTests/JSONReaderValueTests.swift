@@ -1,5 +1,6 @@
-@testable import IPCProtocol
 import Testing
+
+@testable import IPCProtocol
 
 /// Values read as the type that a message wants.
 @Suite struct JSONReaderValueTests {
