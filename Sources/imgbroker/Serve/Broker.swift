@@ -201,7 +201,12 @@ final class Broker {
         var hasCompleted = false
         while !client.isClosing, let outcome = nextMessage(from: client) {
             hasCompleted = true
+            let hits = state.counters.hitCount
+            let begun = Instant.now
             handle(outcome)
+            if state.counters.hitCount > hits {
+                state.counters.hits.record(microseconds: Instant.now.microseconds(since: begun))
+            }
         }
         noteArrival(client, hasCompleted: hasCompleted)
         unflushed.insert(client.id)
@@ -363,8 +368,7 @@ final class Broker {
             if try worker.channel.fill() == .end {
                 queue.remove(worker.channel.socket.raw)
                 worker.hasEnded = true
-                // Without its socket it is of no use, should it still run.
-                return worker.child.send(Signals.kill)
+                return handle(.workerHungUp(worker.id))
             }
             switch worker.kind {
             case .fetch:

@@ -26,8 +26,9 @@ struct WorkerLauncher {
     ///
     /// - Throws: `SystemError` of `posix_spawn`.
     func start(_ kind: WorkerKind, control socket: FileDescriptor) throws(SystemError) -> ChildProcess {
-        var arguments = ["--parent", "\(CurrentProcess.pid)", "--log-level", logLevel.rawValue]
+        var arguments = ["--parent", "\(CurrentProcess.pid)"]
         if let user { arguments += ["--uid", "\(user.uid)", "--gid", "\(user.gid)"] }
+        if kind == .fetch { arguments += ["--log-level", logLevel.rawValue] }
         if kind == .fetch { for range in allowedAddresses { arguments += ["--allow-address", range] } }
         return try ChildProcess(
             path: kind == .fetch ? fetcherPath : decoderPath, arguments: arguments,
