@@ -23,7 +23,14 @@ struct ContactSheet {
 
     /// Draws the sheet.
     static func draw(_ tiles: [Tile], title: String, subtitle: String) -> Canvas {
-        let columns = max(3, min(6, tiles.count))
+        // As wide as leaves the fewest places empty.
+        let columns =
+            (5...7).min { left, right in
+                let (emptyLeft, emptyRight) = (
+                    (left - tiles.count % left) % left, (right - tiles.count % right) % right
+                )
+                return (emptyLeft, -left) < (emptyRight, -right)
+            } ?? 6
         let rows = max(1, (tiles.count + columns - 1) / columns)
         var canvas = Canvas(
             width: 2 * margin + columns * tileWidth + (columns - 1) * gap,

@@ -100,6 +100,7 @@ struct Demonstration {
         let (own, control) = try UnixSocket.pair()
         let arguments = [
             "--workers", "4", "--socket", socket, "--allow-address", "127.0.0.0/8", "--memory-limit", "1G",
+            "--log-level", "warning",
         ]
         let broker = try household.start(path, arguments, control: control)
         let deadline = Instant.now.adding(milliseconds: Self.brokerPatience)

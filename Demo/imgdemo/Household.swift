@@ -78,6 +78,12 @@ final class Household: Sendable {
         return status
     }
 
+    /// Does not return while the process is ending.
+    static func waitIfEnding() {
+        guard let household = current.withLock({ $0 }), household.state.withLock({ $0.hasEnded }) else { return }
+        sleep(10)
+    }
+
     /// Ends the household there is, if there is one.
     static func endCurrent(status: Int32) -> Int32 {
         current.withLock { $0 }?.end(status: status) ?? status

@@ -11,7 +11,7 @@ struct Thumbnail {
     /// the area it covers. Small pictures are enlarged by a whole number.
     init(_ pixels: [UInt8], width: Int, height: Int, maxWidth: Int, maxHeight: Int) {
         let factor = min(Double(maxWidth) / Double(width), Double(maxHeight) / Double(height))
-        magnification = max(1, min(6, Int(factor)))
+        magnification = max(1, min(24, Int(factor)))
         let scale = factor >= 1 ? Double(magnification) : factor
         let newWidth = max(1, Int((Double(width) * scale).rounded()))
         let newHeight = max(1, Int((Double(height) * scale).rounded()))

@@ -11,6 +11,8 @@ do {
         CurrentProcess.exit(household.end(status: status))
     }
 } catch {
+    // When a signal is ending everything, what fails on the way is no news.
+    Household.waitIfEnding()
     CurrentProcess.writeToStandardError("imgdemo: \(error)\n")
     CurrentProcess.exit(Household.endCurrent(status: 1))
 }
