@@ -20,6 +20,7 @@ let package = Package(
     name: "imgbroker",
     products: [
         .executable(name: "imgbroker", targets: ["imgbroker"]),
+        .executable(name: "imgcache", targets: ["imgcache"]),
         .executable(name: "imgfetch", targets: ["imgfetch"]),
         .executable(name: "imgworker", targets: ["imgworker"]),
         .library(name: "ImageBrokerClient", targets: ["ImageBrokerClient"]),
@@ -41,6 +42,10 @@ let package = Package(
         .systemLibrary(
             name: "CNettle", path: "Sources/SystemModules/CNettle", pkgConfig: "nettle",
             providers: [.apt(["nettle-dev"])]),
+
+        .systemLibrary(
+            name: "CSQLite", path: "Sources/SystemModules/CSQLite", pkgConfig: "sqlite3",
+            providers: [.apt(["libsqlite3-dev"])]),
 
         // C shims, each for one purpose.
         .target(name: "CLinux", cSettings: c),
@@ -69,6 +74,11 @@ let package = Package(
         .executableTarget(
             name: "imgworker",
             dependencies: ["CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            swiftSettings: swift),
+
+        .executableTarget(
+            name: "imgcache",
+            dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
             swiftSettings: swift),
 
         // The demonstration, and the small HTTP origin that it shares with the tests.

@@ -22,23 +22,26 @@ public struct DecodeJob: Equatable, Sendable {
     public var id: Int
     /// Whether pixels are wanted, or only their description.
     public var purpose: Purpose
-    /// The order of bytes in the result.
-    public var pixelFormat: PixelFormat
-    /// How colour is stored in the result.
-    public var alpha: AlphaMode
-    /// The most pixels the picture may have.
+    /// The size and form of the result.
+    public var transform: Transform
+    /// The most pixels the result may have, and the source too where it is not made smaller.
     public var maxPixels: Int
+    /// The most pixels a source may have that is made smaller row by row.
+    public var maxSourcePixels: Int
+    /// The most bytes the worker may hold at once for this job, the result aside: what a codec must keep whole.
+    public var maxWorkingBytes: Int
 
-    /// A job for full-size pixels in the order and alpha mode given.
+    /// A job with the broker's default limits.
     public init(
-        id: Int, purpose: Purpose = .pixels, pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied,
-        maxPixels: Int = 50_000_000
+        id: Int, purpose: Purpose = .pixels, transform: Transform = Transform(), maxPixels: Int = 50_000_000,
+        maxSourcePixels: Int = 300_000_000, maxWorkingBytes: Int = 256 << 20
     ) {
         self.id = id
         self.purpose = purpose
-        self.pixelFormat = pixelFormat
-        self.alpha = alpha
+        self.transform = transform
         self.maxPixels = maxPixels
+        self.maxSourcePixels = maxSourcePixels
+        self.maxWorkingBytes = maxWorkingBytes
     }
 }
 
@@ -88,6 +91,23 @@ public struct ImageHeader: Hashable, Sendable {
     }
 }
 
+/// What a decode worker is about to do, as it follows from the header and the transform.
+public struct DecodePlan: Hashable, Sendable {
+    /// What the picture's header says.
+    public var header: ImageHeader
+    /// The result's size: what `Transform.plan` says for the header's.
+    public var result: PixelGeometry
+    /// The bytes the worker will hold beside the result.
+    public var workingBytes: Int
+
+    /// A plan for a picture with this header.
+    public init(header: ImageHeader, result: PixelGeometry, workingBytes: Int) {
+        self.header = header
+        self.result = result
+        self.workingBytes = workingBytes
+    }
+}
+
 /// What the broker (or whoever started it) tells a decode worker.
 public enum DecodeOrder: Equatable, Sendable {
     /// Begin a job; comes with the encoded bytes.
@@ -105,7 +125,7 @@ public enum DecodeReport: Equatable, Sendable {
     /// Jobs can come.
     case ready
     /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
-    case header(job: Int, ImageHeader)
+    case header(job: Int, DecodePlan)
     /// The job has ended well: all pixels, or all encoded bytes (their count), are written.
     case finished(job: Int, bytes: Int)
     /// The job has ended without a result.
@@ -135,9 +155,15 @@ extension DecodeOrder: WorkerMessage {
         case .decode(let job):
             writer.member("job", job.id)
             writer.member("purpose", job.purpose.rawValue)
-            writer.member("pixelFormat", job.pixelFormat.rawValue)
-            writer.member("alpha", job.alpha.rawValue)
+            writer.member("width", job.transform.width)
+            writer.member("height", job.transform.height)
+            writer.member("fit", job.transform.fit.rawValue)
+            writer.member("byteLimit", job.transform.byteLimit)
+            writer.member("pixelFormat", job.transform.pixelFormat.rawValue)
+            writer.member("alpha", job.transform.alpha.rawValue)
             writer.member("maxPixels", job.maxPixels)
+            writer.member("maxSourcePixels", job.maxSourcePixels)
+            writer.member("maxWorkingBytes", job.maxWorkingBytes)
         case .output(let job), .refuse(let job):
             writer.member("job", job)
         case .encode(let job):
@@ -154,13 +180,18 @@ extension DecodeOrder: WorkerMessage {
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         var (id, purpose, pixelFormat, alpha, maxPixels): (Int?, DecodeJob.Purpose?, PixelFormat?, AlphaMode?, Int?)
         var (format, width, height, quality): (ImageFormat?, Int?, Int?, Int?)
+        var (fit, byteLimit, maxSourcePixels, maxWorkingBytes): (Transform.Fit?, Int?, Int?, Int?)
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
             case "job": id = try reader.integer(name, in: 0...Int.max)
             case "purpose": purpose = try reader.choice(name)
             case "pixelFormat": pixelFormat = try reader.choice(name)
             case "alpha": alpha = try reader.choice(name)
+            case "fit": fit = try reader.choice(name)
+            case "byteLimit": byteLimit = try reader.integer(name, in: 1...Int.max)
             case "maxPixels": maxPixels = try reader.integer(name, in: 1...Int.max)
+            case "maxSourcePixels": maxSourcePixels = try reader.integer(name, in: 1...Int.max)
+            case "maxWorkingBytes": maxWorkingBytes = try reader.integer(name, in: 1...Int.max)
             case "format": format = try reader.choice(name)
             case "width": width = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
             case "height": height = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
@@ -171,9 +202,15 @@ extension DecodeOrder: WorkerMessage {
         guard let id else { return nil }
         switch type {
         case "decode":
-            guard let purpose, let pixelFormat, let alpha, let maxPixels else { return nil }
+            guard let purpose, let pixelFormat, let alpha, let fit, let maxPixels, let maxSourcePixels,
+                let maxWorkingBytes
+            else { return nil }
+            let transform = Transform(
+                width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha)
             self = .decode(
-                DecodeJob(id: id, purpose: purpose, pixelFormat: pixelFormat, alpha: alpha, maxPixels: maxPixels))
+                DecodeJob(
+                    id: id, purpose: purpose, transform: transform, maxPixels: maxPixels,
+                    maxSourcePixels: maxSourcePixels, maxWorkingBytes: maxWorkingBytes))
         case "output": self = .output(job: id)
         case "refuse": self = .refuse(job: id)
         case "encode":
@@ -204,12 +241,15 @@ extension DecodeReport: WorkerMessage {
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
         case .ready: break
-        case .header(let job, let header):
+        case .header(let job, let plan):
             writer.member("job", job)
-            writer.member("format", header.format.rawValue)
-            writer.member("width", header.geometry.width)
-            writer.member("height", header.geometry.height)
-            writer.member("frameCount", header.frameCount)
+            writer.member("format", plan.header.format.rawValue)
+            writer.member("width", plan.header.geometry.width)
+            writer.member("height", plan.header.geometry.height)
+            writer.member("frameCount", plan.header.frameCount)
+            writer.member("resultWidth", plan.result.width)
+            writer.member("resultHeight", plan.result.height)
+            writer.member("workingBytes", plan.workingBytes)
         case .finished(let job, let bytes):
             writer.member("job", job)
             writer.member("bytes", bytes)
@@ -226,13 +266,18 @@ extension DecodeReport: WorkerMessage {
         }
         let text = reader
         var (id, format, width, height, frameCount, bytes): (Int?, ImageFormat?, Int?, Int?, Int?, Int?)
+        var (resultWidth, resultHeight, workingBytes): (Int?, Int?, Int?)
+        let side = 1...PixelGeometry.maximumSide
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
             case "job": id = try reader.integer(name, in: 0...Int.max)
             case "format": format = try reader.choice(name)
-            case "width": width = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
-            case "height": height = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
+            case "width": width = try reader.integer(name, in: side)
+            case "height": height = try reader.integer(name, in: side)
             case "frameCount": frameCount = try reader.integer(name, in: 1...Int(UInt32.max))
+            case "resultWidth": resultWidth = try reader.integer(name, in: side)
+            case "resultHeight": resultHeight = try reader.integer(name, in: side)
+            case "workingBytes": workingBytes = try reader.integer(name, in: 0...Int.max)
             case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
             default: try reader.skip()
             }
@@ -241,9 +286,11 @@ extension DecodeReport: WorkerMessage {
         switch type {
         case "header":
             guard let format, let width, let height, let geometry = PixelGeometry(width: width, height: height),
-                let frameCount
+                let frameCount, let resultWidth, let resultHeight,
+                let result = PixelGeometry(width: resultWidth, height: resultHeight), let workingBytes
             else { return nil }
-            self = .header(job: id, ImageHeader(format: format, geometry: geometry, frameCount: frameCount))
+            let header = ImageHeader(format: format, geometry: geometry, frameCount: frameCount)
+            self = .header(job: id, DecodePlan(header: header, result: result, workingBytes: workingBytes))
         case "finished":
             guard let bytes else { return nil }
             self = .finished(job: id, bytes: bytes)

@@ -62,8 +62,16 @@ public struct GetOptions: Equatable, Sendable {
         }
     }
 
-    /// The form of the pixels.
+    /// The size and form of the pixels.
     public struct Variant: Hashable, Sendable {
+        /// The box's width in pixels.
+        public var width: Int?
+        /// The box's height in pixels.
+        public var height: Int?
+        /// How the picture is brought into the box.
+        public var fit = Transform.Fit.inside
+        /// Whether a result above the broker's scale-down limit is made smaller.
+        public var scaleDown = false
         /// The order of a pixel's bytes.
         public var pixelFormat: PixelFormat
         /// How colour is stored beside alpha.
@@ -73,6 +81,13 @@ public struct GetOptions: Equatable, Sendable {
         public init(pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied) {
             self.pixelFormat = pixelFormat
             self.alpha = alpha
+        }
+
+        /// What is to be made of the pixels, by a broker with this limit on what is scaled down.
+        public func transform(scaleDownLimit: Int) -> Transform {
+            Transform(
+                width: width, height: height, fit: fit, byteLimit: scaleDown ? scaleDownLimit : nil,
+                pixelFormat: pixelFormat, alpha: alpha)
         }
     }
 
@@ -157,6 +172,10 @@ extension GetOptions {
         if representation != defaults.representation { writer.member("as", representation.rawValue) }
         if variant != defaults.variant {
             writer.object("variant") {
+                $0.member("width", variant.width)
+                $0.member("height", variant.height)
+                if variant.fit != .inside { $0.member("fit", variant.fit.rawValue) }
+                if variant.scaleDown { $0.member("scaleDown", true) }
                 $0.member("pixelFormat", variant.pixelFormat.rawValue)
                 $0.member("alpha", variant.alpha.rawValue)
             }
@@ -186,12 +205,11 @@ extension GetOptions.Variant {
             switch name {
             case "pixelFormat": pixelFormat = try reader.choice("variant.pixelFormat") ?? .rgba8
             case "alpha": alpha = try reader.choice("variant.alpha") ?? .premultiplied
-            case "scaleDown": try reader.only("variant.scaleDown", false)
+            case "scaleDown": scaleDown = try reader.boolean("variant.scaleDown") ?? false
+            case "fit": fit = try reader.choice("variant.fit") ?? .inside
+            case "width": width = try reader.integer("variant.width", in: 1...PixelGeometry.maximumSide)
+            case "height": height = try reader.integer("variant.height", in: 1...PixelGeometry.maximumSide)
             case "frame": try reader.only("variant.frame", 0)
-            case "fit": try reader.only("variant.fit", "inside")
-            case "width", "height":
-                reader.note("variant.\(name)", expected: "absent: scaling is not supported yet")
-                try reader.skip()
             default: try reader.skip()
             }
         }

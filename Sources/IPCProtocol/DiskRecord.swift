@@ -1,0 +1,139 @@
+/// What is known of an original besides its bytes, as it stands in its file on disk.
+public struct OriginalRecord: Equatable, Sendable {
+    /// The key as a word of letters and digits: the file's name.
+    public var key: String
+    /// The URL, to be found when it is to be forgotten.
+    public var url: String
+    /// The user to whom it belongs; nil for all.
+    public var owner: UInt32?
+    /// The SHA-256 of the bytes, 64 hexadecimal digits.
+    public var digest: String
+    /// How many there are.
+    public var bytes: Int
+    /// The response's header fields that are kept.
+    public var contentType: String?
+    /// The entity tag.
+    public var etag: String?
+    /// The date of the last change, as the origin wrote it.
+    public var lastModified: String?
+
+    /// A record with what is known.
+    public init(
+        key: String, url: String, owner: UInt32?, digest: String, bytes: Int, contentType: String? = nil,
+        etag: String? = nil, lastModified: String? = nil
+    ) {
+        self.key = key
+        self.url = url
+        self.owner = owner
+        self.digest = digest
+        self.bytes = bytes
+        self.contentType = contentType
+        self.etag = etag
+        self.lastModified = lastModified
+    }
+}
+
+/// Decoded pixels, as they stand in their file on disk.
+public struct RasterRecord: Equatable, Sendable {
+    /// The SHA-256 of the original's bytes, 64 hexadecimal digits.
+    public var original: String
+    /// `Transform.canonical` and the decoder's version: with `original` the raster's name.
+    public var form: String
+    /// The original's header.
+    public var header: ImageHeader
+    /// The raster's size; its bytes are `geometry.bytes`.
+    public var geometry: PixelGeometry
+
+    /// A raster of the original whose digest is given.
+    public init(original: String, form: String, header: ImageHeader, geometry: PixelGeometry) {
+        self.original = original
+        self.form = form
+        self.header = header
+        self.geometry = geometry
+    }
+}
+
+extension OriginalRecord {
+    /// Writes the members of the record's object.
+    public func writeMembers(to writer: inout JSONWriter) {
+        writer.member("key", key)
+        writer.member("url", url)
+        writer.member("owner", owner.map { Int($0) })
+        writer.member("digest", digest)
+        writer.member("bytes", bytes)
+        writer.member("contentType", contentType)
+        writer.member("etag", etag)
+        writer.member("lastModified", lastModified)
+    }
+
+    /// Reads a record from the object of member `field`; nil, and a note, when something is missing.
+    public init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
+        var (key, url, owner, digest, bytes): (String?, String?, Int?, String?, Int?)
+        var (contentType, etag, lastModified): (String?, String?, String?)
+        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "key": key = try reader.string(name)
+            case "url": url = try reader.string(name)
+            case "owner": owner = try reader.integer(name, in: 0...Int(UInt32.max))
+            case "digest": digest = try reader.string(name)
+            case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
+            case "contentType": contentType = try reader.string(name)
+            case "etag": etag = try reader.string(name)
+            case "lastModified": lastModified = try reader.string(name)
+            default: try reader.skip()
+            }
+        }
+        guard let key, let url, let digest, digest.utf8.count == 64, let bytes else {
+            reader.note(field, expected: "a complete record")
+            return nil
+        }
+        self.init(
+            key: key, url: url, owner: owner.map { UInt32($0) }, digest: digest, bytes: bytes, contentType: contentType,
+            etag: etag, lastModified: lastModified)
+    }
+}
+
+extension RasterRecord {
+    /// Writes the members of the record's object.
+    public func writeMembers(to writer: inout JSONWriter) {
+        writer.member("original", original)
+        writer.member("form", form)
+        writer.member("format", header.format.rawValue)
+        writer.member("sourceWidth", header.geometry.width)
+        writer.member("sourceHeight", header.geometry.height)
+        writer.member("frameCount", header.frameCount)
+        writer.member("width", geometry.width)
+        writer.member("height", geometry.height)
+    }
+
+    /// Reads a record from the object of member `field`; nil, and a note, when something is missing.
+    public init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
+        var (original, form, format, frameCount): (String?, String?, ImageFormat?, Int?)
+        var (sourceWidth, sourceHeight, width, height): (Int?, Int?, Int?, Int?)
+        let side = 1...PixelGeometry.maximumSide
+        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "original": original = try reader.string(name)
+            case "form": form = try reader.string(name)
+            case "format": format = try reader.choice(name)
+            case "frameCount": frameCount = try reader.integer(name, in: 1...Int(UInt32.max))
+            case "sourceWidth": sourceWidth = try reader.integer(name, in: side)
+            case "sourceHeight": sourceHeight = try reader.integer(name, in: side)
+            case "width": width = try reader.integer(name, in: side)
+            case "height": height = try reader.integer(name, in: side)
+            default: try reader.skip()
+            }
+        }
+        guard let original, original.utf8.count == 64, let form, let format, let frameCount, let sourceWidth,
+            let sourceHeight, let source = PixelGeometry(width: sourceWidth, height: sourceHeight), let width,
+            let height,
+            let geometry = PixelGeometry(width: width, height: height)
+        else {
+            reader.note(field, expected: "a complete record")
+            return nil
+        }
+        self.init(
+            original: original, form: form,
+            header: ImageHeader(format: format, geometry: source, frameCount: frameCount), geometry: geometry)
+    }
+}

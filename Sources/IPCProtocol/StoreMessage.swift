@@ -1,0 +1,277 @@
+// What the broker and the cache process, which keeps the disk tier, say to each other: frames of the wire protocol over
+// a socket pair. The cache process knows keys and digests as words and bytes as descriptors; what they mean is the
+// broker's business.
+//
+//     broker → find                                cache → found + 1 descriptor (a sealed memfd) | missing
+//     broker → keepOriginal, keepRaster + 1 descriptor (sealed) cache → kept | notKept
+//     broker → touch, forget                       (forget:) cache → forgotten
+//     cache → state                                whenever something in it changed
+//
+// Requests are answered in the order in which they came.
+
+/// How the disk tier is doing.
+public struct DiskReport: Equatable, Sendable {
+    /// What the disk tier can do at present, as `stats` shows it.
+    public enum State: String, CaseIterable, Sendable {
+        /// It keeps and finds.
+        case on
+        /// There is none: not wanted, or its directory cannot be used at all.
+        case off
+        /// It finds but does not keep: the directory cannot be written.
+        case readOnly = "read-only"
+        /// It finds but does not keep: no space is left.
+        case full
+        /// Another broker uses the directory.
+        case locked
+    }
+
+    /// What it can do.
+    public var state: State
+    /// Why, for the log; nil while it is on.
+    public var reason: String?
+    /// Originals and rasters together.
+    public var entries: Int
+    /// Their bytes.
+    public var bytes: Int
+
+    /// A state with its figures.
+    public init(state: State, reason: String? = nil, entries: Int = 0, bytes: Int = 0) {
+        self.state = state
+        self.reason = reason
+        self.entries = entries
+        self.bytes = bytes
+    }
+}
+
+/// What the broker tells the cache process.
+public enum StoreOrder: Equatable, Sendable {
+    /// Find what the original of this key was made into in this form, else the original itself. Without a form only
+    /// the original is wanted.
+    case find(job: Int, key: String, form: String?)
+    /// Keep an original; comes with its bytes.
+    case keepOriginal(job: Int, OriginalRecord)
+    /// Keep a raster; comes with its pixels.
+    case keepRaster(job: Int, RasterRecord)
+    /// Say whether the original of this key is there, without its bytes.
+    case query(job: Int, key: String)
+    /// These originals were used by way of memory.
+    case touch(keys: [String])
+    /// Forget the originals of a URL that belong to `owner` or to all, and the rasters that only they led to.
+    case forget(job: Int, url: String, owner: UInt32)
+}
+
+/// What the cache process reports.
+public enum StoreReport: Equatable, Sendable {
+    /// Orders can come.
+    case ready
+    /// How it is doing.
+    case state(DiskReport)
+    /// The original is there; comes with its bytes.
+    case foundOriginal(job: Int, OriginalRecord)
+    /// The raster is there; comes with its pixels.
+    case foundRaster(job: Int, OriginalRecord, RasterRecord)
+    /// It is not there, or not whole.
+    case missing(job: Int)
+    /// The answer to `query`.
+    case queried(job: Int, found: Bool)
+    /// What was to be kept is.
+    case kept(job: Int)
+    /// What was to be kept is not.
+    case notKept(job: Int)
+    /// The keys of the originals that were forgotten.
+    case forgotten(job: Int, keys: [String])
+}
+
+extension StoreOrder: WorkerMessage {
+    public var descriptorCount: Int {
+        switch self {
+        case .keepOriginal, .keepRaster: 1
+        case .find, .query, .touch, .forget: 0
+        }
+    }
+
+    public var type: String {
+        switch self {
+        case .find: "find"
+        case .keepOriginal: "keepOriginal"
+        case .keepRaster: "keepRaster"
+        case .query: "query"
+        case .touch: "touch"
+        case .forget: "forget"
+        }
+    }
+
+    public func writeMembers(to writer: inout JSONWriter) {
+        switch self {
+        case .find(let job, let key, let form):
+            writer.member("job", job)
+            writer.member("key", key)
+            writer.member("form", form)
+        case .keepOriginal(let job, let record):
+            writer.member("job", job)
+            writer.object("original", record.writeMembers)
+        case .keepRaster(let job, let record):
+            writer.member("job", job)
+            writer.object("raster", record.writeMembers)
+        case .query(let job, let key):
+            writer.member("job", job)
+            writer.member("key", key)
+        case .touch(let keys): writer.array("keys", of: keys)
+        case .forget(let job, let url, let owner):
+            writer.member("job", job)
+            writer.member("url", url)
+            writer.member("owner", Int(owner))
+        }
+    }
+
+    public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        let members = try StoreMembers(from: &reader)
+        switch type {
+        case "touch":
+            self = .touch(keys: members.keys)
+            return
+        default: break
+        }
+        guard let job = members.job else { return nil }
+        switch type {
+        case "find":
+            guard let key = members.key else { return nil }
+            self = .find(job: job, key: key, form: members.form)
+        case "query":
+            guard let key = members.key else { return nil }
+            self = .query(job: job, key: key)
+        case "keepOriginal":
+            guard let record = members.original else { return nil }
+            self = .keepOriginal(job: job, record)
+        case "keepRaster":
+            guard let record = members.raster else { return nil }
+            self = .keepRaster(job: job, record)
+        case "forget":
+            guard let url = members.url, let owner = members.owner else { return nil }
+            self = .forget(job: job, url: url, owner: owner)
+        default: return nil
+        }
+    }
+}
+
+extension StoreReport: WorkerMessage {
+    public var descriptorCount: Int {
+        switch self {
+        case .foundOriginal, .foundRaster: 1
+        default: 0
+        }
+    }
+
+    public var type: String {
+        switch self {
+        case .ready: "ready"
+        case .state: "state"
+        case .foundOriginal: "foundOriginal"
+        case .foundRaster: "foundRaster"
+        case .missing: "missing"
+        case .queried: "queried"
+        case .kept: "kept"
+        case .notKept: "notKept"
+        case .forgotten: "forgotten"
+        }
+    }
+
+    public func writeMembers(to writer: inout JSONWriter) {
+        switch self {
+        case .ready: break
+        case .state(let report):
+            writer.member("state", report.state.rawValue)
+            writer.member("reason", report.reason)
+            writer.member("entries", report.entries)
+            writer.member("bytes", report.bytes)
+        case .foundOriginal(let job, let record):
+            writer.member("job", job)
+            writer.object("original", record.writeMembers)
+        case .foundRaster(let job, let original, let raster):
+            writer.member("job", job)
+            writer.object("original", original.writeMembers)
+            writer.object("raster", raster.writeMembers)
+        case .missing(let job), .kept(let job), .notKept(let job): writer.member("job", job)
+        case .queried(let job, let found):
+            writer.member("job", job)
+            writer.member("found", found)
+        case .forgotten(let job, let keys):
+            writer.member("job", job)
+            writer.array("keys", of: keys)
+        }
+    }
+
+    public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        let members = try StoreMembers(from: &reader)
+        switch type {
+        case "ready":
+            self = .ready
+            return
+        case "state":
+            guard let state = members.state, let entries = members.entries, let bytes = members.bytes else {
+                return nil
+            }
+            self = .state(DiskReport(state: state, reason: members.reason, entries: entries, bytes: bytes))
+            return
+        default: break
+        }
+        guard let job = members.job else { return nil }
+        switch type {
+        case "foundOriginal":
+            guard let record = members.original else { return nil }
+            self = .foundOriginal(job: job, record)
+        case "foundRaster":
+            guard let original = members.original, let raster = members.raster else { return nil }
+            self = .foundRaster(job: job, original, raster)
+        case "missing": self = .missing(job: job)
+        case "queried":
+            guard let found = members.found else { return nil }
+            self = .queried(job: job, found: found)
+        case "kept": self = .kept(job: job)
+        case "notKept": self = .notKept(job: job)
+        case "forgotten": self = .forgotten(job: job, keys: members.keys)
+        default: return nil
+        }
+    }
+}
+
+/// The members of all these messages.
+private struct StoreMembers {
+    var job: Int?
+    var key: String?
+    var form: String?
+    var url: String?
+    var owner: UInt32?
+    var keys: [String] = []
+    var original: OriginalRecord?
+    var raster: RasterRecord?
+    var found: Bool?
+    var state: DiskReport.State?
+    var reason: String?
+    var entries: Int?
+    var bytes: Int?
+
+    init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "job": job = try reader.integer(name, in: 0...Int.max)
+            case "key": key = try reader.string(name)
+            case "form": form = try reader.string(name)
+            case "url": url = try reader.string(name)
+            case "owner": owner = try reader.integer(name, in: 0...Int(UInt32.max)).map { UInt32($0) }
+            case "keys":
+                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
+                    if let key = try reader.string(name) { keys.append(key) }
+                }
+            case "original": original = try OriginalRecord(from: &reader, field: name)
+            case "raster": raster = try RasterRecord(from: &reader, field: name)
+            case "found": found = try reader.boolean(name)
+            case "state": state = try reader.choice(name)
+            case "reason": reason = try reader.string(name)
+            case "entries": entries = try reader.integer(name, in: 0...Int.max)
+            case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
+            default: try reader.skip()
+            }
+        }
+    }
+}
