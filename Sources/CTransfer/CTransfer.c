@@ -1,1 +1,98 @@
 #include "CTransfer.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+CURLcode ctransfer_global_init(void) { return curl_global_init(CURL_GLOBAL_DEFAULT); }
+
+#define SETTER(name, type, option) \
+    CURLcode ctransfer_set_##name(CURL *handle, type value) { return curl_easy_setopt(handle, option, value); }
+
+SETTER(url, const char *, CURLOPT_URL)
+SETTER(protocols, const char *, CURLOPT_PROTOCOLS_STR)
+SETTER(redirect_protocols, const char *, CURLOPT_REDIR_PROTOCOLS_STR)
+SETTER(proxy, const char *, CURLOPT_PROXY)
+SETTER(accept_encoding, const char *, CURLOPT_ACCEPT_ENCODING)
+SETTER(username, const char *, CURLOPT_USERNAME)
+SETTER(password, const char *, CURLOPT_PASSWORD)
+
+SETTER(no_signal, long, CURLOPT_NOSIGNAL)
+SETTER(quick_exit, long, CURLOPT_QUICK_EXIT)
+SETTER(follow_location, long, CURLOPT_FOLLOWLOCATION)
+SETTER(http_version, long, CURLOPT_HTTP_VERSION)
+SETTER(http_authentication, unsigned long, CURLOPT_HTTPAUTH)
+SETTER(verify_peer, long, CURLOPT_SSL_VERIFYPEER)
+SETTER(verify_host, long, CURLOPT_SSL_VERIFYHOST)
+SETTER(connect_timeout_ms, long, CURLOPT_CONNECTTIMEOUT_MS)
+SETTER(buffer_size, long, CURLOPT_BUFFERSIZE)
+
+SETTER(headers, struct curl_slist *, CURLOPT_HTTPHEADER)
+SETTER(private, void *, CURLOPT_PRIVATE)
+SETTER(error_buffer, char *, CURLOPT_ERRORBUFFER)
+
+#define CALLBACK_SETTER(name, type, function_option, data_option) \
+    CURLcode ctransfer_set_##name(CURL *handle, type callback, void *context) { \
+        CURLcode code = curl_easy_setopt(handle, function_option, callback); \
+        return code == CURLE_OK ? curl_easy_setopt(handle, data_option, context) : code; \
+    }
+
+CALLBACK_SETTER(header_callback, curl_write_callback, CURLOPT_HEADERFUNCTION, CURLOPT_HEADERDATA)
+CALLBACK_SETTER(body_callback, curl_write_callback, CURLOPT_WRITEFUNCTION, CURLOPT_WRITEDATA)
+CALLBACK_SETTER(socket_callback, curl_opensocket_callback, CURLOPT_OPENSOCKETFUNCTION, CURLOPT_OPENSOCKETDATA)
+
+void *ctransfer_private(CURL *handle) {
+    char *value = NULL;
+    curl_easy_getinfo(handle, CURLINFO_PRIVATE, &value);
+    return value;
+}
+
+const char *ctransfer_remote_address(CURL *handle) {
+    char *value = NULL;
+    curl_easy_getinfo(handle, CURLINFO_PRIMARY_IP, &value);
+    return value ? value : "";
+}
+
+CURLMcode ctransfer_multi_set_socket_callback(CURLM *multi, curl_socket_callback callback, void *context) {
+    CURLMcode code = curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, callback);
+    return code == CURLM_OK ? curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, context) : code;
+}
+
+CURLMcode ctransfer_multi_set_timer_callback(CURLM *multi, curl_multi_timer_callback callback, void *context) {
+    CURLMcode code = curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, callback);
+    return code == CURLM_OK ? curl_multi_setopt(multi, CURLMOPT_TIMERDATA, context) : code;
+}
+
+CURLMcode ctransfer_multi_set_multiplexing(CURLM *multi) {
+    return curl_multi_setopt(multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+}
+
+CURLMcode ctransfer_multi_set_max_connections(CURLM *multi, long value) {
+    return curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, value);
+}
+
+CURLcode ctransfer_message_result(const CURLMsg *message) { return message->data.result; }
+
+size_t ctransfer_address_bytes(const struct curl_sockaddr *address, unsigned char bytes[16]) {
+    // Copied, because the address within libcurl's structure need not be aligned for its type.
+    if (address->family == AF_INET && address->addrlen >= sizeof(struct sockaddr_in)) {
+        struct sockaddr_in name;
+        memcpy(&name, &address->addr, sizeof name);
+        memcpy(bytes, &name.sin_addr, 4);
+        return 4;
+    }
+    if (address->family == AF_INET6 && address->addrlen >= sizeof(struct sockaddr_in6)) {
+        struct sockaddr_in6 name;
+        // More than the declared `struct sockaddr`: libcurl keeps room for the longest address behind it.
+        const unsigned char *start = (const unsigned char *)address + offsetof(struct curl_sockaddr, addr);
+        memcpy(&name, start, sizeof name);
+        memcpy(bytes, &name.sin6_addr, 16);
+        return 16;
+    }
+    return 0;
+}
+
+curl_socket_t ctransfer_open_socket(const struct curl_sockaddr *address) {
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+}

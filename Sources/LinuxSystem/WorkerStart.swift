@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Glibc
 
 extension CurrentProcess {
@@ -6,8 +7,7 @@ extension CurrentProcess {
     ///
     /// - Throws: `SystemError` of `setrlimit`.
     public static func forbidCoreDumps() throws(SystemError) {
-        var limit = rlimit(rlim_cur: 0, rlim_max: 0)
-        try retrying("setrlimit") { unsafe setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit) }
+        try retrying("setrlimit") { clinux_forbid_core_dumps() }
     }
 }
 
@@ -15,5 +15,12 @@ extension SystemError {
     /// Whether a write failed because no memory, disk space or quota is left.
     public var isLackOfSpace: Bool {
         [ENOSPC, ENOMEM, EDQUOT, EFBIG].contains(code)
+    }
+}
+
+extension CurrentProcess {
+    /// Ends this process.
+    public static func exit(_ status: Int32) -> Never {
+        Glibc.exit(status)
     }
 }

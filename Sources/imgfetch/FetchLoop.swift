@@ -1,0 +1,243 @@
+internal import CTransfer
+internal import IPCProtocol
+internal import IPCTransport
+internal import LinuxSystem
+
+/// Takes orders from the broker and carries out any number of transfers, on one thread: libcurl says which sockets to
+/// watch and when it wants to be called, epoll waits for all of them and the broker.
+@safe final class FetchLoop {
+    /// Why the loop has ended.
+    enum End: Equatable {
+        /// The broker has closed the connection.
+        case closed
+        /// What the broker sends cannot be understood.
+        case broken(String)
+    }
+
+    /// The most idle connections that are kept for further requests.
+    private static let maxConnections = 64
+    /// Reports of progress are left out while so many bytes wait for the broker to read.
+    private static let maxQueuedBytes = 1 << 20
+    private static let channelToken = UInt64.max
+
+    private let channel: FrameChannel
+    private let policy: AddressPolicy
+    private let log: Log
+    private let queue: EventQueue
+    private let multi: UnsafeMutableRawPointer
+    private var transfers: [Int: Transfer] = [:]
+    private var watched: Set<Int32> = []
+    /// When libcurl wants to be called.
+    private var timer: Instant?
+    private var watchesWriting = false
+
+    /// A loop that speaks with the broker over `control`.
+    ///
+    /// - Throws: `SystemError`.
+    init(control: FileDescriptor, policy: AddressPolicy, log: Log) throws(SystemError) {
+        self.policy = policy
+        self.log = log
+        channel = FrameChannel(socket: control)
+        queue = try EventQueue()
+        guard let multi = unsafe curl_multi_init() else { throw SystemError("curl_multi_init") }
+        unsafe self.multi = unsafe multi
+        try control.setNonBlocking()
+        try queue.add(control.raw, token: Self.channelToken)
+        let this = unsafe Unmanaged.passUnretained(self).toOpaque()
+        unsafe ctransfer_multi_set_socket_callback(multi, socketCallback, this)
+        unsafe ctransfer_multi_set_timer_callback(multi, timerCallback, this)
+        unsafe ctransfer_multi_set_multiplexing(multi)
+        unsafe ctransfer_multi_set_max_connections(multi, Self.maxConnections)
+    }
+
+    deinit {
+        for transfer in transfers.values { unsafe curl_multi_remove_handle(multi, transfer.handle) }
+        unsafe curl_multi_cleanup(multi)
+    }
+
+    /// Reports that transfers can come, and carries them out until the broker goes.
+    ///
+    /// - Throws: `SystemError` of `epoll_wait`.
+    func run() throws(SystemError) -> End {
+        channel.enqueue(FetchReport.ready)
+        while true {
+            if let end = flush() { return end }
+            for event in try queue.wait(milliseconds: waitingTime()) {
+                if event.token == Self.channelToken {
+                    if event.readable, let end = takeOrders() { return end }
+                } else {
+                    let mask = (event.readable ? CURL_CSELECT_IN : 0) | (event.writable ? CURL_CSELECT_OUT : 0)
+                    act(on: Int32(event.token), mask)
+                }
+            }
+            if let timer, timer <= .now {
+                self.timer = nil
+                act(on: CURL_SOCKET_TIMEOUT, 0)
+            }
+            collectEnded()
+            endDraining()
+            reportProgress()
+        }
+    }
+
+    /// The milliseconds until something is due; nil when nothing is.
+    private func waitingTime() -> Int? {
+        guard let next = ([timer] + transfers.values.map(\.drainDeadline)).compactMap({ $0 }).min() else { return nil }
+        // Rounded up, so that the time has come when the wait is over.
+        return max(0, (next.microseconds(since: .now) + 999) / 1000)
+    }
+
+    // MARK: The broker
+
+    private func takeOrders() -> End? {
+        do {
+            if try channel.fill() == .end { return .closed }
+            while let (order, descriptors) = try channel.nextMessage(FetchOrder.self) {
+                switch order {
+                case .fetch(let job): start(job, body: descriptors[0])
+                case .stop(let job): if let transfer = transfers[job] { remove(transfer) }
+                }
+            }
+            return nil
+        } catch {
+            return .broken("\(error)")
+        }
+    }
+
+    private func flush() -> End? {
+        do {
+            let waits = try !channel.flush()
+            if waits != watchesWriting {
+                watchesWriting = waits
+                try queue.change(channel.socket.raw, token: Self.channelToken, reading: true, writing: waits)
+            }
+            return nil
+        } catch {
+            return error.code == SystemError.brokenPipe ? .closed : .broken("\(error)")
+        }
+    }
+
+    private func start(_ job: FetchJob, body: FileDescriptor) {
+        if let previous = transfers[job.id] {
+            log.error("job \(job.id) was ordered twice")
+            remove(previous)
+        }
+        do {
+            let transfer = try Transfer(job, body: body, policy: policy)
+            transfers[job.id] = transfer
+            log.debug("job \(job.id) begins")
+            add(transfer)
+        } catch {
+            channel.enqueue(FetchReport.failed(job: job.id, error))
+        }
+    }
+
+    private func reportProgress() {
+        guard channel.queuedBytes < Self.maxQueuedBytes else { return }
+        let now = Instant.now
+        for transfer in transfers.values {
+            if let report = transfer.takeProgress(now: now) { channel.enqueue(report) }
+        }
+    }
+
+    // MARK: libcurl
+
+    private func act(on socket: Int32, _ mask: Int32) {
+        var running: Int32 = 0
+        let code = unsafe curl_multi_socket_action(multi, socket, mask, &running)
+        if code != CURLM_OK {
+            log.error("curl_multi_socket_action: \(unsafe String(cString: curl_multi_strerror(code)))")
+        }
+    }
+
+    private func add(_ transfer: Transfer) {
+        let code = unsafe curl_multi_add_handle(multi, transfer.handle)
+        guard code != CURLM_OK else { return }
+        transfers[transfer.job.id] = nil
+        let reason = unsafe String(cString: curl_multi_strerror(code))
+        channel.enqueue(
+            FetchReport.failed(job: transfer.job.id, WireError(.internal, "No transfer can be added: \(reason).")))
+    }
+
+    private func remove(_ transfer: Transfer) {
+        unsafe curl_multi_remove_handle(multi, transfer.handle)
+        transfers[transfer.job.id] = nil
+    }
+
+    private func collectEnded() {
+        var left: Int32 = 0
+        while let message = unsafe curl_multi_info_read(multi, &left) {
+            guard unsafe message.pointee.msg == CURLMSG_DONE, let handle = unsafe message.pointee.easy_handle,
+                let transfer = unsafe Transfer.of(handle)
+            else { continue }
+            conclude(transfer, transfer.outcome(endedWith: unsafe ctransfer_message_result(message)))
+        }
+    }
+
+    /// Ends the hops whose outcome is known and whose response does not come to its end.
+    private func endDraining() {
+        let now = Instant.now
+        for transfer in transfers.values {
+            if let deadline = transfer.drainDeadline, deadline <= now {
+                conclude(transfer, transfer.outcomeAfterDraining())
+            }
+        }
+    }
+
+    private func conclude(_ transfer: Transfer, _ outcome: Transfer.Outcome) {
+        let job = transfer.job.id
+        // A response may begin and end within one turn; its first report comes before its last.
+        if case .finished = outcome, let report = transfer.takeFirstProgress() { channel.enqueue(report) }
+        unsafe curl_multi_remove_handle(multi, transfer.handle)
+        switch outcome {
+        case .redirected(let target):
+            transfer.follow(target)
+            add(transfer)
+        case .finished(let result):
+            transfers[job] = nil
+            log.debug("job \(job) has \(result.bytes) bytes")
+            channel.enqueue(FetchReport.finished(job: job, result))
+        case .failed(let error):
+            transfers[job] = nil
+            log.debug("job \(job) failed: \(error.code.rawValue): \(error.message)")
+            channel.enqueue(FetchReport.failed(job: job, error))
+        }
+    }
+
+    // MARK: What libcurl calls
+
+    fileprivate func watch(_ socket: Int32, _ what: Int32) {
+        if what == CURL_POLL_REMOVE {
+            if watched.remove(socket) != nil { queue.remove(socket) }
+            return
+        }
+        let (reading, writing) = (what & CURL_POLL_IN != 0, what & CURL_POLL_OUT != 0)
+        let token = UInt64(socket)
+        do {
+            if watched.insert(socket).inserted {
+                try queue.add(socket, token: token, reading: reading, writing: writing)
+            } else {
+                try queue.change(socket, token: token, reading: reading, writing: writing)
+            }
+        } catch {
+            log.error("\(error)")
+        }
+    }
+
+    fileprivate func setTimer(milliseconds: Int) {
+        timer = milliseconds < 0 ? nil : .now.adding(milliseconds: milliseconds)
+    }
+}
+
+// libcurl calls these while the loop is in one of its functions; the context is the loop, which outlives `multi`.
+
+private let socketCallback: curl_socket_callback = { _, socket, what, context, _ in
+    unsafe context.map { unsafe Unmanaged<FetchLoop>.fromOpaque($0).takeUnretainedValue() }?.watch(socket, what)
+    return 0
+}
+
+private let timerCallback: curl_multi_timer_callback = { _, milliseconds, context in
+    unsafe context.map { unsafe Unmanaged<FetchLoop>.fromOpaque($0).takeUnretainedValue() }?
+        .setTimer(milliseconds: milliseconds)
+    return 0
+}

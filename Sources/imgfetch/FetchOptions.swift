@@ -1,0 +1,47 @@
+internal import IPCProtocol
+internal import LinuxSystem
+
+/// What the broker says when it starts a download worker.
+struct FetchOptions: Equatable {
+    /// Wrong use, in words.
+    struct Mistake: Error, Equatable, CustomStringConvertible {
+        let description: String
+    }
+
+    /// The process to die with; none when it is 0.
+    var parent: Int32 = 0
+    /// The user to become; none when it is nil.
+    var uid: UInt32?
+    /// The group to become, with `uid`.
+    var gid: UInt32?
+    /// The ranges of addresses that are opened.
+    var allowedAddresses: [AddressRange] = []
+    /// The least grave level that is logged.
+    var logLevel = LogLevel.notice
+
+    /// Reads the arguments without the program's name.
+    init(_ arguments: some Sequence<String>) throws(Mistake) {
+        var rest = arguments.makeIterator()
+        while let option = rest.next() {
+            guard ["--parent", "--uid", "--gid", "--allow-address", "--log-level"].contains(option) else {
+                throw Mistake(description: "unknown option \(option)")
+            }
+            guard let value = rest.next() else { throw Mistake(description: "\(option) needs a value") }
+            switch option {
+            case "--parent": parent = try Self.parse(option, value, Int32.init)
+            case "--uid": uid = try Self.parse(option, value, UInt32.init)
+            case "--gid": gid = try Self.parse(option, value, UInt32.init)
+            case "--allow-address": allowedAddresses.append(try Self.parse(option, value) { AddressRange($0) })
+            default: logLevel = try Self.parse(option, value) { LogLevel(rawValue: $0) }
+            }
+        }
+        if (uid == nil) != (gid == nil) { throw Mistake(description: "--uid and --gid go together") }
+    }
+
+    private static func parse<Value>(
+        _ option: String, _ text: String, _ read: (String) -> Value?
+    ) throws(Mistake) -> Value {
+        guard let value = read(text) else { throw Mistake(description: "\(option) cannot be \(text)") }
+        return value
+    }
+}

@@ -1,0 +1,112 @@
+/// The header of a response, read line by line as libcurl hands it over: informational responses first, the final one,
+/// and trailers after the body.
+struct ResponseHeaders {
+    /// What a line led to.
+    enum Reading: Equatable {
+        /// The header goes on.
+        case incomplete
+        /// The line ended the final response's header.
+        case complete
+        /// All lines together are longer than `limit`.
+        case tooLong
+    }
+
+    /// The most bytes that all lines may have, those of informational responses and trailers included.
+    static let limit = 256 << 10
+    /// The longest field value that is kept: no entity tag or type of use is as long.
+    static let longestValue = 4096
+
+    /// The final response's status; 0 before it came.
+    private(set) var status = 0
+    /// Whether the final response's header has ended.
+    private(set) var isComplete = false
+    /// `Content-Type`.
+    private(set) var contentType: String?
+    /// `ETag`.
+    private(set) var etag: String?
+    /// `Last-Modified`, as the origin wrote it.
+    private(set) var lastModified: String?
+    /// `Location`, bytes outside ASCII and spaces percent-encoded.
+    private(set) var location: String?
+    /// `Retry-After`, as the origin wrote it.
+    private(set) var retryAfter: String?
+    /// Whether the body is compressed, so that its length says nothing of what comes out.
+    private(set) var isEncoded = false
+
+    private var bytes = 0
+    private var contentLength: Int?
+    private var isChunked = false
+
+    /// The body's length, where the header says it.
+    var expectedLength: Int? {
+        isEncoded || isChunked ? nil : contentLength
+    }
+
+    /// Reads one line, its end included.
+    mutating func read(_ line: some RandomAccessCollection<UInt8>) -> Reading {
+        bytes += line.count
+        if bytes > Self.limit { return .tooLong }
+        // Trailers change nothing.
+        if isComplete { return .incomplete }
+        if line.starts(with: "HTTP/".utf8) {
+            let bytes = bytes
+            self = ResponseHeaders()
+            self.bytes = bytes
+            status = Self.status(in: line)
+        } else if line.allSatisfy({ $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }) {
+            isComplete = status >= 200 || status == 101
+            return isComplete ? .complete : .incomplete
+        } else if let colon = line.firstIndex(of: UInt8(ascii: ":")), line.first != UInt8(ascii: " "),
+            line.first != UInt8(ascii: "\t")
+        {
+            let value = Self.trimmed(line[line.index(after: colon)...])
+            readField(String(decoding: line[..<colon], as: UTF8.self).lowercased(), value)
+        }
+        return .incomplete
+    }
+
+    private mutating func readField(_ name: String, _ value: some RandomAccessCollection<UInt8>) {
+        let text = value.count <= Self.longestValue ? String(validating: value, as: UTF8.self) : nil
+        switch name {
+        case "content-type": contentType = text
+        case "etag": etag = text
+        case "last-modified": lastModified = text
+        case "retry-after": retryAfter = text
+        case "content-length": contentLength = text.flatMap { Int($0) }.flatMap { $0 >= 0 ? $0 : nil }
+        case "transfer-encoding": isChunked = true
+        case "content-encoding": isEncoded = isEncoded || !["", "identity"].contains(text?.lowercased())
+        case "location": if location == nil { location = Self.percentEncoded(value) }
+        default: break
+        }
+    }
+
+    /// The second word of a status line; 0 when it is no number of three digits.
+    private static func status(in line: some Collection<UInt8>) -> Int {
+        let words = line.split(separator: UInt8(ascii: " "))
+        guard words.count > 1 else { return 0 }
+        let status = Int(String(decoding: trimmed(words[1]), as: UTF8.self)) ?? 0
+        return (100...999).contains(status) ? status : 0
+    }
+
+    private static func trimmed<Bytes: Collection<UInt8>>(_ bytes: Bytes) -> Bytes.SubSequence {
+        let isSpace = { (byte: UInt8) in byte == 0x20 || (0x09...0x0D).contains(byte) }
+        var rest = bytes.drop(while: isSpace)
+        var length = 0
+        for (index, byte) in rest.enumerated() where !isSpace(byte) { length = index + 1 }
+        rest = rest.prefix(length)
+        return rest
+    }
+
+    private static func percentEncoded(_ bytes: some Collection<UInt8>) -> String {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var encoded: [UInt8] = []
+        for byte in bytes {
+            if byte > 0x20, byte < 0x7F {
+                encoded.append(byte)
+            } else {
+                encoded += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: encoded, as: UTF8.self)
+    }
+}

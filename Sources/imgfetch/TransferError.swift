@@ -1,0 +1,96 @@
+internal import CTransfer
+internal import IPCProtocol
+
+/// The errors of transfers as they go over the wire: the only place that knows both libcurl's codes and ours.
+enum TransferError {
+    /// The wire's code for a code of libcurl.
+    static func code(for code: CURLcode) -> ErrorCode {
+        switch code {
+        case CURLE_UNSUPPORTED_PROTOCOL: .unsupportedScheme
+        case CURLE_URL_MALFORMAT: .badRequest
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY: .dnsFailed
+        case CURLE_COULDNT_CONNECT, CURLE_INTERFACE_FAILED, CURLE_QUIC_CONNECT_ERROR, CURLE_NO_CONNECTION_AVAILABLE:
+            .connectFailed
+        case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_ENGINE_NOTFOUND, CURLE_SSL_ENGINE_SETFAILED, CURLE_SSL_CERTPROBLEM,
+            CURLE_SSL_CIPHER, CURLE_PEER_FAILED_VERIFICATION, CURLE_USE_SSL_FAILED, CURLE_SSL_ENGINE_INITFAILED,
+            CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CRL_BADFILE, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH,
+            CURLE_SSL_INVALIDCERTSTATUS, CURLE_SSL_CLIENTCERT:
+            .tlsFailed
+        case CURLE_OPERATION_TIMEDOUT: .timeout
+        case CURLE_TOO_MANY_REDIRECTS: .tooManyRedirects
+        case CURLE_FILESIZE_EXCEEDED: .tooLarge
+        case CURLE_OUT_OF_MEMORY: .outOfMemory
+        case CURLE_FAILED_INIT, CURLE_NOT_BUILT_IN, CURLE_BAD_FUNCTION_ARGUMENT, CURLE_UNKNOWN_OPTION,
+            CURLE_SETOPT_OPTION_SYNTAX, CURLE_RECURSIVE_API_CALL, CURLE_FUNCTION_NOT_FOUND:
+            .internal
+        // Whatever else happens happens to a transfer that had begun.
+        default: .transferFailed
+        }
+    }
+
+    /// The error for a transfer from `host` that libcurl ended with `code`. `detail` is what it says about that.
+    static func error(_ code: CURLcode, host: String, detail: String) -> WireError {
+        let wireCode = Self.code(for: code)
+        let reason = detail.isEmpty ? unsafe String(cString: curl_easy_strerror(code)) : detail
+        let sentence =
+            switch wireCode {
+            case .dnsFailed: "The host \(host) could not be found"
+            case .connectFailed: "No connection to \(host) could be made"
+            case .tlsFailed: "No secure connection to \(host) could be made"
+            case .timeout: "\(host) did not answer in time"
+            default: "The transfer from \(host) failed"
+            }
+        return WireError(wireCode, "\(sentence): \(withoutFullStop(reason)).")
+    }
+
+    /// No address of `host` may be connected to.
+    static func forbiddenAddress(_ address: IPAddress, host: String) -> WireError {
+        WireError(.forbiddenAddress, "\(host) has the address \(address), which downloads may not reach.")
+    }
+
+    /// The body is longer than allowed.
+    static func tooLarge(limit: Int, host: String) -> WireError {
+        WireError(.tooLarge, "The body from \(host) is longer than \(limit) bytes.")
+    }
+
+    /// The body could not be written.
+    static func diskFailed(_ reason: String, host: String) -> WireError {
+        WireError(.diskFailed, "The body from \(host) could not be stored: \(reason).")
+    }
+
+    /// There is no body.
+    static func emptyBody(host: String) -> WireError {
+        WireError(.emptyImage, "\(host) answered without a body.")
+    }
+
+    /// The header is longer than allowed.
+    static func headerTooLong(host: String) -> WireError {
+        WireError(.transferFailed, "The response header from \(host) is too long.")
+    }
+
+    /// Bytes that are no HTTP, or a part that was not asked for.
+    static func badResponse(_ what: String, host: String) -> WireError {
+        WireError(.transferFailed, "\(host) answered with \(what).")
+    }
+
+    /// Redirected once too often.
+    static func tooManyRedirects(limit: Int, host: String) -> WireError {
+        WireError(.tooManyRedirects, "\(host) redirected the request for the \(limit + 1)th time.")
+    }
+
+    /// Neither http nor https, or https left for http.
+    static func unsupportedScheme(_ what: String, host: String) -> WireError {
+        WireError(.unsupportedScheme, "\(host) redirected the request to \(what).")
+    }
+
+    /// The origin refused with a status.
+    static func httpStatus(_ status: Int, host: String, retryAfter: String?, now: Int) -> WireError {
+        WireError(
+            .httpStatus, "\(host) answered with status \(status).", httpStatus: status,
+            retryAfterMs: retryAfter.flatMap { RetryAfter.milliseconds($0, now: now) })
+    }
+
+    private static func withoutFullStop(_ text: String) -> Substring {
+        text.hasSuffix(".") ? text.dropLast() : text[...]
+    }
+}

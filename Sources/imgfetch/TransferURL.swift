@@ -1,0 +1,81 @@
+internal import CTransfer
+
+/// A URL of a transfer as libcurl understands it, so that what is judged is what is connected to.
+struct TransferURL: Equatable {
+    /// Why a redirect's target cannot be used.
+    enum Refusal: Error, Equatable {
+        /// It is no URL.
+        case malformed
+        /// Its scheme is neither http nor https.
+        case scheme(String)
+    }
+
+    /// The URL without fragment and user information.
+    let text: String
+    /// "http" or "https".
+    let scheme: String
+    /// The host's name or address; of IPv6 in brackets.
+    let host: String
+    /// The port, also where it is the scheme's own.
+    let port: String
+
+    /// Reads a URL of http or https.
+    init(_ text: String) throws(Refusal) {
+        try self.init(text, relativeTo: nil)
+    }
+
+    /// The target of a redirect from this URL: a URL, or a reference relative to this one.
+    func resolving(_ reference: String) throws(Refusal) -> TransferURL {
+        try TransferURL(reference, relativeTo: self)
+    }
+
+    /// Whether the request goes to the same server and may take along what was meant for it.
+    func hasSameOrigin(as other: TransferURL) -> Bool {
+        scheme == other.scheme && host == other.host && port == other.port
+    }
+
+    private init(_ reference: String, relativeTo base: TransferURL?) throws(Refusal) {
+        // libcurl takes "data:x" for a path, so the scheme is looked at before.
+        if let scheme = Self.scheme(of: reference), scheme != "http", scheme != "https" { throw .scheme(scheme) }
+        guard let handle = unsafe curl_url() else { throw .malformed }
+        defer { unsafe curl_url_cleanup(handle) }
+        if let base, unsafe curl_url_set(handle, CURLUPART_URL, base.text, 0) != CURLUE_OK { throw .malformed }
+        guard unsafe curl_url_set(handle, CURLUPART_URL, reference, UInt32(CURLU_URLENCODE)) == CURLUE_OK else {
+            throw .malformed
+        }
+        for part in [CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS, CURLUPART_FRAGMENT] {
+            _ = unsafe curl_url_set(handle, part, nil, 0)
+        }
+        guard let text = unsafe Self.part(CURLUPART_URL, of: handle),
+            let scheme = unsafe Self.part(CURLUPART_SCHEME, of: handle)?.lowercased(),
+            let host = unsafe Self.part(CURLUPART_HOST, of: handle)?.lowercased(), !host.isEmpty,
+            let port = unsafe Self.part(CURLUPART_PORT, of: handle)
+        else { throw .malformed }
+        guard scheme == "http" || scheme == "https" else { throw .scheme(scheme) }
+        (self.text, self.scheme, self.host, self.port) = (text, scheme, host, port)
+    }
+
+    private static func part(_ part: CURLUPart, of handle: OpaquePointer) -> String? {
+        var value: UnsafeMutablePointer<CChar>?
+        let flags = part == CURLUPART_PORT ? UInt32(CURLU_DEFAULT_PORT) : 0
+        guard unsafe curl_url_get(handle, part, &value, flags) == CURLUE_OK, let value = unsafe value else {
+            return nil
+        }
+        defer { unsafe curl_free(value) }
+        return unsafe String(cString: value)
+    }
+
+    /// The scheme that a reference begins with, in lower case.
+    private static func scheme(of reference: String) -> String? {
+        let end = reference.utf8.firstIndex { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."):
+                false
+            default: true
+            }
+        }
+        guard let end, reference.utf8[end] == UInt8(ascii: ":"), reference.first?.isLetter == true else { return nil }
+        return reference[..<end].lowercased()
+    }
+}
