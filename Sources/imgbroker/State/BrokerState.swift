@@ -70,6 +70,8 @@ struct BrokerState {
     var decodePool: WorkerPool
     var index: MemoryIndex
     var leases = LeaseTable()
+    /// Buffers whose bytes are being sent inline: held like leases, but the client has no descriptor of them.
+    var sendings = LeaseTable()
     /// Encoded bytes that were removed while a decoding still needs them.
     var removedBodies: Set<BufferID> = []
     var reminders = DeadlineQueue<Reminder>()
@@ -114,7 +116,8 @@ struct BrokerState {
             clients[client]?.frameBegunAt = now
             remind(.frame(client, begunAt: now), in: limits.frameDeadlineMs)
         case .frameCompleted(let client): clients[client]?.frameBegunAt = nil
-        case .payloadSent(let client, let buffer): release(buffer, from: client)
+        case .payloadSent(let client, let buffer):
+            if sendings.release(buffer, from: client) { unhold(buffer) }
         case .workerReady(let worker): workerReady(worker)
         case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
