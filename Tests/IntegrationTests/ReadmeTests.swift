@@ -84,7 +84,8 @@ import Testing
                 row.split(separator: "|")[0].matches(of: /`(--[a-z-]+)/).map { String($0.output.1) }
             })
         let existing = Set(
-            help.split(separator: "\n").compactMap { $0.prefixMatch(of: /[ ]+(--[a-z-]+)/).map { String($0.output.1) } })
+            help.split(separator: "\n").compactMap { $0.prefixMatch(of: /[ ]+(--[a-z-]+)/).map { String($0.output.1) } }
+        )
         #expect(documented.union(["--help", "--version"]) == existing)
     }
 }
