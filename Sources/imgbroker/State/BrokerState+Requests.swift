@@ -33,7 +33,7 @@ extension BrokerState {
             counters.count(.cancelled)
         }
         clients[client] = nil
-        for buffer in leases.releaseAll(from: client) { unhold(buffer) }
+        for buffer in gone.payloads + leases.releaseAll(from: client) { unhold(buffer) }
     }
 
     mutating func reject(_ id: Int?, of client: ClientID, with error: WireError) {
@@ -43,6 +43,12 @@ extension BrokerState {
 
     mutating func release(_ buffer: BufferID, from client: ClientID) {
         if leases.release(buffer, from: client) { unhold(buffer) }
+    }
+
+    mutating func payloadSent(_ buffer: BufferID, to client: ClientID) {
+        guard let index = clients[client]?.payloads.firstIndex(of: buffer) else { return }
+        clients[client]?.payloads.remove(at: index)
+        unhold(buffer)
     }
 
     mutating func unhold(_ buffer: BufferID) {
@@ -135,8 +141,9 @@ extension BrokerState {
             image.descriptors = lease(buffer, bytes: bytes, to: waiter.client) ? 1 : 0
             if image.descriptors == 1 { attachment = .descriptor(buffer) }
         case .inline:
-            // A lease of the broker's own, until the last byte has left.
-            _ = lease(buffer, bytes: bytes, to: waiter.client)
+            // No lease, which would promise that the client has the descriptor.
+            index.hold(buffer)
+            clients[waiter.client]?.payloads.append(buffer)
             image.payload = bytes
             attachment = .payload(buffer, count: bytes)
         case .none: break

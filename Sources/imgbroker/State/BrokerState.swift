@@ -36,6 +36,8 @@ struct BrokerState {
         let uid: UInt32
         /// Its unanswered `get`s by their id.
         var pending: [Int: WaiterID] = [:]
+        /// The buffers whose bytes are on their way behind a frame, each held until they have left.
+        var payloads: [BufferID] = []
         /// When the frame began that is still arriving.
         var frameBegunAt: Instant?
     }
@@ -114,7 +116,7 @@ struct BrokerState {
             clients[client]?.frameBegunAt = now
             remind(.frame(client, begunAt: now), in: limits.frameDeadlineMs)
         case .frameCompleted(let client): clients[client]?.frameBegunAt = nil
-        case .payloadSent(let client, let buffer): release(buffer, from: client)
+        case .payloadSent(let client, let buffer): payloadSent(buffer, to: client)
         case .workerReady(let worker): workerReady(worker)
         case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
