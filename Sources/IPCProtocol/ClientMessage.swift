@@ -35,6 +35,7 @@ public enum ClientMessage: Equatable, Sendable {
             return (.rejected(id: envelope.id, WireError(.badRequest, "type must be a string.")), envelope)
         }
         var reader = JSONReader(text)
+        if let problem = envelope.problem { reader.note(problem.field, expected: problem.expected) }
         if type == "release" { return (try decodeRelease(&reader), envelope) }
         guard let id = envelope.id else {
             let range = "an integer from 0 to \(Envelope.maximumInteger)"

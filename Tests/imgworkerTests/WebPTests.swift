@@ -27,6 +27,13 @@ import Testing
         }
     }
 
+    /// EXIF comes behind the pixels: without it, whole pixels would be shown the wrong way.
+    @Test func missingOrientationIsTruncated() throws {
+        let plain = try TestPicture.gradient(width: 61, height: 33).encoded(.webp)
+        let file = TestExif.inserted(TestExif.block(orientation: 6), intoWebP: plain, width: 61, height: 33)
+        for cut in 1...40 { #expect(failure(Array(file.dropLast(cut))) == .truncated) }
+    }
+
     @Test func firstFrameLiesOnItsCanvas() throws {
         let frame = TestPicture.gradient(width: 10, height: 6, transparent: true)
         let file = try animation(of: frame, canvasWidth: 20, canvasHeight: 12)

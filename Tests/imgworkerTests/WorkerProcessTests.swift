@@ -14,11 +14,16 @@ import Testing
     private let picture = TestPicture.gradient(width: 300, height: 200, transparent: true)
 
     init() throws {
+        (channel, process) = try Self.start()
+        #expect(try next() == .ready)
+    }
+
+    /// Starts a worker. Its end of the socket is closed here on return, so that its death is an end of file.
+    private static func start() throws -> (FrameChannel, ChildProcess) {
         let (ours, theirs) = try UnixSocket.pair()
         // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
-        process = try ChildProcess(path: try Self.program(), arguments: [], control: theirs)
-        channel = FrameChannel(socket: ours)
-        #expect(try next() == .ready)
+        let process = try ChildProcess(path: try program(), arguments: [], control: theirs)
+        return (FrameChannel(socket: ours), process)
     }
 
     /// The program lies beside the tests.

@@ -33,7 +33,7 @@ extension BrokerState {
             counters.count(.cancelled)
         }
         clients[client] = nil
-        for buffer in gone.payloads + leases.releaseAll(from: client) { unhold(buffer) }
+        for buffer in leases.releaseAll(from: client) + sendings.releaseAll(from: client) { unhold(buffer) }
     }
 
     mutating func reject(_ id: Int?, of client: ClientID, with error: WireError) {
@@ -43,12 +43,6 @@ extension BrokerState {
 
     mutating func release(_ buffer: BufferID, from client: ClientID) {
         if leases.release(buffer, from: client) { unhold(buffer) }
-    }
-
-    mutating func payloadSent(_ buffer: BufferID, to client: ClientID) {
-        guard let index = clients[client]?.payloads.firstIndex(of: buffer) else { return }
-        clients[client]?.payloads.remove(at: index)
-        unhold(buffer)
     }
 
     mutating func unhold(_ buffer: BufferID) {
@@ -138,12 +132,13 @@ extension BrokerState {
         switch options.delivery {
         case .fd:
             image.buffer = buffer.number
-            image.descriptors = lease(buffer, bytes: bytes, to: waiter.client) ? 1 : 0
-            if image.descriptors == 1 { attachment = .descriptor(buffer) }
+            if leases.grant(buffer, bytes: bytes, to: waiter.client) {
+                index.hold(buffer)
+                image.descriptors = 1
+                attachment = .descriptor(buffer)
+            }
         case .inline:
-            // No lease, which would promise that the client has the descriptor.
-            index.hold(buffer)
-            clients[waiter.client]?.payloads.append(buffer)
+            if sendings.grant(buffer, bytes: bytes, to: waiter.client) { index.hold(buffer) }
             image.payload = bytes
             attachment = .payload(buffer, count: bytes)
         case .none: break
@@ -159,12 +154,6 @@ extension BrokerState {
             counters.loads.record(microseconds: now.microseconds(since: waiter.receivedAt))
         }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
-    }
-
-    private mutating func lease(_ buffer: BufferID, bytes: Int, to client: ClientID) -> Bool {
-        let isFirst = leases.grant(buffer, bytes: bytes, to: client)
-        if isFirst { index.hold(buffer) }
-        return isFirst
     }
 
     /// Answers a request, registered or not, with an error. Its flight, if any, is the caller's business.

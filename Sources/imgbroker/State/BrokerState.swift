@@ -36,8 +36,6 @@ struct BrokerState {
         let uid: UInt32
         /// Its unanswered `get`s by their id.
         var pending: [Int: WaiterID] = [:]
-        /// The buffers whose bytes are on their way behind a frame, each held until they have left.
-        var payloads: [BufferID] = []
         /// When the frame began that is still arriving.
         var frameBegunAt: Instant?
     }
@@ -72,6 +70,8 @@ struct BrokerState {
     var decodePool: WorkerPool
     var index: MemoryIndex
     var leases = LeaseTable()
+    /// Buffers whose bytes are being sent inline: held like leases, but the client has no descriptor of them.
+    var sendings = LeaseTable()
     /// Encoded bytes that were removed while a decoding still needs them.
     var removedBodies: Set<BufferID> = []
     var reminders = DeadlineQueue<Reminder>()
@@ -116,7 +116,8 @@ struct BrokerState {
             clients[client]?.frameBegunAt = now
             remind(.frame(client, begunAt: now), in: limits.frameDeadlineMs)
         case .frameCompleted(let client): clients[client]?.frameBegunAt = nil
-        case .payloadSent(let client, let buffer): payloadSent(buffer, to: client)
+        case .payloadSent(let client, let buffer):
+            if sendings.release(buffer, from: client) { unhold(buffer) }
         case .workerReady(let worker): workerReady(worker)
         case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
