@@ -99,6 +99,9 @@ public struct Transform: Hashable, Sendable {
         return Plan(result: result, crop: crop, isIdentity: isWhole && result == source)
     }
 
+    /// Whether the size may change at all.
+    public var isScaling: Bool { width != nil || height != nil || byteLimit != nil }
+
     /// The transform as one word, for names of files and digests. Equal transforms have equal words.
     public var canonical: String {
         let box = width == nil && height == nil ? "full" : "\(width ?? 0)x\(height ?? 0)-\(fit.rawValue)"

@@ -145,6 +145,11 @@ public final class FrameChannel {
         return true
     }
 
+    /// Tells the other end that nothing more will come.
+    public func endSending() {
+        UnixSocket.shutDownSending(socket)
+    }
+
     /// The names of the payloads that were sent completely since the last call.
     public func takeSentPayloads() -> [Int] {
         defer { sentPayloads = [] }

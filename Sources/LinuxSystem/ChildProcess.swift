@@ -55,6 +55,18 @@ public final class ChildProcess {
         return signaled != 0 ? .signal(code) : .status(code)
     }
 
+    /// The memory that is the process's own, mapped files and shared pages aside, in bytes; nil when it is gone.
+    public var residentBytes: Int? {
+        var buffer = [UInt8](repeating: 0, count: 256)
+        guard let file = try? FileDescriptor.open(readingAt: "/proc/\(pid)/statm"),
+            let count = unsafe try? buffer.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) })
+        else { return nil }
+        // Pages in all, resident, of those shared (proc_pid_statm(5)).
+        let fields = String(decoding: buffer.prefix(count), as: UTF8.self).split(separator: " ")
+        guard fields.count > 2, let resident = Int(fields[1]), let shared = Int(fields[2]) else { return nil }
+        return (resident - shared) * Int(sysconf(Int32(_SC_PAGESIZE)))
+    }
+
     /// Waits up to so many milliseconds for the process to end, and collects it; nil when it still runs.
     public func waitForExit(milliseconds: Int) -> Exit? {
         _ = clinux_wait_readable(descriptor.raw, Int32(clamping: milliseconds))

@@ -153,6 +153,11 @@ public enum UnixSocket {
         }
     }
 
+    /// Lets the other end read to an end of file, while this one can still receive.
+    public static func shutDownSending(_ socket: FileDescriptor) {
+        _ = shutdown(socket.raw, Int32(SHUT_WR))
+    }
+
     private static func open() throws(SystemError) -> FileDescriptor {
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         return FileDescriptor(owning: try retrying("socket") { socket(AF_UNIX, type, 0) })

@@ -65,9 +65,11 @@ struct Arguments {
     /// The value of the flag just taken, as a number of bytes or pixels with K, M or G.
     ///
     /// - Throws: `UsageError` when it is none.
-    mutating func size(of flag: String, unit: ByteCount.Unit) throws(UsageError) -> Int {
+    mutating func size(
+        of flag: String, unit: ByteCount.Unit, orZero: Bool = false
+    ) throws(UsageError) -> Int {
         let text = try value(of: flag)
-        guard let size = ByteCount(text, unit: unit), size.value > 0 else {
+        guard let size = ByteCount(text, unit: unit), size.value > 0 || orZero else {
             throw UsageError(description: "\(flag) needs a size such as 64M (K, M, G), not \"\(text)\"")
         }
         return size.value

@@ -13,6 +13,9 @@ enum GetCommand {
           -o, --output FILE   write the picture: as JPEG or WebP when FILE ends in .jpg, .jpeg
                               or .webp, else as PNG
           --original          the bytes as the origin sent them, instead of pixels
+          --width N           fit the picture into this width
+          --height N          and into this height
+          --fit FIT           how: inside (default), contain, cover or fill
           --header "N: V"     send this request header too (repeatable)
           --cache MODE        default, reload or only-if-cached
           --json              print the answer as one JSON object
@@ -76,13 +79,12 @@ enum GetCommand {
             case .flag("--original"): request.options.representation = .original
             case .flag("-o"), .flag("--output"): request.output = try arguments.value(of: "-o")
             case .flag("--socket"): request.socketPath = try arguments.value(of: "--socket")
-            case .flag("--cache"):
-                let text = try arguments.value(of: "--cache")
-                guard let mode = GetOptions.CacheMode(rawValue: text) else {
-                    let modes = GetOptions.CacheMode.allCases.map(\.rawValue).joined(separator: ", ")
-                    throw UsageError(description: "--cache needs one of \(modes), not \"\(text)\"")
-                }
-                request.options.cache = mode
+            case .flag("--width"):
+                request.options.variant.width = try arguments.number(of: "--width", in: 1...PixelGeometry.maximumSide)
+            case .flag("--height"):
+                request.options.variant.height = try arguments.number(of: "--height", in: 1...PixelGeometry.maximumSide)
+            case .flag("--fit"): request.options.variant.fit = try choice(of: "--fit", &arguments)
+            case .flag("--cache"): request.options.cache = try choice(of: "--cache", &arguments)
             case .flag("--header"):
                 let text = try arguments.value(of: "--header")
                 guard let colon = text.firstIndex(of: ":"), colon != text.startIndex else {
@@ -98,6 +100,18 @@ enum GetCommand {
         }
         if request.output == nil { request.options.delivery = .none }
         return request
+    }
+
+    /// The value of a flag that takes one of an enumeration's words.
+    private static func choice<Choice>(
+        of flag: String, _ arguments: inout Arguments
+    ) throws(UsageError) -> Choice where Choice: RawRepresentable<String> & CaseIterable {
+        let text = try arguments.value(of: flag)
+        guard let choice = Choice(rawValue: text) else {
+            let words = Choice.allCases.map(\.rawValue).joined(separator: ", ")
+            throw UsageError(description: "\(flag) needs one of \(words), not \"\(text)\"")
+        }
+        return choice
     }
 
     private static func write(_ image: BrokerImage, to path: String) throws(ClientError) {

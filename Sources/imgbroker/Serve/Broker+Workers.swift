@@ -1,6 +1,7 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import SharedCache
 
 // Workers: starting them, giving them jobs, hearing what they report.
 extension Broker {
@@ -44,6 +45,11 @@ extension Broker {
         }
     }
 
+    func keep(_ order: StoreOrder, _ buffer: BufferID, _ job: JobID, on worker: WorkerID) {
+        guard let descriptor = buffers[buffer]?.descriptor else { return events.append(.keepingEnded(worker, job)) }
+        send(order, [descriptor], to: worker)
+    }
+
     func send(_ message: some WorkerMessage, _ descriptors: [FileDescriptor] = [], to id: WorkerID) {
         guard let worker = workers[id] else { return }
         worker.channel.enqueue(message, descriptors: descriptors)
@@ -68,6 +74,10 @@ extension Broker {
                 return handle(.workerHungUp(worker.id))
             }
             switch worker.kind {
+            case .cache:
+                while let (report, descriptors) = try worker.channel.nextMessage(StoreReport.self) {
+                    take(report, descriptors.first, from: worker)
+                }
             case .fetch:
                 while let (report, _) = try worker.channel.nextMessage(FetchReport.self) { take(report, from: worker) }
             case .decode:
@@ -96,15 +106,55 @@ extension Broker {
         }
     }
 
-    private func take(_ report: DecodeReport, from worker: WorkerProcess) {
+    private func take(_ report: StoreReport, _ descriptor: FileDescriptor?, from worker: WorkerProcess) {
         switch report {
         case .ready: handle(.workerReady(worker.id))
+        case .state(let report): handle(.diskReported(report))
+        case .foundOriginal(let job, let record):
+            let id = JobID(number: job)
+            if accept(descriptor, size: record.bytes, for: id) {
+                handle(.foundOriginal(worker.id, id, record))
+            } else {
+                handle(.notFound(worker.id, id))
+            }
+        case .foundRaster(let job, let record, let raster):
+            let id = JobID(number: job)
+            if accept(descriptor, size: raster.geometry.bytes, for: id) {
+                handle(.foundRaster(worker.id, id, record, raster))
+            } else {
+                handle(.notFound(worker.id, id))
+            }
+        case .missing(let job): handle(.notFound(worker.id, Identifier(number: job)))
+        case .queried(let job, let found): handle(.diskQueried(worker.id, Identifier(number: job), found: found))
+        case .kept(let job), .notKept(let job): handle(.keepingEnded(worker.id, Identifier(number: job)))
+        case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))
+        }
+    }
+
+    /// Takes a buffer that another process made, if it is sealed and of the right size.
+    private func accept(_ descriptor: FileDescriptor?, size: Int, for job: JobID) -> Bool {
+        guard let descriptor, let buffer = try? SealedBuffer(verifying: descriptor, size: size) else { return false }
+        products[job] = Product(sealed: buffer)
+        return true
+    }
+
+    /// Tells the state how much memory of its own a decode worker has when it is idle.
+    private func measure(_ worker: WorkerProcess) {
+        if let bytes = worker.child.residentBytes { handle(.workerMeasured(worker.id, residentBytes: bytes)) }
+    }
+
+    private func take(_ report: DecodeReport, from worker: WorkerProcess) {
+        switch report {
+        case .ready:
+            handle(.workerReady(worker.id))
+            measure(worker)
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
         case .finished(let job, let bytes):
             let id = JobID(number: job)
             do {
                 try products[id]?.seal(size: bytes)
                 handle(.decodeFinished(worker.id, id))
+                measure(worker)
             } catch {
                 handle(.decodeFailed(worker.id, id, WireError(.internal, "The picture could not be sealed: \(error).")))
             }

@@ -129,6 +129,17 @@ final class Broker {
             unflushed.insert(client)
         case .startWorker(let kind, let worker): start(kind, worker)
         case .killWorker(let worker): workers[worker]?.child.send(Signals.kill)
+        case .retireWorker(let worker): workers[worker]?.channel.endSending()
+        case .find(let worker, let job, let key, let form):
+            send(StoreOrder.find(job: job.number, key: key, form: form), to: worker)
+        case .queryDisk(let worker, let job, let key):
+            send(StoreOrder.query(job: job.number, key: key), to: worker)
+        case .keepOriginal(let worker, let job, let record, let buffer):
+            keep(.keepOriginal(job: job.number, record), buffer, job, on: worker)
+        case .keepRaster(let worker, let job, let record, let buffer):
+            keep(.keepRaster(job: job.number, record), buffer, job, on: worker)
+        case .forget(let worker, let job, let url, let owner):
+            send(StoreOrder.forget(job: job.number, url: url, owner: owner), to: worker)
         case .startFetch(let worker, let job): startFetch(job, on: worker)
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
         case .startDecode(let worker, let job, let body):

@@ -11,9 +11,10 @@ struct Configuration {
     var allowedAddresses: [AddressRange] = []
     var limits = BrokerState.Limits()
     var logLevel = LogLevel.notice
-    /// Where the disk tier is to be, once there is one.
+    /// Where the disk tier is; nil for the usual place.
     var cacheDirectory: String?
-    var diskLimitBytes = 4 << 30
+    /// The bytes of rasters, beside those of originals (`limits.diskBytes`).
+    var rasterLimitBytes = 1 << 30
 
     var addressPolicy: AddressPolicy { AddressPolicy(allowed: allowedAddresses) }
 
@@ -36,13 +37,17 @@ struct Configuration {
           --fetchers N            download workers (default: 1)
           --memory-limit SIZE     decoded pictures kept in memory (default: 512M)
           --max-download SIZE     largest body that is downloaded (default: 32M)
-          --max-pixels N          largest picture that is decoded (default: 50M)
+          --max-pixels N          largest picture that is made (default: 50M)
           --allow-address CIDR    let downloads reach these addresses too, e.g. 127.0.0.0/8
                                   (repeatable; default: globally routable addresses only)
           --user NAME             serve as this user; workers run as it, else as nobody,
                                   when root starts the broker
-          --cache-dir DIR         reserved for the disk cache
-          --disk-limit SIZE       reserved for the disk cache (default: 4G)
+          --max-source-pixels N   largest picture that is scaled down (default: 300M)
+          --scale-down-limit SIZE what "scaleDown" brings pictures under (default: 60M)
+          --cache-dir DIR         the disk cache (default: /var/cache/imgbroker for root, else
+                                  $XDG_CACHE_HOME/imgbroker or ~/.cache/imgbroker)
+          --disk-limit SIZE       originals kept on disk; 0 for no disk cache (default: 4G)
+          --raster-limit SIZE     scaled pictures kept on disk beside them (default: 1G)
           --log-level LEVEL       error, warning, notice, info or debug (default: notice)
           --help                  show this and exit
           --version               show the version and exit
@@ -80,7 +85,14 @@ struct Configuration {
                 configuration.allowedAddresses.append(range)
             case "--user": configuration.user = try arguments.value(of: flag)
             case "--cache-dir": configuration.cacheDirectory = try arguments.value(of: flag)
-            case "--disk-limit": configuration.diskLimitBytes = try arguments.size(of: flag, unit: .binary)
+            case "--disk-limit":
+                configuration.limits.diskBytes = try arguments.size(of: flag, unit: .binary, orZero: true)
+            case "--raster-limit":
+                configuration.rasterLimitBytes = try arguments.size(of: flag, unit: .binary, orZero: true)
+            case "--max-source-pixels":
+                configuration.limits.maxSourcePixels = try arguments.size(of: flag, unit: .decimal)
+            case "--scale-down-limit":
+                configuration.limits.scaleDownBytes = try arguments.size(of: flag, unit: .decimal)
             case "--log-level":
                 let text = try arguments.value(of: flag)
                 guard let level = LogLevel(rawValue: text) else {
@@ -93,6 +105,7 @@ struct Configuration {
             default: throw UsageError(description: "unknown option \(flag) (see imgbroker --help)")
             }
         }
+        configuration.limits.usesDisk = configuration.limits.diskBytes > 0
         return .serve(configuration)
     }
 }

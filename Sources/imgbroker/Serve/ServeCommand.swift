@@ -33,6 +33,20 @@ enum ServeCommand {
             launcher.user = nobody
         }
 
+        var configuration = configuration
+        if configuration.limits.usesDisk {
+            if let directory = configuration.cacheDirectory ?? usualCacheDirectory {
+                launcher.cacheArguments = [
+                    "--directory", directory, "--disk-limit", "\(configuration.limits.diskBytes)",
+                    "--raster-limit", "\(configuration.rasterLimitBytes)",
+                ]
+            } else {
+                log.warning(
+                    "no place for the disk cache: neither XDG_CACHE_HOME nor HOME is set; name one with --cache-dir")
+                configuration.limits.usesDisk = false
+            }
+        }
+
         guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else {
             log.error(
                 "no place to listen: /run cannot be written and XDG_RUNTIME_DIR is not set; name one with --socket")
@@ -54,5 +68,12 @@ enum ServeCommand {
             listener.remove()
             return 1
         }
+    }
+
+    /// Where the disk tier is when nobody says otherwise (XDG Base Directory Specification).
+    private static var usualCacheDirectory: String? {
+        if CurrentProcess.uid == 0 { return "/var/cache/imgbroker" }
+        if let base = CurrentProcess.environment("XDG_CACHE_HOME"), base.hasPrefix("/") { return base + "/imgbroker" }
+        return CurrentProcess.environment("HOME").map { $0 + "/.cache/imgbroker" }
     }
 }

@@ -5,21 +5,21 @@ import SharedCache
 
 /// How workers are started.
 struct WorkerLauncher {
-    let fetcherPath: String
-    let decoderPath: String
+    /// The folder with the workers' programs.
+    let directory: String
     /// Whom they become; nil when they stay what the broker is.
     var user: (uid: UInt32, gid: UInt32)?
     var allowedAddresses: [String] = []
+    /// What the cache process is told about its directory and its limits.
+    var cacheArguments: [String] = []
     var logLevel = LogLevel.notice
 
     /// Looks for the workers' executables beside this one, then in `../libexec/imgbroker`.
     init?() {
         guard let own = CurrentProcess.executablePath, let slash = own.lastIndex(of: "/") else { return nil }
-        let directory = own[..<slash]
-        let places = [String(directory), directory + "/../libexec/imgbroker"]
+        let places = [String(own[..<slash]), own[..<slash] + "/../libexec/imgbroker"]
         guard let place = places.first(where: { CurrentProcess.exists($0 + "/imgworker") }) else { return nil }
-        fetcherPath = place + "/imgfetch"
-        decoderPath = place + "/imgworker"
+        self.directory = place
     }
 
     /// Starts a worker and returns it with this end of its control socket. The worker alone has the other end, so that
@@ -30,10 +30,19 @@ struct WorkerLauncher {
         let (own, control) = try UnixSocket.pair()
         var arguments = ["--parent", "\(CurrentProcess.pid)"]
         if let user { arguments += ["--uid", "\(user.uid)", "--gid", "\(user.gid)"] }
-        if kind == .fetch { arguments += ["--log-level", logLevel.rawValue] }
-        if kind == .fetch { for range in allowedAddresses { arguments += ["--allow-address", range] } }
+        let program: String
+        switch kind {
+        case .fetch:
+            program = "imgfetch"
+            arguments += ["--log-level", logLevel.rawValue]
+            for range in allowedAddresses { arguments += ["--allow-address", range] }
+        case .decode: program = "imgworker"
+        case .cache:
+            program = "imgcache"
+            arguments += cacheArguments + ["--log-level", logLevel.rawValue]
+        }
         let child = try ChildProcess(
-            path: kind == .fetch ? fetcherPath : decoderPath, arguments: arguments,
+            path: directory + "/" + program, arguments: arguments,
             // A crash is the broker's to report: no backtrace of a hostile picture's making.
             environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: control)
         return (child, own)
@@ -79,6 +88,11 @@ final class Product {
 
     init(name: String, size: Int? = nil) throws(SystemError) {
         writable = try WritableBuffer(name: name, size: size)
+    }
+
+    /// What another process has made and sealed.
+    init(sealed: SealedBuffer) {
+        self.sealed = sealed
     }
 
     /// The descriptor for the worker; nil once it is sealed.

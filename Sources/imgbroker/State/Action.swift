@@ -19,12 +19,21 @@ enum Action: Equatable {
     // Workers.
     case startWorker(WorkerKind, WorkerID)
     case killWorker(WorkerID)
+    /// Let a worker end by itself: its socket is closed.
+    case retireWorker(WorkerID)
     case startFetch(WorkerID, FetchJob)
     case stopFetch(WorkerID, JobID)
     case startDecode(WorkerID, DecodeJob, body: BufferID)
     /// Make a memfd of so many bytes and let the worker fill it.
     case provideOutput(WorkerID, JobID, bytes: Int)
     case refuseOutput(WorkerID, JobID)
+
+    // The disk tier.
+    case find(WorkerID, JobID, key: String, form: String?)
+    case queryDisk(WorkerID, JobID, key: String)
+    case keepOriginal(WorkerID, JobID, OriginalRecord, BufferID)
+    case keepRaster(WorkerID, JobID, RasterRecord, BufferID)
+    case forget(WorkerID, JobID, url: String, owner: UInt32)
 
     // Buffers.
     /// What the job has produced becomes a buffer.

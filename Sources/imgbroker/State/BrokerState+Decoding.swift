@@ -17,6 +17,11 @@ extension BrokerState {
             }
             return
         }
+        if decodePool.isBroken(at: now) {
+            let message = "Decoders keep crashing; no new picture is decoded for a while."
+            waiters[id]?.stage = nil
+            return deny(waiter, WireError(.decoderUnavailable, message, retryAfterMs: 10_000))
+        }
         let job = newJobID()
         decodes[job] = DecodeFlight(variant: variant, body: body, waiters: [id], priority: priority)
         decodeByVariant[variant] = job
@@ -31,51 +36,74 @@ extension BrokerState {
         decodePool.assign(job, to: worker)
         decodes[job]?.worker = worker
         decodes[job]?.startedAt = now
+        decodes[job]?.deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
         remind(.decode(worker, job), in: limits.decodeDeadlineMs)
-        var order = DecodeJob(id: job.number, maxPixels: limits.maxPixels)
+        var order = DecodeJob(
+            id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
+            maxWorkingBytes: limits.maxWorkingBytes)
         switch flight.variant.form {
         case .original: order.purpose = .describe
-        case .pixels(let variant):
-            order.pixelFormat = variant.pixelFormat
-            order.alpha = variant.alpha
+        case .pixels(let transform): order.transform = transform
         }
         actions.append(.startDecode(worker, order, body: flight.body))
     }
 
-    mutating func headerRead(_ worker: WorkerID, _ job: JobID, _ header: ImageHeader) {
-        guard decodePool.isRunning(job, on: worker), let flight = decodes[job], flight.header == nil else { return }
-        decodes[job]?.header = header
-        index.insert(header, of: flight.variant.digest)
-        if flight.variant.form == .original { return finish(job, in: flight.body, bytes: nil) }
-        // The worker has looked already; what it says is not what decides.
-        guard header.geometry.pixels <= limits.maxPixels else {
-            actions.append(.refuseOutput(worker, job))
-            return decodeFailed(
-                worker, job, WireError(.tooManyPixels, "\(header.geometry.pixels) pixels are too many."))
+    mutating func headerRead(_ worker: WorkerID, _ job: JobID, _ plan: DecodePlan) {
+        guard decodePool.isRunning(job, on: worker), let flight = decodes[job], flight.plan == nil else { return }
+        decodes[job]?.plan = plan
+        index.insert(plan.header, of: flight.variant.digest)
+        guard case .pixels(let transform) = flight.variant.form else {
+            return finish(job, in: flight.body, bytes: nil, plan.header.geometry)
         }
-        let bytes = header.geometry.bytes
-        decodes[job]?.reserved = bytes
-        index.reserve(bytes)
-        drop(index.evictToFit())
-        actions.append(.provideOutput(worker, job, bytes: bytes))
+        // The worker has looked already; what it says is not what decides.
+        guard transform.plan(for: plan.header.geometry)?.result == plan.result, plan.result.pixels <= limits.maxPixels,
+            plan.workingBytes <= limits.maxWorkingBytes
+        else {
+            actions.append(.refuseOutput(worker, job))
+            let size = "\(plan.result.width) × \(plan.result.height)"
+            return decodeFailed(worker, job, WireError(.tooManyPixels, "\(size) pixels are too many."))
+        }
+        decodes[job]?.deadline = nil
+        parkedDecodes.append(job)
+        admitParked()
+    }
+
+    /// Lets decodings that wait for room begin, as far as there is room; one may always run, or nothing ever would.
+    mutating func admitParked() {
+        while let job = parkedDecodes.first, let flight = decodes[job], let plan = flight.plan,
+            let worker = flight.worker
+        {
+            let bytes = plan.result.bytes + plan.workingBytes
+            guard index.hasRoom(for: bytes) || decodes.values.allSatisfy({ $0.reserved == 0 }) else { return }
+            parkedDecodes.removeFirst()
+            decodes[job]?.reserved = bytes
+            decodes[job]?.deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
+            remind(.decode(worker, job), in: limits.decodeDeadlineMs)
+            index.reserve(bytes)
+            drop(index.evictToFit())
+            actions.append(.provideOutput(worker, job, bytes: plan.result.bytes))
+        }
     }
 
     mutating func decodeFinished(_ worker: WorkerID, _ job: JobID) {
-        guard decodePool.isRunning(job, on: worker), let flight = decodes[job], let header = flight.header,
-            flight.variant.form != .original
+        guard decodePool.isRunning(job, on: worker), let flight = decodes[job], let plan = flight.plan,
+            flight.reserved > 0,
+            let startedAt = flight.startedAt
         else { return }
         let buffer = newBufferID()
-        let bytes = header.geometry.bytes
+        let bytes = plan.result.bytes
+        let microseconds = now.microseconds(since: startedAt)
         actions.append(.publish(job, buffer))
         counters.decodes += 1
-        counters.pixelsDecoded += header.geometry.pixels
-        if let startedAt = flight.startedAt {
-            counters.decodeTimes.record(microseconds: now.microseconds(since: startedAt))
-        }
+        counters.pixelsDecoded += plan.result.pixels
+        counters.decodeTimes.record(microseconds: microseconds)
         // The URL may have been removed, or lead to other bytes by now: then this result is for its waiters alone.
         let isKept = index.isKnown(flight.variant.digest)
-        if isKept { index.insert(buffer, as: flight.variant, bytes: bytes) }
-        finish(job, in: buffer, bytes: bytes)
+        if isKept {
+            index.insert(buffer, as: flight.variant, bytes: bytes, geometry: plan.result)
+            keepRaster(buffer, flight.variant, plan, microseconds: microseconds)
+        }
+        finish(job, in: buffer, bytes: bytes, plan.result)
         if !isKept { drop([buffer]) }
     }
 
@@ -91,7 +119,9 @@ extension BrokerState {
     }
 
     mutating func decodeTimePassed(_ worker: WorkerID, _ job: JobID) {
-        guard decodePool.isRunning(job, on: worker) else { return }
+        guard decodePool.isRunning(job, on: worker), let deadline = decodes[job]?.deadline, deadline <= now else {
+            return
+        }
         actions.append(.log(.warning("a decode worker was at one picture for \(limits.decodeDeadlineMs) ms: ended")))
         kill(worker, of: \.decodePool)
     }
@@ -103,8 +133,10 @@ extension BrokerState {
             actions.append(.discard(job))
             index.unreserve(flight.reserved)
             flight.reserved = 0
-            flight.header = nil
+            flight.plan = nil
+            flight.deadline = nil
             flight.worker = nil
+            parkedDecodes.removeAll { $0 == job }
             if ownMaking { flight.crashes += 1 }
             decodes[job] = flight
             if flight.waiters.isEmpty {
@@ -120,13 +152,14 @@ extension BrokerState {
     }
 
     /// Answers everyone who waits for a result.
-    private mutating func finish(_ job: JobID, in buffer: BufferID, bytes: Int?) {
-        guard let flight = decodes[job], let header = flight.header else { return }
+    private mutating func finish(_ job: JobID, in buffer: BufferID, bytes: Int?, _ geometry: PixelGeometry) {
+        guard let flight = decodes[job], let header = flight.plan?.header else { return }
         for waiter in flight.waiters.compactMap({ waiters[$0] }) {
             let original = index.original(waiter.key)
             let isCurrent = original?.digest == flight.variant.digest
             deliver(
-                buffer, bytes: bytes, isCurrent ? original! : MemoryIndex.Original(digest: flight.variant.digest),
+                buffer, bytes: bytes, geometry,
+                isCurrent ? original! : MemoryIndex.Original(digest: flight.variant.digest),
                 header,
                 to: waiter)
         }
@@ -141,14 +174,12 @@ extension BrokerState {
         index.unreserve(flight.reserved)
         if let worker = flight.worker {
             decodePool.unassign(job, from: worker)
+            decodePool.retireIfWorn(worker)
+            parkedDecodes.removeAll { $0 == job }
         } else {
             decodeQueue.remove(job)
         }
         unhold(flight.body)
-        if removedBodies.contains(flight.body), !decodes.values.contains(where: { $0.body == flight.body }) {
-            removedBodies.remove(flight.body)
-            actions.append(.dropBuffer(flight.body))
-        }
         return flight
     }
 }

@@ -72,25 +72,40 @@ extension BrokerState {
         counters.bytesDownloaded += result.bytes
 
         let original = MemoryIndex.Original(digest: digest, contentType: result.contentType, etag: result.etag)
-        drop(index.insert(original, for: flight.key))
-        let bodyKey = VariantKey(digest: digest, form: .original)
-        let body: BufferID
-        if let known = index.buffer(bodyKey) {
-            body = known
-            actions.append(.discard(job))
-        } else {
-            body = newBufferID()
-            actions.append(.publish(job, body))
-            index.insert(body, as: bodyKey, bytes: result.bytes)
+        dropRemoved(index.insert(original, for: flight.key))
+        let body = takeBody(of: job, original, bytes: result.bytes)
+        keep(body, as: flight.key, result)
+        serve(flight.waiters, original, from: body) { state, waiter in
+            state.reportProgress(result.bytes, result.bytes, to: waiter)
         }
+    }
+
+    /// Makes what a job has brought the body of an original, unless its bytes are in memory already.
+    mutating func takeBody(of job: JobID, _ original: MemoryIndex.Original, bytes: Int) -> BufferID {
+        let key = VariantKey(digest: original.digest, form: .original)
+        if let known = index.buffer(key) {
+            actions.append(.discard(job))
+            return known
+        }
+        let body = newBufferID()
+        actions.append(.publish(job, body))
+        index.insert(body, as: key, bytes: bytes)
+        return body
+    }
+
+    /// Serves waiters whose original has arrived: at once where their result is known, else by decoding.
+    mutating func serve(
+        _ waiting: [WaiterID], _ original: MemoryIndex.Original, from body: BufferID,
+        before: (inout BrokerState, WaiterID) -> Void = { _, _ in }
+    ) {
         // Held, so that serving the first waiter cannot evict it before the last one is served.
         index.hold(body)
-        for id in flight.waiters {
+        for id in waiting {
             guard let waiter = waiters[id] else { continue }
-            reportProgress(result.bytes, result.bytes, to: id)
-            let variant = VariantKey(digest: digest, form: Form(waiter.request.options))
-            if let header = index.header(of: digest), let buffer = index.buffer(variant) {
-                deliver(buffer, original, header, to: waiter)
+            before(&self, id)
+            let variant = VariantKey(digest: original.digest, form: form(of: waiter.request))
+            if let header = index.header(of: original.digest), let buffer = index.buffer(variant) {
+                deliver(buffer, size(of: buffer, header), original, header, to: waiter)
             } else {
                 decode(variant, of: body, for: id)
             }
@@ -154,7 +169,7 @@ extension BrokerState {
     }
 
     /// Tells a waiter that wants to know; the first frame always says that nothing was received yet.
-    private mutating func reportProgress(_ received: Int, _ expected: Int?, to id: WaiterID) {
+    mutating func reportProgress(_ received: Int, _ expected: Int?, to id: WaiterID) {
         guard let waiter = waiters[id], waiter.request.options.progress else { return }
         if !waiter.hasProgress {
             waiters[id]?.hasProgress = true

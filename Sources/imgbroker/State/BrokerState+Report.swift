@@ -8,7 +8,7 @@ extension BrokerState {
             server: "imgbroker/\(ProductVersion.current)", formats: ImageFormat.allCases.map(\.rawValue),
             limits: [
                 "maxFrameBytes": Frame.maximumLength, "maxPixels": limits.maxPixels,
-                "maxSourcePixels": limits.maxPixels, "maxDownloadBytes": limits.maxDownloadBytes,
+                "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
                 "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
                 "maxLeasedBytes": limits.maxLeasedBytes,
             ])
@@ -21,10 +21,10 @@ extension BrokerState {
         report[.uptimeSeconds] = now.microseconds(since: startedAt) / 1_000_000
         report[.workers] = decodePool.ready
         report[.fetchers] = fetchPool.ready
-        report[.workerRestarts] = fetchPool.restarts + decodePool.restarts
+        report[.workerRestarts] = fetchPool.restarts + decodePool.restarts + cachePool.restarts
         report[.clients] = clients.count
-        report[.queued] = fetchQueue.count + decodeQueue.count
-        report[.running] = fetchPool.runningJobs + decodePool.runningJobs
+        report[.queued] = lookupQueue.count + fetchQueue.count + decodeQueue.count
+        report[.running] = cachePool.runningJobs + fetchPool.runningJobs + decodePool.runningJobs
         report[.memoryBytes] = index.residentBytes
         report[.memoryLimitBytes] = index.limit
         report[.memoryEntries] = index.entries
@@ -32,6 +32,10 @@ extension BrokerState {
         report[.evictedLeasedBytes] = index.evictedBytes
         report[.reservedBytes] = index.reservedBytes
         report[.evictions] = index.evictions
+        report[.diskBytes] = disk.bytes
+        report[.diskEntries] = disk.entries
+        report[.diskLimitBytes] = limits.usesDisk ? limits.diskBytes : 0
+        report.diskState = disk.state.rawValue
         return report
     }
 
@@ -45,18 +49,24 @@ extension BrokerState {
         for waiter in waiters.values {
             guard clients[waiter.client]?.pending[waiter.request.id] == waiter.id else { return "a waiter of nobody" }
             switch waiter.stage {
+            case .lookingUp(let job) where lookups[job]?.waiters.contains(waiter.id) == true: continue
             case .fetching(let job) where fetches[job]?.waiters.contains(waiter.id) == true: continue
             case .decoding(let job) where decodes[job]?.waiters.contains(waiter.id) == true: continue
             default: return "a waiter without a flight"
             }
         }
-        let inFlight = fetches.values.map(\.waiters.count) + decodes.values.map(\.waiters.count)
+        let inFlight =
+            lookups.values.map(\.waiters.count) + fetches.values.map(\.waiters.count)
+            + decodes.values.map(\.waiters.count)
         if inFlight.reduce(0, +) != waiters.count { return "a flight with waiters that are gone" }
+        if lookups.values.contains(where: \.waiters.isEmpty) { return "a look that nobody waits for" }
         if fetches.values.contains(where: \.waiters.isEmpty) { return "a download that nobody waits for" }
         if decodes.values.contains(where: { $0.waiters.isEmpty && $0.worker == nil }) {
             return "a queued decoding that nobody waits for"
         }
-        if fetchByKey.count != fetches.count || decodeByVariant.count != decodes.count {
+        if lookupByKey.count != lookups.count || fetchByKey.count != fetches.count
+            || decodeByVariant.count != decodes.count
+        {
             return "two flights of one key"
         }
 
@@ -71,15 +81,25 @@ extension BrokerState {
             if pool.workers.values.contains(where: { $0.jobs.count > pool.capacity }) {
                 return "a worker with too many jobs"
             }
-            if pool.workers.count > pool.target { return "too many workers" }
+            if pool.workers.values.count(where: { !$0.isRetiring }) > pool.target { return "too many workers" }
+            if pool.workers.values.count(where: { !$0.jobs.isEmpty && !$0.isRetiring }) > pool.size {
+                return "a spare at work"
+            }
         }
         if fetchQueue.count != fetches.values.count(where: { $0.worker == nil }) { return "queue of downloads" }
+        if lookupQueue.count != lookups.values.count(where: { $0.worker == nil }) { return "queue of looks" }
+        let parked = decodes.filter { $0.value.plan != nil && $0.value.reserved == 0 }
+        if Set(parked.keys) != Set(parkedDecodes) { return "decodings that wait for room" }
+        if cachePool.runningJobs != errands.count + lookups.values.count(where: { $0.worker != nil }) {
+            return "busy cache is not its running jobs"
+        }
         if decodeQueue.count != decodes.values.count(where: { $0.worker == nil }) { return "queue of decodings" }
 
         let reserved = fetches.values.reduce(0) { $0 + $1.received } + decodes.values.reduce(0) { $0 + $1.reserved }
         if reserved != index.reservedBytes { return "reserved bytes" }
         var holders = leases.holdings
         holders.merge(sendings.holdings, uniquingKeysWith: +)
+        for case .keep(let buffer, _) in errands.values { holders[buffer, default: 0] += 1 }
         for flight in decodes.values { holders[flight.body, default: 0] += 1 }
         if index.buffers.contains(where: { $0.value.holders != holders[$0.key] ?? 0 }) { return "holders of a buffer" }
         return nil

@@ -14,13 +14,8 @@ extension BrokerState {
             }
             reply(.ok(id: id), to: client)
         case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
-        case .query(let request):
-            let isCached = cached(OriginalKey(request, uid: asking.uid), Form(request.options)) != nil
-            reply(.queried(id: request.id, memory: isCached, disk: false, fresh: isCached), to: client)
-        case .remove(let id, let url):
-            let keys = index.keys { $0.url == url && ($0.owner ?? asking.uid) == asking.uid }
-            for key in keys { drop(index.remove(key)) }
-            reply(.removed(id: id, count: keys.count), to: client)
+        case .query(let request): query(request, from: client, asking)
+        case .remove(let id, let url): remove(url, id: id, from: client, asking)
         case .stats(let id): reply(.stats(id: id, report), to: client)
         }
     }
@@ -45,10 +40,6 @@ extension BrokerState {
         if leases.release(buffer, from: client) { unhold(buffer) }
     }
 
-    mutating func unhold(_ buffer: BufferID) {
-        if index.unhold(buffer) { drop([buffer]) }
-    }
-
     mutating func reply(_ reply: Reply, _ attachment: Action.Attachment = .nothing, to client: ClientID) {
         actions.append(.reply(client, reply, attachment))
     }
@@ -66,20 +57,19 @@ extension BrokerState {
             receivedAt: now)
         if isDraining { return deny(waiter, WireError(.shuttingDown, "The broker is ending.")) }
 
-        let form = Form(request.options)
+        let form = form(of: request)
         let original = request.options.cache == .reload ? nil : index.original(waiter.key)
         if let original, let (buffer, header) = cached(waiter.key, form) {
-            return deliver(buffer, original, header, to: waiter)
+            return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
         let body = original.flatMap { index.buffer(VariantKey(digest: $0.digest, form: .original)) }
-        if request.options.cache == .onlyIfCached, body == nil {
-            return deny(waiter, WireError(.notCached, "\(request.url.text) is not cached."))
-        }
+        let mayBeOnDisk = body == nil && request.options.cache != .reload && canLookUp
+        if request.options.cache == .onlyIfCached, body == nil, !mayBeOnDisk { return deny(waiter, notCached(waiter)) }
         if asking.pending.count >= limits.maxPendingRequests {
             let message = "\(asking.pending.count) requests of this client are pending already."
             return deny(waiter, WireError(.quotaExceeded, message))
         }
-        if fetchQueue.count + decodeQueue.count >= limits.maxQueuedJobs {
+        if lookupQueue.count + fetchQueue.count + decodeQueue.count >= limits.maxQueuedJobs {
             return deny(waiter, WireError(.overloaded, "\(limits.maxQueuedJobs) jobs are waiting already."))
         }
         waiters[waiter.id] = waiter
@@ -87,9 +77,44 @@ extension BrokerState {
         remind(.total(waiter.id), in: request.options.totalTimeoutMs)
         if let original, let body {
             decode(VariantKey(digest: original.digest, form: form), of: body, for: waiter.id)
+        } else if mayBeOnDisk {
+            lookUp(for: waiter.id)
         } else {
             fetch(for: waiter.id)
         }
+    }
+
+    func form(of request: GetRequest) -> Form {
+        Form(request.options, scaleDownLimit: limits.scaleDownBytes)
+    }
+
+    func notCached(_ waiter: Waiter) -> WireError {
+        WireError(.notCached, "\(waiter.request.url.text) is not cached.")
+    }
+
+    /// The size of what is in a buffer, as shown.
+    func size(of buffer: BufferID, _ header: ImageHeader) -> PixelGeometry {
+        index.buffers[buffer]?.geometry ?? header.geometry
+    }
+
+    private mutating func query(_ request: GetRequest, from client: ClientID, _ asking: Client) {
+        let key = OriginalKey(request, uid: asking.uid)
+        let isInMemory = cached(key, form(of: request)) != nil
+        guard canLookUp, let worker = cachePool.available else {
+            return reply(.queried(id: request.id, memory: isInMemory, disk: false, fresh: isInMemory), to: client)
+        }
+        let job = runErrand(.query(client, id: request.id, inMemory: isInMemory), on: worker)
+        actions.append(.queryDisk(worker, job, key: key.word))
+    }
+
+    private mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Client) {
+        let keys = index.keys { $0.url == url && ($0.owner ?? asking.uid) == asking.uid }
+        for key in keys { dropRemoved(index.remove(key)) }
+        guard canLookUp, let worker = cachePool.available else {
+            return reply(.removed(id: id, count: keys.count), to: client)
+        }
+        let job = runErrand(.forget(client, id: id, inMemory: Set(keys.map(\.word))), on: worker)
+        actions.append(.forget(worker, job, url: url.text, owner: asking.uid))
     }
 
     /// The buffer and the header of a result that is in memory.
@@ -104,8 +129,8 @@ extension BrokerState {
 
     /// Answers a request with a buffer. The waiter may be registered or not.
     mutating func deliver(
-        _ buffer: BufferID, bytes: Int? = nil, _ original: MemoryIndex.Original, _ header: ImageHeader,
-        to waiter: Waiter
+        _ buffer: BufferID, bytes: Int? = nil, _ geometry: PixelGeometry, _ original: MemoryIndex.Original,
+        _ header: ImageHeader, to waiter: Waiter
     ) {
         let options = waiter.request.options
         let bytes = bytes ?? index.buffers[buffer]?.bytes ?? 0
@@ -119,11 +144,10 @@ extension BrokerState {
             let message = "\(bytes) bytes are more than an inline payload may have (\(limits.maxInlineBytes))."
             return deny(waiter, WireError(.tooLarge, message))
         }
-        let geometry = header.geometry
         var image = ImageReply(
             source: waiter.source, url: waiter.request.url.text, width: geometry.width, height: geometry.height,
-            pixels: nil, bytes: bytes, contentType: header.format.contentType, originalWidth: geometry.width,
-            originalHeight: geometry.height, frameCount: header.frameCount, etag: original.etag)
+            pixels: nil, bytes: bytes, contentType: header.format.contentType, originalWidth: header.geometry.width,
+            originalHeight: header.geometry.height, frameCount: header.frameCount, etag: original.etag)
         if options.representation == .pixels {
             image.pixels = ImageReply.Pixels(
                 stride: geometry.stride, pixelFormat: options.variant.pixelFormat, alpha: options.variant.alpha)
@@ -148,13 +172,17 @@ extension BrokerState {
         if waiter.hasJoined {
             counters.count(.coalesced)
         } else {
-            counters.count(waiter.source == .network ? .networkLoads : .memoryHits)
+            counters.count(Self.outcomes[waiter.source] ?? .memoryHits)
         }
         if waiter.source == .network {
             counters.loads.record(microseconds: now.microseconds(since: waiter.receivedAt))
         }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
     }
+
+    private static let outcomes: [ImageReply.Source: StatsReport.Figure] = [
+        .memory: .memoryHits, .disk: .diskHits, .network: .networkLoads, .shared: .sharedHits,
+    ]
 
     /// Answers a request, registered or not, with an error. Its flight, if any, is the caller's business.
     mutating func deny(_ waiter: Waiter, _ error: WireError) {
@@ -186,6 +214,9 @@ extension BrokerState {
     /// it has not begun.
     private mutating func leave(_ waiter: Waiter) {
         switch waiter.stage {
+        case .lookingUp(let job):
+            lookups[job]?.waiters.removeAll { $0 == waiter.id }
+            if lookups[job]?.waiters.isEmpty == true { _ = endLookup(job) }
         case .fetching(let job):
             fetches[job]?.waiters.removeAll { $0 == waiter.id }
             if fetches[job]?.waiters.isEmpty == true { abandonFetch(job) }

@@ -3,10 +3,12 @@ import LinuxSystem
 
 // Workers: starting them, giving them jobs, replacing those that are gone.
 extension BrokerState {
-    /// Starts at most one worker of each kind: a loop turn is short, and the next one is near.
+    private static let pools = [\BrokerState.fetchPool, \.decodePool, \.cachePool]
+
+    /// Starts the workers that are missing and may be started now.
     mutating func startWorkers() {
         if isDraining { return }
-        for pool in [\BrokerState.fetchPool, \.decodePool] {
+        for pool in Self.pools {
             while self[keyPath: pool].mayStart(at: now) {
                 let worker = newWorkerID()
                 self[keyPath: pool].started(worker, at: now)
@@ -17,7 +19,13 @@ extension BrokerState {
     }
 
     mutating func assignJobs() {
-        while !fetchQueue.isEmpty, let worker = fetchPool.available, let job = fetchQueue.pop() {
+        while !lookupQueue.isEmpty, let worker = cachePool.available, let job = lookupQueue.pop() {
+            startLookup(job, on: worker)
+        }
+        // Bodies fill memory, too: while it is full, those under way come first.
+        while !fetchQueue.isEmpty, index.hasRoom(for: 0) || fetchPool.runningJobs == 0,
+            let worker = fetchPool.available, let job = fetchQueue.pop()
+        {
             startFetch(job, on: worker)
         }
         while !decodeQueue.isEmpty, let worker = decodePool.available, let job = decodeQueue.pop() {
@@ -26,20 +34,17 @@ extension BrokerState {
     }
 
     mutating func workerReady(_ worker: WorkerID) {
-        fetchPool.becameReady(worker)
-        decodePool.becameReady(worker)
+        for pool in Self.pools { self[keyPath: pool].becameReady(worker) }
     }
 
     /// No more jobs for a worker that hears nothing any more; what it had is dealt with when its end is known.
     mutating func workerHungUp(_ worker: WorkerID) {
-        fetchPool.hungUp(worker)
-        decodePool.hungUp(worker)
+        for pool in Self.pools { self[keyPath: pool].hungUp(worker) }
         remind(.workerEnd(worker), in: limits.workerEndDeadlineMs)
     }
 
     mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
-        let kind = fetchPool.workers[worker] != nil ? WorkerKind.fetch : .decode
-        let pool = kind == .fetch ? \BrokerState.fetchPool : \.decodePool
+        guard let pool = Self.pools.first(where: { self[keyPath: $0].workers[worker] != nil }) else { return }
         let wasReady = self[keyPath: pool].workers[worker]?.isReady == true
         let wasEndedByUs = self[keyPath: pool].workers[worker]?.isDying == true
         let ownMaking: Bool
@@ -52,16 +57,31 @@ extension BrokerState {
         case .killed(let text): (ownMaking, reason) = (wasEndedByUs || !wasReady, text)
         }
         guard let ended = self[keyPath: pool].ended(worker, ownMaking: ownMaking, at: now) else { return }
-        if !isDraining { actions.append(.log(.warning("a \(kind.rawValue) worker is gone: \(reason)"))) }
+        let kind = self[keyPath: pool].kind
+        if !isDraining, !ended.isRetiring {
+            actions.append(.log(.warning("a \(kind.rawValue) worker is gone: \(reason)")))
+        }
         switch kind {
         case .fetch: fetchWorkerEnded(ended.jobs, ownMaking: ownMaking)
         case .decode: decodeWorkerEnded(ended.jobs, ownMaking: ownMaking)
+        case .cache: cacheWorkerEnded(ended.jobs)
         }
         if let at = self[keyPath: pool].nextStart, at > now { reminders.add(.restart, at: at) }
     }
 
+    /// Ends workers that have served long enough and have nothing left to do.
+    mutating func retireWorkers() {
+        for pool in Self.pools {
+            for worker in self[keyPath: pool].finished {
+                self[keyPath: pool].hungUp(worker)
+                actions.append(.retireWorker(worker))
+                remind(.workerEnd(worker), in: limits.workerEndDeadlineMs)
+            }
+        }
+    }
+
     mutating func startTimePassed(_ worker: WorkerID) {
-        for pool in [\BrokerState.fetchPool, \.decodePool] {
+        for pool in Self.pools {
             if self[keyPath: pool].workers[worker]?.isReady == false { kill(worker, of: pool) }
         }
     }

@@ -15,7 +15,20 @@ struct BrokerState {
         /// The most buffers in memory, as each takes a descriptor.
         var memoryEntries = 65_536
         var maxDownloadBytes = 32 << 20
+        /// The most pixels of a result, and of a source that is not made smaller.
         var maxPixels = 50_000_000
+        /// The most pixels of a source that is made smaller.
+        var maxSourcePixels = 300_000_000
+        /// The most bytes that a decode worker may hold beside the result.
+        var maxWorkingBytes = 256 << 20
+        /// What `scaleDown` brings a picture under, in bytes of pixels.
+        var scaleDownBytes = 60_000_000
+        /// Whether there is a disk tier.
+        var usesDisk = false
+        var diskBytes = 4 << 30
+        /// Bytes that wait to be kept; beyond, what comes is not kept.
+        var maxKeepingBytes = 256 << 20
+        var lookupDeadlineMs = 5_000
         var maxInlineBytes = 64 << 20
         /// Unanswered requests of one client.
         var maxPendingRequests = 1024
@@ -46,6 +59,7 @@ struct BrokerState {
         /// A request may have heard nothing for too long.
         case idle(WaiterID)
         case decode(WorkerID, JobID)
+        case lookup(JobID)
         case workerStart(WorkerID)
         case workerEnd(WorkerID)
         case restart
@@ -64,16 +78,24 @@ struct BrokerState {
     var fetchByKey: [OriginalKey: JobID] = [:]
     var decodes: [JobID: DecodeFlight] = [:]
     var decodeByVariant: [VariantKey: JobID] = [:]
+    var lookups: [JobID: LookupFlight] = [:]
+    var lookupByKey: [LookupKey: JobID] = [:]
+    var errands: [JobID: DiskErrand] = [:]
+    /// Decodings whose header is read and that wait for room, the first come first.
+    var parkedDecodes: [JobID] = []
+    var lookupQueue = JobQueue()
     var fetchQueue: JobQueue
     var decodeQueue = JobQueue()
     var fetchPool: WorkerPool
     var decodePool: WorkerPool
+    var cachePool: WorkerPool
     var index: MemoryIndex
     var leases = LeaseTable()
     /// Buffers whose bytes are being sent inline: held like leases, but the client has no descriptor of them.
     var sendings = LeaseTable()
-    /// Encoded bytes that were removed while a decoding still needs them.
-    var removedBodies: Set<BufferID> = []
+    /// Buffers that were removed while a decoding or the disk tier still needs them.
+    var removedInUse: Set<BufferID> = []
+    var disk = DiskReport(state: .off)
     var reminders = DeadlineQueue<Reminder>()
     var counters = Counters()
     var isDraining = false
@@ -93,8 +115,9 @@ struct BrokerState {
         self.now = now
         startedAt = now
         fetchQueue = JobQueue(groupLimit: limits.transfersPerOrigin)
-        fetchPool = WorkerPool(kind: .fetch, target: limits.fetchers, capacity: limits.transfersPerFetcher)
-        decodePool = WorkerPool(kind: .decode, target: limits.workers, capacity: 1)
+        fetchPool = WorkerPool(kind: .fetch, size: limits.fetchers, capacity: limits.transfersPerFetcher)
+        decodePool = WorkerPool(kind: .decode, size: limits.workers, capacity: 1)
+        cachePool = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
         index = MemoryIndex(limit: limits.memoryBytes, maximumEntries: limits.memoryEntries)
     }
 
@@ -125,15 +148,25 @@ struct BrokerState {
             fetchProgressed(worker, job, received: received, expected: expected)
         case .fetchFinished(let worker, let job, let result): fetchFinished(worker, job, result)
         case .fetchFailed(let worker, let job, let error): fetchFailed(worker, job, error)
-        case .headerRead(let worker, let job, let header): headerRead(worker, job, header)
+        case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job): decodeFinished(worker, job)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
+        case .workerMeasured(let worker, let bytes): decodePool.measured(worker, residentBytes: bytes)
+        case .diskReported(let report): diskReported(report)
+        case .foundOriginal(let worker, let job, let record): found(worker, job, record, nil)
+        case .foundRaster(let worker, let job, let record, let raster): found(worker, job, record, raster)
+        case .notFound(let worker, let job): notFound(worker, job)
+        case .diskQueried(let worker, let job, let found): diskQueried(worker, job, found)
+        case .keepingEnded(let worker, let job): keepingEnded(worker, job)
+        case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .timePassed: break
         case .shutdownRequested: shutdownRequested()
         }
         remindOfDue()
+        admitParked()
         startWorkers()
         assignJobs()
+        retireWorkers()
         if isDraining, waiters.isEmpty { actions.append(.exit) }
         assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")
         defer { actions = [] }
@@ -151,15 +184,31 @@ struct BrokerState {
     mutating func newWorkerID() -> WorkerID { workerIDs.next() }
     mutating func newBufferID() -> BufferID { bufferIDs.next() }
 
+    /// Closes buffers that nothing leads to any more and nobody here needs.
     mutating func drop(_ buffers: [BufferID]) {
+        for buffer in buffers { actions.append(.dropBuffer(buffer)) }
+    }
+
+    /// Closes buffers that were removed, whoever leases them; those that a job here still needs, when it has ended.
+    mutating func dropRemoved(_ buffers: [BufferID]) {
         for buffer in buffers {
-            // A decoding that still needs the bytes keeps them from being closed.
-            if decodes.values.contains(where: { $0.body == buffer }) {
-                removedBodies.insert(buffer)
-            } else {
-                actions.append(.dropBuffer(buffer))
-            }
+            if isInUse(buffer) { removedInUse.insert(buffer) } else { drop([buffer]) }
         }
+    }
+
+    /// Ends a hold, and closes the buffer if it was the last reason to keep it.
+    mutating func unhold(_ buffer: BufferID) {
+        if index.unhold(buffer) {
+            drop([buffer])
+        } else if removedInUse.contains(buffer), !isInUse(buffer) {
+            removedInUse.remove(buffer)
+            drop([buffer])
+        }
+    }
+
+    private func isInUse(_ buffer: BufferID) -> Bool {
+        decodes.values.contains { $0.body == buffer }
+            || errands.values.contains { if case .keep(buffer, _) = $0 { true } else { false } }
     }
 
     private mutating func remindOfDue() {
@@ -168,6 +217,7 @@ struct BrokerState {
             case .total(let waiter): totalTimePassed(waiter)
             case .idle(let waiter): idleTimePassed(waiter)
             case .decode(let worker, let job): decodeTimePassed(worker, job)
+            case .lookup(let job): lookupTimePassed(job)
             case .workerStart(let worker): startTimePassed(worker)
             case .workerEnd(let worker): actions.append(.killWorker(worker))
             case .frame(let client, let begunAt):

@@ -6,6 +6,8 @@ enum WorkerKind: String, CaseIterable, Sendable {
     case fetch
     /// Decodes: one at a time.
     case decode
+    /// The disk tier: one process.
+    case cache
 }
 
 /// Something that happened outside of the state.
@@ -32,10 +34,24 @@ enum Event {
     case fetchProgressed(WorkerID, JobID, received: Int, expected: Int?)
     case fetchFinished(WorkerID, JobID, FetchResult)
     case fetchFailed(WorkerID, JobID, WireError)
-    case headerRead(WorkerID, JobID, ImageHeader)
+    case headerRead(WorkerID, JobID, DecodePlan)
     /// The pixels are complete, and sealed where they were asked for.
     case decodeFinished(WorkerID, JobID)
     case decodeFailed(WorkerID, JobID, WireError)
+
+    /// An idle worker's memory, in bytes that are its own.
+    case workerMeasured(WorkerID, residentBytes: Int)
+
+    // The disk tier.
+    case diskReported(DiskReport)
+    /// The original was found, and is there as the job's product.
+    case foundOriginal(WorkerID, JobID, OriginalRecord)
+    case foundRaster(WorkerID, JobID, OriginalRecord, RasterRecord)
+    case notFound(WorkerID, JobID)
+    case diskQueried(WorkerID, JobID, found: Bool)
+    /// What was to be kept is, or is not.
+    case keepingEnded(WorkerID, JobID)
+    case forgotten(WorkerID, JobID, keys: [String])
 
     /// Nothing but that time has passed.
     case timePassed

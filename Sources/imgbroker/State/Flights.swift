@@ -5,6 +5,7 @@ import LinuxSystem
 struct Waiter {
     /// Whose job it waits for.
     enum Stage: Equatable {
+        case lookingUp(JobID)
         case fetching(JobID)
         case decoding(JobID)
     }
@@ -51,8 +52,34 @@ struct DecodeFlight {
     /// The worker that runs it; nil while it is queued.
     var worker: WorkerID?
     var startedAt: Instant?
-    var header: ImageHeader?
-    /// Bytes reserved for the result.
+    var plan: DecodePlan?
+    /// Bytes reserved for the result and for what the worker holds beside it; none while it waits for room.
     var reserved = 0
+    /// When the worker has taken too long; nil while it waits for room.
+    var deadline: Instant?
     var crashes = 0
+}
+
+/// A look into the disk tier that is queued or under way.
+struct LookupFlight {
+    let request: LookupKey
+    var waiters: [WaiterID] = []
+    /// The worker that runs it; nil while it is queued.
+    var worker: WorkerID?
+}
+
+/// What makes two looks into the disk tier the same.
+struct LookupKey: Hashable {
+    let key: OriginalKey
+    let form: Form
+}
+
+/// Something else that the disk tier was asked to do.
+enum DiskErrand {
+    /// Keep a buffer, held until it is done.
+    case keep(BufferID, bytes: Int)
+    /// Forget a URL: then the client is told how many originals were forgotten, those in memory included.
+    case forget(ClientID, id: Int, inMemory: Set<String>)
+    /// Say what is cached.
+    case query(ClientID, id: Int, inMemory: Bool)
 }

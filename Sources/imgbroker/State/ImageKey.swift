@@ -21,11 +21,28 @@ struct OriginalKey: Hashable, Sendable {
         let isPersonal = credentials != nil || headers.contains { RequestHeaders.personal.contains($0.name) }
         owner = isPersonal ? uid : nil
     }
+
+    /// The key as a word of hexadecimal digits, by which the disk tier knows it.
+    var word: String {
+        // Lines hold no line breaks: neither URLs nor headers may.
+        var lines = [url.text] + headers.map { "\($0.name): \($0.value)" }
+        lines.append("credentials \(credentials ?? "none")")
+        lines.append("owner \(owner.map { "\($0)" } ?? "all")")
+        return SHA256.hexadecimalDigest(of: lines.joined(separator: "\n").utf8)
+    }
 }
 
 /// The SHA-256 of an original's bytes.
 struct ContentDigest: Hashable, Sendable {
     private let words: SIMD4<UInt64>
+
+    /// 64 hexadecimal digits.
+    var hexadecimal: String {
+        (0..<4).map { index in
+            let digits = String(words[index], radix: 16)
+            return String(repeating: "0", count: 16 - digits.count) + digits
+        }.joined()
+    }
 
     /// Reads 64 hexadecimal digits.
     init?(hexadecimal: String) {
@@ -45,12 +62,24 @@ struct ContentDigest: Hashable, Sendable {
 enum Form: Hashable, Sendable {
     /// Nothing: the bytes themselves.
     case original
-    /// Pixels in this form.
-    case pixels(GetOptions.Variant)
+    /// Pixels, so transformed.
+    case pixels(Transform)
 
-    init(_ options: GetOptions) {
-        self = options.representation == .original ? .original : .pixels(options.variant)
+    init(_ options: GetOptions, scaleDownLimit: Int) {
+        self =
+            options.representation == .original
+            ? .original : .pixels(options.variant.transform(scaleDownLimit: scaleDownLimit))
     }
+
+    /// The form as a word, by which the disk tier knows a raster; nil for what it does not keep: the original, and
+    /// pixels of full size, which are made from it about as fast as they are read.
+    var rasterWord: String? {
+        guard case .pixels(let transform) = self, transform.isScaling else { return nil }
+        return transform.canonical + "-" + Self.decoderVersion
+    }
+
+    /// Changes whenever the decode worker makes other pixels of the same bytes.
+    static let decoderVersion = "1"
 }
 
 /// What makes two requests want the same result: the same bytes, made into the same form.

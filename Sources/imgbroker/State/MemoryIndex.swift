@@ -23,6 +23,8 @@ struct MemoryIndex {
     struct Buffer {
         let variant: VariantKey
         let bytes: Int
+        /// The size of the picture, for pixels.
+        let geometry: PixelGeometry?
         /// Whether it counts against the budget; otherwise it was evicted and stays for its holders.
         var isResident = true
         /// Clients that lease it, and jobs that read it.
@@ -91,12 +93,18 @@ struct MemoryIndex {
     func isKnown(_ digest: ContentDigest) -> Bool { contents[digest] != nil }
 
     /// Adds a buffer, held by nobody, to a content that is known. The budget is not looked at: `evictToFit` does.
-    mutating func insert(_ buffer: BufferID, as variant: VariantKey, bytes: Int) {
-        buffers[buffer] = Buffer(variant: variant, bytes: bytes)
+    mutating func insert(_ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil) {
+        buffers[buffer] = Buffer(variant: variant, bytes: bytes, geometry: geometry)
         contents[variant.digest]?.buffers[variant.form] = buffer
         order.insert(buffer)
         residentBytes += bytes
         unheldResidents += 1
+    }
+
+    /// Whether so many bytes more can be filled without going over the budget, with everything evicted that nobody
+    /// holds.
+    func hasRoom(for bytes: Int) -> Bool {
+        heldBytes + reservedBytes + bytes <= limit
     }
 
     /// Counts bytes that a job is about to fill.

@@ -8,38 +8,53 @@ struct WorkerPool {
         var hasHungUp = false
         /// It is being ended; nothing it says counts any more.
         var isDying = false
+        /// It takes no more jobs and ends when it has done those it has.
+        var isRetiring = false
+        var jobsTaken = 0
+        /// Its own memory when it was first idle, in bytes.
+        var firstResidentBytes: Int?
         var jobs: Set<JobID> = []
         let startedAt: Instant
 
-        var canWork: Bool { isReady && !hasHungUp && !isDying }
+        var canWork: Bool { isReady && !hasHungUp && !isDying && !isRetiring }
     }
 
     let kind: WorkerKind
-    /// How many there are to be.
-    let target: Int
+    /// How many may be busy at once.
+    let size: Int
+    /// How many are kept ready beside them, so that a lost one is replaced without waiting for a start.
+    let spares: Int
     /// How many jobs one of them does at once.
     let capacity: Int
 
     private(set) var workers: [WorkerID: Worker] = [:]
     /// Failures of the workers' own making without a healthy minute between them.
     private var failures = 0
+    private var recentFailures: [Instant] = []
     private var lastFailure: Instant?
     private var notBefore: Instant?
     /// Workers started in place of others.
     private(set) var restarts = 0
 
-    init(kind: WorkerKind, target: Int, capacity: Int) {
+    init(kind: WorkerKind, size: Int, spares: Int = 1, capacity: Int) {
         self.kind = kind
-        self.target = target
+        self.size = size
+        self.spares = size == 0 ? 0 : spares
         self.capacity = capacity
     }
 
-    var ready: Int { workers.values.count(where: \.canWork) }
+    /// How many there are to be, those aside that are on their way out.
+    var target: Int { size + spares }
+    /// Workers that can work, spares aside.
+    var ready: Int { min(size, workers.values.count(where: \.canWork)) }
     var runningJobs: Int { workers.values.reduce(0) { $0 + $1.jobs.count } }
 
-    /// The ready worker with the fewest jobs that can take one more; the longest-serving of equals.
+    /// The worker for the next job: the busy one with the fewest jobs that can take one more or, while fewer are busy
+    /// than may be, an idle one.
     var available: WorkerID? {
-        workers.filter { $0.value.canWork && $0.value.jobs.count < capacity }
+        let free = workers.filter { $0.value.canWork && $0.value.jobs.count < capacity }
+        let mayWake = workers.values.count { !$0.jobs.isEmpty } < size
+        return free.filter { mayWake || !$0.value.jobs.isEmpty }
             .min { ($0.value.jobs.count, $0.key) < ($1.value.jobs.count, $1.key) }?.key
     }
 
@@ -48,18 +63,33 @@ struct WorkerPool {
         return worker.jobs.contains(job)
     }
 
-    mutating func assign(_ job: JobID, to worker: WorkerID) { workers[worker]?.jobs.insert(job) }
+    mutating func assign(_ job: JobID, to worker: WorkerID) {
+        workers[worker]?.jobs.insert(job)
+        workers[worker]?.jobsTaken += 1
+    }
+
     mutating func unassign(_ job: JobID, from worker: WorkerID) { workers[worker]?.jobs.remove(job) }
 
     // MARK: Life
 
     /// Whether a worker is missing and may be started now.
     func mayStart(at now: Instant) -> Bool {
-        workers.count < target && notBefore.map { $0 <= now } != false
+        staying < target && notBefore.map { $0 <= now } != false
     }
 
     /// When a missing worker may be started; nil when none is missing.
-    var nextStart: Instant? { workers.count < target ? notBefore : nil }
+    var nextStart: Instant? { staying < target ? notBefore : nil }
+
+    /// Whether none works and none is about to: the last one failed by its own making.
+    var isDown: Bool { failures > 0 && !workers.values.contains(where: \.canWork) }
+
+    /// Whether so many have failed within a minute that new jobs are better refused.
+    func isBroken(at now: Instant) -> Bool {
+        recentFailures.count { $0.adding(milliseconds: 60_000) > now } > Self.toleratedFailures
+    }
+
+    private var staying: Int { workers.values.count { !$0.isRetiring } }
+    private static let toleratedFailures = 10
 
     mutating func started(_ worker: WorkerID, at now: Instant) {
         workers[worker] = Worker(startedAt: now)
@@ -81,14 +111,40 @@ struct WorkerPool {
     /// again: then after 100 ms, doubled up to 30 s, until a minute has passed without a failure.
     mutating func ended(_ worker: WorkerID, ownMaking: Bool, at now: Instant) -> Worker? {
         guard let ended = workers.removeValue(forKey: worker) else { return nil }
+        if ended.isRetiring { return ended }
         restarts += 1
         if ownMaking {
             if let lastFailure, lastFailure.adding(milliseconds: 60_000) < now { failures = 0 }
             failures += 1
             lastFailure = now
+            recentFailures = recentFailures.suffix(Self.toleratedFailures) + [now]
             // The first failure costs nothing: a crash is usually one bad picture's.
             if failures > 1 { notBefore = now.adding(milliseconds: min(100 << min(failures - 2, 9), 30_000)) }
         }
         return ended
     }
+
+    // MARK: Recycling
+
+    /// Notes an idle worker's memory.
+    mutating func measured(_ worker: WorkerID, residentBytes: Int) {
+        guard let entry = workers[worker] else { return }
+        let first = entry.firstResidentBytes ?? residentBytes
+        workers[worker]?.firstResidentBytes = first
+        if residentBytes - first > Self.toleratedGrowth { workers[worker]?.isRetiring = true }
+    }
+
+    /// Lets a worker that has done many jobs take no more; its successor is started at once.
+    mutating func retireIfWorn(_ worker: WorkerID) {
+        if let entry = workers[worker], entry.jobsTaken >= Self.jobsOfALife { workers[worker]?.isRetiring = true }
+    }
+
+    /// Workers that are to end and have nothing left to do.
+    var finished: [WorkerID] {
+        workers.filter { $0.value.isRetiring && !$0.value.hasHungUp && !$0.value.isDying && $0.value.jobs.isEmpty }
+            .keys.sorted()
+    }
+
+    static let jobsOfALife = 500
+    static let toleratedGrowth = 64 << 20
 }

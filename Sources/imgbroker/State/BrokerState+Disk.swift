@@ -1,0 +1,201 @@
+import IPCProtocol
+import LinuxSystem
+
+// The disk tier: asked before the origin, given what is worth keeping. It may be slow, full or gone; then there is only
+// no hit.
+extension BrokerState {
+    /// Whether a look into the disk tier may find something.
+    var canLookUp: Bool { limits.usesDisk && !cachePool.isDown }
+
+    // MARK: Looking up
+
+    /// Lets a waiter join a look into the disk tier, or starts one.
+    mutating func lookUp(for id: WaiterID) {
+        guard let waiter = waiters[id] else { return }
+        let request = LookupKey(key: waiter.key, form: form(of: waiter.request))
+        if let job = lookupByKey[request] {
+            waiters[id]?.stage = .lookingUp(job)
+            waiters[id]?.hasJoined = true
+            lookups[job]?.waiters.append(id)
+            return
+        }
+        let job = newJobID()
+        lookups[job] = LookupFlight(request: request, waiters: [id])
+        lookupByKey[request] = job
+        waiters[id]?.stage = .lookingUp(job)
+        lookupQueue.push(job, priority: waiter.request.options.priority)
+        remind(.lookup(job), in: limits.lookupDeadlineMs)
+    }
+
+    mutating func startLookup(_ job: JobID, on worker: WorkerID) {
+        guard let flight = lookups[job] else { return }
+        cachePool.assign(job, to: worker)
+        lookups[job]?.worker = worker
+        actions.append(.find(worker, job, key: flight.request.key.word, form: flight.request.form.rasterWord))
+    }
+
+    mutating func found(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord, _ raster: RasterRecord?) {
+        guard cachePool.isRunning(job, on: worker), let flight = lookups[job] else {
+            // Nobody waits for it any more.
+            return actions.append(.discard(job))
+        }
+        guard let digest = ContentDigest(hexadecimal: record.digest), record.key == flight.request.key.word,
+            raster == nil || raster?.original == record.digest && raster?.form == flight.request.form.rasterWord
+        else { return notFound(worker, job) }
+        _ = endLookup(job)
+        for waiter in flight.waiters { waiters[waiter]?.source = .disk }
+
+        let original = MemoryIndex.Original(digest: digest, contentType: record.contentType, etag: record.etag)
+        dropRemoved(index.insert(original, for: flight.request.key))
+        guard let raster else {
+            let body = takeBody(of: job, original, bytes: record.bytes)
+            return serve(flight.waiters, original, from: body)
+        }
+        let variant = VariantKey(digest: digest, form: flight.request.form)
+        let buffer: BufferID
+        if let known = index.buffer(variant) {
+            buffer = known
+            actions.append(.discard(job))
+        } else {
+            buffer = newBufferID()
+            actions.append(.publish(job, buffer))
+            index.insert(buffer, as: variant, bytes: raster.geometry.bytes, geometry: raster.geometry)
+        }
+        index.insert(raster.header, of: digest)
+        index.hold(buffer)
+        for waiter in flight.waiters.compactMap({ waiters[$0] }) {
+            deliver(buffer, raster.geometry, original, raster.header, to: waiter)
+        }
+        unhold(buffer)
+        drop(index.evictToFit())
+    }
+
+    mutating func notFound(_ worker: WorkerID, _ job: JobID) {
+        actions.append(.discard(job))
+        guard cachePool.isRunning(job, on: worker), let flight = endLookup(job) else { return }
+        goOnWithoutDisk(flight)
+    }
+
+    mutating func lookupTimePassed(_ job: JobID) {
+        guard let flight = endLookup(job) else { return }
+        actions.append(.log(.warning("the disk tier did not answer within \(limits.lookupDeadlineMs) ms")))
+        goOnWithoutDisk(flight)
+    }
+
+    /// Takes a look out of the tables, queued or running.
+    mutating func endLookup(_ job: JobID) -> LookupFlight? {
+        guard let flight = lookups.removeValue(forKey: job) else { return nil }
+        lookupByKey[flight.request] = nil
+        if let worker = flight.worker { cachePool.unassign(job, from: worker) } else { lookupQueue.remove(job) }
+        return flight
+    }
+
+    private mutating func goOnWithoutDisk(_ flight: LookupFlight) {
+        for id in flight.waiters {
+            guard let waiter = waiters[id] else { continue }
+            waiters[id]?.stage = nil
+            if waiter.request.options.cache == .onlyIfCached {
+                deny(waiter, notCached(waiter))
+            } else {
+                fetch(for: id)
+            }
+        }
+    }
+
+    // MARK: Keeping
+
+    /// Gives a downloaded original to the disk tier.
+    mutating func keep(_ body: BufferID, as key: OriginalKey, _ result: FetchResult) {
+        guard let worker = keeper(of: result.bytes) else { return }
+        let record = OriginalRecord(
+            key: key.word, url: key.url.text, owner: key.owner, digest: result.digest, bytes: result.bytes,
+            contentType: result.contentType, etag: result.etag, lastModified: result.lastModified)
+        let job = runErrand(.keep(body, bytes: result.bytes), on: worker)
+        index.hold(body)
+        actions.append(.keepOriginal(worker, job, record, body))
+    }
+
+    /// Gives pixels to the disk tier, if they took longer to make than they would take to read: 5 ns a byte, against
+    /// about 1 ns for a copy with its digest.
+    mutating func keepRaster(_ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, microseconds: Int) {
+        guard let form = variant.form.rasterWord, microseconds * 1000 >= plan.result.bytes * 5,
+            let worker = keeper(of: plan.result.bytes)
+        else { return }
+        let record = RasterRecord(
+            original: variant.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result)
+        let job = runErrand(.keep(buffer, bytes: plan.result.bytes), on: worker)
+        index.hold(buffer)
+        actions.append(.keepRaster(worker, job, record, buffer))
+    }
+
+    /// The worker that can keep so many bytes more; nil while it has more than enough to do, or cannot keep anything.
+    private func keeper(of bytes: Int) -> WorkerID? {
+        guard canLookUp, disk.state != .locked, disk.state != .off else { return nil }
+        let waiting = errands.values.reduce(0) { if case .keep(_, let bytes) = $1 { $0 + bytes } else { $0 } }
+        return waiting + bytes <= limits.maxKeepingBytes ? cachePool.available : nil
+    }
+
+    mutating func keepingEnded(_ worker: WorkerID, _ job: JobID) {
+        if case .keep(let buffer, _)? = endErrand(job, on: worker) { unhold(buffer) }
+    }
+
+    // MARK: Errands
+
+    mutating func runErrand(_ errand: DiskErrand, on worker: WorkerID) -> JobID {
+        let job = newJobID()
+        errands[job] = errand
+        cachePool.assign(job, to: worker)
+        return job
+    }
+
+    private mutating func endErrand(_ job: JobID, on worker: WorkerID) -> DiskErrand? {
+        guard cachePool.isRunning(job, on: worker) else { return nil }
+        cachePool.unassign(job, from: worker)
+        return errands.removeValue(forKey: job)
+    }
+
+    mutating func diskQueried(_ worker: WorkerID, _ job: JobID, _ found: Bool) {
+        if let errand = endErrand(job, on: worker) { answer(errand, isOnDisk: found, forgotten: []) }
+    }
+
+    mutating func forgotten(_ worker: WorkerID, _ job: JobID, _ keys: [String]) {
+        if let errand = endErrand(job, on: worker) { answer(errand, isOnDisk: false, forgotten: Set(keys)) }
+    }
+
+    private mutating func answer(_ errand: DiskErrand, isOnDisk: Bool, forgotten: Set<String>) {
+        switch errand {
+        case .keep(let buffer, _): unhold(buffer)
+        case .forget(let client, let id, let inMemory):
+            guard clients[client] != nil else { return }
+            reply(.removed(id: id, count: inMemory.union(forgotten).count), to: client)
+        case .query(let client, let id, let inMemory):
+            guard clients[client] != nil else { return }
+            reply(.queried(id: id, memory: inMemory, disk: isOnDisk, fresh: inMemory || isOnDisk), to: client)
+        }
+    }
+
+    // MARK: The worker
+
+    mutating func diskReported(_ report: DiskReport) {
+        if report.state != disk.state, report.state != .on {
+            actions.append(
+                .log(.warning("the disk tier is \(report.state.rawValue): \(report.reason ?? "no reason given")")))
+        } else if report.state != disk.state {
+            actions.append(.log(.notice("the disk tier is on")))
+        }
+        disk = report
+    }
+
+    /// What the cache process was asked for is answered without it.
+    mutating func cacheWorkerEnded(_ jobs: Set<JobID>) {
+        disk = DiskReport(state: .off)
+        for job in jobs.sorted() {
+            actions.append(.discard(job))
+            if let errand = errands.removeValue(forKey: job) { answer(errand, isOnDisk: false, forgotten: []) }
+            if let flight = endLookup(job) { goOnWithoutDisk(flight) }
+        }
+        // Those that are queued wait for the next one, unless there is none to be expected.
+        if !cachePool.isDown { return }
+        for job in lookups.keys.sorted() { if let flight = endLookup(job) { goOnWithoutDisk(flight) } }
+    }
+}
