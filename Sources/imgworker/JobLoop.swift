@@ -29,11 +29,11 @@ struct JobLoop {
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
         do {
-            let image = try EncodedImage(try ImageSource(reading: file), maxPixels: job.maxPixels)
-            try channel.sendMessage(DecodeReport.header(job: job.id, image.header))
+            let image = try EncodedImage(try ImageSource(reading: file), for: job)
+            try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels, let output = try receiveOutput(for: job) else { return }
-            try image.decode(job.pixelFormat, job.alpha, into: output)
-            try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: image.header.geometry.bytes))
+            try image.decode(into: output)
+            try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: image.plan.result.bytes))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }

@@ -17,8 +17,9 @@ func warmUpCodecs() throws {
         let encoded = try WritableBuffer(name: "warm-up").descriptor
         _ = try ImageEncoder(job, lossless: lossless).encode(pixels, to: encoded)
         for pixelFormat in PixelFormat.allCases {
-            let image = try EncodedImage(try ImageSource(reading: encoded), maxPixels: geometry.pixels)
-            try image.decode(pixelFormat, .premultiplied, into: pixels)
+            let job = DecodeJob(id: 0, transform: Transform(pixelFormat: pixelFormat))
+            let image = try EncodedImage(try ImageSource(reading: encoded), for: job)
+            try image.decode(into: pixels)
         }
     }
 }

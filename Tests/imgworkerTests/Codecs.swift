@@ -9,10 +9,16 @@ import TestSupport
 func decode(
     _ file: [UInt8], _ format: PixelFormat = .rgba8, _ alpha: AlphaMode = .straight, maxPixels: Int = 50_000_000
 ) throws -> TestPicture {
-    let image = try EncodedImage(try ImageSource(copying: file), maxPixels: maxPixels)
-    let geometry = image.header.geometry
+    let job = DecodeJob(id: 1, transform: Transform(pixelFormat: format, alpha: alpha), maxPixels: maxPixels)
+    return try decode(file, for: job)
+}
+
+/// Decodes `file` as the worker does for `job`.
+func decode(_ file: [UInt8], for job: DecodeJob) throws -> TestPicture {
+    let image = try EncodedImage(try ImageSource(copying: file), for: job)
+    let geometry = image.plan.result
     let output = try WritableBuffer(name: "test", size: geometry.bytes).descriptor
-    try image.decode(format, alpha, into: output)
+    try image.decode(into: output)
     return TestPicture(width: geometry.width, height: geometry.height, bytes: try contents(of: output))
 }
 

@@ -41,9 +41,9 @@ import Testing
     @Test(.enabled(if: folder != nil), arguments: sizes)
     func sizesAreAsListed(_ name: String, _ width: Int, _ height: Int, _ frames: Int) throws {
         let file = try Self.read(name)
-        let image = try EncodedImage(try ImageSource(copying: file), maxPixels: 5_000_000)
-        #expect(image.header.geometry == PixelGeometry(width: width, height: height))
-        #expect(image.header.frameCount == frames)
+        let image = try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1))
+        #expect(image.plan.header.geometry == PixelGeometry(width: width, height: height))
+        #expect(image.plan.header.frameCount == frames)
         #expect(try decode(file).width == width)
     }
 

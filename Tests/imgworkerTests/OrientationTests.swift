@@ -35,9 +35,9 @@ import Testing
         let plain = TestPicture.squares(columns: 5, rows: 3, side: 16).jpeg(.baseline)
         let file = TestExif.inserted(TestExif.block(orientation: orientation), intoJPEG: plain)
         #expect(try decode(file) == decode(plain).shown(orientation: orientation))
-        let image = try EncodedImage(try ImageSource(copying: file), maxPixels: 10_000)
+        let image = try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1))
         let (width, height) = orientation > 4 ? (48, 80) : (80, 48)
-        #expect(image.header.geometry == PixelGeometry(width: width, height: height))
+        #expect(image.plan.header.geometry == PixelGeometry(width: width, height: height))
     }
 
     @Test func garbageStatesNothing() {

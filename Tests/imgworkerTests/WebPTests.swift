@@ -37,8 +37,8 @@ import Testing
     @Test func firstFrameLiesOnItsCanvas() throws {
         let frame = TestPicture.gradient(width: 10, height: 6, transparent: true)
         let file = try animation(of: frame, canvasWidth: 20, canvasHeight: 12)
-        let image = try EncodedImage(try ImageSource(copying: file), maxPixels: 1000)
-        #expect(image.header.frameCount == 2)
+        let image = try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1))
+        #expect(image.plan.header.frameCount == 2)
         let expected = TestPicture(width: 20, height: 12) { x, y in
             (4..<14).contains(x) && (2..<8).contains(y) ? frame[x - 4, y - 2] : SIMD4(0, 0, 0, 0)
         }

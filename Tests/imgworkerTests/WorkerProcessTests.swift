@@ -42,6 +42,11 @@ import Testing
         try #require(try channel.receiveMessage(DecodeReport.self)).0
     }
 
+    private func nextHeader() throws -> ImageHeader {
+        guard case .header(_, let plan) = try next() else { throw WireError(.internal, "no header") }
+        return plan.header
+    }
+
     private func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = []) throws {
         try channel.sendMessage(order, descriptors: descriptors)
     }
@@ -49,22 +54,22 @@ import Testing
     @Test func jobsOneAfterTheOther() throws {
         let geometry = try #require(PixelGeometry(width: 300, height: 200))
         let header = ImageHeader(format: .png, geometry: geometry)
-        let job = DecodeJob(id: 1, pixelFormat: .bgra8, alpha: .premultiplied)
+        let job = DecodeJob(id: 1, transform: Transform(pixelFormat: .bgra8))
         for id in 1...20 {
             // A failed job, one that only describes, one that is refused.
             try order(.decode(DecodeJob(id: id)), [try memoryFile(Array(picture.png.prefix(30)))])
             guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
             #expect(error.code == .truncated)
             try order(.decode(DecodeJob(id: id, purpose: .describe)), [try memoryFile(picture.png)])
-            #expect(try next() == .header(job: id, header))
+            #expect(try nextHeader() == header)
             try order(.decode(DecodeJob(id: id)), [try memoryFile(picture.png)])
-            #expect(try next() == .header(job: id, header))
+            #expect(try nextHeader() == header)
             try order(.refuse(job: id))
             // And one that succeeds, into a buffer that can be sealed after.
             var wanted = job
             wanted.id = id
             try order(.decode(wanted), [try memoryFile(picture.png)])
-            #expect(try next() == .header(job: id, header))
+            #expect(try nextHeader() == header)
             let buffer = try WritableBuffer(name: "test", size: geometry.bytes)
             let pixels = buffer.descriptor
             try order(.output(job: id), [pixels])
