@@ -5,8 +5,9 @@ import Testing
 @Suite struct GoldenWorkerTests {
     static let decodeOrders: [(String, DecodeOrder)] = {
         guard let geometry = PixelGeometry(width: 640, height: 480) else { return [] }
+        let transform = Transform(width: 64, fit: .cover, byteLimit: 60_000_000, pixelFormat: .bgra8, alpha: .straight)
         return [
-            ("decode-order-decode", .decode(DecodeJob(id: 1, pixelFormat: .bgra8, alpha: .straight, maxPixels: 1000))),
+            ("decode-order-decode", .decode(DecodeJob(id: 1, transform: transform, maxPixels: 1000))),
             ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
             ("decode-order-output", .output(job: 1)),
             ("decode-order-refuse", .refuse(job: 1)),
@@ -24,7 +25,14 @@ import Testing
         guard let geometry = PixelGeometry(width: 65_535, height: 1) else { return [] }
         return [
             ("decode-report-ready", .ready),
-            ("decode-report-header", .header(job: 1, ImageHeader(format: .webp, geometry: geometry, frameCount: 6))),
+            (
+                "decode-report-header",
+                .header(
+                    job: 1,
+                    DecodePlan(
+                        header: ImageHeader(format: .webp, geometry: geometry, frameCount: 6), result: geometry,
+                        workingBytes: 1000))
+            ),
             ("decode-report-finished", .finished(job: 1, bytes: 262_140)),
             ("decode-report-failed", .failed(job: 1, WireError(.truncated, "The file ends within its pixels."))),
         ]

@@ -19,6 +19,9 @@ struct RandomEventTests {
         limits.maxPendingRequests = 12
         limits.maxLeasedBytes = 15_000
         limits.maxQueuedJobs = 15
+        limits.usesDisk = seed % 2 == 0
+        limits.maxKeepingBytes = 4_000
+        limits.maxPixels = 600
         var world = StrictWorld(limits)
         var nextID = 0
         for _ in 0..<1500 {
@@ -41,6 +44,10 @@ struct RandomEventTests {
                 options.delivery = [.fd, .fd, .inline, .none].randomElement(using: &random)!
                 options.representation = [.pixels, .pixels, .original].randomElement(using: &random)!
                 options.variant.pixelFormat = PixelFormat.allCases.randomElement(using: &random)!
+                if Int.random(in: 0..<3, using: &random) == 0 {
+                    options.variant.width = [5, 40].randomElement(using: &random)!
+                    options.variant.fit = Transform.Fit.allCases.randomElement(using: &random)!
+                }
                 options.priority = GetOptions.Priority.allCases.randomElement(using: &random)!
                 options.progress = Bool.random(using: &random)
                 options.timeoutMs = Int.random(in: 1...2000, using: &random)
@@ -83,10 +90,11 @@ struct RandomEventTests {
                 job, content: .random(in: 1...6, using: &random), bytes: .random(in: 1...2500, using: &random))
         case 72..<74: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.failFetch(job) }
         case 74..<82:
-            let waiting = world.decodes.filter { !$0.value.hasOutput }.keys.sorted()
+            let waiting = world.decodes.filter { !$0.value.hasPlan }.keys.sorted()
             guard let job = waiting.randomElement(using: &random) else { return }
             world.readHeader(
-                job, width: .random(in: 10...30, using: &random), height: .random(in: 10...30, using: &random))
+                job, width: .random(in: 10...30, using: &random), height: .random(in: 10...30, using: &random),
+                workingBytes: [0, 3000].randomElement(using: &random)!)
         case 82..<90:
             let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
             if let job = filling.randomElement(using: &random) { world.finishDecode(job) }
@@ -99,11 +107,20 @@ struct RandomEventTests {
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
                 world.happen(.workerHungUp(worker))
             }
-        case 95..<98: world.happen(.timePassed, after: .random(in: 0...500, using: &random))
+        case 95..<97:
+            for job in world.errands.keys.sorted() where Bool.random(using: &random) {
+                let content = [nil, 1, 2, 3].randomElement(using: &random)!
+                world.answerErrand(job, content: content, asRaster: Bool.random(using: &random))
+            }
+        case 97:
+            if let worker = world.workers.keys.sorted().randomElement(using: &random) {
+                world.happen(.workerMeasured(worker, residentBytes: .random(in: 0...200 << 20, using: &random)))
+            }
+        case 98: world.happen(.timePassed, after: .random(in: 0...500, using: &random))
         default: world.readyAll()
         }
         for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
-            world.endWorker(worker, .killed("signal 9"))
+            world.endWorker(worker, Bool.random(using: &random) ? .killed("signal 9") : .crashed("exit status 0"))
         }
     }
 

@@ -15,8 +15,18 @@ struct StrictWorld {
 
     struct Job: Equatable {
         let worker: WorkerID
+        let order: DecodeJob
+        /// Its header was read.
+        var hasPlan = false
         var hasOutput = false
-        var isDescription = false
+    }
+
+    /// What the cache process was asked for.
+    enum Errand: Equatable {
+        case find(form: String?)
+        case query
+        case keep(BufferID)
+        case forget
     }
 
     var state: BrokerState
@@ -33,6 +43,7 @@ struct StrictWorld {
     var workers: [WorkerID: (kind: WorkerKind, state: WorkerState)] = [:]
     var fetches: [JobID: (worker: WorkerID, order: FetchJob)] = [:]
     var decodes: [JobID: Job] = [:]
+    var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
     var payloads: [(client: ClientID, buffer: BufferID)] = []
@@ -54,7 +65,7 @@ struct StrictWorld {
         lastActions = state.handle(event, at: clock)
         for action in lastActions { perform(action) }
         if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
-        let known = Set(state.index.buffers.keys).union(state.removedBodies)
+        let known = Set(state.index.buffers.keys).union(state.removedInUse)
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
         if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys) {
             complain("after \(event): unfinished products \(products) of no job")
@@ -109,12 +120,16 @@ struct StrictWorld {
         happen(.fetchFailed(worker, job, WireError(code, "It failed.")))
     }
 
-    mutating func readHeader(_ job: JobID, width: Int = 10, height: Int = 10) {
+    mutating func readHeader(_ job: JobID, width: Int = 10, height: Int = 10, workingBytes: Int = 0) {
         guard let decode = decodes[job], let geometry = PixelGeometry(width: width, height: height) else {
             return complain("no such decoding")
         }
-        if decode.isDescription { decodes[job] = nil }
-        happen(.headerRead(decode.worker, job, ImageHeader(format: .png, geometry: geometry)))
+        decodes[job]?.hasPlan = true
+        if decode.order.purpose == .describe { decodes[job] = nil }
+        let plan = DecodePlan(
+            header: ImageHeader(format: .png, geometry: geometry),
+            result: decode.order.transform.plan(for: geometry)?.result ?? geometry, workingBytes: workingBytes)
+        happen(.headerRead(decode.worker, job, plan))
     }
 
     mutating func finishDecode(_ job: JobID) {
@@ -127,10 +142,36 @@ struct StrictWorld {
         happen(.decodeFailed(decode.worker, job, WireError(code, "It failed.")))
     }
 
+    /// The cache process answers an errand: `content` stands for what it finds, nil for nothing.
+    mutating func answerErrand(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
+        guard let (worker, errand) = errands.removeValue(forKey: job) else { return complain("no such errand") }
+        switch errand {
+        case .keep: happen(.keepingEnded(worker, job))
+        case .query: happen(.diskQueried(worker, job, found: content != nil))
+        case .forget: happen(.forgotten(worker, job, keys: []))
+        case .find(let form):
+            guard let content, let flight = state.lookups[job] else { return happen(.notFound(worker, job)) }
+            let text = String(content, radix: 16)
+            let digest = String(repeating: "0", count: 64 - text.count) + text
+            let key = flight.request.key
+            let record = OriginalRecord(
+                key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes)
+            products.insert(job)
+            guard asRaster, let form, let size = PixelGeometry(width: 10, height: 10),
+                case .pixels(let transform) = flight.request.form, let result = transform.plan(for: size)?.result
+            else { return happen(.foundOriginal(worker, job, record)) }
+            let header = ImageHeader(format: .png, geometry: size)
+            happen(
+                .foundRaster(
+                    worker, job, record, RasterRecord(original: digest, form: form, header: header, geometry: result)))
+        }
+    }
+
     mutating func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
         workers[worker] = nil
         for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
         for (job, decode) in decodes where decode.worker == worker { decodes[job] = nil }
+        for (job, errand) in errands where errand.worker == worker { errands[job] = nil }
         happen(.workerExited(worker, exit))
     }
 
@@ -176,12 +217,22 @@ struct StrictWorld {
             expectReady(worker, .decode)
             if !buffers.contains(body) { complain("decodes bytes that are gone") }
             if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
-            decodes[JobID(number: order.id)] = Job(worker: worker, isDescription: order.purpose == .describe)
+            decodes[JobID(number: order.id)] = Job(worker: worker, order: order)
         case .provideOutput(let worker, let job, let bytes):
             if decodes[job]?.worker != worker || bytes <= 0 { complain("output for nobody") }
             decodes[job]?.hasOutput = true
             products.insert(job)
         case .refuseOutput(_, let job): decodes[job] = nil
+        case .retireWorker(let worker):
+            let jobs = fetches.values.map(\.worker) + decodes.values.map(\.worker) + errands.values.map(\.worker)
+            if jobs.contains(worker) { complain("retires a busy worker") }
+            workers[worker]?.state = .dying
+        case .find(let worker, let job, _, let form): begin(.find(form: form), job, on: worker)
+        case .queryDisk(let worker, let job, _): begin(.query, job, on: worker)
+        case .keepOriginal(let worker, let job, _, let buffer), .keepRaster(let worker, let job, _, let buffer):
+            if !buffers.contains(buffer) { complain("keeps what is gone") }
+            begin(.keep(buffer), job, on: worker)
+        case .forget(let worker, let job, _, _): begin(.forget, job, on: worker)
         case .publish(let job, let buffer):
             if products.remove(job) == nil { complain("publishes what is not there") }
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
@@ -191,6 +242,12 @@ struct StrictWorld {
         case .exit: hasExited = true
         case .log: break
         }
+    }
+
+    private mutating func begin(_ errand: Errand, _ job: JobID, on worker: WorkerID) {
+        expectReady(worker, .cache)
+        if errands[job] != nil { complain("an errand begins twice") }
+        errands[job] = (worker, errand)
     }
 
     private func expectReady(_ worker: WorkerID, _ kind: WorkerKind) {

@@ -81,9 +81,9 @@ struct SupervisionTests {
         #expect(world.state.index.reservedBytes == 500)
         world.endWorker(worker, .killed("signal 9"))
         #expect(world.state.index.reservedBytes == 0)
-        #expect(world.fetches.isEmpty)
-        world.readyAll()
+        // The spare has them at once.
         #expect(world.fetches.count == 4)
+        #expect(world.fetches.values.allSatisfy { $0.worker != worker })
         #expect(world.answers[client] == nil)
     }
 
@@ -109,7 +109,7 @@ struct SupervisionTests {
             let worker = try #require(world.workers.first { $0.value.kind == .decode }?.key)
             world.endWorker(worker, .crashed("exit status 1"))
             var waited = 0
-            while !world.workers.contains(where: { $0.value.kind == .decode }) {
+            while world.workers.values.count(where: { $0.kind == .decode }) < 2 {
                 world.happen(.timePassed, after: 50)
                 waited += 50
             }
@@ -181,5 +181,90 @@ struct SupervisionTests {
         #expect(!world.lastActions.contains(.close(client)))
         world.happen(.timePassed, after: 1)
         #expect(world.lastActions.contains(.close(client)))
+    }
+
+    @Test func `a lost decoder's job is with the spare in the same moment`() throws {
+        var world = world()
+        let (client, job, worker) = try decoding(&world)
+        world.readHeader(job)
+        world.endWorker(worker, .killed("signal 9"))
+        let next = try #require(world.decodes.values.first?.worker)
+        #expect(world.workers[next]?.state == .ready)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 1) != nil)
+    }
+
+    @Test func `a worker is recycled after its jobs, or when it has grown, and never while it is busy`() throws {
+        var world = world()
+        let client = world.connect()
+        for number in 1...500 { world.load(client, id: number, "\(number)", content: number) }
+        let worn = try #require(world.workers.first { $0.value.kind == .decode && $0.value.state == .dying }?.key)
+        world.endWorker(worn, .crashed("exit status 0"))
+        #expect(world.state.report[.workerRestarts] == 0)
+        world.readyAll()
+        world.get(client, id: 501, "x")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 501)
+        let busy = try #require(world.decodes.values.first?.worker)
+        world.happen(.workerMeasured(busy, residentBytes: 10 << 20))
+        world.happen(.workerMeasured(busy, residentBytes: 80 << 20))
+        #expect(world.workers[busy]?.state == .ready)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.workers[busy]?.state == .dying)
+    }
+
+    @Test func `after more than ten crashes within a minute new pictures are refused, hits are served`() throws {
+        var world = world()
+        let client = world.connect()
+        world.load(client, id: 1, "good", content: 1)
+        for number in 2...7 {
+            world.get(client, id: number, "bad\(number)")
+            world.finishFetch(try #require(world.fetches.keys.first), content: number)
+            while world.answers[client]?[number] == nil {
+                if let job = world.decodes.keys.first, let worker = world.decodes[job]?.worker {
+                    world.endWorker(worker, .crashed("signal 11"))
+                } else {
+                    world.happen(.timePassed, after: 1000)
+                    world.readyAll()
+                }
+            }
+        }
+        #expect(world.error(client, 6) == .decoderCrashed)
+        world.get(client, id: 8, "other")
+        if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: 8) }
+        #expect(world.error(client, 8) == .decoderUnavailable)
+        world.get(client, id: 9, "good")
+        #expect(world.image(client, 9) != nil)
+        world.happen(.timePassed, after: 61_000)
+        world.readyAll()
+        world.load(client, id: 10, "third", content: 10)
+        #expect(world.image(client, 10) != nil)
+    }
+
+    @Test func `large pictures wait for room, one always runs, small ones behind them are served in turn`() throws {
+        var limits = BrokerState.Limits()
+        limits.workers = 3
+        limits.memoryBytes = 10_000
+        var world = StrictWorld(limits)
+        world.readyAll()
+        let client = world.connect()
+        for number in 1...3 {
+            world.get(client, id: number, "\(number)") { $0.delivery = .none }
+            world.finishFetch(try #require(world.fetches.keys.first), content: number, bytes: 10)
+        }
+        let jobs = world.decodes.keys.sorted()
+        for job in jobs { world.readHeader(job, width: 40, height: 40, workingBytes: 1000) }
+        #expect(jobs.map { world.decodes[$0]?.hasOutput } == [true, false, false])
+        #expect(world.state.index.reservedBytes == 7400)
+        // Waiting for room does not count against the time to decode.
+        world.happen(.timePassed, after: 9_000)
+        world.finishDecode(jobs[0])
+        world.happen(.timePassed, after: 9_000)
+        #expect(world.decodes[jobs[1]]?.hasOutput == true)
+        world.finishDecode(jobs[1])
+        world.finishDecode(jobs[2])
+        for number in 1...3 { #expect(world.image(client, number) != nil) }
     }
 }

@@ -1,0 +1,154 @@
+import IPCProtocol
+import LinuxSystem
+import Testing
+
+@testable import imgbroker
+
+/// The disk tier is asked before the origin and given what is worth keeping; without it everything works, only slower.
+struct DiskTierTests {
+    private func world(isReady: Bool = true) -> StrictWorld {
+        var limits = BrokerState.Limits()
+        limits.workers = 1
+        limits.usesDisk = true
+        var world = StrictWorld(limits)
+        if isReady {
+            world.readyAll()
+            world.happen(.diskReported(DiskReport(state: .on)))
+        }
+        return world
+    }
+
+    private func find(_ world: StrictWorld) throws -> JobID {
+        try #require(world.errands.first { if case .find = $0.value.errand { true } else { false } }?.key)
+    }
+
+    @Test func `a miss goes on to the origin, and what comes from there is kept`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.variant.width = 5 }
+        #expect(world.fetches.isEmpty)
+        world.answerErrand(try find(world), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        // One millisecond for 100 bytes: worth keeping.
+        world.clock = world.clock.adding(milliseconds: 1)
+        world.finishDecode(decode)
+        #expect(world.image(client, 1)?.source == .network)
+        #expect(world.errands.count == 2)
+        for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+        #expect(world.state.index.heldBytes == 100)
+    }
+
+    @Test func `an original from disk is decoded without a download`() throws {
+        var world = world()
+        let (first, second) = (world.connect(), world.connect())
+        world.get(first, id: 1, "a")
+        world.get(second, id: 1, "a")
+        #expect(world.errands.count == 1)
+        world.answerErrand(try find(world), content: 1)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+        #expect(world.image(first, 1)?.source == .disk)
+        #expect(world.state.report[.diskHits] == 1)
+        #expect(world.state.report[.coalesced] == 1)
+        #expect(world.state.report[.downloads] == 0)
+        #expect(world.errands.isEmpty)
+    }
+
+    @Test func `a raster from disk is served without decoding`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.variant.width = 5 }
+        world.answerErrand(try find(world), content: 1, asRaster: true)
+        let image = try #require(world.image(client, 1))
+        #expect(image.source == .disk && image.width == 5 && image.originalWidth == 10)
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        #expect(world.image(client, 2)?.source == .memory)
+        // Another size of it needs the original: that is found on disk, too.
+        world.get(client, id: 3, "a") { $0.variant.width = 3 }
+        world.answerErrand(try find(world), content: 1)
+        #expect(world.decodes.count == 1)
+    }
+
+    @Test func `only what is cached includes the disk`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.cache = .onlyIfCached }
+        world.answerErrand(try find(world), content: nil)
+        #expect(world.error(client, 1) == .notCached)
+        world.get(client, id: 2, "a") { $0.cache = .reload }
+        #expect(world.errands.isEmpty && world.fetches.count == 1)
+    }
+
+    @Test func `requests of the first moment wait for the disk tier to start`() throws {
+        var world = world(isReady: false)
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        #expect(world.errands.isEmpty && world.fetches.isEmpty)
+        world.readyAll()
+        #expect(world.errands.count == 1)
+    }
+
+    @Test func `a disk tier that dies or does not answer costs only time`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
+        world.endWorker(cache, .crashed("signal 11"))
+        #expect(world.fetches.count == 1)
+        // The next one is there again.
+        world.readyAll()
+        world.get(client, id: 2, "b")
+        #expect(world.errands.count == 1)
+        world.happen(.timePassed, after: 5000)
+        #expect(world.fetches.count == 2)
+        // What it still finds is for nobody.
+        world.answerErrand(try find(world), content: nil)
+        // One that fails again and again is not waited for.
+        for _ in 0..<3 {
+            guard let cache = world.workers.first(where: { $0.value.kind == .cache })?.key else { break }
+            world.endWorker(cache, .crashed("exit status 1"))
+        }
+        world.get(client, id: 3, "c")
+        #expect(world.fetches.count == 3)
+    }
+
+    @Test func `query and remove speak for both tiers`() throws {
+        var world = world()
+        let client = world.connect()
+        let url = try SourceURL("http://origin.test/a")
+        world.happen(.messageReceived(client, .query(GetRequest(id: 1, url: url))))
+        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        #expect(
+            world.lastActions.contains(
+                .reply(client, .queried(id: 1, memory: false, disk: true, fresh: true), .nothing)))
+        world.happen(.messageReceived(client, .remove(id: 2, url: url)))
+        let forget = try #require(world.errands.keys.first)
+        let worker = try #require(world.errands.removeValue(forKey: forget)?.worker)
+        world.happen(.forgotten(worker, forget, keys: ["x", "y"]))
+        #expect(world.lastActions.contains(.reply(client, .removed(id: 2, count: 2), .nothing)))
+    }
+
+    @Test func `keys are words that differ when requests do`() throws {
+        let url = try SourceURL("http://origin.test/a")
+        var request = GetRequest(id: 1, url: url)
+        var words: Set<String> = [OriginalKey(request, uid: 1).word]
+        #expect(words.first?.count == 64)
+        request.options.headers = [HeaderField(name: "accept", value: "x")]
+        words.insert(OriginalKey(request, uid: 1).word)
+        request.options.headers = [HeaderField(name: "cookie", value: "x")]
+        words.insert(OriginalKey(request, uid: 1).word)
+        words.insert(OriginalKey(request, uid: 2).word)
+        request.options.credentials = Credentials(username: "u", password: "p")
+        words.insert(OriginalKey(request, uid: 2).word)
+        #expect(words.count == 5)
+        let digest = SHA256Text.sample
+        #expect(ContentDigest(hexadecimal: digest)?.hexadecimal == digest)
+    }
+}
+
+private enum SHA256Text {
+    static let sample = "00f0000000000000" + "000000000000000a" + "ffffffffffffffff" + "0123456789abcdef"
+}
