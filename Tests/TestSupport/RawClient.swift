@@ -43,7 +43,7 @@ public final class RawClient {
     /// Kept alive for as long as the client: the broker, or what it needs.
     public var owner: AnyObject?
 
-    private let socket: FileDescriptor
+    private var socket: FileDescriptor?
     private var decoder = FrameDecoder()
     private var descriptors: [FileDescriptor] = []
     private var stash: [Incoming] = []
@@ -54,8 +54,14 @@ public final class RawClient {
     ///
     /// - Throws: `SystemError`.
     public init(_ path: String) throws {
-        socket = try UnixSocket.connect(to: path)
+        let socket = try UnixSocket.connect(to: path)
         try socket.setNonBlocking()
+        self.socket = socket
+    }
+
+    /// Closes the connection, whatever else holds this object.
+    public func close() {
+        socket = nil
     }
 
     // MARK: Sending
@@ -64,6 +70,7 @@ public final class RawClient {
     ///
     /// - Throws: `SystemError`; `TestFailure` when they are not taken in time.
     public func send(_ bytes: [UInt8], descriptors: [FileDescriptor] = []) throws {
+        guard let socket else { throw Closed() }
         let deadline = Deadline(seconds: patience)
         var (sent, descriptors) = (0, descriptors)
         while sent < bytes.count {
@@ -231,6 +238,7 @@ public final class RawClient {
     }
 
     private func fill(_ deadline: Deadline) throws {
+        guard let socket else { throw Closed() }
         guard waitUntilReady(socket.raw, deadline) else { throw TestFailure("no answer in time") }
         let received = unsafe try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
             let received = unsafe try UnixSocket.receive(into: buffer, from: socket)
