@@ -94,7 +94,12 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(name: "imgbrokerTests", dependencies: ["imgbroker", "IPCProtocol"], swiftSettings: swift),
         .testTarget(
-            name: "imgfetchTests", dependencies: ["imgfetch", "IPCProtocol", "TestSupport"], swiftSettings: swift),
+            name: "imgfetchTests",
+            dependencies: [
+                "imgfetch", "CTransfer", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache",
+                "TestSupport",
+            ],
+            swiftSettings: swift),
         .testTarget(
             name: "imgworkerTests", dependencies: ["imgworker", "IPCProtocol", "TestSupport"], swiftSettings: swift),
         .testTarget(

@@ -49,6 +49,7 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     }
 
     private static func sixteenBytes(_ text: some StringProtocol) -> [UInt8]? {
+        if text == "::" { return [UInt8](repeating: 0, count: 16) }
         var parts: [String] = text.split(separator: Character(":"), omittingEmptySubsequences: false).map { String($0) }
         // The last 32 bits may be written as IPv4 is.
         if let last = parts.last, last.contains(".") {

@@ -81,6 +81,33 @@ import Testing
         }
     }
 
+    /// A failure at any point gives back all memory.
+    @Test func failuresLeaveNothingBehind() throws {
+        let files = [
+            Array(picture.png.prefix(50)), Array(picture.jpeg(.baseline).prefix(100)),
+            Array(try picture.encoded(.webp).prefix(20)), picture.png,
+        ]
+        var kilobytes: [Int] = []
+        for _ in 0..<2 {
+            for index in 0..<3000 {
+                // The last file is whole, and too large.
+                let job = DecodeJob(id: index, maxPixels: 1000)
+                try order(.decode(job), [try memoryFile(files[index % files.count])])
+                guard case .failed(index, _) = try next() else { throw WireError(.internal, "no failure") }
+            }
+            kilobytes.append(try residentKilobytes())
+        }
+        #expect(kilobytes[1] - kilobytes[0] < 2000)
+    }
+
+    private func residentKilobytes() throws -> Int {
+        let file = try FileDescriptor.open(readingAt: "/proc/\(process.pid)/statm")
+        var bytes = [UInt8](repeating: 0, count: 200)
+        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
+        let fields = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: " ")
+        return try #require(Int(fields[1])) * 4
+    }
+
     @Test func bufferThatIsTooSmall() throws {
         try order(.decode(DecodeJob(id: 1)), [try memoryFile(picture.png)])
         _ = try next()

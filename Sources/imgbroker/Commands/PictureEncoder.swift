@@ -21,13 +21,12 @@ enum PictureEncoder {
         guard let geometry = PixelGeometry(width: image.width, height: image.height), geometry.stride == pixels.stride
         else { throw Failure(description: "its rows have a strange length") }
         if CurrentProcess.uid == 0 { launcher.user = CurrentProcess.findUser("nobody") }
-        let (own, control) = try UnixSocket.pair()
-        let worker = try launcher.start(.decode, control: control)
+        let (worker, socket) = try launcher.start(.decode)
         defer {
             worker.send(Signals.kill)
             _ = worker.waitForExit(milliseconds: 1000)
         }
-        let channel = FrameChannel(socket: own)
+        let channel = FrameChannel(socket: socket)
         let job = EncodeJob(
             id: 1, format: format(of: name), geometry: geometry, pixelFormat: pixels.pixelFormat, alpha: pixels.alpha)
         try channel.sendMessage(DecodeOrder.encode(job), descriptors: [buffer, file])

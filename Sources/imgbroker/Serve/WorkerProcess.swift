@@ -22,18 +22,21 @@ struct WorkerLauncher {
         decoderPath = place + "/imgworker"
     }
 
-    /// Starts a worker whose control socket is `socket`.
+    /// Starts a worker and returns it with this end of its control socket. The worker alone has the other end, so that
+    /// its death is the socket's end.
     ///
-    /// - Throws: `SystemError` of `posix_spawn`.
-    func start(_ kind: WorkerKind, control socket: FileDescriptor) throws(SystemError) -> ChildProcess {
+    /// - Throws: `SystemError` of `socketpair` or `posix_spawn`.
+    func start(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
+        let (own, control) = try UnixSocket.pair()
         var arguments = ["--parent", "\(CurrentProcess.pid)"]
         if let user { arguments += ["--uid", "\(user.uid)", "--gid", "\(user.gid)"] }
         if kind == .fetch { arguments += ["--log-level", logLevel.rawValue] }
         if kind == .fetch { for range in allowedAddresses { arguments += ["--allow-address", range] } }
-        return try ChildProcess(
+        let child = try ChildProcess(
             path: kind == .fetch ? fetcherPath : decoderPath, arguments: arguments,
             // A crash is the broker's to report: no backtrace of a hostile picture's making.
-            environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: socket)
+            environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: control)
+        return (child, own)
     }
 }
 
@@ -50,10 +53,10 @@ final class WorkerProcess {
     var isWatchedForWriting = false
 
     init(_ kind: WorkerKind, id: WorkerID, launcher: WorkerLauncher) throws(SystemError) {
-        let (own, control) = try UnixSocket.pair()
-        try own.setNonBlocking()
-        child = try launcher.start(kind, control: control)
-        channel = FrameChannel(socket: own)
+        let (child, socket) = try launcher.start(kind)
+        try socket.setNonBlocking()
+        self.child = child
+        channel = FrameChannel(socket: socket)
         self.id = id
         self.kind = kind
     }

@@ -1,0 +1,138 @@
+import Foundation
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import Testing
+
+/// A download worker in a process of its own, and the broker's end of its socket.
+final class FetchWorker {
+    struct TookTooLong: Error {}
+    struct Ended: Error {}
+
+    /// How a job went.
+    struct Run {
+        /// The last report.
+        var end: FetchReport
+        /// What was reported before: received, expected.
+        var progress: [(received: Int, expected: Int?)] = []
+        /// What the body's descriptor holds now.
+        var body: [UInt8]
+
+        var result: FetchResult? {
+            if case .finished(_, let result) = end { result } else { nil }
+        }
+        var error: WireError? {
+            if case .failed(_, let error) = end { error } else { nil }
+        }
+        var text: String { String(decoding: body, as: UTF8.self) }
+    }
+
+    static let loopback = ["127.0.0.0/8", "::1"]
+
+    let process: ChildProcess
+    let channel: FrameChannel
+    private let queue: EventQueue
+    private var bodies: [Int: FileDescriptor] = [:]
+    private var progress: [Int: [(received: Int, expected: Int?)]] = [:]
+    private var lastJob = 0
+
+    init(allowing ranges: [String] = loopback, arguments: [String] = []) throws {
+        let (ours, theirs) = try UnixSocket.pair()
+        let folder = CommandLine.arguments[0].split(separator: "/", omittingEmptySubsequences: false).dropLast()
+        let path = folder.joined(separator: "/") + "/imgfetch"
+        process = try ChildProcess(
+            path: path, arguments: ranges.flatMap { ["--allow-address", $0] } + arguments, control: theirs)
+        try ours.setNonBlocking()
+        channel = FrameChannel(socket: ours)
+        queue = try EventQueue()
+        try queue.add(ours.raw, token: 0)
+        let first = try nextReport()
+        try #require(first == .ready)
+    }
+
+    deinit {
+        process.send(Signals.kill)
+        while process.reap() == nil { usleep(1000) }
+    }
+
+    /// Orders a download; returns the job.
+    func start(
+        _ url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int = 1 << 24,
+        body: FileDescriptor? = nil
+    ) throws -> Int {
+        lastJob += 1
+        let path = NSTemporaryDirectory() + "imgfetch-test-\(UUID().uuidString)"
+        let descriptor = try body ?? FileDescriptor.create(at: path)
+        if body == nil { try FileManager.default.removeItem(atPath: path) }
+        bodies[lastJob] = descriptor
+        let job = FetchJob(id: lastJob, url: url, headers: headers, credentials: credentials, maxBytes: maxBytes)
+        channel.enqueue(FetchOrder.fetch(job), descriptors: [descriptor])
+        try channel.flush()
+        return lastJob
+    }
+
+    func stop(_ job: Int) throws {
+        channel.enqueue(FetchOrder.stop(job: job))
+        try channel.flush()
+    }
+
+    /// Downloads `url` and waits for its end.
+    func run(
+        _ url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int = 1 << 24,
+        body: FileDescriptor? = nil
+    ) throws -> Run {
+        try wait(
+            for: start(url, headers: headers, credentials: credentials, maxBytes: maxBytes, body: body))
+    }
+
+    /// Waits for the end of `job`, which must be the next to end.
+    func wait(for job: Int) throws -> Run {
+        let run = try waitForAny()
+        try #require(run.job == job)
+        return run.run
+    }
+
+    /// Waits for the end of any job.
+    func waitForAny() throws -> (job: Int, run: Run) {
+        while true {
+            let report = try nextReport()
+            switch report {
+            case .ready: Issue.record("ready twice")
+            case .progress(let job, let received, let expected): progress[job, default: []].append((received, expected))
+            case .finished(let job, _), .failed(let job, _):
+                let ended = bodies.removeValue(forKey: job)
+                let descriptor = try #require(ended)
+                return (job, Run(end: report, progress: progress[job] ?? [], body: try Self.contents(of: descriptor)))
+            }
+        }
+    }
+
+    /// The next report, waited for 20 seconds at most.
+    func nextReport() throws -> FetchReport {
+        let deadline = Instant.now.adding(milliseconds: 20_000)
+        while true {
+            if let (report, _) = try channel.nextMessage(FetchReport.self) { return report }
+            if Instant.now > deadline { throw TookTooLong() }
+            _ = try queue.wait(milliseconds: 100)
+            if try channel.fill() == .end { throw Ended() }
+        }
+    }
+
+    /// Waits for the process's end.
+    func waitForExit() throws -> ChildProcess.Exit {
+        let deadline = Instant.now.adding(milliseconds: 20_000)
+        while Instant.now < deadline {
+            if let exit = process.reap() { return exit }
+            usleep(1000)
+        }
+        throw TookTooLong()
+    }
+
+    static func contents(of descriptor: FileDescriptor) throws -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: try descriptor.size())
+        let count = unsafe bytes.withUnsafeMutableBytes { buffer in
+            unsafe (try? descriptor.read(into: buffer, at: 0)) ?? 0
+        }
+        return Array(bytes.prefix(count))
+    }
+}
