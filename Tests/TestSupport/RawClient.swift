@@ -87,6 +87,21 @@ public final class RawClient {
         }
     }
 
+    /// Sends as much of `bytes` as is taken at once.
+    ///
+    /// - Throws: `SystemError`.
+    public func sendWhatIsTaken(_ bytes: [UInt8]) throws {
+        guard let socket else { throw Closed() }
+        var sent = 0
+        while sent < bytes.count {
+            let count = unsafe try bytes.withUnsafeBytes {
+                unsafe try UnixSocket.send(UnsafeRawBufferPointer(rebasing: $0[sent...]), on: socket)
+            }
+            guard let count else { return }
+            sent += count
+        }
+    }
+
     /// A frame around `text`, whatever that is.
     public static func frame(_ text: String) -> [UInt8] {
         let bytes = Array(text.utf8)
