@@ -18,6 +18,15 @@ public enum ClientMessage: Equatable, Sendable {
     /// Asks for figures.
     case stats(id: Int)
 
+    /// The request's name; nil for a message without an answer.
+    public var id: Int? {
+        switch self {
+        case .hello(let id, _), .cancel(let id, _), .remove(let id, _), .stats(let id): id
+        case .get(let request), .query(let request): request.id
+        case .release: nil
+        }
+    }
+
     /// What became of a frame.
     public enum Decoded: Equatable, Sendable {
         /// A message.

@@ -47,6 +47,11 @@ final class Setting {
         return client
     }
 
+    /// Waits until all workers are ready.
+    func idleWorkers() throws {
+        try broker.wait(for: "all workers are ready") { $0[.workers] == workers && $0[.fetchers] == 1 }
+    }
+
     /// Waits until nothing is queued or running and all workers are ready.
     @discardableResult
     func idle() throws -> StatsReport {

@@ -43,7 +43,7 @@ public final class RawClient {
     /// Kept alive for as long as the client: the broker, or what it needs.
     public var owner: AnyObject?
 
-    private let socket: FileDescriptor
+    private var socket: FileDescriptor?
     private var decoder = FrameDecoder()
     private var descriptors: [FileDescriptor] = []
     private var stash: [Incoming] = []
@@ -54,8 +54,14 @@ public final class RawClient {
     ///
     /// - Throws: `SystemError`.
     public init(_ path: String) throws {
-        socket = try UnixSocket.connect(to: path)
+        let socket = try UnixSocket.connect(to: path)
         try socket.setNonBlocking()
+        self.socket = socket
+    }
+
+    /// Closes the connection, whatever else holds this object.
+    public func close() {
+        socket = nil
     }
 
     // MARK: Sending
@@ -64,6 +70,7 @@ public final class RawClient {
     ///
     /// - Throws: `SystemError`; `TestFailure` when they are not taken in time.
     public func send(_ bytes: [UInt8], descriptors: [FileDescriptor] = []) throws {
+        guard let socket else { throw Closed() }
         let deadline = Deadline(seconds: patience)
         var (sent, descriptors) = (0, descriptors)
         while sent < bytes.count {
@@ -77,6 +84,21 @@ public final class RawClient {
             } else if !waitUntilReady(socket.raw, writing: true, deadline) {
                 throw TestFailure("the broker takes no more bytes")
             }
+        }
+    }
+
+    /// Sends as much of `bytes` as is taken at once.
+    ///
+    /// - Throws: `SystemError`.
+    public func sendWhatIsTaken(_ bytes: [UInt8]) throws {
+        guard let socket else { throw Closed() }
+        var sent = 0
+        while sent < bytes.count {
+            let count = unsafe try bytes.withUnsafeBytes {
+                unsafe try UnixSocket.send(UnsafeRawBufferPointer(rebasing: $0[sent...]), on: socket)
+            }
+            guard let count else { return }
+            sent += count
         }
     }
 
@@ -231,6 +253,7 @@ public final class RawClient {
     }
 
     private func fill(_ deadline: Deadline) throws {
+        guard let socket else { throw Closed() }
         guard waitUntilReady(socket.raw, deadline) else { throw TestFailure("no answer in time") }
         let received = unsafe try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
             let received = unsafe try UnixSocket.receive(into: buffer, from: socket)

@@ -88,6 +88,8 @@ final class Broker {
         switch Source(rawValue: event.token >> 56) {
         case .listener: accept()
         case .timer:
+            // Setting it also makes it unreadable: nothing may be due any more, and the loop would not rest.
+            timer.set(to: nil)
             timerSetTo = nil
             handle(.timePassed)
         case .signals:

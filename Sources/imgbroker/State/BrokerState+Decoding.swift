@@ -23,7 +23,9 @@ extension BrokerState {
             return deny(waiter, WireError(.decoderUnavailable, message, retryAfterMs: 10_000))
         }
         let job = newJobID()
-        decodes[job] = DecodeFlight(variant: variant, body: body, waiters: [id], priority: priority)
+        decodes[job] = DecodeFlight(
+            variant: variant, body: body, bodyBytes: index.buffers[body]?.bytes ?? 0, waiters: [id],
+            priority: priority)
         decodeByVariant[variant] = job
         waiters[id]?.stage = .decoding(job)
         index.hold(body)
@@ -53,7 +55,7 @@ extension BrokerState {
         decodes[job]?.plan = plan
         index.insert(plan.header, of: flight.variant.digest)
         guard case .pixels(let transform) = flight.variant.form else {
-            return finish(job, in: flight.body, bytes: nil, plan.header.geometry)
+            return finish(job, in: flight.body, bytes: flight.bodyBytes, plan.header.geometry)
         }
         // The worker has looked already; what it says is not what decides.
         guard transform.plan(for: plan.header.geometry)?.result == plan.result, plan.result.pixels <= limits.maxPixels,
@@ -152,7 +154,7 @@ extension BrokerState {
     }
 
     /// Answers everyone who waits for a result.
-    private mutating func finish(_ job: JobID, in buffer: BufferID, bytes: Int?, _ geometry: PixelGeometry) {
+    private mutating func finish(_ job: JobID, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry) {
         guard let flight = decodes[job], let header = flight.plan?.header else { return }
         for waiter in flight.waiters.compactMap({ waiters[$0] }) {
             let original = index.original(waiter.key)

@@ -5,6 +5,9 @@ import LinuxSystem
 extension BrokerState {
     mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
         guard let asking = clients[client] else { return }
+        if let id = message.id, asking.pending[id] != nil {
+            return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
+        }
         switch message {
         case .hello(let id, _): reply(.hello(id: id, hello), to: client)
         case .get(let request): get(request, from: client, asking)
@@ -47,10 +50,6 @@ extension BrokerState {
     // MARK: get
 
     private mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Client) {
-        if asking.pending[request.id] != nil {
-            let message = "id \(request.id) is that of a pending request."
-            return reject(nil, of: client, with: WireError(.badRequest, message))
-        }
         counters.requests += 1
         let waiter = Waiter(
             id: newWaiterID(), client: client, request: request, key: OriginalKey(request, uid: asking.uid),

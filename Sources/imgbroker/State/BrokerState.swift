@@ -99,6 +99,8 @@ struct BrokerState {
     var reminders = DeadlineQueue<Reminder>()
     var counters = Counters()
     var isDraining = false
+    /// What has not been sent by now is not waited for.
+    var isDrainOver = false
 
     private var waiterIDs = IdentifierSource<WaiterKind>()
     private var jobIDs = IdentifierSource<JobKind>()
@@ -167,7 +169,7 @@ struct BrokerState {
         startWorkers()
         assignJobs()
         retireWorkers()
-        if isDraining, waiters.isEmpty { actions.append(.exit) }
+        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty { actions.append(.exit) }
         assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")
         defer { actions = [] }
         return actions
@@ -225,6 +227,7 @@ struct BrokerState {
                 reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))
                 actions.append(.close(client))
             case .drained where isDraining:
+                isDrainOver = true
                 for waiter in waiters.keys.sorted() {
                     fail(waiter, WireError(.shuttingDown, "The broker is ending."))
                 }
@@ -236,6 +239,7 @@ struct BrokerState {
     private mutating func shutdownRequested() {
         if isDraining {
             // Asked twice: at once, then.
+            isDrainOver = true
             for waiter in waiters.keys.sorted() { fail(waiter, WireError(.shuttingDown, "The broker is ending.")) }
             return
         }
