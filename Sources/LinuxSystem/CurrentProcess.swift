@@ -104,3 +104,14 @@ extension CurrentProcess {
         }
     }
 }
+
+extension CurrentProcess {
+    /// Makes a directory that belongs to `owner`, unless there is one.
+    ///
+    /// - Throws: `SystemError` of `mkdir` or `chown`.
+    public static func makeDirectory(_ path: String, owner: (uid: UInt32, gid: UInt32)) throws(SystemError) {
+        if exists(path) { return }
+        try retrying("mkdir") { unsafe mkdir(path, 0o700) }
+        try retrying("chown") { unsafe chown(path, owner.uid, owner.gid) }
+    }
+}

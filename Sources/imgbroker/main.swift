@@ -6,6 +6,7 @@ do {
     let words = CommandLine.arguments.dropFirst()
     switch words.first {
     case "get": CurrentProcess.exit(try GetCommand.run(words.dropFirst()))
+    case DescriptorCloser.word: CurrentProcess.exit(DescriptorCloser.run())
     case "ctl": CurrentProcess.exit(try CtlCommand.run(words.dropFirst()))
     default:
         switch try Configuration.read(words) {

@@ -27,6 +27,7 @@ final class Broker {
     var workers: [WorkerID: WorkerProcess] = [:]
     var products: [JobID: Product] = [:]
     var buffers: [BufferID: SealedBuffer] = [:]
+    private let closer = DescriptorCloser()
     private var timerSetTo: Instant?
     var isAccepting = true
     private var isFinished = false
@@ -154,7 +155,7 @@ final class Broker {
         case .refuseOutput(let worker, let job): send(DecodeOrder.refuse(job: job.number), to: worker)
         case .publish(let job, let buffer): buffers[buffer] = products.removeValue(forKey: job)?.sealed
         case .discard(let job): products[job] = nil
-        case .dropBuffer(let buffer): buffers[buffer] = nil
+        case .dropBuffer(let buffer): if let dropped = buffers.removeValue(forKey: buffer) { closer.close(dropped) }
         case .stopListening:
             queue.remove(listener.descriptor.raw)
             listener.remove()
@@ -171,6 +172,7 @@ final class Broker {
         clients = [:]
         listener.remove()
         // A worker ends by itself when its socket does; whoever does not is ended.
+        closer.end()
         let children = workers.values.map(\.child)
         workers = [:]
         let deadline = Instant.now.adding(milliseconds: 500)

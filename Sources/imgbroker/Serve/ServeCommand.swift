@@ -60,6 +60,12 @@ enum ServeCommand {
             return 1
         }
         do throws(SystemError) {
+            if let ownUser, configuration.limits.usesDisk,
+                let directory = configuration.cacheDirectory ?? usualCacheDirectory
+            {
+                // Afterwards there is no right to make it.
+                try? CurrentProcess.makeDirectory(directory, owner: ownUser)
+            }
             if let ownUser { try CurrentProcess.become(uid: ownUser.uid, gid: ownUser.gid) }
             try Broker(configuration, launcher: launcher, listener: listener, log: log).run()
             return 0

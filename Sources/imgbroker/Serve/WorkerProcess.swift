@@ -22,6 +22,18 @@ struct WorkerLauncher {
         self.directory = place
     }
 
+    /// The descriptor by which a started process hears from the broker.
+    static let controlDescriptor: Int32 = 3
+
+    /// Starts this very program once more, with other arguments.
+    ///
+    /// - Throws: `SystemError` of `socketpair`, `readlink` or `posix_spawn`.
+    static func startAgain(_ arguments: [String]) throws(SystemError) -> (ChildProcess, FileDescriptor) {
+        guard let path = CurrentProcess.executablePath else { throw SystemError("readlink") }
+        let (own, control) = try UnixSocket.pair()
+        return (try ChildProcess(path: path, arguments: arguments, control: control), own)
+    }
+
     /// Starts a worker and returns it with this end of its control socket. The worker alone has the other end, so that
     /// its death is the socket's end.
     ///
