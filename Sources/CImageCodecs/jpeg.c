@@ -153,6 +153,18 @@ codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length)
     return reader;
 }
 
+/// The bytes of coefficients of a file with several scans: two for each, of blocks that are filled up to whole groups.
+static uint64_t coefficient_bytes(j_decompress_ptr jpeg) {
+    if (!jpeg_has_multiple_scans(jpeg)) return 0;
+    uint64_t blocks = 0;
+    for (int i = 0; i < jpeg->num_components; i++) {
+        const jpeg_component_info *component = &jpeg->comp_info[i];
+        uint64_t h = (uint64_t)component->h_samp_factor, v = (uint64_t)component->v_samp_factor;
+        blocks += (component->width_in_blocks + h - 1) / h * h * ((component->height_in_blocks + v - 1) / v * v);
+    }
+    return blocks * DCTSIZE2 * sizeof(JCOEF);
+}
+
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header) {
     if (setjmp(reader->errors.jump)) return reading_status(reader);
     jpeg_read_header(&reader->jpeg, TRUE);
@@ -161,6 +173,8 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
     header->frames = 1;
     header->has_alpha = 0;
     header->passes = 1;
+    header->held_bytes = coefficient_bytes(&reader->jpeg);
+    header->can_scale = 1;
     return CODEC_OK;
 }
 
@@ -180,7 +194,7 @@ static int coefficients_missing(const codec_jpeg_reader *reader) {
     return 0;
 }
 
-codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order) {
+codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths) {
     struct jpeg_decompress_struct *jpeg = &reader->jpeg;
     if (setjmp(reader->errors.jump)) return reading_status(reader);
     reader->order = order;
@@ -189,11 +203,10 @@ codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order orde
     } else {
         jpeg->out_color_space = order == CODEC_BGRA ? JCS_EXT_BGRA : JCS_EXT_RGBA;
     }
-    // Coefficients of a file with several scans take two bytes for each component of a pixel, of blocks that are
-    // filled up to whole ones; the rest is a few rows.
-    size_t pixels = (size_t)(jpeg->image_width + 32) * (jpeg->image_height + 32);
-    size_t memory = pixels * 2 * (size_t)jpeg->num_components + (64u << 20);
-    jpeg->mem->max_memory_to_use = (long)memory;
+    jpeg->scale_num = (unsigned)eighths;
+    jpeg->scale_denom = 8;
+    // Beside the coefficients the library holds a few rows.
+    jpeg->mem->max_memory_to_use = (long)(coefficient_bytes(jpeg) + (64u << 20));
     jpeg_start_decompress(jpeg);
     if (jpeg_has_multiple_scans(jpeg) && coefficients_missing(reader)) {
         snprintf(reader->errors.message, sizeof reader->errors.message, "scans are missing");
@@ -232,6 +245,10 @@ codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *row
         done += read;
     }
     return warnings_status(reader);
+}
+
+size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader) {
+    return reader->ran_out ? reader->length : reader->length - reader->source.bytes_in_buffer;
 }
 
 const char *codec_jpeg_reader_message(const codec_jpeg_reader *reader) { return reader->errors.message; }

@@ -113,6 +113,8 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     header->frames = 1;
     header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(reader->png, reader->info, PNG_INFO_tRNS);
     header->passes = png_get_interlace_type(reader->png, reader->info) == PNG_INTERLACE_NONE ? 1 : 7;
+    header->held_bytes = 0;
+    header->can_scale = 0;
     reader->height = header->height;
     return CODEC_OK;
 }
@@ -145,6 +147,8 @@ codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows,
     for (uint32_t row = 0; row < count; row++) png_read_row(reader->png, rows + row * stride, NULL);
     return CODEC_OK;
 }
+
+size_t codec_png_reader_position(const codec_png_reader *reader) { return reader->position; }
 
 const char *codec_png_reader_message(const codec_png_reader *reader) { return reader->message; }
 

@@ -44,6 +44,13 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     header->frames = 1;
     header->has_alpha = features.has_alpha;
     header->passes = 1;
+    // Without loss: all pixels. With loss: a window of rows, but alpha as a whole, once packed and once as it is used.
+    // An animation's frames may be of either kind; none is larger than the canvas.
+    uint64_t pixels = (uint64_t)header->width * header->height;
+    int lossless = features.format == 2, lossy = features.format == 1;
+    header->held_bytes = lossy ? (features.has_alpha ? pixels * 2 : 0) : pixels * 4;
+    // The library multiplies by alpha before it scales for lossless files only.
+    header->can_scale = !features.has_animation && (lossless || !features.has_alpha);
     if (features.width == 0 || features.height == 0) return CODEC_EMPTY;
     if (!features.has_animation) return CODEC_OK;
 
@@ -63,7 +70,7 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     return CODEC_OK;
 }
 
-/// Decodes one bitstream, `width` by `height` pixels, into `pixels` with rows `stride` bytes apart.
+/// Decodes one bitstream, made `width` by `height` pixels if it is larger, into `pixels` with rows `stride` bytes apart.
 static codec_status decode_still(
     const uint8_t *bytes, size_t length, uint32_t width, uint32_t height, codec_order order, uint8_t *pixels,
     size_t stride) {
@@ -71,7 +78,13 @@ static codec_status decode_still(
     if (!WebPInitDecoderConfig(&config)) return CODEC_UNSUPPORTED;
     VP8StatusCode status = WebPGetFeatures(bytes, length, &config.input);
     if (status != VP8_STATUS_OK) return decoding_status(status);
-    if ((uint32_t)config.input.width != width || (uint32_t)config.input.height != height) return CODEC_DAMAGED;
+    uint32_t stored_width = (uint32_t)config.input.width, stored_height = (uint32_t)config.input.height;
+    if (stored_width < width || stored_height < height) return CODEC_DAMAGED;
+    if (stored_width != width || stored_height != height) {
+        config.options.use_scaling = 1;
+        config.options.scaled_width = (int)width;
+        config.options.scaled_height = (int)height;
+    }
     config.output.colorspace = order == CODEC_BGRA ? MODE_BGRA : MODE_RGBA;
     config.output.is_external_memory = 1;
     config.output.u.RGBA.rgba = pixels;
@@ -83,15 +96,13 @@ static codec_status decode_still(
 }
 
 codec_status codec_webp_decode(
-    const uint8_t *bytes, size_t length, const codec_header *header, codec_order order, uint8_t *pixels) {
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
     WebPBitstreamFeatures features;
     VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
     if (status != VP8_STATUS_OK) return decoding_status(status);
     if (is_cut_off(bytes, length)) return CODEC_TRUNCATED;
-    size_t stride = (size_t)header->width * 4;
-    if (!features.has_animation) {
-        return decode_still(bytes, length, header->width, header->height, order, pixels, stride);
-    }
+    size_t stride = (size_t)width * 4;
+    if (!features.has_animation) return decode_still(bytes, length, width, height, order, pixels, stride);
 
     WebPData data = {bytes, length};
     WebPDemuxState state;
@@ -103,14 +114,14 @@ codec_status codec_webp_decode(
         result = CODEC_DAMAGED;
     } else if (state == WEBP_DEMUX_DONE && WebPDemuxGetFrame(demuxer, 1, &frame)) {
         uint32_t x = (uint32_t)frame.x_offset, y = (uint32_t)frame.y_offset;
-        uint32_t width = (uint32_t)frame.width, height = (uint32_t)frame.height;
-        if (width > header->width || x > header->width - width || height > header->height
-            || y > header->height - height) {
+        uint32_t frame_width = (uint32_t)frame.width, frame_height = (uint32_t)frame.height;
+        if (frame_width > width || x > width - frame_width || frame_height > height || y > height - frame_height) {
             result = CODEC_DAMAGED;
         } else {
             // On an empty canvas, blending and replacing are the same.
             uint8_t *corner = pixels + (size_t)y * stride + (size_t)x * 4;
-            result = decode_still(frame.fragment.bytes, frame.fragment.size, width, height, order, corner, stride);
+            const WebPData *data = &frame.fragment;
+            result = decode_still(data->bytes, data->size, frame_width, frame_height, order, corner, stride);
         }
         WebPDemuxReleaseIterator(&frame);
     }

@@ -8,11 +8,11 @@ struct ContainerMetadata: Equatable {
     /// The frames that an animated PNG announces.
     var animationFrames: Int?
 
-    /// Looks through `bytes` as a file of `format`.
-    init(_ format: ImageFormat, _ bytes: Span<UInt8>) {
+    /// Looks through `bytes` as a file of `format`. `passed` is told, now and then, how far it is.
+    init(_ format: ImageFormat, _ bytes: Span<UInt8>, passed: (Int) -> Void = { _ in }) {
         switch format {
         case .jpeg: walkJPEG(bytes)
-        case .png: walkPNG(bytes)
+        case .png: walkPNG(bytes, passed)
         case .webp: walkWebP(bytes)
         }
     }
@@ -51,7 +51,7 @@ struct ContainerMetadata: Equatable {
     }
 
     /// PNG: chunks up to IEND, for eXIf may also stand behind the pixels.
-    private mutating func walkPNG(_ bytes: Span<UInt8>) {
+    private mutating func walkPNG(_ bytes: Span<UInt8>, _ passed: (Int) -> Void) {
         var position = 8
         var pixelsBegan = false
         while let length = bytes.integer(at: position, bytes: 4, .big) {
@@ -67,6 +67,7 @@ struct ContainerMetadata: Equatable {
                 return
             }
             position = start + length + 4
+            passed(position)
         }
     }
 

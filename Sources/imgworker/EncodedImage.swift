@@ -1,7 +1,8 @@
 import IPCProtocol
 import LinuxSystem
 
-/// A picture whose header has been read and found within its bounds: ready to be decoded, once.
+/// A picture whose header has been read, and whose way to the result is planned and within its bounds: ready to be
+/// decoded, once.
 struct EncodedImage {
     /// What will be done; the sizes are the ones shown.
     let plan: DecodePlan
@@ -9,6 +10,9 @@ struct EncodedImage {
     private let transform: Transform
     private let orientation: Orientation
     private let decoder: any ImageDecoder
+    private let decodedSize: DecodedSize
+    /// Nil where every pixel stays as it is.
+    private let scaling: Scaling?
 
     /// Reads the header of `source` and plans what `job` asks for. No memory that grows with the picture is allocated.
     ///
@@ -19,31 +23,91 @@ struct EncodedImage {
         }
         decoder =
             switch format {
-            case .jpeg: try JPEGDecoder(source, maxPixels: job.maxPixels)
-            case .png: try PNGDecoder(source, maxPixels: job.maxPixels)
-            case .webp: try WebPDecoder(source, maxPixels: job.maxPixels)
+            case .jpeg: try JPEGDecoder(source)
+            case .png: try PNGDecoder(source)
+            case .webp: try WebPDecoder(source)
             }
-        let (metadata, orientation) = source.withSpan { bytes in
-            let metadata = ContainerMetadata(format, bytes)
-            return (metadata, metadata.orientation(in: bytes))
+        let stored = decoder.header.geometry
+        try Self.check(stored, atMost: max(job.maxPixels, job.maxSourcePixels))
+        let (metadata, orientation) = Self.metadata(of: source, format)
+        let shown = orientation.turned(stored)
+        guard let plan = job.transform.plan(for: shown) else {
+            throw WireError(.tooManyPixels, "A side of the result would have more than 65535 pixels.")
+        }
+        // What comes row by row can be made smaller without ever being held.
+        let streams = format == .jpeg || format == .png && decoder.header.passes == 1
+        try Self.check(stored, atMost: streams && !plan.isIdentity ? job.maxSourcePixels : job.maxPixels)
+        try Self.check(plan.result, atMost: job.maxPixels)
+
+        var workingBytes = Self.baseBytes
+        if plan.isIdentity {
+            decodedSize = DecodedSize(full: stored)
+            scaling = nil
+        } else {
+            (decodedSize, scaling) = Self.scaling(by: plan, orientation, decoder)
         }
         self.orientation = orientation
-        let stored = decoder.header.geometry
-        let shown = orientation.swapsSides ? PixelGeometry(width: stored.height, height: stored.width) : stored
-        let header = ImageHeader(
-            format: format, geometry: shown ?? stored,
-            frameCount: max(1, metadata.animationFrames ?? decoder.header.frameCount))
+        workingBytes += source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
+        if orientation.swapsSides { workingBytes += plan.result.bytes }
+        guard workingBytes <= job.maxWorkingBytes else {
+            let need = "takes \(workingBytes) bytes of memory; \(job.maxWorkingBytes) are allowed"
+            throw WireError(.tooManyPixels, "Decoding the \(stored.width) × \(stored.height) pixels \(need).")
+        }
         transform = job.transform
-        plan = DecodePlan(header: header, result: header.geometry, workingBytes: 0)
+        let frameCount = max(1, metadata.animationFrames ?? decoder.header.frameCount)
+        let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
+        self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes)
     }
 
-    /// Decodes the picture as shown into `output`, which has room for its bytes.
+    /// Decodes the picture as shown into `output`, which has room for the result's bytes.
     ///
     /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
     func decode(into output: FileDescriptor) throws(WireError) {
+        let hasAlpha = decoder.header.hasAlpha
         var writer = try RowWriter(
-            decoder.header.geometry, orientation: orientation,
-            premultiplies: transform.alpha == .premultiplied && decoder.header.hasAlpha, output: output)
-        try decoder.decode(transform.pixelFormat, into: &writer)
+            orientation.turned(plan.result), orientation: orientation,
+            premultiplies: scaling == nil && transform.alpha == .premultiplied && hasAlpha, output: output)
+        if let scaling {
+            var sink = try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: transform.alpha)
+            try decoder.decode(transform.pixelFormat, at: decodedSize, into: &sink)
+        } else {
+            try decoder.decode(transform.pixelFormat, at: decodedSize, into: &writer)
+        }
+    }
+
+    /// What a decoder holds however small the picture is: its tables, a window of compressed data, pages of the source.
+    private static let baseBytes = 4 << 20
+
+    private static func check(_ size: PixelGeometry, atMost most: Int) throws(WireError) {
+        guard size.pixels <= most else {
+            let pixels = "\(size.width) × \(size.height) pixels"
+            throw WireError(.tooManyPixels, "The picture has \(pixels); \(most) are allowed.")
+        }
+    }
+
+    private static func metadata(of source: ImageSource, _ format: ImageFormat) -> (ContainerMetadata, Orientation) {
+        source.withSpan { bytes in
+            var kept = 0
+            let metadata = ContainerMetadata(format, bytes) { kept = source.pass(from: kept, to: $0) }
+            return (metadata, metadata.orientation(in: bytes))
+        }
+    }
+
+    /// How the picture is decoded and filtered for `plan`, mapped back to how it is stored. The codec makes it smaller
+    /// as far as twice the result's sides are left: its means of squares alias, the filter does not.
+    private static func scaling(
+        by plan: Transform.Plan, _ orientation: Orientation, _ decoder: any ImageDecoder
+    ) -> (DecodedSize, Scaling) {
+        let result = orientation.turned(plan.result)
+        var crop = plan.crop
+        // It is in the middle, so that no mirroring changes it.
+        if orientation.swapsSides { (crop.x, crop.y, crop.width, crop.height) = (crop.y, crop.x, crop.height, crop.width) }
+        let share = max(2 * Double(result.width) / crop.width, 2 * Double(result.height) / crop.height)
+        let size = decoder.size(keeping: share)
+        crop.x *= size.horizontal
+        crop.width *= size.horizontal
+        crop.y *= size.vertical
+        crop.height *= size.vertical
+        return (size, Scaling(source: size.geometry, crop: crop, result: result))
     }
 }

@@ -1,3 +1,4 @@
+import Glibc
 import IPCProtocol
 import LinuxSystem
 import SharedCache
@@ -7,6 +8,9 @@ import SharedCache
 final class ImageSource {
     /// All bytes. Valid as long as this object lives.
     let bytes: UnsafeRawBufferPointer
+
+    /// The bytes that are memory of this process and of no other.
+    var ownBytes: Int { memory == nil ? 0 : unsafe bytes.count }
 
     private let mapping: Mapping?
     private let memory: PixelMemory?
@@ -49,6 +53,31 @@ final class ImageSource {
         mapping = nil
         self.memory = memory
     }
+
+    /// Lets go of the pages from `start` to `position`, with which a decoder has done, once they are many. A mapped file
+    /// keeps its bytes, they are only no longer counted as this process's; copied ones are lost.
+    ///
+    /// Returns from where on bytes are kept, which is `start` for the next call.
+    func release(from start: Int, to position: Int) -> Int {
+        guard position - start >= Self.releaseStep else { return start }
+        let page = UInt(getpagesize())
+        let base = unsafe UInt(bitPattern: bytes.baseAddress)
+        // Whole pages only: the memory around a copy is others'.
+        let first = (base + UInt(start) + page - 1) / page * page
+        let end = (base + UInt(position)) / page * page
+        if end > first {
+            unsafe madvise(UnsafeMutableRawPointer(bitPattern: first), Int(end - first), MADV_DONTNEED)
+        }
+        return position
+    }
+
+    /// Like `release`, by someone who has not read the bytes for the last time: copies stay.
+    func pass(from start: Int, to position: Int) -> Int {
+        memory == nil ? release(from: start, to: position) : position
+    }
+
+    /// As many bytes are let go of at once: a call costs a microsecond or two.
+    static let releaseStep = 1 << 20
 
     /// The bytes as C takes them.
     var start: UnsafePointer<UInt8> {

@@ -1,3 +1,5 @@
+import IPCProtocol
+
 /// How stored rows and columns lie in the picture as shown, by the value of EXIF's tag Orientation.
 enum Orientation: Int, CaseIterable {
     case upright = 1
@@ -17,4 +19,14 @@ enum Orientation: Int, CaseIterable {
 
     /// Whether width and height change places.
     var swapsSides: Bool { rawValue >= Orientation.transposed.rawValue }
+
+    /// The shape of a picture of this orientation as shown, or as stored if `shape` is the one shown.
+    func turned(_ shape: PixelGeometry) -> PixelGeometry {
+        swapsSides ? shape.transposed : shape
+    }
+}
+
+extension PixelGeometry {
+    /// Width and height exchanged.
+    var transposed: PixelGeometry { PixelGeometry(width: height, height: width) ?? self }
 }

@@ -11,7 +11,7 @@ struct PNGDecoder: ImageDecoder {
     /// Reads the header of `source`.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
-    init(_ source: ImageSource, maxPixels: Int) throws(WireError) {
+    init(_ source: ImageSource) throws(WireError) {
         guard
             let reader = unsafe CodecHandle(
                 codec_png_reader_create(source.start, source.bytes.count), destroy: codec_png_reader_destroy)
@@ -21,13 +21,23 @@ struct PNGDecoder: ImageDecoder {
         var header = codec_header()
         let status = unsafe codec_png_reader_read_header(reader.pointer, &header)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-        self.header = try StoredHeader(header, maxPixels: maxPixels)
+        self.header = try StoredHeader(header)
     }
 
-    func decode(_ format: PixelFormat, into sink: inout some RowSink) throws(WireError) {
+    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
+
+    func workingBytes(at size: DecodedSize) -> Int {
+        let geometry = header.geometry
+        // The library's rows, with up to eight bytes a pixel.
+        let rows = 4 * 8 * geometry.width
+        return rows + (header.passes > 1 ? geometry.bytes : RowBand.rows(of: geometry) * geometry.stride)
+    }
+
+    func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let status = unsafe codec_png_reader_start(reader.pointer, format.codecOrder)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         let geometry = header.geometry
+        var kept = 0
         if header.passes > 1 {
             // Each pass adds pixels between those of the passes before it.
             let picture = try PixelMemory(count: geometry.bytes)
@@ -42,6 +52,7 @@ struct PNGDecoder: ImageDecoder {
             let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(count * geometry.stride))
             unsafe try read(count, into: rows)
             try sink.take(unsafe RowBand(bytes: rows, count: count))
+            kept = unsafe source.release(from: kept, to: codec_png_reader_position(reader.pointer))
         }
         try sink.finish()
     }

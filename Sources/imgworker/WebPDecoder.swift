@@ -6,27 +6,41 @@ struct WebPDecoder: ImageDecoder {
     let header: StoredHeader
 
     private let source: ImageSource
-    private let codecHeader: codec_header
 
     /// Reads the header of `source`.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
-    init(_ source: ImageSource, maxPixels: Int) throws(WireError) {
+    init(_ source: ImageSource) throws(WireError) {
         var header = codec_header()
         let status = unsafe codec_webp_read_header(source.start, source.bytes.count, &header)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
         self.source = source
-        codecHeader = header
-        self.header = try StoredHeader(header, maxPixels: maxPixels)
+        self.header = try StoredHeader(header)
     }
 
-    func decode(_ format: PixelFormat, into sink: inout some RowSink) throws(WireError) {
-        let picture = try PixelMemory(count: header.geometry.bytes, zeroed: true)
+    func size(keeping share: Double) -> DecodedSize {
+        let stored = header.geometry
+        // By whole numbers, so that each pixel is the mean of a square and none has its colour from half of one.
+        let divisor = share > 0 ? Int(min(1 / share, Double(PixelGeometry.maximumSide))) : 1
+        guard header.canScale, divisor > 1,
+            let size = PixelGeometry(
+                width: (stored.width + divisor - 1) / divisor, height: (stored.height + divisor - 1) / divisor)
+        else { return DecodedSize(full: stored) }
+        return DecodedSize(stored, stretchedTo: size)
+    }
+
+    func workingBytes(at size: DecodedSize) -> Int {
+        // Windows of rows in colour and as they are stored, and those of its scaler.
+        header.heldBytes + size.geometry.bytes + 256 * header.geometry.width
+    }
+
+    func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
+        let geometry = size.geometry
+        let picture = try PixelMemory(count: geometry.bytes, zeroed: true)
         let pixels = unsafe picture.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        var codecHeader = codecHeader
         let status = unsafe codec_webp_decode(
-            source.start, source.bytes.count, &codecHeader, format.codecOrder, pixels)
+            source.start, source.bytes.count, format.codecOrder, UInt32(geometry.width), UInt32(geometry.height), pixels)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
-        unsafe try sink.takeWhole(picture.bytes, header.geometry)
+        unsafe try sink.takeWhole(picture.bytes, geometry)
     }
 }

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "RowFilter.h"
+
 /// How a call ended.
 typedef enum {
     CODEC_OK = 0,
@@ -40,6 +42,11 @@ typedef struct {
     int32_t has_alpha;
     /// How many times all rows must be read, each time into the same memory, until they are complete.
     int32_t passes;
+    /// The bytes that grow with the picture's area and that the library itself holds while it decodes: coefficients of a
+    /// JPEG with several scans, the canvas of a WebP. Rows and windows of a few rows are not in it.
+    uint64_t held_bytes;
+    /// WebP only: whether the library can make the picture smaller without mixing in colour of transparent pixels.
+    int32_t can_scale;
 } codec_header;
 
 /// The longest side that is decoded.
@@ -59,6 +66,8 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order);
 /// Reads the next `count` rows of the present pass into `rows`, `stride` bytes apart.
 codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// How many of the bytes have been read; none before that is looked at again.
+size_t codec_png_reader_position(const codec_png_reader *reader);
 /// What went wrong.
 const char *codec_png_reader_message(const codec_png_reader *reader);
 /// Frees the reader, which may be NULL.
@@ -70,10 +79,13 @@ typedef struct codec_jpeg_reader codec_jpeg_reader;
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length);
 /// Reads up to the first scan. Allocates nothing that grows with the picture.
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header);
-/// Prepares for pixels. A file of several scans is read to its end here and held as coefficients.
-codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order);
+/// Prepares for pixels of a picture whose sides are `eighths`/8 of the stored ones, rounded up (1 … 8). A file of
+/// several scans is read to its end here and held as coefficients.
+codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths);
 /// Reads the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// How many of the bytes have been read; none before that is looked at again.
+size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader);
 /// What went wrong.
 const char *codec_jpeg_reader_message(const codec_jpeg_reader *reader);
 /// Frees the reader, which may be NULL.
@@ -83,10 +95,11 @@ void codec_jpeg_reader_destroy(codec_jpeg_reader *reader);
 
 /// Reads a WebP file's header. Of an animation, the size is the canvas's.
 codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header);
-/// Decodes the picture into `pixels`: `header->height` rows of `header->width` pixels without padding. Of an animation
-/// that is the first frame on its canvas, for which `pixels` must be zero (transparent).
+/// Decodes the picture into `pixels`: `height` rows of `width` pixels without padding, as many as the header says, or
+/// fewer if the header says that it can be scaled. Of an animation that is the first frame on its canvas, for which
+/// `pixels` must be zero (transparent).
 codec_status codec_webp_decode(
-    const uint8_t *bytes, size_t length, const codec_header *header, codec_order order, uint8_t *pixels);
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
 
 // MARK: Writing PNG and JPEG: create, write_rows until all rows are through, finish, destroy. Encoded bytes gather in
 // the writer; take_output hands them out after each call.

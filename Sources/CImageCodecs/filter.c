@@ -1,0 +1,93 @@
+#include "RowFilter.h"
+
+#include <string.h>
+
+// Distributions build for the oldest processor of the family. With clones the loader picks what this one can do.
+#if defined(__x86_64__) && defined(__has_attribute)
+#if __has_attribute(target_clones)
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v3", "default")))
+#endif
+#endif
+#ifndef FOR_EACH_PROCESSOR
+#define FOR_EACH_PROCESSOR
+#endif
+
+/// One pixel.
+typedef float pixel __attribute__((vector_size(16), aligned(4)));
+typedef uint8_t packed_pixel __attribute__((vector_size(4), aligned(1)));
+typedef int32_t whole_pixel __attribute__((vector_size(16)));
+
+static inline pixel load(const float *place) { return *(const pixel *)place; }
+static inline void store(float *place, pixel value) { *(pixel *)place = value; }
+static inline pixel all(float value) { return (pixel){value, value, value, value}; }
+
+FOR_EACH_PROCESSOR
+void filter_load(const uint8_t *bytes, float *row, size_t pixels, int premultiply) {
+    if (!premultiply) {
+        for (size_t i = 0; i < pixels * 4; i++) row[i] = bytes[i];
+        return;
+    }
+    for (size_t i = 0; i < pixels; i++) {
+        packed_pixel packed;
+        memcpy(&packed, bytes + i * 4, sizeof packed);
+        pixel value = __builtin_convertvector(packed, pixel);
+        float alpha = value[3];
+        value *= all(alpha * (1.0f / 255));
+        value[3] = alpha;
+        store(row + i * 4, value);
+    }
+}
+
+FOR_EACH_PROCESSOR
+void filter_across(
+    const float *row, float *result, size_t pixels, const uint32_t *starts, const uint32_t *counts,
+    const float *weights, size_t stride) {
+    for (size_t i = 0; i < pixels; i++, weights += stride) {
+        const float *source = row + (size_t)starts[i] * 4;
+        uint32_t count = counts[i], tap = 0;
+        // Four sums, so that an addition does not wait for the one before it.
+        pixel a = {0}, b = {0}, c = {0}, d = {0};
+        for (; tap + 4 <= count; tap += 4, source += 16) {
+            a += load(source) * all(weights[tap]);
+            b += load(source + 4) * all(weights[tap + 1]);
+            c += load(source + 8) * all(weights[tap + 2]);
+            d += load(source + 12) * all(weights[tap + 3]);
+        }
+        for (; tap < count; tap++, source += 4) a += load(source) * all(weights[tap]);
+        store(result + i * 4, (a + b) + (c + d));
+    }
+}
+
+FOR_EACH_PROCESSOR
+void filter_add(float *sum, const float *row, float weight, size_t pixels) {
+    for (size_t i = 0; i < pixels * 4; i++) sum[i] += row[i] * weight;
+}
+
+static inline float clamped(float value, float most) { return value < 0 ? 0 : value > most ? most : value; }
+
+static inline pixel clamped_pixel(pixel value, float most) {
+    return (pixel){
+        clamped(value[0], most), clamped(value[1], most), clamped(value[2], most), clamped(value[3], most)};
+}
+
+static inline void store_rounded(uint8_t *bytes, pixel value) {
+    packed_pixel packed = __builtin_convertvector(__builtin_convertvector(value + all(0.5f), whole_pixel), packed_pixel);
+    memcpy(bytes, &packed, sizeof packed);
+}
+
+FOR_EACH_PROCESSOR
+void filter_store(const float *row, uint8_t *bytes, size_t pixels, filter_alpha alpha) {
+    for (size_t i = 0; i < pixels; i++, row += 4, bytes += 4) {
+        pixel value = load(row);
+        float most = alpha == FILTER_OPAQUE ? 255 : clamped(value[3], 255);
+        if (alpha == FILTER_STRAIGHT) {
+            value *= all(most < 0.5f ? 0 : 255 / most);
+            value = clamped_pixel(value, 255);
+        } else {
+            // Colour that is multiplied by alpha cannot exceed it.
+            value = clamped_pixel(value, most);
+        }
+        value[3] = most;
+        store_rounded(bytes, value);
+    }
+}

@@ -1,0 +1,90 @@
+import Glibc
+
+/// What each pixel of a filtered row or column is made of: a run of source pixels, each with a weight.
+///
+/// The filter is Lanczos with three lobes (C. Duchon, "Lanczos Filtering in One and Two Dimensions", 1979). To make a
+/// picture smaller it is stretched by the ratio, so that nothing finer than the result can show is left; to make one
+/// larger it is not.
+struct FilterTaps {
+    /// The source pixels that any weight refers to; the others need not be looked at.
+    let used: Range<Int>
+    /// Where each result's run starts, counted from the first one used. Never less than for the result before.
+    let starts: [UInt32]
+    /// How long each run is.
+    let counts: [UInt32]
+    /// The weights, those of one result behind those of the one before.
+    let weights: [Float]
+    /// Weights from one result to the next.
+    let stride: Int
+
+    private static let lobes = 3.0
+
+    /// Taps that bring `extent` pixels from `origin` on, of the `sourceCount` that there are, to `count` pixels. Pixels
+    /// beside the extent lend their colour to the edge, as far as there are any.
+    init(count: Int, from sourceCount: Int, origin: Double, extent: Double) {
+        let scale = extent / Double(count)
+        let isCopy = scale == 1 && origin == origin.rounded()
+        let stretch = max(scale, 1)
+        let support = isCopy ? 0.5 : Self.lobes * stretch
+        let stride = isCopy ? 1 : Self.longestRun(support, within: sourceCount)
+        var starts: [Int] = []
+        var counts: [UInt32] = []
+        var weights = [Float](repeating: 0, count: count * stride)
+        starts.reserveCapacity(count)
+        counts.reserveCapacity(count)
+        for index in 0..<count {
+            let center = origin + (Double(index) + 0.5) * scale
+            let nearest = min(max(Int(center), 0), sourceCount - 1)
+            let first = min(nearest, max(0, Int((center - support).rounded())))
+            let end = max(nearest + 1, min(sourceCount, Int((center + support).rounded())))
+            let run = isCopy ? nearest..<nearest + 1 : first..<min(end, first + stride)
+            let values = run.map { isCopy ? 1 : Self.lanczos((Double($0) + 0.5 - center) / stretch) }
+            let sum = values.reduce(0, +)
+            for (tap, value) in values.enumerated() { weights[index * stride + tap] = Float(value / sum) }
+            starts.append(run.lowerBound)
+            counts.append(UInt32(run.count))
+        }
+        let (lower, upper) = (starts[0], starts[count - 1] + Int(counts[count - 1]))
+        used = lower..<upper
+        self.starts = starts.map { UInt32($0 - lower) }
+        self.counts = counts
+        self.weights = weights
+        self.stride = stride
+    }
+
+    /// How many results there are.
+    var count: Int { starts.count }
+
+    /// Multiplications for one row.
+    var work: Int { counts.reduce(0) { $0 + Int($1) } }
+
+    /// The longest run.
+    var longestRun: Int { stride }
+
+    /// The most results whose runs have one source pixel in common.
+    var mostOverlapping: Int {
+        var (most, first) = (1, 0)
+        for index in 0..<count {
+            while starts[first] + counts[first] <= starts[index] { first += 1 }
+            most = max(most, index - first + 1)
+        }
+        return most
+    }
+
+    /// An upper estimate of the bytes of such taps.
+    static func bytes(count: Int, from sourceCount: Int, extent: Double) -> Int {
+        let run = longestRun(lobes * max(extent / Double(count), 1), within: sourceCount)
+        return count * (run * 4 + 3 * 8)
+    }
+
+    private static func longestRun(_ support: Double, within sourceCount: Int) -> Int {
+        min(sourceCount, Int((2 * support).rounded(.up)) + 1)
+    }
+
+    private static func lanczos(_ x: Double) -> Double {
+        guard abs(x) < lobes else { return 0 }
+        guard abs(x) > 1e-9 else { return 1 }
+        let angle = x * .pi
+        return lobes * sin(angle) * sin(angle / lobes) / (angle * angle)
+    }
+}

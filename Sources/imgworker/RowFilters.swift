@@ -1,0 +1,178 @@
+import CImageCodecs
+import IPCProtocol
+
+// The stages of scaling, each a sink with a sink behind it. Between them a row is numbers, four to a pixel, colour
+// multiplied by alpha: 16 bits would do for one pass, but single precision needs no thought about overflow, and the
+// processor is as fast with it.
+
+/// Takes filtered rows, from the top.
+protocol FilteredRowSink {
+    /// Takes the next row, which is only lent.
+    mutating func take(_ row: UnsafePointer<Float>) throws(WireError)
+    /// Called once, after the last row.
+    mutating func finish() throws(WireError)
+}
+
+/// Makes each row shorter or longer.
+struct HorizontalFilter<Next: FilteredRowSink>: FilteredRowSink {
+    private let taps: FilterTaps
+    private let result: FloatRows
+    private var next: Next
+
+    /// A filter by `taps` in front of `next`.
+    ///
+    /// - Throws: `out-of-memory`.
+    init(_ taps: FilterTaps, next: Next) throws(WireError) {
+        self.taps = taps
+        result = try FloatRows(1, pixels: taps.count)
+        self.next = next
+    }
+
+    mutating func take(_ row: UnsafePointer<Float>) throws(WireError) {
+        unsafe filter_across(
+            row, result[0], taps.count, taps.starts, taps.counts, taps.weights, taps.stride)
+        try unsafe next.take(result[0])
+    }
+
+    mutating func finish() throws(WireError) { try next.finish() }
+}
+
+/// Makes fewer or more rows.
+///
+/// A result row is a sum over a run of source rows. Either the sums in work are kept, and each source row is added to
+/// those it is part of; or the last source rows are kept, until a result's run is complete. The first needs few rows
+/// however much smaller the picture becomes, the second however much larger.
+struct VerticalFilter<Next: FilteredRowSink>: FilteredRowSink {
+    private let taps: FilterTaps
+    private let pixels: Int
+    private let keepsSums: Bool
+    private let rows: FloatRows
+    private var next: Next
+    /// The source rows that came, and the result rows that went on.
+    private var (taken, done) = (0, 0)
+    /// The end of the result rows whose sums are in work.
+    private var begun = 0
+
+    /// A filter by `taps` for rows of `pixels` pixels in front of `next`.
+    ///
+    /// - Throws: `out-of-memory`.
+    init(_ taps: FilterTaps, pixels: Int, next: Next) throws(WireError) {
+        self.taps = taps
+        self.pixels = pixels
+        let (sums, run) = (taps.mostOverlapping, taps.longestRun)
+        keepsSums = sums <= run
+        // With source rows kept, one more for the sum.
+        rows = try FloatRows(keepsSums ? sums : run + 1, pixels: pixels)
+        self.next = next
+    }
+
+    mutating func take(_ row: UnsafePointer<Float>) throws(WireError) {
+        if keepsSums { unsafe try addToSums(row) } else { unsafe try keep(row) }
+    }
+
+    mutating func finish() throws(WireError) { try next.finish() }
+
+    private mutating func addToSums(_ row: UnsafePointer<Float>) throws(WireError) {
+        while begun < taps.count, taps.starts[begun] <= taken {
+            rows.clear(begun % rows.count)
+            begun += 1
+        }
+        for index in done..<begun where taken < taps.starts[index] + taps.counts[index] {
+            let weight = taps.weights[index * taps.stride + taken - Int(taps.starts[index])]
+            unsafe filter_add(rows[index % rows.count], row, weight, pixels)
+        }
+        taken += 1
+        while done < begun, taps.starts[done] + taps.counts[done] <= taken {
+            try unsafe next.take(rows[done % rows.count])
+            done += 1
+        }
+    }
+
+    private mutating func keep(_ row: UnsafePointer<Float>) throws(WireError) {
+        let (run, sum) = (rows.count - 1, rows.count - 1)
+        unsafe rows[taken % run].update(from: row, count: pixels * 4)
+        taken += 1
+        while done < taps.count, taps.starts[done] + taps.counts[done] <= taken {
+            rows.clear(sum)
+            for tap in 0..<Int(taps.counts[done]) {
+                let weight = taps.weights[done * taps.stride + tap]
+                unsafe filter_add(rows[sum], rows[(Int(taps.starts[done]) + tap) % run], weight, pixels)
+            }
+            try unsafe next.take(rows[sum])
+            done += 1
+        }
+    }
+}
+
+/// Makes bytes of filtered rows and gathers them into bands.
+struct RowRounder<Next: RowSink>: FilteredRowSink {
+    private let geometry: PixelGeometry
+    private let alpha: filter_alpha
+    private let band: PixelMemory
+    private let bandRows: Int
+    private var filled = 0
+    private var next: Next
+
+    /// A rounder for a result of `geometry`.
+    ///
+    /// - Throws: `out-of-memory`.
+    init(_ geometry: PixelGeometry, alpha: filter_alpha, next: Next) throws(WireError) {
+        self.geometry = geometry
+        self.alpha = alpha
+        bandRows = RowBand.rows(of: geometry)
+        band = try PixelMemory(count: bandRows * geometry.stride)
+        self.next = next
+    }
+
+    mutating func take(_ row: UnsafePointer<Float>) throws(WireError) {
+        let place = unsafe band.bytes.baseAddress! + filled * geometry.stride
+        unsafe filter_store(row, place.assumingMemoryBound(to: UInt8.self), geometry.width, alpha)
+        filled += 1
+        if filled == bandRows { try flush() }
+    }
+
+    mutating func finish() throws(WireError) {
+        if filled > 0 { try flush() }
+        try next.finish()
+    }
+
+    private mutating func flush() throws(WireError) {
+        let bytes = unsafe UnsafeMutableRawBufferPointer(rebasing: band.bytes.prefix(filled * geometry.stride))
+        let count = filled
+        filled = 0
+        try next.take(unsafe RowBand(bytes: bytes, count: count))
+    }
+}
+
+/// Memory for rows of numbers, four to a pixel.
+@safe
+struct FloatRows {
+    /// How many rows there are.
+    let count: Int
+    private let pixels: Int
+    private let memory: PixelMemory
+
+    /// Room for `count` rows of `pixels` pixels.
+    ///
+    /// - Throws: `out-of-memory`.
+    init(_ count: Int, pixels: Int) throws(WireError) {
+        self.count = count
+        self.pixels = pixels
+        memory = try PixelMemory(count: count * pixels * Self.bytesPerPixel)
+    }
+
+    /// The bytes of a pixel.
+    static let bytesPerPixel = 4 * MemoryLayout<Float>.stride
+
+    /// The row at `index`.
+    subscript(index: Int) -> UnsafeMutablePointer<Float> {
+        precondition(index >= 0 && index < count)
+        return unsafe (memory.bytes.baseAddress! + index * pixels * Self.bytesPerPixel)
+            .assumingMemoryBound(to: Float.self)
+    }
+
+    /// Sets a row to zero.
+    func clear(_ index: Int) {
+        unsafe self[index].update(repeating: 0, count: pixels * 4)
+    }
+}
