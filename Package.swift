@@ -24,6 +24,8 @@ let package = Package(
         .executable(name: "imgfetch", targets: ["imgfetch"]),
         .executable(name: "imgworker", targets: ["imgworker"]),
         .library(name: "ImageBrokerClient", targets: ["ImageBrokerClient"]),
+        // For the benchmarks, which are a package of their own.
+        .library(name: "LocalOrigin", targets: ["LocalOrigin"]),
     ],
     targets: [
         // C libraries of the system.

@@ -33,12 +33,16 @@ public struct FrameDecoder {
     public init() {}
 
     /// Takes bytes as they arrived.
-    public mutating func append(_ bytes: some Collection<UInt8>) {
-        var bytes = bytes[...]
+    public mutating func append(_ bytes: some Sequence<UInt8>) {
+        unsafe append(Array(bytes).span.bytes)
+    }
+
+    /// Takes bytes as they arrived.
+    public mutating func append(_ bytes: RawSpan) {
+        var dropped = 0
         if payloadToDrop > 0, buffer.count == consumed {
-            let dropped = min(payloadToDrop, bytes.count)
+            dropped = min(payloadToDrop, bytes.byteCount)
             payloadToDrop -= dropped
-            bytes = bytes.dropFirst(dropped)
         }
         if consumed == buffer.count {
             // A long frame does not stay in memory for as long as its connection.
@@ -47,7 +51,7 @@ public struct FrameDecoder {
             buffer.removeFirst(consumed)
         }
         consumed = 0
-        buffer.append(contentsOf: bytes)
+        unsafe bytes.withUnsafeBytes { all in unsafe buffer.append(contentsOf: all[dropped...]) }
     }
 
     /// The JSON text of the next complete frame; nil while it has not arrived whole.

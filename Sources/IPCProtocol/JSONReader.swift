@@ -97,7 +97,7 @@ public struct JSONReader {
         switch peek() {
         case UInt8(ascii: "{"): try readObject { (reader, _) throws(MalformedJSON) in try reader.skip() }
         case UInt8(ascii: "["): try readArray { (reader) throws(MalformedJSON) in try reader.skip() }
-        case UInt8(ascii: "\""): _ = try scanString()
+        case UInt8(ascii: "\""): try skipString()
         case UInt8(ascii: "t"): try scanWord("true")
         case UInt8(ascii: "f"): try scanWord("false")
         case UInt8(ascii: "n"): try scanWord("null")
@@ -320,6 +320,25 @@ public struct JSONReader {
     private func utf8(_ slice: some Sequence<UInt8>) throws(MalformedJSON) -> String {
         guard let text = String(validating: slice, as: UTF8.self) else { throw malformed("UTF-8") }
         return text
+    }
+
+    /// Steps over a string. One of plain ASCII, as nearly all are, is not made a value of.
+    private mutating func skipString() throws(MalformedJSON) {
+        let start = position
+        position += 1
+        while position < bytes.endIndex {
+            switch bytes[position] {
+            case UInt8(ascii: "\""):
+                position += 1
+                return
+            case UInt8(ascii: "\\"), 0..<0x20, 0x80...:
+                position = start
+                _ = try scanString()
+                return
+            default: position += 1
+            }
+        }
+        throw malformed("the end of a string")
     }
 
     /// The slow path of `scanString`: from the first backslash on, characters go through a buffer.

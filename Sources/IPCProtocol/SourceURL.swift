@@ -11,6 +11,12 @@ public struct SourceURL: Hashable, Sendable {
     /// The host alone, for messages.
     public let host: String
 
+    /// Whether both are spelled the same: everything else follows from the spelling.
+    public static func == (left: SourceURL, right: SourceURL) -> Bool { left.text == right.text }
+
+    /// Feeds the spelling to `hasher`.
+    public func hash(into hasher: inout Hasher) { hasher.combine(text) }
+
     /// Reads a URL as a client wrote it.
     ///
     /// - Throws: `WireError`: `unsupported-scheme`, or `bad-request` for what is no URL that can be loaded.

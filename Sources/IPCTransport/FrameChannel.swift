@@ -66,7 +66,7 @@ public final class FrameChannel {
         unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
             result = Result { () throws(SystemError) in try unsafe UnixSocket.receive(into: buffer, from: socket) }
             if case .success(.bytes(let count, _, _)) = result {
-                unsafe decoder.append(UnsafeRawBufferPointer(buffer).prefix(count))
+                unsafe decoder.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
             }
         }
         switch try result.get() {

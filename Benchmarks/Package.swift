@@ -1,0 +1,18 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let swift: [SwiftSetting] = [.swiftLanguageMode(.v6), .enableUpcomingFeature("MemberImportVisibility")]
+
+let package = Package(
+    name: "imgbroker-benchmarks",
+    dependencies: [.package(name: "imgbroker", path: "..")],
+    targets: [
+        .target(name: "CEcho"),
+        .executableTarget(
+            name: "imgbench",
+            dependencies: [
+                "CEcho", .product(name: "ImageBrokerClient", package: "imgbroker"),
+                .product(name: "LocalOrigin", package: "imgbroker"),
+            ], swiftSettings: swift),
+    ]
+)

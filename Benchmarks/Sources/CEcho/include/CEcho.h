@@ -1,0 +1,27 @@
+// The least that a hit with a descriptor can cost: a C process that answers every request over a Unix stream socket
+// with as many bytes as the broker does, and a descriptor.
+#ifndef CECHO_H
+#define CECHO_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/// Pins the calling thread (and what it starts) to one processor. 0, or -1 with errno.
+int cecho_pin(int processor);
+
+/// Starts the echo process: on its end of the returned socket it answers every request of `request_bytes` with
+/// `reply_bytes` and a descriptor of a memfd of `buffer_bytes`. `*pid` is the process. The socket, or -1.
+int cecho_start(size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, pid_t *pid);
+
+/// Connects to the Unix socket at `path`: the socket, or -1.
+int cecho_connect(const char *path);
+
+/// Sends `request` and receives an answer of at least `reply_bytes`, closing the descriptor that comes with it.
+/// Nanoseconds, or -1. `*descriptors` counts those that came.
+long cecho_round_trip(
+    int socket, const char *request, size_t request_bytes, size_t reply_bytes, int *descriptors);
+
+/// Receives once, without sending: for the first reply, whose length is not known. Bytes, or -1.
+ssize_t cecho_receive(int socket, char *buffer, size_t capacity);
+
+#endif
