@@ -75,7 +75,9 @@ let package = Package(
         .target(name: "LocalOrigin", path: "Demo/LocalOrigin", swiftSettings: swift),
         .executableTarget(
             name: "imgdemo",
-            dependencies: ["ImageBrokerClient", "IPCProtocol", "LocalOrigin", "SharedCache"],
+            dependencies: [
+                "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache",
+            ],
             path: "Demo/imgdemo", swiftSettings: swift),
 
         // Tests.

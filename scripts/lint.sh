@@ -14,15 +14,9 @@ if [[ "${1:-}" == --fix ]]; then
 fi
 swift format lint --strict --parallel --recursive "${paths[@]}"
 
-# A file is about one thing.
-limit=400
-status=0
+# A file is about one thing; a long one is worth a thought, though no error.
 while IFS= read -r file; do
     lines=$(wc -l <"$file")
-    if ((lines > limit)); then
-        echo "$file: $lines lines, more than $limit" >&2
-        status=1
-    fi
+    if ((lines > 400)); then echo "note: $file has $lines lines, more than 400" >&2; fi
 done < <(find "${paths[@]}" -name .build -prune -o -name '*.swift' -print)
 echo "lint: ${paths[*]}"
-exit "$status"

@@ -20,8 +20,8 @@ static uint32_t little_endian(const uint8_t *bytes) {
     return (uint32_t)bytes[3] << 24 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[1] << 8 | bytes[0];
 }
 
-/// Whether bytes of a chunk are missing that the container announces. The library makes up pixels for the last bytes
-/// of a lossy bitstream. A missing padding byte at the end is no loss.
+/// Whether bytes of a chunk are missing that the container announces. The library only sees to the pixels, but how they
+/// are shown stands behind them, in EXIF. A missing padding byte at the end is no loss.
 static int is_cut_off(const uint8_t *bytes, size_t length) {
     if (length < 12) return 1;
     uint64_t end = (uint64_t)little_endian(bytes + 4) + 8, position = 12;

@@ -2,7 +2,9 @@
 #include "CLinux.h"
 
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
+#include <sched.h>
 #include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -119,6 +121,11 @@ int clinux_pidfd_reap(int pidfd, int *code, int *signaled) {
 
 int clinux_die_with_parent(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
+int clinux_wait_readable(int fd, int milliseconds) {
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    return poll(&poll_fd, 1, milliseconds);
+}
+
 int clinux_set_nonblocking(int fd) {
     int flags = fcntl(fd, F_GETFL);
     return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
@@ -221,6 +228,11 @@ size_t clinux_raise_descriptor_limit(void) {
     return limit.rlim_cur;
 }
 
+int clinux_forbid_core_dumps(void) {
+    struct rlimit limit = {0, 0};
+    return setrlimit(RLIMIT_CORE, &limit);
+}
+
 int clinux_find_user(const char *name, uid_t *uid, gid_t *gid) {
     char *end;
     unsigned long number = strtoul(name, &end, 10);
@@ -242,6 +254,11 @@ int clinux_write_file(const char *path, const char *text) {
     ssize_t written = write(fd, text, strlen(text));
     close(fd);
     return written < 0 ? -1 : 0;
+}
+
+int clinux_processors(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 int clinux_terminal_columns(int fd) {

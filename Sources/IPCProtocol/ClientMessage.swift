@@ -18,6 +18,15 @@ public enum ClientMessage: Equatable, Sendable {
     /// Asks for figures.
     case stats(id: Int)
 
+    /// The request's name; nil for a message without an answer.
+    public var id: Int? {
+        switch self {
+        case .hello(let id, _), .cancel(let id, _), .remove(let id, _), .stats(let id): id
+        case .get(let request), .query(let request): request.id
+        case .release: nil
+        }
+    }
+
     /// What became of a frame.
     public enum Decoded: Equatable, Sendable {
         /// A message.
@@ -35,6 +44,7 @@ public enum ClientMessage: Equatable, Sendable {
             return (.rejected(id: envelope.id, WireError(.badRequest, "type must be a string.")), envelope)
         }
         var reader = JSONReader(text)
+        if let problem = envelope.problem { reader.note(problem.field, expected: problem.expected) }
         if type == "release" { return (try decodeRelease(&reader), envelope) }
         guard let id = envelope.id else {
             let range = "an integer from 0 to \(Envelope.maximumInteger)"

@@ -11,6 +11,8 @@ public struct Envelope: Equatable, Sendable {
     public private(set) var descriptors = 0
     /// How many bytes of payload follow it.
     public private(set) var payload = 0
+    /// Which of `fds` and `payload` is not what it should be; it counts as 0 then.
+    private(set) var problem: JSONReader.FieldProblem?
 
     /// Reads all of `text`, so that whatever follows knows it to be well-formed.
     ///
@@ -26,5 +28,6 @@ public struct Envelope: Equatable, Sendable {
             default: try reader.skip()
             }
         }
+        if let found = reader.problem, ["fds", "payload"].contains(found.field) { problem = found }
     }
 }

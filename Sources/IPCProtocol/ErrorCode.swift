@@ -97,7 +97,7 @@ public struct WireError: Error, Hashable, Sendable {
     }
 
     /// Writes the members of an error.
-    func write(to writer: inout JSONWriter) {
+    public func write(to writer: inout JSONWriter) {
         writer.member("code", code.rawValue)
         writer.member("message", message)
         writer.member("retryable", isRetryable)

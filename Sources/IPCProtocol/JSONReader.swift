@@ -36,9 +36,10 @@ public struct JSONReader {
         position = bytes.startIndex
     }
 
-    /// Notes that `field` is not `expected`, unless something was noted before.
+    /// Notes that `field` is not `expected`, unless something was noted before. A name that came with the message is
+    /// not repeated at whatever length it has.
     public mutating func note(_ field: String, expected: String) {
-        if problem == nil { problem = FieldProblem(field: field, expected: expected) }
+        if problem == nil { problem = FieldProblem(field: String(field.prefix(80)), expected: expected) }
     }
 
     // MARK: Structure

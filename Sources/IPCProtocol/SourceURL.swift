@@ -19,27 +19,29 @@ public struct SourceURL: Hashable, Sendable {
         guard written.utf8.count <= Self.maximumLength else { throw bad("is longer than \(Self.maximumLength) bytes") }
         if written.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) { throw bad("has a control character") }
 
-        var rest = written[...]
-        if let fragment = rest.firstIndex(of: "#") { rest = rest[..<fragment] }
-        guard let colon = rest.firstIndex(of: ":") else {
+        // All of it byte by byte: a delimiter stays one, also with a combining mark behind it.
+        var rest = written.utf8[...]
+        if let fragment = rest.firstIndex(of: UInt8(ascii: "#")) { rest = rest[..<fragment] }
+        guard let colon = rest.firstIndex(of: UInt8(ascii: ":")) else {
             throw bad("has no scheme: it must begin with http:// or https://")
         }
-        let scheme = rest[..<colon].lowercased()
+        let scheme = Substring(rest[..<colon]).lowercased()
         guard scheme == "http" || scheme == "https" else {
             throw WireError(.unsupportedScheme, "Only http and https URLs are loaded, not \"\(scheme.prefix(20))\".")
         }
         rest = rest[rest.index(after: colon)...]
-        guard rest.hasPrefix("//") else { throw bad("has no host") }
+        guard rest.starts(with: "//".utf8) else { throw bad("has no host") }
         rest = rest.dropFirst(2)
 
-        let authorityEnd = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
+        let authorityEnd = rest.firstIndex { "/?".utf8.contains($0) } ?? rest.endIndex
         let authority = rest[..<authorityEnd]
-        if authority.contains("@") { throw bad("carries a user name: use the field credentials instead") }
-        var (host, port) = (authority[...], "")
-        let portColon = authority.lastIndex(of: ":")
-        if let portColon, !authority[portColon...].contains("]") {
-            host = authority[..<portColon]
-            port = String(authority[authority.index(after: portColon)...])
+        if authority.contains(UInt8(ascii: "@")) {
+            throw bad("carries a user name: use the field credentials instead")
+        }
+        var (host, port) = (authority, "")
+        if let colon = authority.lastIndex(of: UInt8(ascii: ":")), !authority[colon...].contains(UInt8(ascii: "]")) {
+            host = authority[..<colon]
+            port = String(Substring(authority[authority.index(after: colon)...]))
         }
         guard Self.isHost(host) else { throw bad("has no valid host") }
         if !port.isEmpty {
@@ -49,22 +51,22 @@ public struct SourceURL: Hashable, Sendable {
             else { throw bad("has no valid port") }
             port = number == (scheme == "http" ? 80 : 443) ? "" : ":\(number)"
         }
-        self.host = host.lowercased()
+        self.host = Substring(host).lowercased()
         origin = "\(scheme)://\(self.host)\(port)"
 
         let path = rest[authorityEnd...]
-        let slash = path.hasPrefix("/") ? "" : "/"
+        let slash = path.first == UInt8(ascii: "/") ? "" : "/"
         text = origin + slash + Self.percentEncoded(path)
     }
 
-    private static func isHost(_ host: Substring) -> Bool {
-        if host.hasPrefix("[") {
-            return host.hasSuffix("]") && host.utf8.count > 3
-                && host.dropFirst().dropLast().utf8.allSatisfy { ":.%".utf8.contains($0) || isHexadecimal($0) }
+    private static func isHost(_ host: Substring.UTF8View) -> Bool {
+        if host.first == UInt8(ascii: "[") {
+            return host.last == UInt8(ascii: "]") && host.count > 3
+                && host.dropFirst().dropLast().allSatisfy { ":.%".utf8.contains($0) || isHexadecimal($0) }
         }
         // Letters of other scripts go to the resolver's own encoding (IDNA); what could end a host early is refused.
         return !host.isEmpty
-            && host.utf8.allSatisfy { byte in
+            && host.allSatisfy { byte in
                 byte >= 0x80 || isHexadecimal(byte) || (0x61...0x7A).contains(byte | 0x20) || "-._~".utf8.contains(byte)
             }
     }
@@ -74,11 +76,11 @@ public struct SourceURL: Hashable, Sendable {
     }
 
     /// Encodes what may not stand in a URL: spaces, quotes, angle brackets and bytes outside of ASCII.
-    private static func percentEncoded(_ text: Substring) -> String {
+    private static func percentEncoded(_ text: Substring.UTF8View) -> String {
         let digits = Array("0123456789ABCDEF".utf8)
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.utf8.count)
-        for byte in text.utf8 {
+        bytes.reserveCapacity(text.count)
+        for byte in text {
             if byte >= 0x80 || " \"<>".utf8.contains(byte) {
                 bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
             } else {

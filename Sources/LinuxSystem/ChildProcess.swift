@@ -55,6 +55,12 @@ public final class ChildProcess {
         return signaled != 0 ? .signal(code) : .status(code)
     }
 
+    /// Waits up to so many milliseconds for the process to end, and collects it; nil when it still runs.
+    public func waitForExit(milliseconds: Int) -> Exit? {
+        _ = clinux_wait_readable(descriptor.raw, Int32(clamping: milliseconds))
+        return reap()
+    }
+
     private static func withCStrings<Value>(
         _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Value
     ) -> Value {

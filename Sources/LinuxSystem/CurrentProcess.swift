@@ -84,3 +84,23 @@ extension CurrentProcess {
         unsafe access(path, W_OK) == 0
     }
 }
+
+extension CurrentProcess {
+    /// The processors that it may run on.
+    public static var processors: Int {
+        max(1, Int(clinux_processors()))
+    }
+
+    /// Writes `text` to standard output.
+    public static func writeToStandardOutput(_ text: String) {
+        var text = text
+        text.withUTF8 { bytes in
+            var written = 0
+            while written < bytes.count {
+                let count = unsafe write(1, bytes.baseAddress! + written, bytes.count - written)
+                if count <= 0 { return }
+                written += count
+            }
+        }
+    }
+}

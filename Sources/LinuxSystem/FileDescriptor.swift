@@ -89,4 +89,40 @@ public final class FileDescriptor: Sendable {
     public func setNonBlocking() throws(SystemError) {
         try retrying("fcntl") { clinux_set_nonblocking(raw) }
     }
+
+    /// Writes `count` bytes of `source`, from `offset` on, at the beginning of this file.
+    ///
+    /// - Throws: `SystemError` of `pread` or `pwrite`.
+    public func copy(_ count: Int, from source: FileDescriptor, at offset: Int) throws(SystemError) {
+        var copied = 0
+        var failure: SystemError?
+        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
+            do throws(SystemError) {
+                while copied < count {
+                    let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
+                    let read = unsafe try source.read(into: part, at: offset + copied)
+                    if read == 0 { break }
+                    unsafe try write(UnsafeRawBufferPointer(rebasing: part.prefix(read)), at: copied)
+                    copied += read
+                }
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// Gives the file at `path` another name, in place of what has that name.
+    ///
+    /// - Throws: `SystemError` of `rename`.
+    public static func rename(_ path: String, to target: String) throws(SystemError) {
+        try retrying("rename") { unsafe Glibc.rename(path, target) }
+    }
+
+    /// Removes the file at `path`.
+    ///
+    /// - Throws: `SystemError` of `unlink`.
+    public static func remove(_ path: String) throws(SystemError) {
+        try retrying("unlink") { unsafe unlink(path) }
+    }
 }

@@ -9,6 +9,8 @@ public final class Signals {
     public static let interrupt = SIGINT
     /// The terminal has gone.
     public static let hangup = SIGHUP
+    /// Something was written where nobody reads.
+    public static let brokenPipe = SIGPIPE
     /// Cannot be caught.
     public static let kill = SIGKILL
 

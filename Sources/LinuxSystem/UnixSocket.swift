@@ -158,3 +158,32 @@ public enum UnixSocket {
         return FileDescriptor(owning: try retrying("socket") { socket(AF_UNIX, type, 0) })
     }
 }
+
+extension UnixSocket {
+    /// What a path stands for: the file itself, whatever it is called later.
+    public struct FileIdentity: Equatable, Sendable {
+        /// The file system.
+        public let device: UInt64
+        /// The file's number there.
+        public let inode: UInt64
+        /// Whether it is a socket.
+        public let isSocket: Bool
+    }
+
+    /// The file at `path`, symbolic links not followed; nil when there is none.
+    public static func identity(of path: String) -> FileIdentity? {
+        var status = stat()
+        guard unsafe lstat(path, &status) == 0 else { return nil }
+        return FileIdentity(
+            device: UInt64(status.st_dev), inode: UInt64(status.st_ino), isSocket: status.st_mode & S_IFMT == S_IFSOCK)
+    }
+
+    /// Waits for the lock on a directory (flock); it is released when the descriptor is closed.
+    ///
+    /// - Throws: `SystemError` of `open` or `flock`.
+    public static func lock(directory path: String) throws(SystemError) -> FileDescriptor {
+        let directory = try FileDescriptor.open(readingAt: path)
+        try retrying("flock") { flock(directory.raw, LOCK_EX) }
+        return directory
+    }
+}

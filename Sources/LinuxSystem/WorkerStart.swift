@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Glibc
 
 extension CurrentProcess {
     /// Keeps the kernel from writing this process's memory to a file when it crashes: the memory holds what somebody
@@ -6,8 +7,7 @@ extension CurrentProcess {
     ///
     /// - Throws: `SystemError` of `setrlimit`.
     public static func forbidCoreDumps() throws(SystemError) {
-        var limit = rlimit(rlim_cur: 0, rlim_max: 0)
-        try retrying("setrlimit") { unsafe setrlimit(RLIMIT_CORE, &limit) }
+        try retrying("setrlimit") { clinux_forbid_core_dumps() }
     }
 }
 
@@ -21,6 +21,6 @@ extension SystemError {
 extension CurrentProcess {
     /// Ends this process.
     public static func exit(_ status: Int32) -> Never {
-        CLinux.exit(status)
+        Glibc.exit(status)
     }
 }

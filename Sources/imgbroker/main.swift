@@ -1,1 +1,20 @@
-print("not yet")
+import IPCProtocol
+import LinuxSystem
+
+// Parse, then run one of three commands; nothing else.
+do {
+    let words = CommandLine.arguments.dropFirst()
+    switch words.first {
+    case "get": CurrentProcess.exit(try GetCommand.run(words.dropFirst()))
+    case "ctl": CurrentProcess.exit(try CtlCommand.run(words.dropFirst()))
+    default:
+        switch try Configuration.read(words) {
+        case .serve(let configuration): CurrentProcess.exit(ServeCommand.run(configuration))
+        case .help: CurrentProcess.writeToStandardOutput(Configuration.usage + "\n")
+        case .version: CurrentProcess.writeToStandardOutput(ProductVersion.product + "\n")
+        }
+    }
+} catch {
+    CurrentProcess.writeToStandardError("imgbroker: \(error)\n")
+    CurrentProcess.exit(2)
+}

@@ -2,35 +2,31 @@ import CImageCodecs
 import IPCProtocol
 
 /// Decodes PNG with libpng; of an animation, the default image.
-@safe
-final class PNGDecoder: ImageDecoder {
+struct PNGDecoder: ImageDecoder {
     let header: StoredHeader
 
     private let source: ImageSource
-    private let reader: OpaquePointer
+    private let reader: CodecHandle
 
     /// Reads the header of `source`.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource, maxPixels: Int) throws(WireError) {
-        guard let reader = unsafe codec_png_reader_create(source.start, source.bytes.count) else {
-            throw .outOfMemory
-        }
+        guard
+            let reader = unsafe CodecHandle(
+                codec_png_reader_create(source.start, source.bytes.count), destroy: codec_png_reader_destroy)
+        else { throw .outOfMemory }
         self.source = source
-        unsafe self.reader = reader
+        self.reader = reader
         var header = codec_header()
-        let status = unsafe codec_png_reader_read_header(reader, &header)
-        guard status == CODEC_OK else { throw unsafe Self.failure(status, of: reader) }
+        let status = unsafe codec_png_reader_read_header(reader.pointer, &header)
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         self.header = try StoredHeader(header, maxPixels: maxPixels)
     }
 
-    deinit {
-        unsafe codec_png_reader_destroy(reader)
-    }
-
     func decode(_ format: PixelFormat, into sink: inout some RowSink) throws(WireError) {
-        let status = unsafe codec_png_reader_start(reader, format.codecOrder)
-        guard status == CODEC_OK else { throw unsafe Self.failure(status, of: reader) }
+        let status = unsafe codec_png_reader_start(reader.pointer, format.codecOrder)
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         let geometry = header.geometry
         if header.passes > 1 {
             // Each pass adds pixels between those of the passes before it.
@@ -52,11 +48,11 @@ final class PNGDecoder: ImageDecoder {
 
     private func read(_ count: Int, into rows: UnsafeMutableRawBufferPointer) throws(WireError) {
         let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let status = unsafe codec_png_reader_read_rows(reader, start, header.geometry.stride, UInt32(count))
-        guard status == CODEC_OK else { throw unsafe Self.failure(status, of: reader) }
+        let status = unsafe codec_png_reader_read_rows(reader.pointer, start, header.geometry.stride, UInt32(count))
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
     }
 
-    private static func failure(_ status: codec_status, of reader: OpaquePointer) -> WireError {
-        unsafe WireError(status, format: .png, message: String(cString: codec_png_reader_message(reader)))
+    private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {
+        unsafe WireError(status, format: .png, message: String(cString: codec_png_reader_message(reader.pointer)))
     }
 }

@@ -1,4 +1,4 @@
-import CImageCodecs
+import Glibc
 import IPCProtocol
 
 /// Private memory for rows, freed with its last reference. Unlike an array it reports that there is none.
@@ -11,11 +11,12 @@ final class PixelMemory {
     ///
     /// - Throws: `out-of-memory`.
     init(count: Int, zeroed: Bool = false) throws(WireError) {
-        guard let start = unsafe codec_pixels_create(count, zeroed ? 1 : 0) else { throw .outOfMemory }
+        let size = max(count, 1)
+        guard let start = unsafe zeroed ? calloc(size, 1) : malloc(size) else { throw .outOfMemory }
         unsafe bytes = UnsafeMutableRawBufferPointer(start: start, count: count)
     }
 
     deinit {
-        unsafe codec_pixels_destroy(bytes.baseAddress)
+        unsafe free(bytes.baseAddress)
     }
 }

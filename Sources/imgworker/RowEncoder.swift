@@ -14,44 +14,41 @@ protocol RowEncoder {
 }
 
 /// Encodes PNG with libpng: 8 bits a channel, with alpha.
-@safe
-final class PNGWriter: RowEncoder {
-    private let writer: OpaquePointer
+struct PNGWriter: RowEncoder {
+    private let writer: CodecHandle
     private let stride: Int
 
     /// A writer for `job`; nil without memory.
     init?(_ job: EncodeJob) {
         let (width, height) = (UInt32(job.geometry.width), UInt32(job.geometry.height))
-        guard let writer = unsafe codec_png_writer_create(width, height, job.pixelFormat.codecOrder) else { return nil }
-        unsafe self.writer = writer
+        guard
+            let writer = unsafe CodecHandle(
+                codec_png_writer_create(width, height, job.pixelFormat.codecOrder), destroy: codec_png_writer_destroy)
+        else { return nil }
+        self.writer = writer
         stride = job.geometry.stride
-    }
-
-    deinit {
-        unsafe codec_png_writer_destroy(writer)
     }
 
     func encode(_ rows: UnsafeMutableRawBufferPointer, count: Int) -> codec_status {
         unsafe codec_png_writer_write_rows(
-            writer, rows.baseAddress!.assumingMemoryBound(to: UInt8.self), stride, UInt32(count))
+            writer.pointer, rows.baseAddress!.assumingMemoryBound(to: UInt8.self), stride, UInt32(count))
     }
 
     func finish() -> codec_status {
-        unsafe codec_png_writer_finish(writer)
+        unsafe codec_png_writer_finish(writer.pointer)
     }
 
     func takeOutput() -> UnsafeRawBufferPointer {
         var length = 0
-        let bytes = unsafe codec_png_writer_take_output(writer, &length)
+        let bytes = unsafe codec_png_writer_take_output(writer.pointer, &length)
         return unsafe UnsafeRawBufferPointer(start: bytes, count: length)
     }
 
-    var message: String { unsafe String(cString: codec_png_writer_message(writer)) }
+    var message: String { unsafe String(cString: codec_png_writer_message(writer.pointer)) }
 }
 
 /// Encodes JPEG with libjpeg-turbo; alpha is ignored.
-@safe
-final class JPEGWriter: RowEncoder {
+struct JPEGWriter: RowEncoder {
     /// The kinds of JPEG that can be written.
     enum Kind {
         case baseline, progressive
@@ -59,44 +56,41 @@ final class JPEGWriter: RowEncoder {
         case cmyk, ycck
     }
 
-    private let writer: OpaquePointer
+    private let writer: CodecHandle
     private let stride: Int
 
     /// A writer for `job`; nil without memory.
     init?(_ job: EncodeJob, kind: Kind = .baseline) {
         let (width, height) = (UInt32(job.geometry.width), UInt32(job.geometry.height))
         guard
-            let writer = unsafe codec_jpeg_writer_create(
-                width, height, job.pixelFormat.codecOrder, Int32(job.quality))
+            let writer = unsafe CodecHandle(
+                codec_jpeg_writer_create(width, height, job.pixelFormat.codecOrder, Int32(job.quality)),
+                destroy: codec_jpeg_writer_destroy)
         else { return nil }
-        unsafe self.writer = writer
+        self.writer = writer
         stride = job.geometry.stride
         switch kind {
         case .baseline: break
-        case .progressive: unsafe codec_jpeg_writer_set_progressive(writer)
-        case .cmyk: unsafe codec_jpeg_writer_set_cmyk(writer, 0)
-        case .ycck: unsafe codec_jpeg_writer_set_cmyk(writer, 1)
+        case .progressive: unsafe codec_jpeg_writer_set_progressive(writer.pointer)
+        case .cmyk: unsafe codec_jpeg_writer_set_cmyk(writer.pointer, 0)
+        case .ycck: unsafe codec_jpeg_writer_set_cmyk(writer.pointer, 1)
         }
-    }
-
-    deinit {
-        unsafe codec_jpeg_writer_destroy(writer)
     }
 
     func encode(_ rows: UnsafeMutableRawBufferPointer, count: Int) -> codec_status {
         unsafe codec_jpeg_writer_write_rows(
-            writer, rows.baseAddress!.assumingMemoryBound(to: UInt8.self), stride, UInt32(count))
+            writer.pointer, rows.baseAddress!.assumingMemoryBound(to: UInt8.self), stride, UInt32(count))
     }
 
     func finish() -> codec_status {
-        unsafe codec_jpeg_writer_finish(writer)
+        unsafe codec_jpeg_writer_finish(writer.pointer)
     }
 
     func takeOutput() -> UnsafeRawBufferPointer {
         var length = 0
-        let bytes = unsafe codec_jpeg_writer_take_output(writer, &length)
+        let bytes = unsafe codec_jpeg_writer_take_output(writer.pointer, &length)
         return unsafe UnsafeRawBufferPointer(start: bytes, count: length)
     }
 
-    var message: String { unsafe String(cString: codec_jpeg_writer_message(writer)) }
+    var message: String { unsafe String(cString: codec_jpeg_writer_message(writer.pointer)) }
 }

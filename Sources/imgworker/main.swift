@@ -1,3 +1,3 @@
-import LinuxSystem
+import Glibc
 
-CurrentProcess.exit(StartSequence.run(CommandLine.arguments))
+exit(StartSequence.run(CommandLine.arguments))

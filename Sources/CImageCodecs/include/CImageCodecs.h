@@ -47,13 +47,6 @@ typedef struct {
 /// The most scans that a progressive JPEG may have. Real ones have about ten; each costs a pass over the picture.
 #define CODEC_MAXIMUM_SCANS 500
 
-// MARK: Memory for pixels, with an answer where Swift's own allocation would end the process.
-
-/// `count` bytes, zero if `zeroed`; NULL without memory.
-void *codec_pixels_create(size_t count, int zeroed);
-/// Frees what codec_pixels_create made.
-void codec_pixels_destroy(void *pixels);
-
 // MARK: Reading PNG and JPEG: create, read_header, start, read_rows until all passes are through, destroy.
 
 typedef struct codec_png_reader codec_png_reader;

@@ -67,6 +67,9 @@ int clinux_pidfd_send_signal(int pidfd, int signal);
 /// says which; 0: still running; -1: errno.
 int clinux_pidfd_reap(int pidfd, int *code, int *signaled);
 
+/// Waits up to `milliseconds` for `fd` to become readable: 1, 0 when it did not, or -1 with errno.
+int clinux_wait_readable(int fd, int milliseconds);
+
 /// Asks the kernel to send SIGKILL to this process when its parent dies.
 int clinux_die_with_parent(void);
 /// open with all its arguments.
@@ -94,12 +97,17 @@ ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t
 
 /// Raises the number of descriptors this process may open to the most it is allowed, and returns it.
 size_t clinux_raise_descriptor_limit(void);
+/// Sets RLIMIT_CORE to 0.
+int clinux_forbid_core_dumps(void);
 /// The user's numbers by name or decimal id: 0, or -1 when there is none.
 int clinux_find_user(const char *name, uid_t *uid, gid_t *gid);
 /// Becomes `uid` and `gid` for good, without supplementary groups: 0, or -1 with errno.
 int clinux_become_user(uid_t uid, gid_t gid);
 /// Writes /proc/self/oom_score_adj and the like: 0, or -1 with errno.
 int clinux_write_file(const char *path, const char *text);
+
+/// Processors this process may run on.
+int clinux_processors(void);
 
 /// Columns of the terminal behind `fd`, 0 when it is none.
 int clinux_terminal_columns(int fd);

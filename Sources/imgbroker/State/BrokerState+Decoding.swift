@@ -18,7 +18,9 @@ extension BrokerState {
             return
         }
         let job = newJobID()
-        decodes[job] = DecodeFlight(variant: variant, body: body, waiters: [id], priority: priority)
+        decodes[job] = DecodeFlight(
+            variant: variant, body: body, bodyBytes: index.buffers[body]?.bytes ?? 0, waiters: [id],
+            priority: priority)
         decodeByVariant[variant] = job
         waiters[id]?.stage = .decoding(job)
         index.hold(body)
@@ -46,7 +48,7 @@ extension BrokerState {
         guard decodePool.isRunning(job, on: worker), let flight = decodes[job], flight.header == nil else { return }
         decodes[job]?.header = header
         index.insert(header, of: flight.variant.digest)
-        if flight.variant.form == .original { return finish(job, in: flight.body, bytes: nil) }
+        if flight.variant.form == .original { return finish(job, in: flight.body, bytes: flight.bodyBytes) }
         // The worker has looked already; what it says is not what decides.
         guard header.geometry.pixels <= limits.maxPixels else {
             actions.append(.refuseOutput(worker, job))
@@ -120,7 +122,7 @@ extension BrokerState {
     }
 
     /// Answers everyone who waits for a result.
-    private mutating func finish(_ job: JobID, in buffer: BufferID, bytes: Int?) {
+    private mutating func finish(_ job: JobID, in buffer: BufferID, bytes: Int) {
         guard let flight = decodes[job], let header = flight.header else { return }
         for waiter in flight.waiters.compactMap({ waiters[$0] }) {
             let original = index.original(waiter.key)

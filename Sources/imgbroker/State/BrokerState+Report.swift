@@ -79,6 +79,7 @@ extension BrokerState {
         let reserved = fetches.values.reduce(0) { $0 + $1.received } + decodes.values.reduce(0) { $0 + $1.reserved }
         if reserved != index.reservedBytes { return "reserved bytes" }
         var holders = leases.holdings
+        holders.merge(sendings.holdings, uniquingKeysWith: +)
         for flight in decodes.values { holders[flight.body, default: 0] += 1 }
         if index.buffers.contains(where: { $0.value.holders != holders[$0.key] ?? 0 }) { return "holders of a buffer" }
         return nil

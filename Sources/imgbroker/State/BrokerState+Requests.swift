@@ -5,6 +5,9 @@ import LinuxSystem
 extension BrokerState {
     mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
         guard let asking = clients[client] else { return }
+        if let id = message.id, asking.pending[id] != nil {
+            return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
+        }
         switch message {
         case .hello(let id, _): reply(.hello(id: id, hello), to: client)
         case .get(let request): get(request, from: client, asking)
@@ -33,7 +36,7 @@ extension BrokerState {
             counters.count(.cancelled)
         }
         clients[client] = nil
-        for buffer in leases.releaseAll(from: client) { unhold(buffer) }
+        for buffer in leases.releaseAll(from: client) + sendings.releaseAll(from: client) { unhold(buffer) }
     }
 
     mutating func reject(_ id: Int?, of client: ClientID, with error: WireError) {
@@ -56,10 +59,6 @@ extension BrokerState {
     // MARK: get
 
     private mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Client) {
-        if asking.pending[request.id] != nil {
-            let message = "id \(request.id) is that of a pending request."
-            return reject(nil, of: client, with: WireError(.badRequest, message))
-        }
         counters.requests += 1
         let waiter = Waiter(
             id: newWaiterID(), client: client, request: request, key: OriginalKey(request, uid: asking.uid),
@@ -132,11 +131,13 @@ extension BrokerState {
         switch options.delivery {
         case .fd:
             image.buffer = buffer.number
-            image.descriptors = lease(buffer, bytes: bytes, to: waiter.client) ? 1 : 0
-            if image.descriptors == 1 { attachment = .descriptor(buffer) }
+            if leases.grant(buffer, bytes: bytes, to: waiter.client) {
+                index.hold(buffer)
+                image.descriptors = 1
+                attachment = .descriptor(buffer)
+            }
         case .inline:
-            // A lease of the broker's own, until the last byte has left.
-            _ = lease(buffer, bytes: bytes, to: waiter.client)
+            if sendings.grant(buffer, bytes: bytes, to: waiter.client) { index.hold(buffer) }
             image.payload = bytes
             attachment = .payload(buffer, count: bytes)
         case .none: break
@@ -152,12 +153,6 @@ extension BrokerState {
             counters.loads.record(microseconds: now.microseconds(since: waiter.receivedAt))
         }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
-    }
-
-    private mutating func lease(_ buffer: BufferID, bytes: Int, to client: ClientID) -> Bool {
-        let isFirst = leases.grant(buffer, bytes: bytes, to: client)
-        if isFirst { index.hold(buffer) }
-        return isFirst
     }
 
     /// Answers a request, registered or not, with an error. Its flight, if any, is the caller's business.

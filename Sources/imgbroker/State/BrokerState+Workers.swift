@@ -30,6 +30,13 @@ extension BrokerState {
         decodePool.becameReady(worker)
     }
 
+    /// No more jobs for a worker that hears nothing any more; what it had is dealt with when its end is known.
+    mutating func workerHungUp(_ worker: WorkerID) {
+        fetchPool.hungUp(worker)
+        decodePool.hungUp(worker)
+        remind(.workerEnd(worker), in: limits.workerEndDeadlineMs)
+    }
+
     mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
         let kind = fetchPool.workers[worker] != nil ? WorkerKind.fetch : .decode
         let pool = kind == .fetch ? \BrokerState.fetchPool : \.decodePool

@@ -25,6 +25,8 @@ struct BrokerState {
         var maxQueuedJobs = 16_384
         var decodeDeadlineMs = 10_000
         var workerStartDeadlineMs = 10_000
+        /// How long a worker may live on without its socket.
+        var workerEndDeadlineMs = 1_000
         var frameDeadlineMs = 30_000
         /// How long pending requests may go on when the process is asked to end.
         var drainMs = 4_000
@@ -45,6 +47,7 @@ struct BrokerState {
         case idle(WaiterID)
         case decode(WorkerID, JobID)
         case workerStart(WorkerID)
+        case workerEnd(WorkerID)
         case restart
         case frame(ClientID, begunAt: Instant)
         case drained
@@ -67,11 +70,15 @@ struct BrokerState {
     var decodePool: WorkerPool
     var index: MemoryIndex
     var leases = LeaseTable()
+    /// Buffers whose bytes are being sent inline: held like leases, but the client has no descriptor of them.
+    var sendings = LeaseTable()
     /// Encoded bytes that were removed while a decoding still needs them.
     var removedBodies: Set<BufferID> = []
     var reminders = DeadlineQueue<Reminder>()
     var counters = Counters()
     var isDraining = false
+    /// What has not been sent by now is not waited for.
+    var isDrainOver = false
 
     private var waiterIDs = IdentifierSource<WaiterKind>()
     private var jobIDs = IdentifierSource<JobKind>()
@@ -111,8 +118,10 @@ struct BrokerState {
             clients[client]?.frameBegunAt = now
             remind(.frame(client, begunAt: now), in: limits.frameDeadlineMs)
         case .frameCompleted(let client): clients[client]?.frameBegunAt = nil
-        case .payloadSent(let client, let buffer): release(buffer, from: client)
+        case .payloadSent(let client, let buffer):
+            if sendings.release(buffer, from: client) { unhold(buffer) }
         case .workerReady(let worker): workerReady(worker)
+        case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
         case .fetchProgressed(let worker, let job, let received, let expected):
             fetchProgressed(worker, job, received: received, expected: expected)
@@ -127,7 +136,7 @@ struct BrokerState {
         remindOfDue()
         startWorkers()
         assignJobs()
-        if isDraining, waiters.isEmpty { actions.append(.exit) }
+        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty { actions.append(.exit) }
         assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")
         defer { actions = [] }
         return actions
@@ -162,11 +171,13 @@ struct BrokerState {
             case .idle(let waiter): idleTimePassed(waiter)
             case .decode(let worker, let job): decodeTimePassed(worker, job)
             case .workerStart(let worker): startTimePassed(worker)
+            case .workerEnd(let worker): actions.append(.killWorker(worker))
             case .frame(let client, let begunAt):
                 guard clients[client]?.frameBegunAt == begunAt else { break }
                 reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))
                 actions.append(.close(client))
             case .drained where isDraining:
+                isDrainOver = true
                 for waiter in waiters.keys.sorted() {
                     fail(waiter, WireError(.shuttingDown, "The broker is ending."))
                 }
@@ -178,6 +189,7 @@ struct BrokerState {
     private mutating func shutdownRequested() {
         if isDraining {
             // Asked twice: at once, then.
+            isDrainOver = true
             for waiter in waiters.keys.sorted() { fail(waiter, WireError(.shuttingDown, "The broker is ending.")) }
             return
         }

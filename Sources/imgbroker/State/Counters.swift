@@ -13,6 +13,9 @@ struct Counters {
     var loads = LatencyHistogram()
     var decodeTimes = LatencyHistogram()
 
+    /// Requests answered from memory.
+    var hitCount: Int { outcomes[.memoryHits] ?? 0 }
+
     /// Counts how a `get` ended.
     mutating func count(_ outcome: StatsReport.Figure) {
         outcomes[outcome, default: 0] += 1

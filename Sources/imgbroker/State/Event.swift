@@ -26,6 +26,8 @@ enum Event {
 
     // Workers.
     case workerReady(WorkerID)
+    /// Its socket has ended; its process should, too.
+    case workerHungUp(WorkerID)
     case workerExited(WorkerID, WorkerExit)
     case fetchProgressed(WorkerID, JobID, received: Int, expected: Int?)
     case fetchFinished(WorkerID, JobID, FetchResult)

@@ -46,6 +46,8 @@ struct DecodeFlight {
     let variant: VariantKey
     /// The encoded bytes, held for as long as the flight lasts.
     let body: BufferID
+    /// How many they are; the index may have forgotten them by the end.
+    let bodyBytes: Int
     var waiters: [WaiterID] = []
     var priority: GetOptions.Priority
     /// The worker that runs it; nil while it is queued.

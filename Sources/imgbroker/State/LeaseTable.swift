@@ -12,6 +12,9 @@ struct LeaseTable {
 
     private var holders: [ClientID: Holder] = [:]
 
+    /// Whether nobody holds anything.
+    var isEmpty: Bool { holders.isEmpty }
+
     /// The bytes of the buffers that `client` holds, each counted once.
     func bytes(heldBy client: ClientID) -> Int { holders[client]?.bytes ?? 0 }
 

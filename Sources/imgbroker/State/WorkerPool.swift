@@ -4,10 +4,14 @@ import LinuxSystem
 struct WorkerPool {
     struct Worker {
         var isReady = false
+        /// Its socket has ended.
+        var hasHungUp = false
         /// It is being ended; nothing it says counts any more.
         var isDying = false
         var jobs: Set<JobID> = []
         let startedAt: Instant
+
+        var canWork: Bool { isReady && !hasHungUp && !isDying }
     }
 
     let kind: WorkerKind
@@ -30,12 +34,12 @@ struct WorkerPool {
         self.capacity = capacity
     }
 
-    var ready: Int { workers.values.count { $0.isReady && !$0.isDying } }
+    var ready: Int { workers.values.count(where: \.canWork) }
     var runningJobs: Int { workers.values.reduce(0) { $0 + $1.jobs.count } }
 
     /// The ready worker with the fewest jobs that can take one more; the longest-serving of equals.
     var available: WorkerID? {
-        workers.filter { $0.value.isReady && !$0.value.isDying && $0.value.jobs.count < capacity }
+        workers.filter { $0.value.canWork && $0.value.jobs.count < capacity }
             .min { ($0.value.jobs.count, $0.key) < ($1.value.jobs.count, $1.key) }?.key
     }
 
@@ -63,6 +67,10 @@ struct WorkerPool {
 
     mutating func becameReady(_ worker: WorkerID) {
         workers[worker]?.isReady = true
+    }
+
+    mutating func hungUp(_ worker: WorkerID) {
+        workers[worker]?.hasHungUp = true
     }
 
     mutating func markDying(_ worker: WorkerID) {

@@ -1,0 +1,129 @@
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+import SharedCache
+
+/// `imgbroker get`: loads one image as a client of the broker.
+enum GetCommand {
+    static let usage = """
+        Usage: imgbroker get URL [OPTION]...
+
+        Loads one image through the broker and says what it is, or writes it to a file.
+
+          -o, --output FILE   write the picture: as JPEG or WebP when FILE ends in .jpg, .jpeg
+                              or .webp, else as PNG
+          --original          the bytes as the origin sent them, instead of pixels
+          --header "N: V"     send this request header too (repeatable)
+          --cache MODE        default, reload or only-if-cached
+          --json              print the answer as one JSON object
+          --socket PATH       the broker's socket (default: $IMGBROKER_SOCKET, then
+                              $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
+          --help              show this and exit
+
+        Exit status: 0, 1 for an image that failed, 2 for wrong use, 3 when no broker answers.
+        """
+
+    private struct Request {
+        var url = ""
+        var options = GetOptions()
+        var output: String?
+        var asJSON = false
+        var socketPath: String?
+    }
+
+    /// Runs the command with the words after `get` and returns the exit status.
+    static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
+        guard let request = try read(words) else {
+            CurrentProcess.writeToStandardOutput(usage + "\n")
+            return CommandConnection.Status.done
+        }
+        let bar = request.asJSON ? nil : ProgressBar()
+        do throws(ClientError) {
+            let broker = try ImageBroker(path: request.socketPath)
+            let image = try broker.get(
+                request.url, request.options, progress: bar.map { bar in { bar.show($0, of: $1) } })
+            bar?.clear()
+            if let output = request.output { try write(image, to: output) }
+            if request.asJSON {
+                CommandConnection.printObject {
+                    $0.member("type", "image")
+                    image.description.writeMembers(to: &$0)
+                }
+            } else {
+                CurrentProcess.writeToStandardOutput(summary(of: image.description, writtenTo: request.output) + "\n")
+            }
+            return CommandConnection.Status.done
+        } catch {
+            bar?.clear()
+            return CommandConnection.report(error, asJSON: request.asJSON)
+        }
+    }
+
+    /// Reads the command line; nil when help is asked for.
+    private static func read(_ words: some Sequence<String>) throws(UsageError) -> Request? {
+        var request = Request()
+        var headers: [String: String] = [:]
+        var arguments = Arguments(words)
+        while let word = try arguments.next() {
+            switch word {
+            case .operand(let url):
+                guard request.url.isEmpty else {
+                    throw UsageError(description: "get takes one URL, not also \"\(url)\"")
+                }
+                request.url = url
+            case .flag("--help"), .flag("-h"): return nil
+            case .flag("--json"): request.asJSON = true
+            case .flag("--original"): request.options.representation = .original
+            case .flag("-o"), .flag("--output"): request.output = try arguments.value(of: "-o")
+            case .flag("--socket"): request.socketPath = try arguments.value(of: "--socket")
+            case .flag("--cache"):
+                let text = try arguments.value(of: "--cache")
+                guard let mode = GetOptions.CacheMode(rawValue: text) else {
+                    let modes = GetOptions.CacheMode.allCases.map(\.rawValue).joined(separator: ", ")
+                    throw UsageError(description: "--cache needs one of \(modes), not \"\(text)\"")
+                }
+                request.options.cache = mode
+            case .flag("--header"):
+                let text = try arguments.value(of: "--header")
+                guard let colon = text.firstIndex(of: ":"), colon != text.startIndex else {
+                    throw UsageError(description: "--header needs \"Name: value\", not \"\(text)\"")
+                }
+                headers[text[..<colon].lowercased()] = String(text[text.index(after: colon)...].drop { $0 == " " })
+            case .flag(let flag): throw UsageError(description: "unknown option \(flag) (see imgbroker get --help)")
+            }
+        }
+        if request.url.isEmpty { throw UsageError(description: "get needs a URL (see imgbroker get --help)") }
+        request.options.headers = headers.map { HeaderField(name: $0.key, value: $0.value) }.sorted {
+            $0.name < $1.name
+        }
+        if request.output == nil { request.options.delivery = .none }
+        return request
+    }
+
+    private static func write(_ image: BrokerImage, to path: String) throws(ClientError) {
+        guard let buffer = image.buffer else { throw .protocolViolation("no buffer came") }
+        // Under another name until it is complete, so that no reader ever sees half a picture.
+        let partial = path + ".partial"
+        do {
+            let file = try FileDescriptor.create(at: partial)
+            if let pixels = image.description.pixels {
+                try PictureEncoder.encode(image.description, pixels, from: buffer.descriptor, to: file, named: path)
+            } else {
+                try file.copy(image.description.bytes, from: buffer.descriptor, at: image.description.offset)
+            }
+            try FileDescriptor.rename(partial, to: path)
+        } catch {
+            try? FileDescriptor.remove(partial)
+            throw .refused(WireError(.internal, "\(path) could not be written: \(error)."))
+        }
+    }
+
+    private static func summary(of image: ImageReply, writtenTo path: String?) -> String {
+        var words = "\(image.width) × \(image.height), \(image.contentType)"
+        if image.frameCount > 1 { words += ", \(image.frameCount) frames" }
+        words += ", \(ByteCount(image.bytes))" + (image.pixels == nil ? "" : " of pixels")
+        words += ", from " + (image.source == .network ? "the network" : image.source.rawValue)
+        if let path { words += ", written to \(path)" }
+        return words
+    }
+}

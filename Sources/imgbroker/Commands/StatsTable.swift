@@ -1,0 +1,95 @@
+import IPCProtocol
+
+/// The broker's figures for people.
+enum StatsTable {
+    private static let outcomes: [(StatsReport.Figure, String)] = [
+        (.memoryHits, "from memory"), (.diskHits, "from disk"), (.sharedHits, "from the fleet"),
+        (.coalesced, "joined another's load"), (.networkLoads, "downloaded"), (.failed, "failed"),
+        (.cancelled, "cancelled"),
+    ]
+
+    /// A table of what a person looks for first.
+    static func text(of report: StatsReport, path: String) -> String {
+        var lines = ["imgbroker at \(path), up \(duration(report[.uptimeSeconds]))", ""]
+
+        let answered = report[.requests] - report[.cancelled]
+        let saved = report[.memoryHits] + report[.diskHits] + report[.sharedHits] + report[.coalesced]
+        let ratio = answered == 0 ? "-" : percent(saved, of: answered)
+        lines.append(row("Requests", report[.requests], "hit ratio \(ratio) (no download of their own)"))
+        for (figure, name) in outcomes where report[figure] > 0 || [.memoryHits, .networkLoads].contains(figure) {
+            let share = report[.requests] == 0 ? 0 : Double(report[figure]) / Double(report[.requests])
+            let bar = ProgressBar.bar(share, width: 20)
+            lines.append(row("  " + name, report[figure], "\(bar)  \(percent(report[figure], of: report[.requests]))"))
+        }
+        for (code, count) in report.failures.sorted(by: { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }) {
+            lines.append(row("    " + code.rawValue, count, ""))
+        }
+
+        lines.append("")
+        let (used, limit) = (report[.memoryBytes], report[.memoryLimitBytes])
+        let share = limit == 0 ? 0 : Double(used) / Double(limit)
+        lines.append(
+            row("Memory", "\(ByteCount(used))", "\(ProgressBar.bar(share, width: 20))  of \(ByteCount(limit))"))
+        lines.append(row("  pictures and originals", report[.memoryEntries], "\(report[.evictions]) evicted so far"))
+        lines.append(
+            row(
+                "  held by clients", "\(ByteCount(report[.leasedBytes]))",
+                report[.evictedLeasedBytes] > 0 ? "\(ByteCount(report[.evictedLeasedBytes])) of it evicted" : ""))
+        lines.append(row("  being filled", "\(ByteCount(report[.reservedBytes]))", ""))
+
+        lines.append("")
+        lines.append(
+            row(
+                "Workers", report[.workers] + report[.fetchers],
+                "\(report[.workers]) decode, \(report[.fetchers]) download, \(report[.workerRestarts]) restarted"))
+        lines.append(row("  jobs running", report[.running], "\(report[.queued]) queued"))
+        lines.append(row("  downloads", report[.downloads], ByteCount(report[.bytesDownloaded]).description))
+        lines.append(
+            row("  decodings", report[.decodes], oneDecimal(Double(report[.pixelsDecoded]) / 1e6) + " megapixels"))
+
+        lines += ["", pad("Latency", 26) + ["p50", "p90", "p99", "max"].map { pad($0, 10, right: true) }.joined()]
+        for (name, figure, unit) in [
+            ("  hit", StatsReport.Duration.hitMicroseconds, "µs"), ("  load", .loadMilliseconds, "ms"),
+            ("  decode", .decodeMilliseconds, "ms"),
+        ] {
+            let quantiles = report[figure]
+            let values = [quantiles.p50, quantiles.p90, quantiles.p99, quantiles.max]
+            lines.append(pad(name, 26) + values.map { pad("\(oneDecimal($0)) \(unit)", 10, right: true) }.joined())
+        }
+
+        lines += [
+            "",
+            "\(report[.clients]) clients, \(report[.openDescriptors]) descriptors, sandbox: \(report.sandbox), "
+                + "disk tier: \(report.diskState)",
+        ]
+        return lines.map { $0 + "\n" }.joined()
+    }
+
+    private static func row(_ name: String, _ value: Int, _ remark: String) -> String {
+        row(name, "\(value)", remark)
+    }
+
+    private static func row(_ name: String, _ value: String, _ remark: String) -> String {
+        pad(name, 26) + pad(value, 10, right: true) + (remark.isEmpty ? "" : "  " + remark)
+    }
+
+    private static func pad(_ text: String, _ width: Int, right: Bool = false) -> String {
+        let space = String(repeating: " ", count: max(0, width - text.count))
+        return right ? space + text : text + space
+    }
+
+    private static func percent(_ part: Int, of whole: Int) -> String {
+        whole == 0 ? "0 %" : oneDecimal(Double(part) * 100 / Double(whole)) + " %"
+    }
+
+    private static func oneDecimal(_ value: Double) -> String {
+        let tenths = Int((value * 10).rounded())
+        return "\(tenths / 10).\(tenths % 10)"
+    }
+
+    private static func duration(_ seconds: Int) -> String {
+        if seconds < 60 { return "\(seconds) s" }
+        if seconds < 3600 { return "\(seconds / 60) min \(seconds % 60) s" }
+        return "\(seconds / 3600) h \(seconds % 3600 / 60) min"
+    }
+}

@@ -1,0 +1,159 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+
+// Connections: taking them, reading requests, sending answers.
+extension Broker {
+    func accept() {
+        // A few at a time, so that a flood of connections does not keep the loop.
+        for _ in 0..<64 {
+            if clients.count >= maximumClients { return pauseAccepting() }
+            do {
+                guard let socket = try UnixSocket.accept(from: listener.descriptor) else { return }
+                let peer = try UnixSocket.peerCredentials(of: socket)
+                let client = ClientConnection(id: clientIDs.next(), socket: socket)
+                try queue.add(socket.raw, token: Self.token(.client, client.id.number))
+                clients[client.id] = client
+                handle(.clientConnected(client.id, uid: peer.uid))
+            } catch {
+                log.warning("a connection could not be accepted: \(error)")
+                if [SystemError.tooManyOpenFiles, SystemError.tooManyOpenFilesInSystem].contains(error.code) {
+                    return pauseAccepting()
+                }
+            }
+        }
+    }
+
+    /// Leaves new connections in the backlog for a moment: the listener would be reported again and again.
+    private func pauseAccepting() {
+        queue.remove(listener.descriptor.raw)
+        isAccepting = false
+    }
+
+    func resumeAccepting() {
+        guard !isAccepting, !state.isDraining, clients.count < maximumClients else { return }
+        isAccepting = (try? queue.add(listener.descriptor.raw, token: Self.token(.listener))) != nil
+    }
+
+    func receive(from client: ClientConnection) {
+        // Nothing is read from it any more, so this is news of its end.
+        if client.isClosing { return disconnect(client) }
+        do {
+            switch try client.channel.fill() {
+            case .wouldBlock: return
+            case .end: return disconnect(client)
+            case .received: break
+            }
+        } catch {
+            return disconnect(client)
+        }
+        // No message of a client brings descriptors.
+        client.channel.closeDescriptors()
+        var hasCompleted = false
+        while !client.isClosing, let outcome = nextMessage(from: client) {
+            hasCompleted = true
+            let hits = state.counters.hitCount
+            let begun = Instant.now
+            handle(outcome)
+            if state.counters.hitCount > hits {
+                state.counters.hits.record(microseconds: Instant.now.microseconds(since: begun))
+            }
+        }
+        noteArrival(client, hasCompleted: hasCompleted)
+        unflushed.insert(client.id)
+    }
+
+    private func nextMessage(from client: ClientConnection) -> Event? {
+        let text: ArraySlice<UInt8>
+        do {
+            guard let frame = try client.channel.nextFrame() else { return nil }
+            text = frame
+        } catch {
+            let message = "A frame of \(error.length) bytes: only 1 to \(Frame.maximumLength) are allowed."
+            return .streamBroken(client.id, WireError(.badFrame, message))
+        }
+        do {
+            let (decoded, envelope) = try ClientMessage.decode(text)
+            if envelope.payload > configuration.limits.maxDownloadBytes {
+                let message = "A payload of \(envelope.payload) bytes is too long."
+                return .streamBroken(client.id, WireError(.badFrame, message))
+            }
+            client.channel.skipPayload(envelope.payload)
+            switch decoded {
+            case .message(let message): return .messageReceived(client.id, message)
+            case .rejected(let id, let error): return .messageRejected(client.id, id: id, error)
+            }
+        } catch {
+            let message = "Not a JSON object: expected \(error.expected) at byte \(error.offset)."
+            return .streamBroken(client.id, WireError(.badFrame, message))
+        }
+    }
+
+    /// Tells the state when a frame begins that is not complete yet, and when it is.
+    private func noteArrival(_ client: ClientConnection, hasCompleted: Bool) {
+        if client.hasBegunFrame, hasCompleted || !client.channel.isInsideFrame {
+            client.hasBegunFrame = false
+            handle(.frameCompleted(client.id))
+        }
+        if !client.hasBegunFrame, client.channel.isInsideFrame {
+            client.hasBegunFrame = true
+            handle(.frameBegun(client.id))
+        }
+    }
+
+    func send(_ reply: Reply, _ attachment: Action.Attachment, to client: ClientID) {
+        guard let connection = clients[client] else { return }
+        var reply = reply
+        if case .stats(let id, var report) = reply {
+            report[.openDescriptors] = CurrentProcess.openDescriptors
+            reply = .stats(id: id, report)
+        }
+        switch attachment {
+        case .nothing: connection.channel.enqueue(reply.encoded())
+        case .descriptor(let buffer):
+            connection.channel.enqueue(reply.encoded(), descriptors: buffers[buffer].map { [$0.descriptor] } ?? [])
+        case .payload(let buffer, let count):
+            let payload = buffers[buffer].map {
+                FrameChannel.FilePayload(file: $0.descriptor, count: count, name: buffer.number)
+            }
+            connection.channel.enqueue(reply.encoded(), payload: payload)
+        }
+        unflushed.insert(client)
+    }
+
+    func flushClients() {
+        while let id = unflushed.popFirst() {
+            guard let client = clients[id] else { continue }
+            do {
+                let isEmpty = try client.channel.flush()
+                for buffer in client.channel.takeSentPayloads() {
+                    handle(.payloadSent(client.id, Identifier(number: buffer)))
+                }
+                if isEmpty, client.isClosing {
+                    disconnect(client)
+                } else if client.channel.queuedBytes > ClientConnection.maximumQueuedBytes {
+                    log.warning("a client that does not read its answers is disconnected")
+                    disconnect(client)
+                } else {
+                    let wanted = client.wanted
+                    if wanted != client.watched {
+                        client.watched = wanted
+                        try queue.change(
+                            client.channel.socket.raw, token: Self.token(.client, id.number), reading: wanted.reading,
+                            writing: wanted.writing)
+                    }
+                }
+            } catch {
+                disconnect(client)
+            }
+        }
+    }
+
+    private func disconnect(_ client: ClientConnection) {
+        queue.remove(client.channel.socket.raw)
+        clients[client.id] = nil
+        unflushed.remove(client.id)
+        handle(.clientDisconnected(client.id))
+    }
+}

@@ -1,0 +1,124 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+
+// Workers: starting them, giving them jobs, hearing what they report.
+extension Broker {
+    func start(_ kind: WorkerKind, _ id: WorkerID) {
+        do {
+            let worker = try WorkerProcess(kind, id: id, launcher: launcher)
+            workers[id] = worker
+            try queue.add(worker.channel.socket.raw, token: Self.token(.worker, id.number))
+            try queue.add(worker.child.descriptor.raw, token: Self.token(.workerExit, id.number))
+        } catch {
+            if let worker = workers.removeValue(forKey: id) {
+                worker.child.send(Signals.kill)
+                _ = worker.child.waitForExit(milliseconds: 1000)
+            }
+            events.append(.workerExited(id, .notStarted("\(error)")))
+        }
+    }
+
+    func startFetch(_ job: FetchJob, on worker: WorkerID) {
+        let id = JobID(number: job.id)
+        do {
+            let product = try Product(name: "imgbroker-original")
+            products[id] = product
+            send(FetchOrder.fetch(job), product.descriptor.map { [$0] } ?? [], to: worker)
+        } catch {
+            let error = WireError(.outOfMemory, "There is no room for the download: \(error).")
+            events.append(.fetchFailed(worker, id, error))
+            send(FetchOrder.stop(job: job.id), to: worker)
+        }
+    }
+
+    func provideOutput(of bytes: Int, for job: JobID, on worker: WorkerID) {
+        do {
+            let product = try Product(name: "imgbroker-pixels", size: bytes)
+            products[job] = product
+            send(DecodeOrder.output(job: job.number), product.descriptor.map { [$0] } ?? [], to: worker)
+        } catch {
+            let error = WireError(.outOfMemory, "There is no room for the picture: \(error).")
+            events.append(.decodeFailed(worker, job, error))
+            send(DecodeOrder.refuse(job: job.number), to: worker)
+        }
+    }
+
+    func send(_ message: some WorkerMessage, _ descriptors: [FileDescriptor] = [], to id: WorkerID) {
+        guard let worker = workers[id] else { return }
+        worker.channel.enqueue(message, descriptors: descriptors)
+        flush(worker)
+    }
+
+    func flush(_ worker: WorkerProcess) {
+        // A worker that is gone is noticed by its end; its jobs go to another then.
+        guard !worker.hasEnded, let isEmpty = try? worker.channel.flush(), isEmpty == worker.isWatchedForWriting else {
+            return
+        }
+        worker.isWatchedForWriting = !isEmpty
+        try? queue.change(
+            worker.channel.socket.raw, token: Self.token(.worker, worker.id.number), reading: true, writing: !isEmpty)
+    }
+
+    func receive(from worker: WorkerProcess) {
+        do {
+            if try worker.channel.fill() == .end {
+                queue.remove(worker.channel.socket.raw)
+                worker.hasEnded = true
+                return handle(.workerHungUp(worker.id))
+            }
+            switch worker.kind {
+            case .fetch:
+                while let (report, _) = try worker.channel.nextMessage(FetchReport.self) { take(report, from: worker) }
+            case .decode:
+                while let (report, _) = try worker.channel.nextMessage(DecodeReport.self) { take(report, from: worker) }
+            }
+        } catch {
+            worker.misbehaviour = worker.misbehaviour ?? "\(error)"
+            worker.child.send(Signals.kill)
+        }
+    }
+
+    private func take(_ report: FetchReport, from worker: WorkerProcess) {
+        switch report {
+        case .ready: handle(.workerReady(worker.id))
+        case .progress(let job, let received, let expected):
+            handle(.fetchProgressed(worker.id, Identifier(number: job), received: received, expected: expected))
+        case .finished(let job, let result):
+            let id = JobID(number: job)
+            do {
+                try products[id]?.seal(size: result.bytes)
+                handle(.fetchFinished(worker.id, id, result))
+            } catch {
+                handle(.fetchFailed(worker.id, id, WireError(.internal, "The download could not be sealed: \(error).")))
+            }
+        case .failed(let job, let error): handle(.fetchFailed(worker.id, Identifier(number: job), error))
+        }
+    }
+
+    private func take(_ report: DecodeReport, from worker: WorkerProcess) {
+        switch report {
+        case .ready: handle(.workerReady(worker.id))
+        case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
+        case .finished(let job, let bytes):
+            let id = JobID(number: job)
+            do {
+                try products[id]?.seal(size: bytes)
+                handle(.decodeFinished(worker.id, id))
+            } catch {
+                handle(.decodeFailed(worker.id, id, WireError(.internal, "The picture could not be sealed: \(error).")))
+            }
+        case .failed(let job, let error): handle(.decodeFailed(worker.id, Identifier(number: job), error))
+        }
+    }
+
+    /// Deals with a worker that has ended: first with what it had still said.
+    func reap(_ worker: WorkerProcess) {
+        guard let exit = worker.child.reap() else { return }
+        while !worker.hasEnded, worker.misbehaviour == nil { receive(from: worker) }
+        queue.remove(worker.channel.socket.raw)
+        queue.remove(worker.child.descriptor.raw)
+        workers[worker.id] = nil
+        handle(.workerExited(worker.id, worker.classify(exit)))
+    }
+}

@@ -1,0 +1,174 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+
+/// The shell around the state: turns what the kernel reports into events, and performs the actions they lead to. One
+/// thread; nothing in it waits but the event queue.
+final class Broker {
+    enum Source: UInt64 {
+        case listener, timer, signals, client, worker, workerExit
+    }
+
+    let configuration: Configuration
+    let launcher: WorkerLauncher
+    let log: Log
+    let listener: ListeningSocket
+    let queue: EventQueue
+    private let timer: Timer
+    private let signals: Signals
+    let maximumClients: Int
+
+    var state: BrokerState
+    var events: [Event] = []
+    var clients: [ClientID: ClientConnection] = [:]
+    var clientIDs = IdentifierSource<ClientKind>()
+    var unflushed: Set<ClientID> = []
+    var workers: [WorkerID: WorkerProcess] = [:]
+    var products: [JobID: Product] = [:]
+    var buffers: [BufferID: SealedBuffer] = [:]
+    private var timerSetTo: Instant?
+    var isAccepting = true
+    private var isFinished = false
+
+    /// Prepares everything but the workers: they start with `run`.
+    init(
+        _ configuration: Configuration, launcher: WorkerLauncher, listener: ListeningSocket, log: Log
+    ) throws(SystemError) {
+        self.configuration = configuration
+        self.launcher = launcher
+        self.listener = listener
+        self.log = log
+        let descriptors = CurrentProcess.raiseDescriptorLimit()
+        maximumClients = max(descriptors / 4, 16)
+        var limits = configuration.limits
+        limits.memoryEntries = min(limits.memoryEntries, max(descriptors / 2, 16))
+        let policy = configuration.addressPolicy
+        state = BrokerState(
+            limits: limits, isAllowedAddress: { IPAddress($0).map(policy.permits) ?? false }, at: .now)
+        // SIGPIPE is among them only to be silent: sendfile cannot be told not to raise it.
+        signals = try Signals([Signals.terminate, Signals.interrupt, Signals.hangup, Signals.brokenPipe])
+        queue = try EventQueue()
+        timer = try Timer()
+        try queue.add(listener.descriptor.raw, token: Self.token(.listener))
+        try queue.add(timer.descriptor.raw, token: Self.token(.timer))
+        try queue.add(signals.descriptor.raw, token: Self.token(.signals))
+    }
+
+    /// Serves until a signal asks it to end, and leaves nothing behind.
+    func run() {
+        let limits = configuration.limits
+        log.notice(
+            "listening at \(listener.path), decode workers: \(limits.workers), download workers: \(limits.fetchers), "
+                + "memory: \(ByteCount(limits.memoryBytes))")
+        handle(.timePassed)
+        while !isFinished {
+            if state.nextReminder != timerSetTo {
+                timerSetTo = state.nextReminder
+                timer.set(to: timerSetTo)
+            }
+            do {
+                for event in try queue.wait(milliseconds: isAccepting ? nil : 100) { dispatch(event) }
+            } catch {
+                log.error("\(error)")
+                break
+            }
+            flushClients()
+            resumeAccepting()
+        }
+        end()
+    }
+
+    static func token(_ source: Source, _ number: Int = 0) -> UInt64 {
+        source.rawValue << 56 | UInt64(number)
+    }
+
+    private func dispatch(_ event: EventQueue.Event) {
+        let number = Int(event.token & (1 << 56 - 1))
+        switch Source(rawValue: event.token >> 56) {
+        case .listener: accept()
+        case .timer:
+            // Setting it also makes it unreadable: nothing may be due any more, and the loop would not rest.
+            timer.set(to: nil)
+            timerSetTo = nil
+            handle(.timePassed)
+        case .signals:
+            while let signal = signals.next() {
+                if signal == Signals.brokenPipe { continue }
+                log.notice("ending")
+                handle(.shutdownRequested)
+            }
+        case .client:
+            guard let client = clients[Identifier(number: number)] else { return }
+            if event.writable { unflushed.insert(client.id) }
+            if event.readable { receive(from: client) }
+        case .worker:
+            guard let worker = workers[Identifier(number: number)] else { return }
+            if event.writable { flush(worker) }
+            if event.readable { receive(from: worker) }
+        case .workerExit:
+            if let worker = workers[Identifier(number: number)] { reap(worker) }
+        case nil: break
+        }
+    }
+
+    /// Lets the state handle an event, and performs what follows; that may lead to further events.
+    func handle(_ event: Event) {
+        events.append(event)
+        // Actions add to the list when something fails; the outermost call works it off.
+        guard events.count == 1 else { return }
+        while let event = events.first {
+            for action in state.handle(event, at: .now) { perform(action) }
+            events.removeFirst()
+        }
+    }
+
+    private func perform(_ action: Action) {
+        switch action {
+        case .reply(let client, let reply, let attachment): send(reply, attachment, to: client)
+        case .close(let client):
+            clients[client]?.isClosing = true
+            unflushed.insert(client)
+        case .startWorker(let kind, let worker): start(kind, worker)
+        case .killWorker(let worker): workers[worker]?.child.send(Signals.kill)
+        case .startFetch(let worker, let job): startFetch(job, on: worker)
+        case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
+        case .startDecode(let worker, let job, let body):
+            guard let buffer = buffers[body] else {
+                let error = WireError(.internal, "The encoded bytes are gone.")
+                return events.append(.decodeFailed(worker, Identifier(number: job.id), error))
+            }
+            send(DecodeOrder.decode(job), [buffer.descriptor], to: worker)
+        case .provideOutput(let worker, let job, let bytes): provideOutput(of: bytes, for: job, on: worker)
+        case .refuseOutput(let worker, let job): send(DecodeOrder.refuse(job: job.number), to: worker)
+        case .publish(let job, let buffer): buffers[buffer] = products.removeValue(forKey: job)?.sealed
+        case .discard(let job): products[job] = nil
+        case .dropBuffer(let buffer): buffers[buffer] = nil
+        case .stopListening:
+            queue.remove(listener.descriptor.raw)
+            listener.remove()
+        case .exit: isFinished = true
+        case .log(.warning(let text)): log.warning(text)
+        case .log(.notice(let text)): log.notice(text)
+        }
+    }
+
+    // MARK: The end
+
+    private func end() {
+        flushClients()
+        clients = [:]
+        listener.remove()
+        // A worker ends by itself when its socket does; whoever does not is ended.
+        let children = workers.values.map(\.child)
+        workers = [:]
+        let deadline = Instant.now.adding(milliseconds: 500)
+        for child in children {
+            let left = max(0, deadline.microseconds(since: .now) / 1000)
+            if child.waitForExit(milliseconds: left) == nil {
+                child.send(Signals.kill)
+                _ = child.waitForExit(milliseconds: 1000)
+            }
+        }
+    }
+}

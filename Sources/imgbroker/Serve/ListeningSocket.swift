@@ -1,0 +1,60 @@
+import ImageBrokerClient
+import LinuxSystem
+
+/// The socket that clients connect to. At most one broker serves a path; a file that a dead one left is replaced.
+final class ListeningSocket {
+    /// Why a path cannot be served.
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    let path: String
+    let descriptor: FileDescriptor
+    private let identity: UnixSocket.FileIdentity?
+
+    /// Listens at `path` with the mode given.
+    init(path: String, mode: UInt32) throws(Failure) {
+        self.path = path
+        do throws(SystemError) {
+            // Two brokers that start at once look, remove and bind one after the other.
+            let lock = try UnixSocket.lock(directory: Self.directory(of: path))
+            try Self.clear(path)
+            descriptor = try UnixSocket.listen(at: path, mode: mode)
+            identity = UnixSocket.identity(of: path)
+            _ = lock
+        } catch  where error.code == SystemError.addressInUse {
+            throw Failure(description: "\(path) is in use: another broker serves it, or it is no socket")
+        } catch {
+            throw Failure(description: "cannot listen at \(path): \(error)")
+        }
+    }
+
+    /// Removes the file, if it is still this socket's.
+    func remove() {
+        if let identity, UnixSocket.identity(of: path) == identity { try? FileDescriptor.remove(path) }
+    }
+
+    /// Where a broker listens when nobody says otherwise; nil when no place is writable.
+    static var defaultPath: String? {
+        if let environment = SocketPath.environment { return environment }
+        if CurrentProcess.mayWrite(to: directory(of: SocketPath.system)) { return SocketPath.system }
+        return SocketPath.user
+    }
+
+    /// Removes a socket file that nobody listens at any more.
+    private static func clear(_ path: String) throws(SystemError) {
+        guard let file = UnixSocket.identity(of: path) else { return }
+        guard file.isSocket else { throw SystemError("bind", code: SystemError.addressInUse) }
+        do {
+            _ = try UnixSocket.connect(to: path)
+        } catch  where error.code == SystemError.connectionRefused {
+            return try FileDescriptor.remove(path)
+        }
+        throw SystemError("bind", code: SystemError.addressInUse)
+    }
+
+    private static func directory(of path: String) -> String {
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+}

@@ -1,0 +1,96 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+
+/// How workers are started.
+struct WorkerLauncher {
+    let fetcherPath: String
+    let decoderPath: String
+    /// Whom they become; nil when they stay what the broker is.
+    var user: (uid: UInt32, gid: UInt32)?
+    var allowedAddresses: [String] = []
+    var logLevel = LogLevel.notice
+
+    /// Looks for the workers' executables beside this one, then in `../libexec/imgbroker`.
+    init?() {
+        guard let own = CurrentProcess.executablePath, let slash = own.lastIndex(of: "/") else { return nil }
+        let directory = own[..<slash]
+        let places = [String(directory), directory + "/../libexec/imgbroker"]
+        guard let place = places.first(where: { CurrentProcess.exists($0 + "/imgworker") }) else { return nil }
+        fetcherPath = place + "/imgfetch"
+        decoderPath = place + "/imgworker"
+    }
+
+    /// Starts a worker and returns it with this end of its control socket. The worker alone has the other end, so that
+    /// its death is the socket's end.
+    ///
+    /// - Throws: `SystemError` of `socketpair` or `posix_spawn`.
+    func start(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
+        let (own, control) = try UnixSocket.pair()
+        var arguments = ["--parent", "\(CurrentProcess.pid)"]
+        if let user { arguments += ["--uid", "\(user.uid)", "--gid", "\(user.gid)"] }
+        if kind == .fetch { arguments += ["--log-level", logLevel.rawValue] }
+        if kind == .fetch { for range in allowedAddresses { arguments += ["--allow-address", range] } }
+        let child = try ChildProcess(
+            path: kind == .fetch ? fetcherPath : decoderPath, arguments: arguments,
+            // A crash is the broker's to report: no backtrace of a hostile picture's making.
+            environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: control)
+        return (child, own)
+    }
+}
+
+/// One worker as the event loop sees it.
+final class WorkerProcess {
+    let id: WorkerID
+    let kind: WorkerKind
+    let child: ChildProcess
+    let channel: FrameChannel
+    /// What it said that was no message; it was ended for that.
+    var misbehaviour: String?
+    /// Its socket has ended.
+    var hasEnded = false
+    var isWatchedForWriting = false
+
+    init(_ kind: WorkerKind, id: WorkerID, launcher: WorkerLauncher) throws(SystemError) {
+        let (child, socket) = try launcher.start(kind)
+        try socket.setNonBlocking()
+        self.child = child
+        channel = FrameChannel(socket: socket)
+        self.id = id
+        self.kind = kind
+    }
+
+    /// Why it is gone.
+    func classify(_ exit: ChildProcess.Exit) -> WorkerExit {
+        if let misbehaviour { return .misbehaved("it sent \(misbehaviour)") }
+        switch exit {
+        case .signal(Signals.kill), .signal(Signals.terminate), .signal(Signals.interrupt), .signal(Signals.hangup):
+            return .killed("\(exit)")
+        case .signal, .status: return .crashed("\(exit)")
+        }
+    }
+}
+
+/// What a job is producing: a memfd that a worker fills, then a sealed one that waits to be published.
+final class Product {
+    private var writable: WritableBuffer?
+    private(set) var sealed: SealedBuffer?
+
+    init(name: String, size: Int? = nil) throws(SystemError) {
+        writable = try WritableBuffer(name: name, size: size)
+    }
+
+    /// The descriptor for the worker; nil once it is sealed.
+    var descriptor: FileDescriptor? { writable?.descriptor }
+
+    /// Ends the writing; the buffer must then be of `size` bytes.
+    ///
+    /// - Throws: `SystemError` of `fcntl`; `EINVAL` when the size is another.
+    func seal(size: Int) throws(SystemError) {
+        guard let buffer = try writable.take()?.seal(), buffer.size == size else {
+            throw SystemError("fcntl", code: SystemError.invalidArgument)
+        }
+        sealed = buffer
+    }
+}

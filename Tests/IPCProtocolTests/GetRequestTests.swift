@@ -1,0 +1,140 @@
+import IPCProtocol
+import Testing
+
+/// Every field of a `get`: its values, its refusals, and what comes in later versions.
+@Suite struct GetRequestTests {
+    @Test func withoutFieldsTheDefaultsHold() throws {
+        let options = try options("\"unknown\":[{}]")
+        #expect(options == GetOptions())
+        #expect(options.representation == .pixels)
+        #expect(options.variant == GetOptions.Variant(pixelFormat: .rgba8, alpha: .premultiplied))
+        #expect(options.delivery == .fd)
+        #expect(options.cache == .default)
+        #expect(options.priority == .normal)
+        #expect(!options.progress)
+        #expect(options.timeoutMs == 15_000)
+        #expect(options.totalTimeoutMs == 60_000)
+        #expect(options.headers.isEmpty)
+        #expect(options.credentials == nil)
+    }
+
+    @Test func everyFieldIsRead() throws {
+        #expect(try options("\"as\":\"original\"").representation == .original)
+        #expect(try options("\"as\":\"pixels\"").representation == .pixels)
+        #expect(try options("\"variant\":{}").variant == GetOptions.Variant())
+        #expect(try options("\"variant\":{\"pixelFormat\":\"bgra8\"}").variant.pixelFormat == .bgra8)
+        #expect(try options("\"variant\":{\"alpha\":\"straight\"}").variant.alpha == .straight)
+        #expect(try options("\"delivery\":\"fd\"").delivery == .fd)
+        #expect(try options("\"delivery\":\"inline\"").delivery == .inline)
+        #expect(try options("\"delivery\":\"none\"").delivery == GetOptions.Delivery.none)
+        #expect(try options("\"cache\":\"default\"").cache == .default)
+        #expect(try options("\"cache\":\"reload\"").cache == .reload)
+        #expect(try options("\"cache\":\"only-if-cached\"").cache == .onlyIfCached)
+        for priority in GetOptions.Priority.allCases {
+            #expect(try options("\"priority\":\"\(priority.rawValue)\"").priority == priority)
+        }
+        #expect(try options("\"progress\":true").progress)
+        #expect(try !options("\"progress\":false").progress)
+        #expect(try options("\"timeoutMs\":1").timeoutMs == 1)
+        #expect(try options("\"timeoutMs\":86400000").timeoutMs == 86_400_000)
+        #expect(try options("\"totalTimeoutMs\":1").totalTimeoutMs == 1)
+        #expect(try options("\"totalTimeoutMs\":2.5e3").totalTimeoutMs == 2500)
+        let credentials = try options("\"credentials\":{\"username\":\"u\",\"password\":\"a:b\",\"x\":1}").credentials
+        #expect(credentials == Credentials(username: "u", password: "a:b"))
+        #expect(try options("\"credentials\":{\"username\":\"\",\"password\":\"\"}").credentials != nil)
+    }
+
+    @Test(arguments: [
+        "as", "delivery", "cache", "priority", "progress", "timeoutMs", "totalTimeoutMs", "headers", "variant",
+        "credentials", "retryFailed", "staleFirst", "progressive", "cookies", "allowInvalidCertificates", "storage",
+        "quality", "cacheKey",
+    ])
+    func aFieldOfAWrongTypeIsNamed(field: String) throws {
+        for value in ["null", "17", "\"17\"", "[]", "{\"x\":17}", "true", "-1.5"] {
+            // What is right for one field or another.
+            switch (field, value) {
+            case ("progress", "true"), ("retryFailed", "true"), ("timeoutMs", "17"), ("totalTimeoutMs", "17"): continue
+            case ("variant", "{\"x\":17}"): continue
+            default: try expectBadRequest("\"\(field)\":\(value)", naming: field.isEmpty ? "" : prefix(field, value))
+            }
+        }
+    }
+
+    /// The complaint about a header names the header.
+    private func prefix(_ field: String, _ value: String) -> String {
+        field == "headers" && value.hasPrefix("{") ? "headers.x" : field
+    }
+
+    @Test(arguments: [
+        ("\"as\":\"gif\"", "as"), ("\"as\":\"Pixels\"", "as"), ("\"delivery\":\"\"", "delivery"),
+        ("\"cache\":\"never\"", "cache"), ("\"priority\":\"urgent\"", "priority"), ("\"timeoutMs\":0", "timeoutMs"),
+        ("\"timeoutMs\":-1", "timeoutMs"), ("\"timeoutMs\":1.5", "timeoutMs"), ("\"timeoutMs\":86400001", "timeoutMs"),
+        ("\"totalTimeoutMs\":0", "totalTimeoutMs"), ("\"totalTimeoutMs\":1e300", "totalTimeoutMs"),
+        ("\"variant\":{\"pixelFormat\":\"rgb\"}", "variant.pixelFormat"),
+        ("\"variant\":{\"alpha\":0}", "variant.alpha"),
+        ("\"credentials\":{}", "credentials"), ("\"credentials\":{\"username\":\"u\"}", "credentials"),
+        ("\"credentials\":{\"username\":1,\"password\":\"p\"}", "credentials.username"),
+        ("\"credentials\":{\"username\":\"a:b\",\"password\":\"p\"}", "credentials.username"),
+        ("\"credentials\":{\"username\":\"u\",\"password\":\"a\\r\\nb\"}", "credentials"),
+        ("\"credentials\":{\"username\":\"u\\u0000\",\"password\":\"p\"}", "credentials"),
+        ("\"fds\":-1", "fds"), ("\"fds\":\"1\"", "fds"), ("\"fds\":254", "fds"), ("\"payload\":-1", "payload"),
+        ("\"payload\":true", "payload"), ("\"payload\":9007199254740992", "payload"),
+    ])
+    func aValueOutOfItsRangeIsNamed(fields: String, field: String) throws {
+        try expectBadRequest(fields, naming: field)
+    }
+
+    /// Fields of later versions: the value that changes nothing is accepted, every other refused by name.
+    @Test(arguments: [
+        ("staleFirst", ["false"], ["true"]), ("progressive", ["false"], ["true"]), ("cookies", ["false"], ["true"]),
+        ("allowInvalidCertificates", ["false"], ["true"]), ("retryFailed", ["false", "true"], ["0"]),
+        ("storage", ["\"both\""], ["\"memory\"", "\"disk\"", "\"none\""]),
+        ("quality", ["85", "85.0"], ["84", "1", "100"]),
+        ("cacheKey", [], ["\"name\"", "\"\""]), ("as", ["\"pixels\""], ["\"png\"", "\"jpeg\"", "\"webp\""]),
+        ("cache", ["\"default\""], ["\"no-cache\"", "\"force-cache\"", "\"no-store\""]),
+    ])
+    func laterFieldsAreAcceptedWithTheirDefault(field: String, accepted: [String], refused: [String]) throws {
+        for value in accepted { #expect(try options("\"\(field)\":\(value)") == GetOptions()) }
+        for value in refused { try expectBadRequest("\"\(field)\":\(value)", naming: field) }
+    }
+
+    @Test(arguments: [
+        ("scaleDown", ["false"], ["true"]), ("frame", ["0"], ["1", "\"all\""]),
+        ("fit", ["\"inside\""], ["\"contain\"", "\"cover\"", "\"fill\""]), ("width", [], ["100", "0", "null"]),
+        ("height", [], ["100", "65536"]),
+    ])
+    func laterFieldsOfTheVariantToo(field: String, accepted: [String], refused: [String]) throws {
+        for value in accepted { #expect(try options("\"variant\":{\"\(field)\":\(value)}") == GetOptions()) }
+        for value in refused { try expectBadRequest("\"variant\":{\"\(field)\":\(value)}", naming: "variant.\(field)") }
+    }
+
+    @Test func theFirstProblemIsNamedAndTheIdKept() throws {
+        try expectBadRequest("\"as\":1,\"delivery\":2", naming: "as")
+        let late = try decoded("{\"as\":1,\"url\":\"http://a/\",\"type\":\"get\",\"id\":77}")
+        guard case .rejected(id: 77, let error) = late else {
+            Issue.record("\(late)")
+            return
+        }
+        #expect(error.message.hasPrefix("as "))
+    }
+
+    @Test func membersStandInAnyOrder() throws {
+        let expected = try decoded("{\"type\":\"get\",\"id\":1,\"url\":\"http://a/\",\"delivery\":\"none\"}")
+        #expect(try decoded("{\"delivery\":\"none\",\"url\":\"http://a/\",\"id\":1,\"type\":\"get\"}") == expected)
+    }
+
+    @Test func queryAndRemoveReadTheSameFields() throws {
+        let url = try SourceURL("http://a/")
+        let members = "\"id\":1,\"url\":\"http://a\",\"variant\":{\"alpha\":\"straight\"}"
+        var request = GetRequest(id: 1, url: url)
+        request.options.variant.alpha = .straight
+        #expect(try decoded("{\"type\":\"query\",\(members)}") == .message(.query(request)))
+        #expect(try decoded("{\"type\":\"remove\",\(members)}") == .message(.remove(id: 1, url: url)))
+    }
+
+    @Test func prioritiesAreOrdered() {
+        #expect(GetOptions.Priority.low < .normal)
+        #expect(GetOptions.Priority.normal < .high)
+        #expect(GetOptions.Priority.allCases.sorted() == [.low, .normal, .high])
+    }
+}

@@ -1,0 +1,109 @@
+import IPCProtocol
+import Testing
+
+/// What the broker sends to clients, in bytes.
+@Suite struct GoldenReplyTests {
+    private static func image(_ change: (inout ImageReply) -> Void) -> ImageReply {
+        var image = ImageReply(
+            source: .network, url: "https://example.org/a.jpg", width: 640, height: 480,
+            pixels: ImageReply.Pixels(stride: 2560, pixelFormat: .rgba8, alpha: .premultiplied), bytes: 1_228_800,
+            contentType: "image/jpeg", originalWidth: 640, originalHeight: 480, frameCount: 1, etag: "\"33a6\"")
+        change(&image)
+        return image
+    }
+
+    private static let stats: StatsReport = {
+        var report = StatsReport()
+        for (value, figure) in StatsReport.Figure.allCases.enumerated() { report[figure] = value * 1000 + 1 }
+        report.failures = [.timeout: 3, .decodeFailed: 2]
+        report[.hitMicroseconds].p50 = 12.5
+        report[.loadMilliseconds].p99 = 480.125
+        report[.decodeMilliseconds].max = 95
+        return report
+    }()
+
+    static let replies: [(String, Reply)] = [
+        (
+            "reply-hello",
+            .hello(
+                id: 0,
+                HelloReply(
+                    server: "imgbroker/0.1.0", formats: ["jpeg", "png", "webp"],
+                    limits: ["maxFrameBytes": 1_048_576, "maxPixels": 50_000_000]))
+        ),
+        (
+            "reply-image",
+            .image(
+                id: 2,
+                image {
+                    $0.buffer = 17
+                    $0.descriptors = 1
+                    $0.expires = 1_900_000_000
+                })
+        ),
+        (
+            "reply-image-again",
+            .image(
+                id: 3,
+                image {
+                    $0.source = .memory
+                    $0.buffer = 17
+                    $0.stale = true
+                })
+        ),
+        ("reply-image-inline", .image(id: 4, image { $0.payload = $0.bytes })),
+        (
+            "reply-image-original",
+            .image(
+                id: 5,
+                image {
+                    $0.pixels = nil
+                    $0.bytes = 34_567
+                    $0.buffer = Envelope.maximumInteger
+                    $0.descriptors = 1
+                    $0.etag = nil
+                })
+        ),
+        (
+            "reply-image-not-final",
+            .image(
+                id: 6,
+                image {
+                    $0.final = false
+                    $0.source = .disk
+                    ($0.width, $0.height) = (320, 240)
+                    $0.pixels = ImageReply.Pixels(stride: 1280, pixelFormat: .bgra8, alpha: .straight)
+                    $0.bytes = 307_200
+                    $0.offset = 4096
+                    $0.frameCount = 12
+                })
+        ),
+        ("reply-progress", .progress(id: 2, received: 4096, expected: 34_567)),
+        ("reply-progress-unknown", .progress(id: 2, received: 0, expected: nil)),
+        ("reply-ok", .ok(id: 4)),
+        ("reply-ok-query", .queried(id: 7, memory: true, disk: false, fresh: true)),
+        ("reply-ok-remove", .removed(id: 8, count: 3)),
+        ("reply-stats", .stats(id: 9, stats)),
+        ("reply-error", .error(id: 10, WireError(.decodeFailed, "The picture's data are damaged."))),
+        (
+            "reply-error-http-status",
+            .error(
+                id: 11,
+                WireError(
+                    .httpStatus, "example.org answered 503.", httpStatus: 503, retryAfterMs: 120_000))
+        ),
+        ("reply-error-without-id", .error(id: nil, WireError(.badFrame, "A frame is no JSON object."))),
+    ]
+
+    @Test(arguments: replies)
+    func isReadAndWrittenAsItStands(name: String, reply: Reply) throws {
+        let text = try Golden.text(name, of: reply.encoded())
+        #expect(try Reply(decoding: text) == reply)
+    }
+
+    @Test func onlyTheLastFrameOfARequestIsTerminal() {
+        let going = Self.replies.filter { !$0.1.isTerminal }.map(\.0)
+        #expect(going == ["reply-image-not-final", "reply-progress", "reply-progress-unknown"])
+        #expect(Self.replies.map { $0.1.id }.last == .some(nil))
+    }
+}

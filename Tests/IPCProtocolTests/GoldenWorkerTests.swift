@@ -1,0 +1,122 @@
+import IPCProtocol
+import Testing
+
+/// What the broker and its workers say to each other, in bytes.
+@Suite struct GoldenWorkerTests {
+    static let decodeOrders: [(String, DecodeOrder)] = {
+        guard let geometry = PixelGeometry(width: 640, height: 480) else { return [] }
+        return [
+            ("decode-order-decode", .decode(DecodeJob(id: 1, pixelFormat: .bgra8, alpha: .straight, maxPixels: 1000))),
+            ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
+            ("decode-order-output", .output(job: 1)),
+            ("decode-order-refuse", .refuse(job: 1)),
+            (
+                "decode-order-encode",
+                .encode(
+                    EncodeJob(
+                        id: 3, format: .webp, geometry: geometry, pixelFormat: .rgba8, alpha: .premultiplied,
+                        quality: 90))
+            ),
+        ]
+    }()
+
+    static let decodeReports: [(String, DecodeReport)] = {
+        guard let geometry = PixelGeometry(width: 65_535, height: 1) else { return [] }
+        return [
+            ("decode-report-ready", .ready),
+            ("decode-report-header", .header(job: 1, ImageHeader(format: .webp, geometry: geometry, frameCount: 6))),
+            ("decode-report-finished", .finished(job: 1, bytes: 262_140)),
+            ("decode-report-failed", .failed(job: 1, WireError(.truncated, "The file ends within its pixels."))),
+        ]
+    }()
+
+    static let fetchOrders: [(String, FetchOrder)] = [
+        (
+            "fetch-order-fetch",
+            .fetch(
+                FetchJob(
+                    id: 1, url: "http://example.org:8080/a.png",
+                    headers: [
+                        HeaderField(name: "accept", value: "image/*"), HeaderField(name: "x-note", value: "\"quoted\""),
+                    ],
+                    credentials: Credentials(username: "reader", password: "secret"), maxBytes: 33_554_432))
+        ),
+        ("fetch-order-fetch-plain", .fetch(FetchJob(id: 2, url: "https://example.org/", maxBytes: 0))),
+        ("fetch-order-stop", .stop(job: 1)),
+    ]
+
+    static let fetchReports: [(String, FetchReport)] = [
+        ("fetch-report-ready", .ready),
+        ("fetch-report-progress", .progress(job: 1, received: 4096, expected: 34_567)),
+        ("fetch-report-progress-unknown", .progress(job: 1, received: 4096, expected: nil)),
+        (
+            "fetch-report-finished",
+            .finished(
+                job: 1,
+                FetchResult(
+                    bytes: 34_567, digest: String(repeating: "0123456789abcdef", count: 4), contentType: "image/png",
+                    etag: "W/\"1\"", lastModified: "Wed, 21 Oct 2015 07:28:00 GMT", remoteAddress: "192.0.2.1"))
+        ),
+        (
+            "fetch-report-finished-bare",
+            .finished(
+                job: 2, FetchResult(bytes: 0, digest: String(repeating: "0", count: 64), remoteAddress: "2001:db8::1"))
+        ),
+        (
+            "fetch-report-failed",
+            .failed(job: 1, WireError(.httpStatus, "example.org answered 404.", httpStatus: 404))
+        ),
+    ]
+
+    static let names =
+        decodeOrders.map(\.0) + decodeReports.map(\.0) + fetchOrders.map(\.0) + fetchReports.map(\.0)
+
+    private func check<Message: WorkerMessage>(_ name: String, _ message: Message) throws {
+        let text = try Golden.text(name, of: message.encoded())
+        #expect(try Message(decoding: text) == message)
+        #expect(try Envelope(text).descriptors == message.descriptorCount)
+    }
+
+    @Test(arguments: decodeOrders)
+    func decodeOrdersAreReadAndWritten(name: String, message: DecodeOrder) throws { try check(name, message) }
+
+    @Test(arguments: decodeReports)
+    func decodeReportsAreReadAndWritten(name: String, message: DecodeReport) throws { try check(name, message) }
+
+    @Test(arguments: fetchOrders)
+    func fetchOrdersAreReadAndWritten(name: String, message: FetchOrder) throws { try check(name, message) }
+
+    @Test(arguments: fetchReports)
+    func fetchReportsAreReadAndWritten(name: String, message: FetchReport) throws { try check(name, message) }
+
+    /// A member that is missing or wrong makes a message bad; it never gets a value of somebody's choice.
+    @Test func everyMemberThatMattersIsNeeded() throws {
+        let optional: Set<String> = [
+            "fds", "credentials", "headers", "expected", "contentType", "etag", "lastModified", "httpStatus",
+            "retryAfterMs", "retryable", "message",
+        ]
+        func check<Message: WorkerMessage>(_ message: Message) throws {
+            let text = Array(message.encoded().dropFirst(Frame.headerLength))
+            guard case .object(let members) = try JSONValue(reading: text) else { return }
+            for name in members.keys where !optional.contains(name) {
+                let renamed = String(decoding: text, as: UTF8.self).replacing("\"\(name)\":", with: "\"_\":")
+                #expect(throws: BadWorkerMessage.self, "\(message.type) without \(name)") {
+                    try Message(decoding: Array(renamed.utf8)[...])
+                }
+            }
+            for (name, value) in members {
+                if case .object = value { continue }
+                let wrong = String(decoding: text, as: UTF8.self).replacing(
+                    "\"\(name)\":", with: "\"\(name)\":{},\"_\":")
+                if name == "fds" || name == "retryable" { continue }
+                #expect(throws: BadWorkerMessage.self, "\(message.type) with a wrong \(name)") {
+                    try Message(decoding: Array(wrong.utf8)[...])
+                }
+            }
+        }
+        for (_, message) in Self.decodeOrders { try check(message) }
+        for (_, message) in Self.decodeReports { try check(message) }
+        for (_, message) in Self.fetchOrders { try check(message) }
+        for (_, message) in Self.fetchReports { try check(message) }
+    }
+}

@@ -1,0 +1,185 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Requests that end before their answer: by their client, with it, or by time.
+@Suite(.timeLimit(.minutes(2))) struct CancelTests {
+    private let setting: Setting
+    private let client: RawClient
+    private let other: RawClient
+    private let warm: Int
+
+    init() throws {
+        setting = try Setting { request in
+            let picture = png(tile(request.path.utf8.count, side: 64))
+            switch request.path {
+            case "/silent": return .silent
+            case "/stalls": return picture.with { $0.hold = .afterBytes(1000) }
+            case "/drips":
+                return picture.with {
+                    $0.pieceBytes = 200
+                    $0.pauseMs = 20
+                }
+            case "/fast": return picture
+            default: return picture.with { $0.hold = request.number == 1 ? .afterBytes(1000) : .never }
+            }
+        }
+        client = try setting.client()
+        other = try setting.client()
+        _ = try client.load(setting.url("/fast"), #""delivery":"none""#)
+        try setting.idle()
+        warm = setting.broker.status.descriptors
+    }
+
+    private func cancel(_ client: RawClient, _ id: Int) throws {
+        #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
+        let error = try client.answer(to: id).error
+        #expect(error?.code == .cancelled)
+        #expect(error?.isRetryable == false)
+    }
+
+    private func begun(_ path: String) -> Bool {
+        setting.origin.wait(for: path, seconds: patience) { $0.bytesSent >= 1000 }
+    }
+
+    @Test func oneOfTwo() throws {
+        let first = try client.get(setting.url("/a"))
+        let second = try other.get(setting.url("/a"))
+        #expect(begun("/a"))
+        try cancel(client, first)
+        setting.origin.gate("/a").open()
+        #expect(try other.picture(try other.answer(to: second)) == tile(2, side: 64))
+        #expect(setting.origin.statistics("/a").abandoned == 0)
+        // A finished or unknown request is no error.
+        #expect(try client.ask("cancel", #""request":\#(first)"#).error == nil)
+        #expect(try client.ask("cancel", #""request":424242"#).error == nil)
+        #expect(try client.stats()[.cancelled] == 1)
+    }
+
+    @Test func lastOneStopsTheTransfer() throws {
+        let ids = [try client.get(setting.url("/a")), try other.get(setting.url("/a"))]
+        #expect(begun("/a"))
+        try cancel(client, ids[0])
+        try cancel(other, ids[1])
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
+        let report = try setting.idle()
+        #expect(report[.reservedBytes] == 0)
+        #expect(report[.cancelled] == 2)
+        try setting.broker.waitForDescriptors(warm)
+        // It can be had at once again.
+        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2, side: 64))
+        #expect(setting.origin.statistics("/a").requests == 2)
+    }
+
+    @Test func cancelAndGetAgainAtOnce() throws {
+        let id = try client.get(setting.url("/a"))
+        #expect(begun("/a"))
+        let (cancelling, again) = (client.newID(), client.newID())
+        try client.send(
+            RawClient.frame(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
+                + RawClient.frame(RawClient.getText(again, setting.url("/a"))))
+        #expect(try client.answer(to: id).error?.code == .cancelled)
+        #expect(try client.picture(try client.answer(to: again)) == tile(2, side: 64))
+        #expect(try setting.idle()[.reservedBytes] == 0)
+    }
+
+    /// The same id may be used as soon as the cancelled request is answered.
+    @Test func sameIDAgain() throws {
+        let id = try client.get(setting.url("/a"))
+        #expect(begun("/a"))
+        try cancel(client, id)
+        try client.send(RawClient.getText(id, setting.url("/a")))
+        #expect(try client.picture(try client.answer(to: id)) == tile(2, side: 64))
+    }
+
+    @Test func whoeverHangsUpInFlight() throws {
+        let leaving = try setting.client()
+        try leaving.get(setting.url("/a"))
+        let staying = try other.get(setting.url("/a"))
+        try leaving.get(setting.url("/b"))
+        #expect(begun("/a") && begun("/b"))
+        leaving.close()
+        #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
+        setting.origin.gate("/a").open()
+        #expect(try other.picture(try other.answer(to: staying)) == tile(2, side: 64))
+        let report = try setting.idle()
+        #expect(report[.cancelled] == 2)
+        #expect(report.ended == report[.requests])
+        #expect(report[.reservedBytes] == 0)
+        // The original and the pixels of the one that came; without the client that left.
+        try setting.broker.waitForDescriptors(warm + 2)
+    }
+
+    @Test func queuedRequestsAreCancelledToo() throws {
+        let ids = try (0..<20).map { try client.get(setting.url("/q\($0)")) }
+        for path in 0..<6 { #expect(begun("/q\(path)")) }
+        for id in ids.reversed() { try cancel(client, id) }
+        let report = try setting.idle()
+        #expect(report[.cancelled] == 20)
+        #expect(setting.origin.requests.filter { $0.path.hasPrefix("/q") }.count == 6)
+        try setting.broker.waitForDescriptors(warm)
+        #expect(try client.picture(try client.load(setting.url("/q0"))) == tile(3, side: 64))
+    }
+
+    @Test func silenceEndsInTimeout() throws {
+        let late = try client.get(setting.url("/silent"), #""timeoutMs":300"#)
+        let patient = try other.get(setting.url("/silent"))
+        let error = try #require(try client.answer(to: late).error)
+        #expect(error.code == .timeout)
+        #expect(error.isRetryable)
+        // The patient one waits on, and others are served.
+        #expect(try client.picture(try client.load(setting.url("/fast"))) == tile(5, side: 64))
+        #expect(setting.origin.statistics("/silent").abandoned == 0)
+        try cancel(other, patient)
+        #expect(setting.origin.wait(for: "/silent", seconds: patience) { $0.abandoned == 1 })
+    }
+
+    @Test func stallingEndsInTimeout() throws {
+        #expect(try client.failure(setting.url("/stalls"), #""timeoutMs":300"#).code == .timeout)
+        #expect(setting.origin.wait(for: "/stalls", seconds: patience) { $0.abandoned == 1 })
+        try setting.broker.waitForDescriptors(warm)
+    }
+
+    /// Bytes that keep coming keep a request alive, up to its total time.
+    @Test func totalTimeBoundsDripping() throws {
+        let late = try client.get(setting.url("/drips"), #""timeoutMs":10000,"totalTimeoutMs":700"#)
+        let patient = try other.get(setting.url("/drips"), #""timeoutMs":3000"#)
+        #expect(try client.answer(to: late).error?.code == .timeout)
+        #expect(try other.picture(try other.answer(to: patient)) == tile(6, side: 64))
+        #expect(setting.origin.statistics("/drips").requests == 1)
+    }
+
+    /// Waiting in the queue counts.
+    @Test func totalTimeIncludesTheQueue() throws {
+        let blocking = try (0..<6).map { try other.get(setting.url("/q\($0)")) }
+        for path in 0..<6 { #expect(begun("/q\(path)")) }
+        let error = try client.failure(setting.url("/fast2"), #""totalTimeoutMs":200"#)
+        #expect(error.code == .timeout)
+        #expect(setting.origin.statistics("/fast2").requests == 0)
+        for id in blocking { try cancel(other, id) }
+        #expect(try setting.idle()[.reservedBytes] == 0)
+    }
+
+    /// The bytes of an original are whole, also when it is forgotten while it is being looked at.
+    @Test func removedWhileItIsDescribed() throws {
+        let single = try Setting(workers: 1, routes: ["/a": png(tile(1))])
+        let client = try single.client()
+        try single.idleWorkers()
+        let worker = try #require(single.broker.workers(.decode).first)
+        try single.broker.stop(worker)
+        let id = try client.get(single.url("/a"), #""as":"original""#)
+        let inline = try client.get(single.url("/a"), #""as":"original","delivery":"inline""#)
+        try single.broker.wait(for: "it is being looked at") { $0[.downloads] == 1 && $0[.running] == 1 }
+        #expect(try client.ask("remove", #""url":"\#(single.url("/a"))""#).fields["removed"] as? Int == 1)
+        single.broker.signal(worker, SIGCONT)
+        #expect(try client.bytes(of: try client.answer(to: id)) == tile(1).png)
+        #expect(try client.bytes(of: try client.answer(to: inline)) == tile(1).png)
+        let report = try single.idle()
+        #expect(report[.memoryBytes] == 0)
+        client.close()
+        try single.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 }
+    }
+}

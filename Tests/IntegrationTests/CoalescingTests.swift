@@ -1,0 +1,175 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Many ask for one thing.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct CoalescingTests {
+    private let picture = TestPicture.gradient(width: 40, height: 30, transparent: true)
+
+    @Test func manyGetsOfThreeVariants() throws {
+        let file = picture.png
+        let setting = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(100) } }
+        let url = setting.url("/slow.png")
+        let variants: [(String, TestPicture)] = [
+            ("", picture.premultiplied),
+            (#""variant":{"pixelFormat":"bgra8"}"#, picture.premultiplied.bgra),
+            (#""variant":{"alpha":"straight"}"#, picture),
+        ]
+        let clients = try (0..<50).map { _ in try setting.client() }
+        var asked: [(client: RawClient, id: Int, variant: Int)] = []
+        for index in 0..<200 {
+            let client = clients[index % 50]
+            asked.append((client, try client.get(url, variants[index % 3].0), index % 3))
+        }
+        try setting.broker.wait(for: "200 requests") { $0[.requests] == 200 }
+        #expect(try setting.broker.stats().ended == 0)
+        setting.origin.gate("/slow.png").open()
+        var buffers: Set<Int> = []
+        for (client, id, variant) in asked {
+            let incoming = try client.answer(to: id)
+            #expect(try client.picture(incoming) == variants[variant].1)
+            buffers.insert(try #require(try incoming.image().buffer))
+        }
+        #expect(buffers.count == 3)
+        #expect(setting.origin.requests.count == 1)
+        let report = try setting.broker.stats()
+        #expect(report[.decodes] == 3)
+        #expect(report[.downloads] == 1)
+        #expect(report[.networkLoads] + report[.coalesced] == 200)
+        #expect(report[.networkLoads] == 1)
+        #expect(report[.memoryEntries] == 4)
+    }
+
+    @Test func sameBytesBehindTwoURLsAreDecodedOnce() throws {
+        let file = picture.png
+        let setting = try Setting { _ in .ok(file).with { $0.hold = .beforeHeaders } }
+        let client = try setting.client()
+        let ids = try ["/a", "/b"].map { try client.get(setting.url($0)) }
+        for path in ["/a", "/b"] { setting.origin.gate(path).open() }
+        let buffers = try ids.map { try client.answer(to: $0).image().buffer }
+        #expect(buffers[0] == buffers[1])
+        #expect(try client.stats()[.decodes] == 1)
+        #expect(try client.stats()[.downloads] == 2)
+    }
+
+    /// The origin's answer depends on a header, or on who asks.
+    private func personalOrigin() throws -> Setting {
+        try Setting { request in
+            let seed: Int
+            switch (request["Accept-Language"], request["Authorization"], request["Cookie"]) {
+            case (let language?, _, _): seed = language == "de" ? 1 : 2
+            case (_, let secret?, _): seed = secret.utf8.reduce(100) { ($0 * 31 + Int($1)) & 0xFFFF }
+            case (_, _, let cookie?): seed = 1000 + cookie.utf8.count
+            default: seed = 3
+            }
+            return png(tile(seed)).with { $0.hold = .beforeHeaders }
+        }
+    }
+
+    @Test func differentHeadersAndCredentialsNeverShare() throws {
+        let setting = try personalOrigin()
+        let members = [
+            #""headers":{"Accept-Language":"de"}"#, #""headers":{"Accept-Language":"fr"}"#, "",
+            #""credentials":{"username":"ann","password":"1"}"#, #""credentials":{"username":"ann","password":"2"}"#,
+            #""headers":{"Authorization":"Bearer abc"}"#, #""headers":{"Authorization":"Bearer abd"}"#,
+            #""headers":{"Cookie":"a=1"}"#, #""headers":{"Cookie":"a=12"}"#,
+        ]
+        let asked = try members.map { members in
+            let client = try setting.client()
+            return (client, try client.get(setting.url("/a"), members))
+        }
+        // More than so many from one origin wait; those that run are held together.
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 6 })
+        setting.origin.gate("/a").open()
+        var pictures: Set<[UInt8]> = []
+        for (client, id) in asked { pictures.insert(try client.picture(try client.answer(to: id)).bytes) }
+        #expect(pictures.count == members.count)
+        #expect(setting.origin.requests.count == members.count)
+        // Nor do they when it is in the cache.
+        for (members, (client, _)) in zip(members, asked) {
+            let image = try client.load(setting.url("/a"), members).image()
+            #expect(image.source == .memory)
+            #expect(image.descriptors == 0)
+        }
+        #expect(setting.origin.requests.count == members.count)
+        let basic = setting.origin.requests.compactMap { $0["Authorization"] }.filter { $0.hasPrefix("Basic ") }
+        #expect(basic.count == 2)
+    }
+
+    @Test func sameHeadersInAnotherOrderAndCaseShare() throws {
+        let setting = try personalOrigin()
+        let spellings = [
+            #""headers":{"Accept-Language":"de","X-Two":"2","Accept":"image/*"}"#,
+            #""headers":{"accept":"image/*","x-two":"2","ACCEPT-LANGUAGE":"de"}"#,
+            #""headers":{"x-TWO":" 2 ","Accept-language":"de","Accept":"image/*"}"#,
+        ]
+        let asked = try spellings.map { spelling in
+            let client = try setting.client()
+            return (client, try client.get(setting.url("/a"), spelling))
+        }
+        try setting.broker.wait(for: "three requests") { $0[.requests] == 3 }
+        setting.origin.gate("/a").open()
+        for (client, id) in asked { #expect(try client.picture(try client.answer(to: id)) == tile(1)) }
+        #expect(setting.origin.requests.count == 1)
+        #expect(try setting.broker.stats()[.coalesced] == 2)
+    }
+
+    @Test func credentialsStayWithTheirHost() throws {
+        let other = try LocalOrigin { request in
+            png(tile(request["Authorization"] == nil && request["Cookie"] == nil ? 7 : 8))
+        }
+        defer { other.stop() }
+        let target = other.url("/b")
+        let setting = try Setting { _ in .redirect(to: target) }
+        let client = try setting.client()
+        for members in [
+            #""credentials":{"username":"ann","password":"1"}"#, #""headers":{"Authorization":"x","Cookie":"y"}"#,
+        ] {
+            #expect(try client.picture(try client.load(setting.url("/a"), members)) == tile(7))
+        }
+        #expect(setting.origin.requests.allSatisfy { $0["Authorization"] != nil })
+    }
+
+    @Test func errorsGoToAllWhoWait() throws {
+        let setting = try Setting { request in
+            let response = request.path == "/gone" ? LocalOrigin.Response.status(410) : .ok(Array("no picture".utf8))
+            return response.with { $0.hold = .beforeHeaders }
+        }
+        let clients = try (0..<10).map { _ in try setting.client() }
+        for (path, code) in [("/gone", ErrorCode.httpStatus), ("/text", .unsupportedFormat)] {
+            let before = try setting.broker.stats()[.requests]
+            let ids = try clients.map { try $0.get(setting.url(path)) }
+            try setting.broker.wait(for: "all requests") { $0[.requests] == before + 10 }
+            setting.origin.gate(path).open()
+            for (client, id) in zip(clients, ids) { #expect(try client.answer(to: id).error?.code == code) }
+            #expect(setting.origin.statistics(path).requests == 1)
+        }
+        let report = try setting.idle()
+        #expect(report[.failed] == 20)
+        #expect(report[.reservedBytes] == 0)
+    }
+
+    @Test func higherPriorityGoesFirst() throws {
+        let setting = try Setting(workers: 1) { request in
+            png(tile(request.path.utf8.reduce(0) { $0 &* 31 &+ Int($1) })).with {
+                $0.hold = request.path.hasPrefix("/block") ? .beforeHeaders : .never
+            }
+        }
+        let client = try setting.client()
+        for index in 0..<6 { try client.get(setting.url("/block\(index)"), #""priority":"high""#) }
+        #expect(setting.origin.wait(for: "/block5", seconds: patience) { $0.held == 1 })
+        let low = try client.get(setting.url("/low"), #""priority":"low""#)
+        let normal = try client.get(setting.url("/normal"))
+        let raised = try client.get(setting.url("/raised"), #""priority":"low""#)
+        let high = try client.get(setting.url("/high"), #""priority":"high""#)
+        let raiser = try client.get(setting.url("/raised"), #""priority":"high""#)
+        try setting.broker.wait(for: "four queued") { $0[.queued] == 4 }
+        // One at a time.
+        setting.origin.gate("/block0").open()
+        for id in [low, normal, raised, high, raiser] { _ = try client.answer(to: id) }
+        let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/block") }
+        #expect(order == ["/high", "/raised", "/normal", "/low"])
+    }
+}

@@ -1,0 +1,140 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Many clients, slow clients, and few descriptors.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct CrowdTests {
+    @Test func whoeverNeverReadsDisturbsNobody() throws {
+        let file = TestPNG.blank(width: 1000, height: 1000)
+        let setting = try Setting { $0.path == "/big" ? .ok(file) : png(tile($0.path.utf8.count)) }
+        let client = try setting.client()
+        _ = try client.load(setting.url("/big"), #""delivery":"none""#)
+        _ = try client.load(setting.url("/a"), #""delivery":"none""#)
+        try setting.idle()
+        let warm = setting.broker.status.descriptors
+        // Pictures behind frames, descriptors, and more answers than the broker queues for one.
+        let deaf = try (0..<3).map { _ in try setting.client() }
+        for _ in 0..<20 { try deaf[0].get(setting.url("/big"), #""delivery":"inline""#) }
+        for _ in 0..<200 { try deaf[1].get(setting.url("/a")) }
+        let flood = (0..<2000).flatMap { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }
+        try deaf[2].sendWhatIsTaken(flood)
+        let took = try milliseconds {
+            for number in 1...50 {
+                let path = "/" + String(repeating: "x", count: number)
+                let picture = try client.picture(try client.load(setting.url(path)))
+                #expect(picture == tile(number + 1))
+            }
+        }
+        #expect(took < 20_000)
+        #expect(try setting.broker.stats()[.requests] >= 272)
+        for each in deaf { each.close() }
+        try setting.broker.wait(for: "they are gone") { $0[.clients] == 2 }
+        // 50 new pictures with their originals; the first of them had the same path length as "/a".
+        try setting.broker.waitForDescriptors(warm + (try setting.broker.stats()[.memoryEntries]) - 4)
+    }
+
+    @Test func slowReaderGetsEverything() throws {
+        let file = TestPNG.blank(width: 1000, height: 1000)
+        let setting = try Setting(routes: ["/big": .ok(file)])
+        let client = try setting.client()
+        let ids = try (0..<5).map { _ in try client.get(setting.url("/big"), #""delivery":"inline""#) }
+        try setting.broker.wait(for: "five answers") { $0.ended == 5 }
+        // The picture is forgotten while most of it is still to be sent.
+        let other = try setting.client()
+        _ = try other.ask("remove", #""url":"\#(setting.url("/big"))""#)
+        for id in ids {
+            let picture = try client.picture(try client.answer(to: id))
+            #expect(picture[999, 999] == SIMD4(0, 0, 0, 255))
+        }
+        try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 }
+    }
+
+    @Test func thousandIdleConnections() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        _ = try setting.client().load(setting.url("/a"))
+        try setting.idle()
+        try setting.broker.wait(for: "its client has gone") { $0[.clients] == 1 }
+        let warm = setting.broker.status.descriptors
+        var crowd = try (0..<1000).map { _ in try setting.client() }
+        try setting.broker.wait(for: "all are there") { $0[.clients] == 1001 }
+        #expect(setting.broker.status.descriptors == warm + 1000)
+        let client = try setting.client()
+        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        for each in stride(from: 0, to: 1000, by: 100) {
+            #expect(try crowd[each].picture(try crowd[each].load(setting.url("/a"))) == tile(1))
+        }
+        crowd = []
+        try setting.broker.wait(for: "they are gone") { $0[.clients] == 2 }
+        try setting.broker.waitForDescriptors(warm + 1)
+    }
+
+    @Test func fewDescriptors() throws {
+        let setting = try Setting(descriptorLimit: 64) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let client = try setting.client()
+        // Far more pictures and connections than descriptors.
+        for number in 0..<100 {
+            let incoming = try client.load(setting.url("/\(number)"))
+            #expect(try client.picture(incoming) == tile(number))
+            try client.release([try #require(try incoming.image().buffer)])
+        }
+        var crowd: [RawClient] = []
+        for _ in 0..<100 { crowd.append(try setting.client()) }
+        for number in 100..<130 {
+            let incoming = try client.load(setting.url("/\(number)"))
+            #expect(try client.picture(incoming) == tile(number))
+            try client.release([try #require(try incoming.image().buffer)])
+        }
+        // Those that wait to be let in cost no processor time.
+        let before = setting.broker.status.processorTime
+        _ = try client.failure(setting.url("/0"), #""cache":"only-if-cached""#)
+        usleep(400_000)
+        #expect(setting.broker.status.processorTime - before < 20)
+        #expect(setting.broker.status.descriptors <= 64)
+        crowd = []
+        let late = try setting.client()
+        #expect(try late.picture(try late.load(setting.url("/7"))) == tile(7))
+        setting.broker.signal(try #require(setting.broker.workers(.decode).first), SIGKILL)
+        #expect(try late.picture(try late.load(setting.url("/200"))) == tile(200))
+        #expect(try setting.idle()[.workers] == 2)
+    }
+
+    /// One client that keeps every small picture it gets uses up descriptors, not bytes.
+    @Test func hoarderOfSmallPictures() throws {
+        let setting = try Setting(descriptorLimit: 64) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let hoarder = try setting.client()
+        let ids = try (0..<100).map { try hoarder.get(setting.url("/\($0)")) }
+        for id in ids { _ = try hoarder.answer(to: id) }
+        let client = try setting.client()
+        for number in 100..<110 {
+            let incoming = try client.load(setting.url("/\(number)"))
+            #expect(try client.picture(incoming) == tile(number))
+            try client.release([try #require(try incoming.image().buffer)])
+        }
+        hoarder.close()
+        try setting.broker.wait(for: "its leases end with it") { $0[.leasedBytes] == 0 }
+        #expect(try client.picture(try client.load(setting.url("/0"))) == tile(0))
+    }
+
+    @Test func tooManyPendingRequests() throws {
+        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
+        let client = try setting.client()
+        let most = try #require(try client.hello().limits["maxPendingRequests"])
+        var frames: [UInt8] = []
+        let ids = (0..<most + 10).map { _ in client.newID() }
+        for id in ids { frames += RawClient.frame(RawClient.getText(id, setting.url("/a"))) }
+        try client.send(frames)
+        for id in ids.suffix(10) { #expect(try client.answer(to: id).error?.code == .quotaExceeded) }
+        // Another client has a share of its own.
+        let other = try setting.client()
+        let late = try other.get(setting.url("/a"))
+        try setting.broker.wait(for: "all are counted") { $0[.requests] == most + 11 }
+        setting.origin.gate("/a").open()
+        for id in ids.prefix(most) { _ = try client.answer(to: id).image() }
+        #expect(try other.picture(try other.answer(to: late)) == tile(1))
+        #expect(setting.origin.requests.count == 1)
+        #expect(try setting.broker.stats()[.decodes] == 1)
+    }
+}

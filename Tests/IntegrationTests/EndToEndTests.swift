@@ -1,0 +1,289 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import TestSupport
+import Testing
+
+/// One client, one picture, all the way.
+@Suite(.timeLimit(.minutes(2))) struct EndToEndTests {
+    private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
+    private let setting: Setting
+    private let client: RawClient
+    private let url: String
+
+    init() throws {
+        let file = picture.png
+        setting = try Setting { request in
+            switch request.path {
+            case "/a.png":
+                .ok(file, contentType: "text/plain").with { $0.headers.append(LocalOrigin.Header("ETag", "\"one\"")) }
+            case "/slow.png":
+                .ok(file, contentType: "image/png").with {
+                    $0.pieceBytes = 2000
+                    $0.pauseMs = 20
+                }
+            default: .status(404)
+            }
+        }
+        client = try setting.client()
+        url = setting.url("/a.png")
+    }
+
+    @Test func pixels() throws {
+        let incoming = try client.load(url + "#part")
+        let image = try incoming.image()
+        #expect(image.final)
+        #expect(image.source == .network)
+        #expect(image.url == url)
+        #expect((image.width, image.height) == (61, 37))
+        #expect((image.originalWidth, image.originalHeight) == (61, 37))
+        #expect(image.pixels == ImageReply.Pixels(stride: 244, pixelFormat: .rgba8, alpha: .premultiplied))
+        #expect(image.bytes == 244 * 37)
+        #expect(image.offset == 0)
+        #expect(image.descriptors == 1)
+        #expect(image.payload == 0)
+        // By its bytes, not by what the origin calls it.
+        #expect(image.contentType == "image/png")
+        #expect(image.frameCount == 1)
+        #expect(image.etag == "\"one\"")
+        #expect(image.expires == nil)
+        #expect(!image.stale)
+        #expect((1...(1 << 53 - 1)).contains(try #require(image.buffer)))
+        #expect(try client.picture(incoming) == picture.premultiplied)
+        // The names on the wire, as the protocol page has them.
+        let fields = incoming.fields
+        #expect(fields["type"] as? String == "image")
+        #expect(fields["final"] as? Bool == true)
+        #expect(fields["fds"] as? Int == 1)
+        #expect(fields["expires"] != nil)
+        #expect(fields["pixelFormat"] as? String == "rgba8")
+        #expect(fields["alpha"] as? String == "premultiplied")
+    }
+
+    @Test func secondHitOnOneConnectionBringsNoDescriptor() throws {
+        let first = try client.load(url).image()
+        let second = try client.load(url)
+        #expect(try second.image().source == .memory)
+        #expect(try second.image().buffer == first.buffer)
+        #expect(try second.image().descriptors == 0)
+        #expect(second.fields["fds"] as? Int ?? 0 == 0)
+        // Another connection gets its own descriptor of the same buffer.
+        let other = try setting.client()
+        let third = try other.load(url)
+        #expect(try third.image().buffer == first.buffer)
+        #expect(try third.image().descriptors == 1)
+        #expect(try other.picture(third) == picture.premultiplied)
+        // Two leases were granted: after one is given back, the client still has it.
+        let buffer = try #require(first.buffer)
+        try client.release([buffer])
+        #expect(try client.load(url).image().descriptors == 0)
+        try client.release([buffer, buffer])
+        let last = try client.load(url)
+        #expect(try last.image().descriptors == 1)
+        #expect(try last.image().buffer == buffer)
+        #expect(try client.picture(last) == picture.premultiplied)
+        #expect(setting.origin.statistics("/a.png").requests == 1)
+        #expect(try client.stats()[.decodes] == 1)
+    }
+
+    @Test(arguments: PixelFormat.allCases, AlphaMode.allCases)
+    func variants(_ format: PixelFormat, _ alpha: AlphaMode) throws {
+        let members = #""variant":{"pixelFormat":"\#(format.rawValue)","alpha":"\#(alpha.rawValue)"}"#
+        let incoming = try client.load(url, members)
+        let image = try incoming.image()
+        #expect(image.pixels == ImageReply.Pixels(stride: 244, pixelFormat: format, alpha: alpha))
+        let straight = format == .bgra8 ? picture.bgra : picture
+        #expect(try client.picture(incoming) == (alpha == .premultiplied ? straight.premultiplied : straight))
+    }
+
+    @Test func original() throws {
+        let incoming = try client.load(url, #""as":"original""#)
+        let image = try incoming.image()
+        #expect(image.pixels == nil)
+        #expect(image.bytes == picture.png.count)
+        #expect((image.width, image.height) == (61, 37))
+        #expect(image.contentType == "image/png")
+        #expect(incoming.fields["stride"] == nil)
+        #expect(try client.bytes(of: incoming) == picture.png)
+        // The pixels come of the same bytes, without another download.
+        #expect(try client.picture(try client.load(url)) == picture.premultiplied)
+        #expect(setting.origin.statistics("/a.png").requests == 1)
+    }
+
+    @Test func inline() throws {
+        let incoming = try client.load(url, #""delivery":"inline""#)
+        let image = try incoming.image()
+        #expect(image.buffer == nil)
+        #expect(image.descriptors == 0)
+        #expect(image.payload == image.bytes)
+        #expect(try client.picture(incoming) == picture.premultiplied)
+        let encoded = try client.load(url, #""delivery":"inline","as":"original""#)
+        #expect(try client.bytes(of: encoded) == picture.png)
+        #expect(try client.stats()[.leasedBytes] == 0)
+    }
+
+    @Test func describedOnly() throws {
+        let image = try client.load(url, #""delivery":"none""#).image()
+        #expect(image.buffer == nil)
+        #expect(image.descriptors == 0)
+        #expect(image.payload == 0)
+        #expect(image.bytes == 244 * 37)
+        #expect(try client.stats()[.leasedBytes] == 0)
+        #expect(try client.load(url).image().source == .memory)
+    }
+
+    /// An inline picture carries no lease, so it cannot take the place of one: the client has no descriptor yet.
+    @Test func inlineThenDescriptorAtOnce() throws {
+        _ = try client.load(url, #""delivery":"none""#)
+        let ids = [client.newID(), client.newID()]
+        // In one piece, so that the first answer is not sent before the second request is read.
+        try client.send(
+            RawClient.frame(RawClient.getText(ids[0], url, #""delivery":"inline""#))
+                + RawClient.frame(RawClient.getText(ids[1], url)))
+        #expect(try client.picture(try client.answer(to: ids[0])) == picture.premultiplied)
+        let second = try client.answer(to: ids[1])
+        #expect(try second.image().descriptors == 1)
+        #expect(try client.picture(second) == picture.premultiplied)
+        try client.release([try #require(try second.image().buffer)])
+        try setting.broker.wait(for: "no leases") { $0[.leasedBytes] == 0 }
+    }
+
+    @Test func progress() throws {
+        let id = try client.get(setting.url("/slow.png"), #""progress":true"#)
+        var received: [Int] = []
+        while true {
+            let incoming = try client.answer(to: id, orProgress: true)
+            guard case .progress(_, let bytes, let expected) = incoming.reply else {
+                #expect(try client.picture(incoming) == picture.premultiplied)
+                break
+            }
+            received.append(bytes)
+            #expect(expected == nil || expected == picture.png.count)
+        }
+        #expect(received.first == 0)
+        #expect(received.last == picture.png.count)
+        #expect(received == received.sorted())
+        #expect(received.count >= 3)
+        #expect(received.count <= 20)
+        #expect(received.filter { $0 == picture.png.count }.count == 1)
+    }
+
+    @Test func hello() throws {
+        let incoming = try client.ask("hello", #""protocol":1,"client":"test/1","unknown":[1,{"a":null}]"#)
+        let fields = incoming.fields
+        #expect(fields["protocol"] as? Int == 1)
+        let limits = try #require(fields["limits"] as? [String: Int])
+        #expect(limits["maxFrameBytes"] == 1 << 20)
+        #expect(limits["maxPixels"] == 50_000_000)
+        #expect(limits["maxDownloadBytes"] == 32 << 20)
+        #expect(limits["maxInlineBytes"] == 64 << 20)
+        #expect((limits["maxPendingRequests"] ?? 0) >= 256)
+        #expect(limits["maxLeasedBytes"] != nil)
+        #expect(limits["maxSourcePixels"] != nil)
+        #expect(Set(try #require(fields["formats"] as? [String])) == ["jpeg", "png", "webp"])
+        #expect(try client.ask("hello", #""protocol":2"#).error?.code == .unsupportedVersion)
+        #expect(try client.ask("hello").error?.code == .badRequest)
+        #expect(try client.hello().server.hasPrefix("imgbroker/"))
+    }
+
+    @Test func queryAndRemove() throws {
+        func query(_ members: String = "") throws -> Bool? {
+            let fields = try client.ask("query", #""url":"\#(url)"\#(members)"#).fields
+            #expect(fields["disk"] as? Bool == false)
+            return fields["memory"] as? Bool
+        }
+        #expect(try query() == false)
+        #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
+        let held = try client.load(url)
+        #expect(try query() == true)
+        #expect(try query(#","variant":{"pixelFormat":"bgra8"}"#) == false)
+        #expect(try query(#","headers":{"accept":"image/png"}"#) == false)
+        #expect(try client.load(url, #""cache":"only-if-cached""#).image().source == .memory)
+
+        let removed = try client.ask("remove", #""url":"\#(url)""#)
+        #expect(removed.fields["removed"] as? Int == 1)
+        #expect(try query() == false)
+        #expect(try client.stats()[.memoryBytes] == 0)
+        #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 0)
+        // The holder keeps valid bytes; whoever asks again gets a new buffer.
+        #expect(try client.picture(held) == picture.premultiplied)
+        let again = try client.load(url)
+        #expect(try again.image().source == .network)
+        #expect(try again.image().buffer != held.image().buffer)
+        #expect(try again.image().descriptors == 1)
+        #expect(setting.origin.statistics("/a.png").requests == 2)
+    }
+
+    @Test func reload() throws {
+        #expect(try client.load(url).image().source == .network)
+        let again = try client.load(url, #""cache":"reload""#)
+        #expect(try again.image().source == .network)
+        #expect(setting.origin.statistics("/a.png").requests == 2)
+        // The same bytes: nothing to decode.
+        #expect(try client.stats()[.decodes] == 1)
+    }
+
+    @Test func accounting() throws {
+        _ = try client.load(url)
+        _ = try client.load(url)
+        _ = try client.failure(setting.url("/missing"))
+        let slow = try client.get(setting.url("/slow.png"))
+        let joined = try client.get(setting.url("/slow.png"))
+        let cancelled = try client.get(setting.url("/slow.png"))
+        let pending = try client.stats()
+        #expect(pending[.requests] == 6)
+        #expect(pending.ended + 3 == pending[.requests])
+        _ = try client.ask("cancel", #""request":\#(cancelled)"#)
+        #expect(try client.answer(to: cancelled).error?.code == .cancelled)
+        _ = try client.answer(to: slow)
+        _ = try client.answer(to: joined)
+        let report = try client.stats()
+        #expect(report[.requests] == 6)
+        #expect(report.ended == 6)
+        #expect(report[.networkLoads] == 2)
+        #expect(report[.memoryHits] == 1)
+        #expect(report[.coalesced] == 1)
+        #expect(report[.failed] == 1)
+        #expect(report[.cancelled] == 1)
+        #expect(report.failures == [.httpStatus: 1, .cancelled: 1])
+        #expect(report[.downloads] == 2)
+        #expect(report[.bytesDownloaded] == 2 * picture.png.count)
+        // Both URLs lead to the same bytes, so one decoding served all.
+        #expect(report[.decodes] == 1)
+        #expect(report[.pixelsDecoded] == 61 * 37)
+        #expect(report[.clients] >= 1)
+        #expect(report[.workers] == 2)
+        #expect(report[.fetchers] == 1)
+        #expect(report[.openDescriptors] > 8)
+        #expect(report[.memoryEntries] == 2)
+        #expect(report[.memoryBytes] == 244 * 37 + picture.png.count)
+    }
+
+    @Test func fieldsThatAreWrong() throws {
+        let cases = [
+            #""variant":{"width":10}"#, #""variant":{"pixelFormat":"rgb"}"#, #""variant":[]"#, #""delivery":"post""#,
+            #""delivery":1"#, #""cache":"no-store""#, #""priority":"urgent""#, #""progress":"yes""#,
+            #""timeoutMs":0"#, #""timeoutMs":-1"#, #""totalTimeoutMs":"1""#, #""headers":[]"#,
+            #""headers":{"Host":"a"}"#, #""headers":{"X-A":"a\r\nX-B: b"}"#, #""headers":{"Range":"bytes=0-1"}"#,
+            #""headers":{"a b":"c"}"#, #""credentials":{"username":"a"}"#, #""as":"gif""#, #""storage":"disk""#,
+        ]
+        for members in cases {
+            let error = try client.failure(url, members)
+            #expect(error.code == .badRequest, "\(members)")
+            let name = members.split(separator: "\"")[0]
+            #expect(error.message.contains(name), "\(members): \(error.message)")
+        }
+        // What comes later is accepted with its default.
+        _ = try client.load(
+            url,
+            #""retryFailed":true,"staleFirst":false,"storage":"both","progressive":false,"cookies":false,"#
+                + #""allowInvalidCertificates":false,"variant":{"fit":"inside","scaleDown":false,"frame":0},"new":7"#)
+        let long = "http://127.0.0.1/" + String(repeating: "a", count: 8200)
+        for bad in ["", "no-url", "http://", "http://a b/", "http://user@host/", long] {
+            #expect(try client.failure(bad).code == .badRequest, "\(bad.prefix(40))")
+        }
+        #expect(try client.failure("ftp://127.0.0.1/a").code == .unsupportedScheme)
+        #expect(try client.failure("file:///etc/passwd").code == .unsupportedScheme)
+    }
+}

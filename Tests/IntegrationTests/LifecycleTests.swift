@@ -1,0 +1,205 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// How a broker begins and ends, and what it leaves behind.
+@Suite(.timeLimit(.minutes(2))) struct LifecycleTests {
+    private static func processes(of broker: BrokerProcess) -> [ProcessStatus] {
+        [broker.status] + broker.status.children
+    }
+
+    private func isGone(_ processes: [ProcessStatus]) throws {
+        for process in processes { try eventually("\(process.pid) has ended") { !process.isAlive } }
+    }
+
+    @Test(arguments: [SIGTERM, SIGINT]) func endsWhenAsked(_ signal: Int32) throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        _ = try setting.client().load(setting.url("/a"))
+        try setting.idle()
+        let broker = setting.broker
+        let processes = Self.processes(of: broker)
+        #expect(processes.count == 4)
+        broker.signal(signal)
+        #expect(try broker.waitForExit() == .status(0))
+        try isGone(processes)
+        #expect(broker.directory.names == ["log"])
+    }
+
+    @Test func drainsWhatIsInFlight() throws {
+        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
+        let client = try setting.client()
+        let broker = setting.broker
+        let id = try client.get(setting.url("/a"))
+        let second = try client.get(setting.url("/b"))
+        #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.held == 1 })
+        let processes = Self.processes(of: broker)
+        let took = try milliseconds {
+            broker.signal(SIGTERM)
+            // Nobody can connect any more, who is connected can still ask, but nothing new begins.
+            try eventually("it has stopped listening") { !broker.directory.names.contains("s") }
+            #expect(try client.failure(setting.url("/c")).code == .shuttingDown)
+            setting.origin.gate("/a").open()
+            #expect(try client.picture(try client.answer(to: id)) == tile(1))
+            // This one never comes.
+            #expect(try client.answer(to: second).error?.code == .shuttingDown)
+            #expect(try broker.waitForExit() == .status(0))
+        }
+        #expect(took < 5500)
+        try isGone(processes)
+        #expect(broker.directory.names == ["log"])
+    }
+
+    @Test func secondSignalEndsAtOnce() throws {
+        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
+        let client = try setting.client()
+        let id = try client.get(setting.url("/a"))
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        let processes = Self.processes(of: setting.broker)
+        let took = try milliseconds {
+            setting.broker.signal(SIGTERM)
+            try eventually("it has stopped listening") { !setting.broker.directory.names.contains("s") }
+            setting.broker.signal(SIGTERM)
+            #expect(try client.answer(to: id).error?.code == .shuttingDown)
+            #expect(try setting.broker.waitForExit() == .status(0))
+        }
+        #expect(took < 3000)
+        try isGone(processes)
+    }
+
+    @Test func stoppedWorkerDoesNotHoldUpTheEnd() throws {
+        let setting = try Setting(workers: 1, routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        try setting.idle()
+        try setting.broker.stop(try #require(setting.broker.workers(.decode).first))
+        let id = try client.get(setting.url("/a"))
+        try setting.broker.wait(for: "the decoding runs") { $0[.downloads] == 1 && $0[.running] == 1 }
+        let processes = Self.processes(of: setting.broker)
+        let took = try milliseconds {
+            let exit = try setting.broker.stop()
+            #expect(exit == .status(0))
+        }
+        #expect(took < 6000)
+        #expect(try client.answer(to: id).error?.code == .shuttingDown)
+        try isGone(processes)
+    }
+
+    /// A picture that was promised is sent to its end, also when it is larger than the socket's buffer.
+    @Test func drainsPayloads() throws {
+        let file = TestPNG.blank(width: 2000, height: 2000)
+        let setting = try Setting(routes: ["/a": .ok(file)])
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"), #""delivery":"none""#)
+        let id = try client.get(setting.url("/a"), #""delivery":"inline""#)
+        try setting.broker.wait(for: "the answer") { $0[.memoryHits] == 1 }
+        setting.broker.signal(SIGTERM)
+        try eventually("it has stopped listening") { !setting.broker.directory.names.contains("s") }
+        let incoming = try client.answer(to: id)
+        #expect(incoming.payload.count == 16_000_000)
+        #expect(try setting.broker.waitForExit() == .status(0))
+    }
+
+    @Test func killedBrokerTakesItsWorkersWithIt() throws {
+        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
+        let client = try setting.client()
+        try client.get(setting.url("/a"))
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        try setting.idleWorkers()
+        // Even one that cannot hear of it by itself.
+        try setting.broker.stop(try #require(setting.broker.workers(.decode).first))
+        let processes = Self.processes(of: setting.broker)
+        #expect(processes.count == 4)
+        setting.broker.signal(SIGKILL)
+        #expect(try setting.broker.waitForExit() == .signal(SIGKILL))
+        try isGone(processes)
+    }
+
+    @Test func staleSocketIsReplaced() throws {
+        let directory = try TemporaryDirectory()
+        let first = try BrokerProcess(in: directory)
+        first.signal(SIGKILL)
+        try first.waitForExit()
+        #expect(directory.names.contains("s"))
+        let second = try BrokerProcess(in: directory)
+        #expect(try second.stats()[.clients] == 1)
+        #expect(try second.stop() == .status(0))
+        #expect(directory.names == ["log"])
+    }
+
+    @Test func secondBrokerRefuses() throws {
+        let broker = try BrokerProcess()
+        let second = try run(BuiltProducts.folder + "/imgbroker", ["--socket", broker.socketPath])
+        #expect(second.exit == .status(1))
+        #expect(second.errors.split(separator: "\n").count == 1)
+        #expect(second.errors.contains("in use"))
+        // The first goes on.
+        #expect(try RawClient(broker.socketPath).stats()[.requests] == 0)
+        // What is no socket stays what it is.
+        let path = broker.directory.file("file")
+        #expect(FileManager.default.createFile(atPath: path, contents: Data("keep".utf8)))
+        #expect(try run(BuiltProducts.folder + "/imgbroker", ["--socket", path]).exit == .status(1))
+        #expect(text(ofFile: path) == "keep")
+    }
+
+    /// Only one of many that start at once for a stale socket may serve it.
+    @Test func manyStartAtOnce() throws {
+        let directory = try TemporaryDirectory()
+        let first = try BrokerProcess(in: directory)
+        first.signal(SIGKILL)
+        try first.waitForExit()
+        var children: [ChildProcess] = []
+        defer {
+            for child in children {
+                child.send(SIGKILL)
+                _ = child.waitForExit(milliseconds: 5000)
+            }
+        }
+        for _ in 0..<5 {
+            let (_, control) = try UnixSocket.pair()
+            children.append(
+                try ChildProcess(
+                    path: "/bin/sh",
+                    arguments: [
+                        "-c", #"exec "$0" --workers 1 --socket "$1" 2>/dev/null 3<&-"#,
+                        BuiltProducts.folder + "/imgbroker", directory.file("s"),
+                    ], environment: ["PATH=/usr/bin:/bin"], control: control))
+        }
+        var ended: [ChildProcess.Exit] = []
+        try eventually("four have given up") {
+            for (index, child) in children.enumerated().reversed() {
+                if let exit = child.reap() {
+                    ended.append(exit)
+                    children.remove(at: index)
+                }
+            }
+            return ended.count >= 4
+        }
+        #expect(ended == Array(repeating: .status(1), count: 4))
+        #expect(try RawClient(directory.file("s")).stats()[.requests] == 0)
+    }
+
+    /// A removed or foreign socket file is not the old broker's to remove.
+    @Test func leavesTheSocketOfASuccessor() throws {
+        let directory = try TemporaryDirectory()
+        let first = try BrokerProcess(in: directory)
+        try FileManager.default.removeItem(atPath: directory.file("s"))
+        let second = try BrokerProcess(in: directory)
+        #expect(try first.stop() == .status(0))
+        #expect(directory.names.contains("s"))
+        #expect(try RawClient(second.socketPath).stats()[.requests] == 0)
+    }
+
+    /// After everything that was waited for at the start, there is nothing to wake up for.
+    @Test func idleBrokerSleeps() async throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        _ = try setting.client().load(setting.url("/a"), #""timeoutMs":1000,"totalTimeoutMs":1000"#)
+        while try setting.broker.stats()[.uptimeSeconds] < 12 { try await Task.sleep(for: .milliseconds(500)) }
+        let before = setting.broker.status.processorTime
+        try await Task.sleep(for: .seconds(1))
+        #expect(setting.broker.status.processorTime - before < 20)
+        for worker in setting.broker.status.children { #expect(worker.processorTime < 500) }
+    }
+}

@@ -1,0 +1,193 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import TestSupport
+import Testing
+
+/// Bytes that are no message, from clients that know no better or mean no good.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct MalformedFrameTests {
+    /// What becomes of a connection after something wrong.
+    private enum Fate {
+        /// `bad-frame` without an id, then the end.
+        case closed
+        /// An error, and it goes on.
+        case stays
+        /// It waits for more; the client closes.
+        case waits
+    }
+
+    private struct Malformed {
+        var bytes: [UInt8]
+        var fate: Fate
+        var descriptors = 0
+    }
+
+    private static func header(_ length: Int) -> [UInt8] {
+        [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: length >> $0) }
+    }
+
+    private static let cases: [Malformed] = {
+        let closing = [
+            "[1,2,3]", "[]", "\"text\"", "17", "null", "true", "{", "{}}", "{\"type\":\"stats\",\"id\":1", "{'a':1}",
+            "{\"type\" \"stats\"}", "{\"a\":01}", "{\"a\":tru}", "{\"a\":\"\u{1}\"}", "{\"a\":\"\\x\"}", "\0\0\0",
+            "{\"a\":1,}", "{\"a\":[1,]}", "{\"a\":1} x", " ", "{\"a\":\"\\ud800\"}x", "nope",
+            String(repeating: "[", count: 100_000), String(repeating: "{\"a\":", count: 50_000),
+        ]
+        let staying = [
+            "{}", #"{"type":"stats"}"#, #"{"type":"stats","id":-1}"#, #"{"type":"stats","id":1.5}"#,
+            #"{"type":"stats","id":"1"}"#, #"{"type":"stats","id":9007199254740992}"#, #"{"type":"stats","id":null}"#,
+            #"{"type":7,"id":1}"#, #"{"type":null,"id":1}"#, #"{"type":"steal","id":1}"#, #"{"type":"","id":1}"#,
+            #"{"type":"get","id":1}"#, #"{"type":"get","id":1,"url":7}"#, #"{"type":"get","id":1,"url":{}}"#,
+            #"{"type":"get","id":1,"url":"http://127.0.0.1/","variant":7}"#,
+            #"{"type":"get","id":1,"url":"http://127.0.0.1/","headers":{"a":1}}"#,
+            #"{"type":"cancel","id":1}"#, #"{"type":"cancel","id":1,"request":"1"}"#,
+            #"{"type":"release","buffer":"x"}"#, #"{"type":"release","buffers":7}"#,
+            #"{"type":"release","buffers":[0]}"#, #"{"type":"hello","id":1,"protocol":"1"}"#,
+            #"{"type":"query","id":1}"#, #"{"type":"remove","id":1}"#, #"{"id":1}"#,
+            #"{"type":"clear","id":1,"tier":"memory"}"#, #"{"type":"subscribe","id":1,"events":["evicted"]}"#,
+        ]
+        let stats = RawClient.frame(#"{"type":"stats","id":1}"#)
+        let invalid: [UInt8] = [0xFF, 0xFE, 0x7B, 0x7D]
+        return closing.map { Malformed(bytes: RawClient.frame($0), fate: .closed) }
+            + staying.map { Malformed(bytes: RawClient.frame($0), fate: .stays) }
+            + [0, 1 << 20 + 1, 1 << 24, 1 << 31, 0xFFFF_FFFF].map { Malformed(bytes: header($0), fate: .closed) }
+            + [
+                Malformed(bytes: header(4) + invalid, fate: .closed),
+                Malformed(bytes: [0, 0], fate: .waits), Malformed(bytes: header(100), fate: .waits),
+                Malformed(bytes: Array(stats.dropLast()), fate: .waits),
+                Malformed(bytes: header(1 << 20) + [UInt8(ascii: "{")], fate: .waits),
+                // Descriptors where none belong, and announced ones that do not come.
+                Malformed(bytes: RawClient.frame(#"{"type":"steal","id":1}"#), fate: .stays, descriptors: 20),
+                Malformed(bytes: [0, 0], fate: .waits, descriptors: 3),
+                Malformed(bytes: header(0), fate: .closed, descriptors: 3),
+                Malformed(bytes: RawClient.frame(#"{"type":"steal","id":1,"fds":3}"#), fate: .stays),
+                // Payloads: dropped where none is expected, too long, cut off.
+                Malformed(
+                    bytes: RawClient.frame(#"{"type":"steal","id":1,"payload":5}"#) + [0, 0, 0, 0, 0], fate: .stays),
+                Malformed(bytes: RawClient.frame(#"{"type":"stats","id":1,"payload":40000000}"#), fate: .closed),
+                Malformed(bytes: RawClient.frame(#"{"type":"stats","id":1,"payload":100}"#) + [1, 2], fate: .waits),
+            ]
+    }()
+
+    @Test func twoThousandDisturbNobody() throws {
+        let setting = try Setting { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let good = try setting.client()
+        _ = try good.load(setting.url("/0"))
+        try setting.idle()
+        let warm = setting.broker.status.descriptors
+        let entries = try good.stats()[.memoryEntries]
+        let workers = setting.broker.workers(.decode) + setting.broker.workers(.fetch)
+        let spare = try (0..<20).map { _ in try WritableBuffer(name: "test").descriptor }
+
+        var sent = 0
+        // Many connections are open at once; each is looked at some time after its frame was sent.
+        var open: [(client: RawClient, fate: Fate)] = []
+        while sent < 2000 {
+            for malformed in Self.cases {
+                let client = try setting.client()
+                try client.send(malformed.bytes, descriptors: Array(spare.prefix(malformed.descriptors)))
+                open.append((client, malformed.fate))
+                sent += 1
+                if sent % 10 == 0 {
+                    let number = sent / 10
+                    #expect(try good.picture(try good.load(setting.url("/\(number)"))) == tile(number))
+                }
+                if open.count > 40 { try check(open.removeFirst()) }
+            }
+        }
+        for each in open { try check(each) }
+        open = []
+
+        for worker in workers { #expect(worker.isAlive) }
+        let report = try setting.idle()
+        #expect(report[.workerRestarts] == 0)
+        let added = report[.memoryEntries] - entries
+        #expect(added == 2 * (sent / 10))
+        good.close()
+        try setting.broker.wait(for: "its clients have gone") { $0[.clients] == 1 }
+        try setting.broker.waitForDescriptors(warm + added - 1)
+        #expect(try setting.broker.stats()[.leasedBytes] == 0)
+    }
+
+    private func check(_ each: (client: RawClient, fate: Fate)) throws {
+        switch each.fate {
+        case .closed:
+            let frames = try each.client.receiveUntilEnd()
+            #expect(frames.count == 1)
+            #expect(frames.first?.error?.code == .badFrame)
+            #expect(frames.first?.reply.id == nil)
+        case .stays:
+            let error = try #require(try each.client.next().error)
+            #expect([.badRequest, .forbidden].contains(error.code))
+            #expect(try each.client.ask("stats").error == nil)
+        case .waits: break
+        }
+        each.client.close()
+    }
+
+    /// Every part of a good frame by itself, and many frames in one piece.
+    @Test func piecesAndHeaps() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        for byte in RawClient.frame(RawClient.getText(900, setting.url("/a"))) { try client.send([byte]) }
+        #expect(try client.picture(try client.answer(to: 900)) == tile(1))
+        let heap = (1000..<3000).flatMap { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }
+        // Sent while answers come: whoever only sends is not read from for ever.
+        for start in stride(from: 0, to: heap.count, by: 8192) {
+            try client.send(Array(heap[start..<min(start + 8192, heap.count)]))
+            if start == 0 { _ = try client.answer(to: 1000) }
+        }
+        for id in 1001..<3000 { _ = try client.answer(to: id) }
+    }
+
+    @Test func payloadsThatNobodyExpectsAreSteppedOver() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        // Its bytes would be bad frames.
+        let payload = [UInt8](repeating: 0xFF, count: 300_000)
+        try client.send(RawClient.frame(#"{"type":"stats","id":1,"payload":300000}"#) + payload)
+        #expect(try client.next().reply.id == 1)
+        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        // As many as may come, and no number at all.
+        try client.send(RawClient.frame(#"{"type":"stats","id":77,"payload":"many"}"#))
+        #expect(try client.answer(to: 77).error?.code == .badRequest)
+        for number in ["33554433", "9007199254740991", "9007199254740993", "1e300"] {
+            let other = try setting.client()
+            try other.send(RawClient.frame(#"{"type":"stats","id":1,"payload":\#(number)}"#) + payload.prefix(64))
+            let code = try other.next().error?.code
+            #expect(code == .badFrame || code == .badRequest && Int(number).map { $0 >= 1 << 53 } != false, "\(number)")
+        }
+    }
+
+    @Test func idsOfPendingRequestsAreTaken() throws {
+        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
+        let client = try setting.client()
+        let id = try client.get(setting.url("/a"))
+        try client.send(RawClient.getText(id, setting.url("/b")))
+        try client.send(#"{"type":"stats","id":\#(id)}"#)
+        for _ in 0..<2 {
+            let answer = try client.next()
+            #expect(answer.reply.id == nil)
+            #expect(answer.error?.code == .badRequest)
+        }
+        setting.origin.gate("/a").open()
+        #expect(try client.picture(try client.answer(to: id)) == tile(1))
+        // Answered, it is free again.
+        try client.send(#"{"type":"stats","id":\#(id)}"#)
+        #expect(try client.next().reply.id == id)
+    }
+
+    /// Bytes behind what broke the stream are not looked at, and what came before is answered.
+    @Test func answersBeforeTheEnd() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        try client.send(
+            RawClient.frame(#"{"type":"stats","id":500}"#) + RawClient.frame("[]")
+                + RawClient.frame(#"{"type":"stats","id":501}"#))
+        let frames = try client.receiveUntilEnd()
+        #expect(frames.map(\.reply.id) == [500, nil])
+    }
+}

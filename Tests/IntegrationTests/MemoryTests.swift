@@ -1,0 +1,128 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// The memory budget, and who may sit on it.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct MemoryTests {
+    // One of them is 64 KiB of pixels, and as much of PNG.
+    private static func picture(_ number: Int) -> TestPicture { tile(number, side: 128) }
+
+    private func start() throws -> Setting {
+        try Setting(["--memory-limit", "1M"]) { png(Self.picture(Int($0.path.dropFirst()) ?? 0)) }
+    }
+
+    @Test func staysWithinTheLimit() throws {
+        let setting = try start()
+        let client = try setting.client()
+        var mostEntries = 0
+        for number in 0..<60 {
+            let incoming = try client.load(setting.url("/\(number)"))
+            #expect(try client.picture(incoming) == Self.picture(number))
+            try client.release([try #require(try incoming.image().buffer)])
+            let report = try client.stats()
+            #expect(report[.memoryBytes] <= 1 << 20)
+            mostEntries = max(mostEntries, report[.memoryEntries])
+        }
+        let report = try client.stats()
+        #expect(report[.evictions] >= 90)
+        #expect(mostEntries >= 12)
+        #expect(report[.leasedBytes] == 0)
+        #expect(report[.evictedLeasedBytes] == 0)
+        // The last one is still there, the first one is not.
+        #expect(try client.load(setting.url("/59"), #""cache":"only-if-cached""#).image().source == .memory)
+        #expect(try client.failure(setting.url("/0"), #""cache":"only-if-cached""#).code == .notCached)
+    }
+
+    @Test func evictedButHeldStaysFindable() throws {
+        let setting = try start()
+        let holder = try setting.client()
+        let client = try setting.client()
+        let held = try holder.load(setting.url("/0"))
+        for number in 1...40 { _ = try client.load(setting.url("/\(number)")) }
+        // Everything is held, so even that was evicted.
+        try setting.broker.wait(for: "it is evicted") { $0[.evictedLeasedBytes] > 1 << 20 }
+        let again = try holder.load(setting.url("/0"))
+        #expect(try again.image().source == .memory)
+        #expect(try again.image().descriptors == 0)
+        #expect(try holder.picture(again) == Self.picture(0))
+        let other = try setting.client()
+        let shared = try other.load(setting.url("/0"))
+        #expect(try shared.image().buffer == held.image().buffer)
+        #expect(try shared.image().descriptors == 1)
+        #expect(try other.picture(shared) == Self.picture(0))
+        #expect(setting.origin.statistics("/0").requests == 1)
+        #expect(try setting.broker.stats()[.memoryBytes] <= 1 << 20)
+        // With the last lease it is gone, and what the clients have stays valid.
+        client.close()
+        holder.close()
+        other.close()
+        try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 && $0[.evictedLeasedBytes] == 0 }
+        #expect(try holder.picture(held) == Self.picture(0))
+    }
+
+    @Test func whoeverLeasesEverythingStopsNobody() throws {
+        let setting = try start()
+        let greedy = try setting.client()
+        for number in 0..<100 { _ = try greedy.load(setting.url("/\(number)")) }
+        let report = try setting.broker.stats()
+        #expect(report[.leasedBytes] == 100 << 16)
+        #expect(report[.memoryBytes] <= 1 << 20)
+        #expect(report[.evictedLeasedBytes] >= 99 << 16 - 1 << 20)
+        let modest = try setting.client()
+        for number in 100..<120 {
+            let incoming = try modest.load(setting.url("/\(number)"))
+            #expect(try modest.picture(incoming) == Self.picture(number))
+            try modest.release([try #require(try incoming.image().buffer)])
+            // What nobody holds comes before what somebody does, so there is room to be remembered.
+            #expect(try modest.load(setting.url("/\(number)"), #""delivery":"none""#).image().source == .memory)
+        }
+        greedy.close()
+        try setting.broker.wait(for: "its leases end with it") {
+            $0[.evictedLeasedBytes] == 0 && $0[.leasedBytes] == 0
+        }
+        try setting.idle()
+        let left = try setting.broker.stats()
+        let files = setting.broker.status.openFiles.filter { $0.contains("memfd:") }
+        #expect(files.count == left[.memoryEntries])
+    }
+
+    /// A picture larger than the whole cache is served all the same.
+    @Test func largerThanTheLimit() throws {
+        let file = TestPNG.blank(width: 1000, height: 1000)
+        let setting = try Setting(["--memory-limit", "1M"], routes: ["/big": .ok(file)])
+        let client = try setting.client()
+        let incoming = try client.load(setting.url("/big"))
+        #expect(try incoming.image().bytes == 4_000_000)
+        let picture = try client.picture(incoming)
+        #expect(picture[0, 0] == SIMD4(0, 0, 0, 255))
+        #expect(picture[999, 999] == SIMD4(0, 0, 0, 255))
+        let report = try client.stats()
+        #expect(report[.memoryBytes] <= 1 << 20)
+        #expect(report[.evictedLeasedBytes] == 4_000_000)
+        #expect(try client.load(setting.url("/big")).image().source == .memory)
+        let inline = try setting.client()
+        #expect(try inline.load(setting.url("/big"), #""delivery":"inline""#).payload.count == 4_000_000)
+        client.close()
+        try setting.broker.wait(for: "it is gone") { $0[.evictedLeasedBytes] == 0 }
+    }
+
+    /// Descriptor numbers are used again by the kernel, buffer numbers never.
+    @Test func buffersKeepTheirNumbers() throws {
+        let setting = try Setting(["--memory-limit", "64K"]) { png(tile(Int($0.path.dropFirst()) ?? 0, side: 64)) }
+        let client = try setting.client()
+        var numbers: Set<Int> = []
+        for round in 0..<3 {
+            for number in 0..<50 {
+                let incoming = try client.load(setting.url("/\(number)"))
+                let buffer = try #require(try incoming.image().buffer)
+                #expect(try incoming.image().descriptors == 1)
+                if try incoming.image().source == .network { #expect(numbers.insert(buffer).inserted) }
+                #expect(try client.picture(incoming) == tile(number, side: 64), "round \(round)")
+                try client.release([buffer])
+            }
+        }
+        #expect(numbers.count > 100)
+    }
+}

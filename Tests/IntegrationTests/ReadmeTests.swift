@@ -1,0 +1,91 @@
+import Foundation
+import ImageBrokerClient
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What README.md shows works as it stands there.
+@Suite(.timeLimit(.minutes(1))) struct ReadmeTests {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+    private static let python = ["/usr/bin/python3", "/usr/local/bin/python3"].first { CurrentProcess.exists($0) }
+
+    private func readme() throws -> String {
+        try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
+    }
+
+    /// Runs a program and returns what it printed; nothing is inherited but `environment`.
+    private func output(of program: String, _ arguments: [String]) throws -> (status: Int32, text: String) {
+        let (process, pipe) = (Process(), Pipe())
+        process.executableURL = URL(filePath: program)
+        process.arguments = arguments
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = pipe
+        process.standardError = pipe
+        try process.run()
+        let data = try pipe.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return (process.terminationStatus, String(decoding: data, as: UTF8.self))
+    }
+
+    private func programs() throws -> String {
+        let path = try #require(CurrentProcess.executablePath)
+        return String(path[..<(try #require(path.lastIndex(of: "/")))])
+    }
+
+    @Test(.enabled(if: python != nil, "python3 is not installed"))
+    func thePythonClientGetsAPicture() throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "readme-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        let picture = TestPicture(width: 3, height: 2) { x, y in SIMD4(UInt8(10 + x), UInt8(20 + y), 30, 255) }
+        let origin = try LocalOrigin(routes: ["/picture.png": .ok(picture.png, contentType: "image/png")])
+        defer { origin.stop() }
+
+        let socket = directory + "/broker.sock"
+        let (own, control) = try UnixSocket.pair()
+        let broker = try ChildProcess(
+            path: try programs() + "/imgbroker",
+            arguments: [
+                "--socket", socket, "--workers", "1", "--allow-address", "127.0.0.0/8", "--log-level", "warning",
+            ], control: control)
+        defer {
+            broker.send(Signals.terminate)
+            if broker.waitForExit(milliseconds: 8000) == nil { broker.send(Signals.kill) }
+            withExtendedLifetime(own) {}
+        }
+        let deadline = Instant.now.adding(milliseconds: 10_000)
+        while (try? ImageBroker(path: socket)) == nil, Instant.now < deadline {
+            #expect(broker.waitForExit(milliseconds: 20) == nil, "the broker has ended")
+        }
+
+        func run(_ url: String) throws -> (status: Int32, text: String) {
+            let block = try #require(try readme().firstMatch(of: /```python\n((?s:.*?))```/)).output.1
+            #expect(block.split(separator: "\n").count <= 12)
+            let script = block.replacing("/run/imgbroker.sock", with: socket)
+                .replacing("https://example.org/picture.jpg", with: url)
+            #expect(script != block)
+            return try output(of: try #require(Self.python), ["-c", String(script)])
+        }
+        let good = try run(origin.url("/picture.png"))
+        #expect(good.text == "3 2 first pixel: 10 20 30 255\n")
+        #expect(good.status == 0)
+        let missing = try run(origin.url("/none.png"))
+        #expect(missing.text.contains("404"))
+        #expect(missing.status == 1)
+    }
+
+    @Test func theTableNamesTheOptionsThereAre() throws {
+        let help = try output(of: try programs() + "/imgbroker", ["--help"]).text
+        let table = try readme().split(separator: "\n").filter { $0.hasPrefix("| `--") }
+        let documented = Set(
+            table.flatMap { row in
+                row.split(separator: "|")[0].matches(of: /`(--[a-z-]+)/).map { String($0.output.1) }
+            })
+        let existing = Set(
+            help.split(separator: "\n").compactMap { $0.prefixMatch(of: /[ ]+(--[a-z-]+)/).map { String($0.output.1) } }
+        )
+        #expect(documented.union(["--help", "--version"]) == existing)
+    }
+}

@@ -1,0 +1,77 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+
+/// An origin and a broker that may load from it.
+final class Setting {
+    let origin: LocalOrigin
+    let broker: BrokerProcess
+    let workers: Int
+
+    /// Starts both; the broker with `arguments`.
+    init(
+        _ arguments: [String] = [], workers: Int = 2, descriptorLimit: Int? = nil,
+        _ handler: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response
+    ) throws {
+        origin = try LocalOrigin(handler)
+        self.workers = workers
+        do {
+            broker = try BrokerProcess(arguments, workers: workers, descriptorLimit: descriptorLimit)
+        } catch {
+            origin.stop()
+            throw error
+        }
+    }
+
+    /// Starts both; the origin answers as `routes` says.
+    convenience init(
+        _ arguments: [String] = [], workers: Int = 2, descriptorLimit: Int? = nil,
+        routes: [String: LocalOrigin.Response]
+    ) throws {
+        try self.init(arguments, workers: workers, descriptorLimit: descriptorLimit) {
+            routes[$0.path] ?? .status(404)
+        }
+    }
+
+    deinit {
+        origin.stop()
+    }
+
+    func url(_ path: String) -> String { origin.url(path) }
+
+    /// A connection to the broker; both live for as long as it does.
+    func client() throws -> RawClient {
+        let client = try RawClient(broker.socketPath)
+        client.owner = self
+        return client
+    }
+
+    /// Waits until all workers are ready.
+    func idleWorkers() throws {
+        try broker.wait(for: "all workers are ready") { $0[.workers] == workers && $0[.fetchers] == 1 }
+    }
+
+    /// Waits until nothing is queued or running and all workers are ready.
+    @discardableResult
+    func idle() throws -> StatsReport {
+        try broker.waitUntilIdle(workers: workers)
+    }
+}
+
+/// A picture of a colour made from `seed`, so that pictures of different seeds have different bytes.
+func tile(_ seed: Int, side: Int = 16) -> TestPicture {
+    TestPicture(width: side, height: side) { x, y in
+        SIMD4(UInt8(truncatingIfNeeded: seed), UInt8(truncatingIfNeeded: seed >> 8), UInt8(x + y), 255)
+    }
+}
+
+/// 200 with the picture as PNG.
+func png(_ picture: TestPicture) -> LocalOrigin.Response {
+    .ok(picture.png, contentType: "image/png")
+}
+
+extension StatsReport {
+    /// Requests that have ended.
+    var ended: Int { StatsReport.Figure.outcomes.reduce(0) { $0 + self[$1] } }
+}

@@ -1,0 +1,185 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Workers that die, hang or misbehave.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct WorkerDeathTests {
+    @Test func killingWorkersLosesNoRequest() throws {
+        let setting = try Setting { request in
+            let number = Int(request.path.dropFirst()) ?? 0
+            return png(tile(number, side: 80)).with {
+                $0.pieceBytes = 8000
+                $0.pauseMs = 10
+            }
+        }
+        try setting.idle()
+        let warm = setting.broker.status.descriptors
+        let clients = try (0..<5).map { _ in try setting.client() }
+        var asked: [(client: RawClient, id: Int, number: Int)] = []
+        for number in 0..<100 {
+            let client = clients[number % 5]
+            asked.append((client, try client.get(setting.url("/\(number)")), number))
+        }
+        var killed = 0
+        while try setting.broker.stats().ended < 100, killed < 40 {
+            for kind in [BrokerProcess.Worker.fetch, .decode] {
+                for worker in setting.broker.workers(kind) {
+                    setting.broker.signal(worker, SIGKILL)
+                    killed += 1
+                }
+            }
+            // Some time to get on with it.
+            let ended = try setting.broker.stats().ended
+            try eventually("some are answered") {
+                let report = try setting.broker.stats()
+                return report.ended > ended + 2 || report.ended == 100
+            }
+        }
+        #expect(killed >= 9)
+        for (client, id, number) in asked {
+            #expect(try client.picture(try client.answer(to: id)) == tile(number, side: 80))
+        }
+        let report = try setting.idle()
+        #expect(report[.workerRestarts] == killed)
+        #expect(report[.failed] == 0)
+        #expect(report[.reservedBytes] == 0)
+        // 200 buffers stay, and their clients go.
+        for client in clients { client.close() }
+        try setting.broker.wait(for: "no leases") { $0[.leasedBytes] == 0 }
+        try setting.broker.waitForDescriptors(warm + report[.memoryEntries])
+    }
+
+    /// The worker stands while it gets the job and dies before its first instruction: each death is exact.
+    private func crash(_ setting: Setting, _ signal: Int32, whileRunning running: Int) throws {
+        let worker = try #require(setting.broker.workers(.decode).first)
+        try setting.broker.wait(for: "a decoding runs") { $0[.running] == running && $0[.workers] == 1 }
+        setting.broker.signal(worker, signal)
+        setting.broker.signal(worker, SIGCONT)
+        try eventually("the worker is gone") { !worker.isAlive }
+    }
+
+    private func standingWorker(_ setting: Setting) throws {
+        try setting.idleWorkers()
+        try setting.broker.stop(try #require(setting.broker.workers(.decode).first))
+    }
+
+    @Test func crashingOnceIsForgiven() throws {
+        let setting = try Setting(workers: 1, routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        try standingWorker(setting)
+        let id = try client.get(setting.url("/a"))
+        try crash(setting, SIGSEGV, whileRunning: 1)
+        #expect(try client.picture(try client.answer(to: id)) == tile(1))
+        #expect(try client.stats()[.workerRestarts] == 1)
+    }
+
+    @Test func crashingTwiceIsThePicturesFault() throws {
+        let file = TestPNG.blank(width: 7000, height: 7000)
+        let setting = try Setting(workers: 1, routes: ["/bad": .ok(file), "/good": png(tile(2))])
+        let client = try setting.client()
+        let other = try setting.client()
+        try setting.idle()
+        let warm = setting.broker.status.descriptors
+        let id = try client.get(setting.url("/bad"))
+        let joined = try other.get(setting.url("/bad"))
+        for signal in [SIGSEGV, SIGABRT] {
+            // Its output is reserved, so it is in the middle of the decoding.
+            try setting.broker.wait(for: "the decoding") { $0[.reservedBytes] == 196_000_000 }
+            setting.broker.signal(try #require(setting.broker.workers(.decode).first), signal)
+            try setting.broker.wait(for: "it is gone") {
+                $0[.workerRestarts] == (signal == SIGSEGV ? 1 : 2)
+            }
+        }
+        for error in [try client.answer(to: id).error, try other.answer(to: joined).error] {
+            #expect(error?.code == .decoderCrashed)
+            #expect(error?.isRetryable == false)
+        }
+        #expect(try client.picture(try client.load(setting.url("/good"))) == tile(2))
+        let report = try setting.idle()
+        #expect(report[.reservedBytes] == 0)
+        #expect(report[.failed] == 2)
+        // The original of the bad one stays, that of the good one and its pixels.
+        try setting.broker.waitForDescriptors(warm + 3)
+        #expect(setting.origin.statistics("/bad").requests == 1)
+    }
+
+    /// Being killed from outside is not the picture's fault, however often.
+    @Test func killedFromOutsideTimeAndAgain() throws {
+        let setting = try Setting(workers: 1, routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        try standingWorker(setting)
+        let id = try client.get(setting.url("/a"))
+        for restarts in 1...5 {
+            let worker = try #require(setting.broker.workers(.decode).first)
+            try setting.broker.wait(for: "a decoding runs") { $0[.running] == 1 }
+            setting.broker.signal(worker, SIGKILL)
+            try eventually("another one has come") {
+                try setting.broker.stats()[.workerRestarts] == restarts
+                    && setting.broker.workers(.decode).contains { $0 != worker }
+            }
+            // Before it can be ready, let alone decode: the next turn of the loop kills it or stops it.
+            if restarts < 5, let next = setting.broker.workers(.decode).first { setting.broker.signal(next, SIGSTOP) }
+            if try setting.broker.stats()[.running] == 0 { break }
+        }
+        for worker in setting.broker.workers(.decode) { setting.broker.signal(worker, SIGCONT) }
+        #expect(try client.picture(try client.answer(to: id)) == tile(1))
+    }
+
+    @Test func standingDecodeWorkerIsReplaced() throws {
+        let setting = try Setting(workers: 2) { png(tile($0.path.utf8.count)) }
+        let client = try setting.client()
+        try setting.idle()
+        let standing = setting.broker.workers(.decode)
+        #expect(standing.count == 2)
+        for worker in standing { try setting.broker.stop(worker) }
+        let ids = try ["/a", "/bb", "/ccc"].map { try client.get(setting.url($0)) }
+        var pictures: [TestPicture] = []
+        let took = try milliseconds {
+            for id in ids { pictures.append(try client.picture(try client.answer(to: id, within: 40))) }
+        }
+        #expect(pictures == [tile(2), tile(3), tile(4)])
+        #expect(took > 8000)
+        for worker in standing { try eventually("\(worker.pid) is gone") { !worker.isAlive } }
+        #expect(try setting.idle()[.workerRestarts] == 2)
+    }
+
+    /// Transfers begin again with another worker; what had arrived is not counted twice.
+    @Test func killedFetchWorker() throws {
+        let picture = TestPicture.gradient(width: 100, height: 100)
+        let file = picture.png
+        let setting = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(20_000) } }
+        let client = try setting.client()
+        let ids = try (0..<3).map { try client.get(setting.url("/\($0)"), #""progress":true"#) }
+        for path in ["/0", "/1", "/2"] {
+            #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 })
+        }
+        try setting.broker.wait(for: "some bytes") { $0[.reservedBytes] > 0 }
+        setting.broker.signal(try #require(setting.broker.workers(.fetch).first), SIGKILL)
+        for path in ["/0", "/1", "/2"] {
+            #expect(setting.origin.wait(for: path, seconds: patience) { $0.abandoned == 1 && $0.held == 1 })
+            setting.origin.gate(path).open()
+        }
+        for id in ids { #expect(try client.picture(try client.answer(to: id)) == picture) }
+        let report = try setting.idle()
+        #expect(report[.reservedBytes] == 0)
+        #expect(report[.downloads] == 3)
+        #expect(report[.workerRestarts] == 1)
+    }
+
+    /// A fetch worker that stands is one that says nothing: the request's own time ends it.
+    @Test func standingFetchWorker() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        try setting.idle()
+        let worker = try #require(setting.broker.workers(.fetch).first)
+        try setting.broker.stop(worker)
+        #expect(try client.failure(setting.url("/a"), #""timeoutMs":300"#).code == .timeout)
+        setting.broker.signal(worker, SIGCONT)
+        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        #expect(try setting.idle()[.reservedBytes] == 0)
+    }
+}

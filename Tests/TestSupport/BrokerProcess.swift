@@ -1,0 +1,186 @@
+internal import Foundation
+internal import Glibc
+public import IPCProtocol
+public import LinuxSystem
+
+/// A broker of one test: the program as it was built, with a socket in a folder of its own. It ends with this object at
+/// the latest, and its workers with it.
+public final class BrokerProcess {
+    /// The two kinds of worker, by their programs' names.
+    public enum Worker: String, Sendable {
+        case fetch = "imgfetch"
+        case decode = "imgworker"
+    }
+
+    /// The folder with its socket and what it writes to standard error.
+    public let directory: TemporaryDirectory
+    /// Where it listens.
+    public let socketPath: String
+    /// The process itself.
+    public let status: ProcessStatus
+
+    private let child: ChildProcess
+    private var exit: ChildProcess.Exit?
+    private var observer: RawClient?
+
+    /// Starts a broker and waits until it answers.
+    ///
+    /// - Parameters:
+    ///   - arguments: more of its arguments than the socket, the number of workers and leave to load from loopback.
+    ///   - workers: its decode workers.
+    ///   - allowed: addresses it may load from.
+    ///   - descriptorLimit: the most descriptors that it may open.
+    ///   - folder: where the program lies, when it is not the one that was built.
+    ///   - directory: where its socket is to be; a new folder unless given.
+    /// - Throws: `TestFailure` when it ends early or does not answer.
+    public init(
+        _ arguments: [String] = [], workers: Int = 2, allowed: [String] = ["127.0.0.0/8"], descriptorLimit: Int? = nil,
+        folder: String = BuiltProducts.folder, in directory: TemporaryDirectory? = nil
+    ) throws {
+        self.directory = try directory ?? TemporaryDirectory()
+        socketPath = self.directory.file("s")
+        let limit = descriptorLimit.map { "ulimit -n \($0); " } ?? ""
+        let script = #"\#(limit)exec "$0" "$@" 2>>\#(self.directory.file("log")) 3<&-"#
+        let (_, control) = try UnixSocket.pair()
+        child = try ChildProcess(
+            path: "/bin/sh",
+            arguments: ["-c", script, folder + "/imgbroker", "--socket", socketPath, "--workers", "\(workers)"]
+                + allowed.flatMap { ["--allow-address", $0] } + arguments,
+            environment: ["PATH=/usr/bin:/bin"], control: control)
+        status = ProcessStatus(pid: child.pid)
+        Self.watch(child.pid, child.descriptor)
+        try eventually("the broker answers") {
+            exit = exit ?? child.reap()
+            if let exit { throw TestFailure("the broker has ended with \(exit): \(logTail)") }
+            // Until the shell has become the broker, the socket may be that of another one.
+            guard status.name == "imgbroker", let client = try? RawClient(socketPath) else { return false }
+            _ = try client.hello()
+            observer = client
+            return true
+        }
+    }
+
+    deinit {
+        if exit == nil {
+            child.send(Signals.kill)
+            _ = child.waitForExit(milliseconds: 5000)
+        }
+    }
+
+    /// Ends a broker that a test has forgotten about, or that a call without a deadline waits for.
+    private static func watch(_ pid: Int32, _ descriptor: FileDescriptor) {
+        guard let copy = try? descriptor.duplicate() else { return }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 170) {
+            // The descriptor is readable once the process has ended.
+            if !waitUntilReady(copy.raw, Deadline(seconds: 0)) { kill(pid, SIGKILL) }
+        }
+    }
+
+    // MARK: Looking at it
+
+    /// The last lines that it wrote to standard error.
+    public var logTail: String { String(text(ofFile: directory.file("log")).suffix(2000)) }
+
+    /// The lines that it wrote to standard error.
+    public var logLines: [Substring] { text(ofFile: directory.file("log")).split(separator: "\n") }
+
+    /// Its figures.
+    ///
+    /// - Throws: whatever the connection throws.
+    public func stats() throws -> StatsReport {
+        if let observer { return try observer.stats() }
+        let client = try RawClient(socketPath)
+        observer = client
+        return try client.stats()
+    }
+
+    /// Its workers of a kind that run now.
+    public func workers(_ kind: Worker) -> [ProcessStatus] {
+        status.children.filter { $0.name == kind.rawValue && $0.isAlive }
+    }
+
+    /// Waits until all its workers are ready and nothing is queued or running.
+    ///
+    /// - Throws: `TestFailure`.
+    @discardableResult
+    public func waitUntilIdle(workers: Int = 2) throws -> StatsReport {
+        var report = StatsReport()
+        try eventually("the broker is idle") {
+            report = try stats()
+            return report[.workers] == workers && report[.fetchers] == 1 && report[.queued] == 0
+                && report[.running] == 0
+        }
+        return report
+    }
+
+    /// Waits until its figures satisfy `isTrue`.
+    ///
+    /// - Throws: `TestFailure` naming `what`.
+    public func wait(for what: String, until isTrue: (StatsReport) -> Bool) throws {
+        var last = StatsReport()
+        do {
+            try eventually(what) {
+                last = try stats()
+                return isTrue(last)
+            }
+        } catch let failure as TestFailure {
+            let figures = StatsReport.Figure.allCases.filter { last[$0] != 0 }.map { "\($0.rawValue) \(last[$0])" }
+            throw TestFailure("\(failure); \(figures.joined(separator: ", "))")
+        }
+    }
+
+    /// Waits until it has `count` descriptors open again.
+    ///
+    /// - Throws: `TestFailure` naming what is open.
+    public func waitForDescriptors(_ count: Int) throws {
+        do {
+            try eventually("\(count) descriptors") { status.descriptors == count }
+        } catch {
+            throw TestFailure("\(error): there are \(status.descriptors), \(status.openFiles)")
+        }
+    }
+
+    // MARK: Ending it
+
+    /// Sends it a signal.
+    public func signal(_ signal: Int32) {
+        child.send(signal)
+    }
+
+    /// Sends one of its workers a signal, if that still runs.
+    public func signal(_ worker: ProcessStatus, _ signal: Int32) {
+        // It stays a child until the broker has collected it, so the number means no other process.
+        if status.children.contains(worker) { kill(worker.pid, signal) }
+    }
+
+    /// Stops a worker, so that it neither hears nor says anything, and waits until it stands.
+    ///
+    /// - Throws: `TestFailure`.
+    public func stop(_ worker: ProcessStatus) throws {
+        signal(worker, SIGSTOP)
+        try eventually("the worker stands") { worker.state == "T" }
+    }
+
+    /// Waits for its end.
+    ///
+    /// - Throws: `TestFailure` when it does not end within `seconds`.
+    @discardableResult
+    public func waitForExit(within seconds: Double = patience) throws -> ChildProcess.Exit {
+        if let exit { return exit }
+        guard let exit = child.waitForExit(milliseconds: Int(seconds * 1000)) else {
+            throw TestFailure("the broker does not end within \(seconds) s: \(logTail)")
+        }
+        self.exit = exit
+        observer = nil
+        return exit
+    }
+
+    /// Asks it to end, and waits for that.
+    ///
+    /// - Throws: `TestFailure` when it does not end within `seconds`.
+    @discardableResult
+    public func stop(within seconds: Double = patience) throws -> ChildProcess.Exit {
+        signal(SIGTERM)
+        return try waitForExit(within: seconds)
+    }
+}

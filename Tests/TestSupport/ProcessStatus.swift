@@ -1,0 +1,68 @@
+internal import Foundation
+
+/// A process as `/proc` shows it.
+public struct ProcessStatus: Hashable, Sendable {
+    /// Its id.
+    public let pid: Int32
+
+    /// The process with that id.
+    public init(pid: Int32) {
+        self.pid = pid
+    }
+
+    private var folder: String { "/proc/\(pid)" }
+
+    /// The program's name; empty when the process is gone.
+    public var name: String {
+        text(ofFile: folder + "/comm").trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// The letter of its state: R, S, T (stopped), Z (ended and not collected) and so on; nil when it is gone.
+    public var state: Character? {
+        let status = text(ofFile: folder + "/stat")
+        return status.lastIndex(of: ")").flatMap { status[$0...].dropFirst(2).first }
+    }
+
+    /// Whether it still runs.
+    public var isAlive: Bool { state.map { !"ZX".contains($0) } ?? false }
+
+    /// How many threads it has.
+    public var threads: Int? { field("Threads").flatMap { Int($0) } }
+
+    /// How many descriptors it has open.
+    public var descriptors: Int {
+        (try? FileManager.default.contentsOfDirectory(atPath: folder + "/fd").count) ?? 0
+    }
+
+    /// What its descriptors lead to, as the links in `/proc/PID/fd` say, sorted.
+    public var openFiles: [String] {
+        let numbers = (try? FileManager.default.contentsOfDirectory(atPath: folder + "/fd")) ?? []
+        return numbers.compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: folder + "/fd/" + $0) }
+            .sorted()
+    }
+
+    /// The processor time it has used, in hundredths of a second.
+    public var processorTime: Int {
+        let status = text(ofFile: folder + "/stat")
+        guard let name = status.lastIndex(of: ")") else { return 0 }
+        // After the name come the fields from the third on; user and system time are the 14th and 15th.
+        let fields = status[name...].split(separator: " ").dropFirst()
+        return fields.dropFirst(11).prefix(2).reduce(0) { $0 + (Int($1) ?? 0) }
+    }
+
+    /// The processes that it started, ended or not.
+    public var children: [ProcessStatus] {
+        text(ofFile: folder + "/task/\(pid)/children").split(separator: " ").compactMap { Int32($0) }
+            .map { ProcessStatus(pid: $0) }
+    }
+
+    /// The effective user id.
+    public var user: Int? {
+        field("Uid").flatMap { $0.split(separator: "\t").dropFirst().first }.flatMap { Int($0) }
+    }
+
+    private func field(_ name: String) -> String? {
+        text(ofFile: folder + "/status").split(separator: "\n").first { $0.hasPrefix(name + ":") }
+            .map { $0.dropFirst(name.count + 1).trimmingCharacters(in: .whitespaces) }
+    }
+}

@@ -1,0 +1,300 @@
+internal import Foundation
+internal import Glibc
+public import IPCProtocol
+public import LinuxSystem
+internal import SharedCache
+
+/// A client that can also say what no client should, and sees frames as they are. Every wait has a deadline.
+public final class RawClient {
+    /// A frame that came, with what came with it.
+    public struct Incoming {
+        /// The JSON text.
+        public let text: String
+        /// What it says.
+        public let reply: Reply
+        /// The descriptors that the frame announced.
+        public let descriptors: [FileDescriptor]
+        /// The bytes behind the frame.
+        public let payload: [UInt8]
+
+        /// The members of the JSON object.
+        public var fields: [String: Any] {
+            (try? JSONSerialization.jsonObject(with: Data(text.utf8))) as? [String: Any] ?? [:]
+        }
+
+        /// The picture that it describes.
+        ///
+        /// - Throws: `TestFailure` for anything else.
+        public func image() throws -> ImageReply {
+            guard case .image(_, let image) = reply else { throw TestFailure("no image: \(text)") }
+            return image
+        }
+
+        /// The error that it reports; nil for anything else.
+        public var error: WireError? {
+            if case .error(_, let error) = reply { return error }
+            return nil
+        }
+    }
+
+    /// The broker has closed the connection.
+    public struct Closed: Error {}
+
+    /// Kept alive for as long as the client: the broker, or what it needs.
+    public var owner: AnyObject?
+
+    private var socket: FileDescriptor?
+    private var decoder = FrameDecoder()
+    private var descriptors: [FileDescriptor] = []
+    private var stash: [Incoming] = []
+    private var buffers: [Int: SealedBuffer] = [:]
+    private var lastID = 0
+
+    /// Connects to the broker at `path`.
+    ///
+    /// - Throws: `SystemError`.
+    public init(_ path: String) throws {
+        let socket = try UnixSocket.connect(to: path)
+        try socket.setNonBlocking()
+        self.socket = socket
+    }
+
+    /// Closes the connection, whatever else holds this object.
+    public func close() {
+        socket = nil
+    }
+
+    // MARK: Sending
+
+    /// Sends bytes as they are, `descriptors` with the first.
+    ///
+    /// - Throws: `SystemError`; `TestFailure` when they are not taken in time.
+    public func send(_ bytes: [UInt8], descriptors: [FileDescriptor] = []) throws {
+        guard let socket else { throw Closed() }
+        let deadline = Deadline(seconds: patience)
+        var (sent, descriptors) = (0, descriptors)
+        while sent < bytes.count {
+            let count = unsafe try bytes.withUnsafeBytes {
+                unsafe try UnixSocket.send(
+                    UnsafeRawBufferPointer(rebasing: $0[sent...]), descriptors: descriptors, on: socket)
+            }
+            if let count {
+                sent += count
+                descriptors = []
+            } else if !waitUntilReady(socket.raw, writing: true, deadline) {
+                throw TestFailure("the broker takes no more bytes")
+            }
+        }
+    }
+
+    /// Sends as much of `bytes` as is taken at once.
+    ///
+    /// - Throws: `SystemError`.
+    public func sendWhatIsTaken(_ bytes: [UInt8]) throws {
+        guard let socket else { throw Closed() }
+        var sent = 0
+        while sent < bytes.count {
+            let count = unsafe try bytes.withUnsafeBytes {
+                unsafe try UnixSocket.send(UnsafeRawBufferPointer(rebasing: $0[sent...]), on: socket)
+            }
+            guard let count else { return }
+            sent += count
+        }
+    }
+
+    /// A frame around `text`, whatever that is.
+    public static func frame(_ text: String) -> [UInt8] {
+        let bytes = Array(text.utf8)
+        return [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: bytes.count >> $0) } + bytes
+    }
+
+    /// Sends a frame with `text`.
+    ///
+    /// - Throws: as `send(_:descriptors:)`.
+    public func send(_ text: String) throws {
+        try send(Self.frame(text))
+    }
+
+    /// Asks for the picture at `url` with more members, written as JSON, and returns the request's id.
+    ///
+    /// - Throws: as `send(_:descriptors:)`.
+    @discardableResult
+    public func get(_ url: String, _ members: String = "") throws -> Int {
+        let id = newID()
+        try send(Self.getText(id, url, members))
+        return id
+    }
+
+    /// The text of a `get`.
+    public static func getText(_ id: Int, _ url: String, _ members: String = "") -> String {
+        #"{"type":"get","id":\#(id),"url":"\#(url)"\#(members.isEmpty ? "" : "," + members)}"#
+    }
+
+    /// An id that this client has not used yet.
+    public func newID() -> Int {
+        lastID += 1
+        return lastID
+    }
+
+    // MARK: Receiving
+
+    /// Waits for the next frame.
+    ///
+    /// - Throws: `Closed` at the end; `TestFailure` when none comes in time.
+    public func next(within seconds: Double = patience) throws -> Incoming {
+        if !stash.isEmpty { return stash.removeFirst() }
+        return try receive(Deadline(seconds: seconds))
+    }
+
+    /// Waits for the answer to request `id`, or with `progress` for any frame about it; other frames stay for later.
+    ///
+    /// - Throws: as `next`.
+    public func answer(to id: Int, orProgress: Bool = false, within seconds: Double = patience) throws -> Incoming {
+        func isMeant(_ incoming: Incoming) -> Bool {
+            incoming.reply.id == id && (orProgress || incoming.reply.isTerminal)
+        }
+        if let index = stash.firstIndex(where: isMeant) { return stash.remove(at: index) }
+        let deadline = Deadline(seconds: seconds)
+        while true {
+            let incoming = try receive(deadline)
+            if isMeant(incoming) { return incoming }
+            stash.append(incoming)
+        }
+    }
+
+    /// Asks for a picture and waits for it.
+    ///
+    /// - Throws: as `next`; the broker's error.
+    public func load(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> Incoming {
+        let incoming = try answer(to: try get(url, members), within: seconds)
+        if let error = incoming.error { throw error }
+        return incoming
+    }
+
+    /// Asks for a picture that will not come, and returns why.
+    ///
+    /// - Throws: as `next`; `TestFailure` when it comes.
+    public func failure(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> WireError {
+        let incoming = try answer(to: try get(url, members), within: seconds)
+        guard let error = incoming.error else { throw TestFailure("no error: \(incoming.text)") }
+        return error
+    }
+
+    /// Sends a message of `type` with more members, written as JSON, and waits for its answer.
+    ///
+    /// - Throws: as `next`.
+    public func ask(_ type: String, _ members: String = "") throws -> Incoming {
+        let id = newID()
+        try send(#"{"type":"\#(type)","id":\#(id)\#(members.isEmpty ? "" : "," + members)}"#)
+        return try answer(to: id)
+    }
+
+    /// The broker's figures.
+    ///
+    /// - Throws: as `next`.
+    public func stats() throws -> StatsReport {
+        let incoming = try ask("stats")
+        guard case .stats(_, let report) = incoming.reply else { throw TestFailure("no stats: \(incoming.text)") }
+        return report
+    }
+
+    /// Who the broker is.
+    ///
+    /// - Throws: as `next`.
+    public func hello() throws -> HelloReply {
+        let incoming = try ask("hello", #""protocol":1,"client":"test/1""#)
+        guard case .hello(_, let hello) = incoming.reply else { throw TestFailure("no hello: \(incoming.text)") }
+        return hello
+    }
+
+    /// Gives back one lease of each buffer.
+    ///
+    /// - Throws: as `send(_:descriptors:)`.
+    public func release(_ buffers: [Int]) throws {
+        try send(#"{"type":"release","buffers":\#(buffers)}"#)
+    }
+
+    /// Waits until the broker closes the connection, and returns what it sent before.
+    ///
+    /// - Throws: `TestFailure` when it does not.
+    public func receiveUntilEnd(within seconds: Double = patience) throws -> [Incoming] {
+        let deadline = Deadline(seconds: seconds)
+        while true {
+            do { stash.append(try receive(deadline)) } catch is Closed {
+                defer { stash = [] }
+                return stash
+            }
+        }
+    }
+
+    private func receive(_ deadline: Deadline) throws -> Incoming {
+        while true {
+            if let text = try decoder.next() { return try incoming(Array(text), deadline) }
+            try fill(deadline)
+        }
+    }
+
+    private func incoming(_ text: [UInt8], _ deadline: Deadline) throws -> Incoming {
+        let reply = try Reply(decoding: text[...])
+        var (count, length) = (0, 0)
+        if case .image(_, let image) = reply { (count, length) = (image.descriptors, image.payload) }
+        guard descriptors.count >= count else { throw TestFailure("a descriptor is missing") }
+        let taken = Array(descriptors.prefix(count))
+        descriptors.removeFirst(count)
+        var payload: [UInt8] = []
+        payload.reserveCapacity(length)
+        while true {
+            payload += decoder.takePayload(upTo: length - payload.count)
+            if payload.count == length { break }
+            try fill(deadline)
+        }
+        return Incoming(
+            text: String(decoding: text, as: UTF8.self), reply: reply, descriptors: taken, payload: payload)
+    }
+
+    private func fill(_ deadline: Deadline) throws {
+        guard let socket else { throw Closed() }
+        guard waitUntilReady(socket.raw, deadline) else { throw TestFailure("no answer in time") }
+        let received = unsafe try withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+            let received = unsafe try UnixSocket.receive(into: buffer, from: socket)
+            if case .bytes(let count, _, _) = received {
+                unsafe decoder.append(UnsafeRawBufferPointer(buffer).prefix(count))
+            }
+            return received
+        }
+        switch received {
+        case .bytes(_, let came, let lost):
+            if lost { throw TestFailure("descriptors were lost") }
+            descriptors += came
+        case .wouldBlock: break
+        case .end: throw Closed()
+        }
+    }
+
+    // MARK: Pictures
+
+    /// The bytes of a picture: mapped, and looked at as a client should before it believes in them, or inline.
+    ///
+    /// - Throws: `TestFailure`, `SystemError`.
+    public func bytes(of incoming: Incoming) throws -> [UInt8] {
+        let image = try incoming.image()
+        if image.payload > 0 { return incoming.payload }
+        guard let number = image.buffer else { throw TestFailure("no buffer: \(incoming.text)") }
+        if let descriptor = incoming.descriptors.first {
+            buffers[number] = try SealedBuffer(verifying: descriptor, size: image.offset + image.bytes)
+        }
+        guard let buffer = buffers[number] else { throw TestFailure("buffer \(number) was never sent") }
+        return unsafe try Mapping(buffer).withBytes { unsafe Array($0[image.offset..<image.offset + image.bytes]) }
+    }
+
+    /// The pixels of a picture.
+    ///
+    /// - Throws: as `bytes`; `TestFailure` when the sizes do not fit together.
+    public func picture(_ incoming: Incoming) throws -> TestPicture {
+        let image = try incoming.image()
+        let bytes = try bytes(of: incoming)
+        guard let pixels = image.pixels, pixels.stride == image.width * 4, bytes.count == image.height * pixels.stride
+        else { throw TestFailure("sizes do not fit together: \(incoming.text)") }
+        return TestPicture(width: image.width, height: image.height, bytes: bytes)
+    }
+}

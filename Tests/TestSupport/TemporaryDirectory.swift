@@ -1,0 +1,89 @@
+internal import Foundation
+public import LinuxSystem
+
+/// A folder of one test, with a path short enough for sockets; removed with everything in it when nobody holds it.
+public final class TemporaryDirectory: Sendable {
+    /// Its path, without a slash at the end.
+    public let path: String
+
+    /// Makes an empty folder that other users may enter but not change.
+    ///
+    /// - Throws: an error of the file system.
+    public init() throws {
+        let number = UInt32.random(in: .min ... .max)
+        path = "/tmp/ib-" + String(number, radix: 36)
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o755])
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    /// The path of `name` in it.
+    public func file(_ name: String) -> String { path + "/" + name }
+
+    /// The names of what is in it.
+    public var names: [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
+    }
+}
+
+/// The text of the file at `path`; empty when it cannot be read.
+public func text(ofFile path: String) -> String {
+    FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) } ?? ""
+}
+
+/// Where the package's executables were built: beside the tests.
+public enum BuiltProducts {
+    /// The folder's path.
+    public static let folder: String = {
+        var folder = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
+        while let slash = folder.lastIndex(of: "/") {
+            folder = String(folder[..<slash])
+            if FileManager.default.isExecutableFile(atPath: folder + "/imgbroker") { return folder }
+        }
+        return ".build/debug"
+    }()
+
+    /// The package's own folder.
+    public static let package: String = {
+        var folder = Self.folder
+        while let slash = folder.lastIndex(of: "/") {
+            folder = String(folder[..<slash])
+            if FileManager.default.fileExists(atPath: folder + "/Package.swift") { return folder }
+        }
+        return "."
+    }()
+}
+
+/// What a program that has ended left behind.
+public struct ProgramResult: Sendable {
+    /// How it ended.
+    public let exit: ChildProcess.Exit
+    /// What it wrote to standard output.
+    public let output: String
+    /// What it wrote to standard error.
+    public let errors: String
+}
+
+/// Runs a program with its arguments and waits for its end.
+///
+/// - Throws: `TestFailure` when it does not end within `seconds`; it is ended then.
+public func run(
+    _ program: String, _ arguments: [String], environment: [String] = [], within seconds: Double = patience
+) throws -> ProgramResult {
+    let directory = try TemporaryDirectory()
+    let (output, errors) = (directory.file("out"), directory.file("err"))
+    let (_, control) = try UnixSocket.pair()
+    let script = #"exec "$0" "$@" >\#(output) 2>\#(errors) 3<&-"#
+    let child = try ChildProcess(
+        path: "/bin/sh", arguments: ["-c", script, program] + arguments,
+        environment: ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"] + environment, control: control)
+    guard let exit = child.waitForExit(milliseconds: Int(seconds * 1000)) else {
+        child.send(Signals.kill)
+        _ = child.waitForExit(milliseconds: 5000)
+        throw TestFailure("\(program) did not end within \(seconds) s")
+    }
+    return ProgramResult(exit: exit, output: text(ofFile: output), errors: text(ofFile: errors))
+}

@@ -1,0 +1,256 @@
+// Pictures for tests, and the bytes of image files made from them by hand: no library, nothing committed in binary.
+
+/// A small picture: rows from the top, four bytes a pixel (red, green, blue, alpha), straight alpha.
+public struct TestPicture: Equatable, Sendable {
+    /// Pixels in a row.
+    public let width: Int
+    /// Rows.
+    public let height: Int
+    /// Its bytes, without padding.
+    public var bytes: [UInt8]
+
+    /// A picture of bytes that exist already.
+    public init(width: Int, height: Int, bytes: [UInt8]) {
+        precondition(bytes.count == width * height * 4)
+        self.width = width
+        self.height = height
+        self.bytes = bytes
+    }
+
+    /// A picture whose pixel at (x, y) is `color(x, y)`: red, green, blue, alpha.
+    public init(width: Int, height: Int, color: (Int, Int) -> SIMD4<UInt8>) {
+        self.width = width
+        self.height = height
+        bytes = []
+        bytes.reserveCapacity(width * height * 4)
+        for y in 0..<height {
+            for x in 0..<width {
+                let pixel = color(x, y)
+                bytes += [pixel.x, pixel.y, pixel.z, pixel.w]
+            }
+        }
+    }
+
+    /// A picture in which no two corners, rows or columns are alike: red grows to the right, green downwards.
+    public static func gradient(width: Int, height: Int, transparent: Bool = false) -> TestPicture {
+        TestPicture(width: width, height: height) { x, y in
+            let alpha = transparent ? UInt8(truncatingIfNeeded: x * 31 + y * 57) : 255
+            return SIMD4(
+                UInt8(x * 255 / max(1, width - 1)), UInt8(y * 255 / max(1, height - 1)),
+                UInt8(truncatingIfNeeded: (x ^ y) * 8), alpha)
+        }
+    }
+
+    /// A picture of flat squares with `side` pixels a side, each with another colour; it survives lossy formats.
+    public static func squares(columns: Int, rows: Int, side: Int) -> TestPicture {
+        TestPicture(width: columns * side, height: rows * side) { x, y in
+            let index = y / side * columns + x / side
+            return SIMD4(
+                UInt8(40 + index * 67 % 200), UInt8(40 + index * 131 % 200), UInt8(40 + index * 29 % 200), 255)
+        }
+    }
+
+    /// The pixel at (x, y).
+    public subscript(x: Int, y: Int) -> SIMD4<UInt8> {
+        let start = (y * width + x) * 4
+        return SIMD4(bytes[start], bytes[start + 1], bytes[start + 2], bytes[start + 3])
+    }
+
+    /// The picture as shown when EXIF states `orientation` (1 … 8) for it.
+    public func shown(orientation: Int) -> TestPicture {
+        let (right, bottom) = (width - 1, height - 1)
+        let swapped = orientation > 4
+        return TestPicture(width: swapped ? height : width, height: swapped ? width : height) { x, y in
+            switch orientation {
+            case 2: self[right - x, y]
+            case 3: self[right - x, bottom - y]
+            case 4: self[x, bottom - y]
+            case 5: self[y, x]
+            case 6: self[y, bottom - x]
+            case 7: self[right - y, bottom - x]
+            case 8: self[right - y, x]
+            default: self[x, y]
+            }
+        }
+    }
+
+    /// The picture with colour multiplied by alpha.
+    public var premultiplied: TestPicture {
+        TestPicture(width: width, height: height) { x, y in
+            let pixel = self[x, y]
+            let alpha = Int(pixel.w)
+            let color = { (value: UInt8) in UInt8((Int(value) * alpha * 2 + 255) / 510) }
+            return SIMD4(color(pixel.x), color(pixel.y), color(pixel.z), pixel.w)
+        }
+    }
+
+    /// The picture with red and blue exchanged.
+    public var bgra: TestPicture {
+        TestPicture(width: width, height: height) { x, y in
+            let pixel = self[x, y]
+            return SIMD4(pixel.z, pixel.y, pixel.x, pixel.w)
+        }
+    }
+
+    /// The largest difference between a channel here and there; nil when the sizes differ.
+    public func difference(from other: TestPicture) -> Int? {
+        guard (width, height) == (other.width, other.height) else { return nil }
+        return zip(bytes, other.bytes).lazy.map { abs(Int($0) - Int($1)) }.max()
+    }
+
+    /// The picture as a PNG file of 8 bits a channel with alpha.
+    public var png: [UInt8] {
+        TestPNG(width: width, height: height, kind: .rgba, depth: 8) { x, y in
+            let pixel = self[x, y]
+            return [Int(pixel.x), Int(pixel.y), Int(pixel.z), Int(pixel.w)]
+        }.file
+    }
+}
+
+/// A PNG file put together by hand: every colour type and depth, interlaced or not, its data stored and not compressed.
+public struct TestPNG: Sendable {
+    /// The colour types, by their numbers in IHDR.
+    public enum Kind: UInt8, CaseIterable, Sendable {
+        case gray = 0
+        case rgb = 2
+        case palette = 3
+        case grayAlpha = 4
+        case rgba = 6
+
+        /// The depths that the standard allows.
+        public var depths: [Int] {
+            switch self {
+            case .gray: [1, 2, 4, 8, 16]
+            case .palette: [1, 2, 4, 8]
+            case .rgb, .grayAlpha, .rgba: [8, 16]
+            }
+        }
+    }
+
+    /// IHDR, by which the size can be forged.
+    public var header: [UInt8]
+    /// Chunks between IHDR and IDAT, and behind IDAT.
+    public var (before, after): ([[UInt8]], [[UInt8]]) = ([], [])
+    /// What IDAT holds.
+    public var data: [UInt8]
+
+    /// A file whose pixel at (x, y) has the samples `sample(x, y)`, each within `depth` bits.
+    public init(
+        width: Int, height: Int, kind: Kind, depth: Int, interlaced: Bool = false, sample: (Int, Int) -> [Int]
+    ) {
+        header =
+            Self.bigEndian(width) + Self.bigEndian(height) + [UInt8(depth), kind.rawValue, 0, 0, interlaced ? 1 : 0]
+        // Adam7: where each pass begins, and its steps.
+        let passes =
+            interlaced
+            ? [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+            : [(0, 0, 1, 1)]
+        var rows: [UInt8] = []
+        for (left, top, columnStep, rowStep) in passes where left < width {
+            for y in stride(from: top, to: height, by: rowStep) {
+                var (bits, count) = (0, 0)
+                rows.append(0)
+                for x in stride(from: left, to: width, by: columnStep) {
+                    for value in sample(x, y) {
+                        bits = bits << depth | value
+                        count += depth
+                        while count >= 8 {
+                            count -= 8
+                            rows.append(UInt8(truncatingIfNeeded: bits >> count))
+                        }
+                    }
+                }
+                if count > 0 { rows.append(UInt8(truncatingIfNeeded: bits << (8 - count))) }
+            }
+        }
+        data = Self.stored(rows)
+    }
+
+    /// Adds the colours of a palette, and as many of its alpha values as are given.
+    public mutating func setPalette(_ colors: [[UInt8]], alpha: [UInt8] = []) {
+        before.append(Self.chunk("PLTE", colors.flatMap { $0 }))
+        if !alpha.isEmpty { before.append(Self.chunk("tRNS", alpha)) }
+    }
+
+    /// The whole file.
+    public var file: [UInt8] {
+        [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + Self.chunk("IHDR", header) + before.flatMap { $0 }
+            + Self.chunk("IDAT", data) + after.flatMap { $0 } + Self.chunk("IEND", [])
+    }
+
+    /// A chunk with its length and its checksum.
+    public static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
+        let body = Array(name.utf8) + payload
+        return bigEndian(payload.count) + body + bigEndian(Int(crc(body)))
+    }
+
+    /// `bytes` as a zlib stream of stored blocks.
+    private static func stored(_ bytes: [UInt8]) -> [UInt8] {
+        var stream: [UInt8] = [0x78, 0x01]
+        var rest = bytes[...]
+        repeat {
+            let block = rest.prefix(65_535)
+            rest = rest.dropFirst(block.count)
+            let (low, high) = (UInt8(block.count & 0xFF), UInt8(block.count >> 8))
+            stream += [rest.isEmpty ? 1 : 0, low, high, ~low, ~high] + block
+        } while !rest.isEmpty
+        var (a, b) = (1, 0)
+        for byte in bytes {
+            a = (a + Int(byte)) % 65_521
+            b = (b + a) % 65_521
+        }
+        return stream + bigEndian(b << 16 | a)
+    }
+
+    private static func crc(_ bytes: [UInt8]) -> UInt32 {
+        var crc: UInt32 = .max
+        for byte in bytes {
+            crc ^= UInt32(byte)
+            for _ in 0..<8 { crc = crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
+        }
+        return ~crc
+    }
+
+    private static func bigEndian(_ value: Int) -> [UInt8] {
+        [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: value >> $0) }
+    }
+}
+
+/// EXIF blocks that state an orientation, and files that carry one.
+public enum TestExif {
+    /// A TIFF structure whose only entry is the orientation.
+    public static func block(orientation: Int, bigEndian: Bool = false) -> [UInt8] {
+        let value = UInt8(orientation)
+        return bigEndian
+            ? [0x4D, 0x4D, 0, 42, 0, 0, 0, 8, 0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, value, 0, 0, 0, 0, 0, 0]
+            : [0x49, 0x49, 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 0x01, 3, 0, 1, 0, 0, 0, value, 0, 0, 0, 0, 0, 0, 0]
+    }
+
+    /// A JPEG file with `exif` in an APP1 segment behind its first marker.
+    public static func inserted(_ exif: [UInt8], intoJPEG file: [UInt8]) -> [UInt8] {
+        let payload = Array("Exif\0\0".utf8) + exif
+        let length = payload.count + 2
+        return file.prefix(2) + [0xFF, 0xE1, UInt8(length >> 8), UInt8(length & 0xFF)] + payload + file.dropFirst(2)
+    }
+
+    /// A PNG file with `exif` in an eXIf chunk: behind IHDR, or before IEND.
+    public static func inserted(_ exif: [UInt8], intoPNG file: [UInt8], atEnd: Bool = false) -> [UInt8] {
+        let place = atEnd ? file.count - 12 : 33
+        return file.prefix(place) + TestPNG.chunk("eXIf", exif) + file.dropFirst(place)
+    }
+
+    /// A WebP file of the simple kind in the extended one, with `exif` in a chunk at its end.
+    public static func inserted(
+        _ exif: [UInt8], intoWebP file: [UInt8], width: Int, height: Int, alpha: Bool = false
+    ) -> [UInt8] {
+        let size = [width - 1, height - 1].flatMap { side in [0, 8, 16].map { UInt8(truncatingIfNeeded: side >> $0) } }
+        let extended = riffChunk("VP8X", [alpha ? 0x18 : 0x08, 0, 0, 0] + size)
+        let body = Array("WEBP".utf8) + extended + file.dropFirst(12) + riffChunk("EXIF", exif)
+        return riffChunk("RIFF", body)
+    }
+
+    private static func riffChunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
+        let length = [0, 8, 16, 24].map { UInt8(truncatingIfNeeded: payload.count >> $0) }
+        return Array(name.utf8) + length + payload + (payload.count % 2 == 1 ? [0] : [])
+    }
+}

@@ -1,0 +1,122 @@
+import IPCProtocol
+import LinuxSystem
+import Testing
+
+@testable import imgbroker
+
+/// The small machines that the state is made of.
+struct PartsTests {
+    @Test func `the hand of SIEVE spares what was asked for and what is held`() {
+        var queue = SieveQueue<Int>()
+        for element in 1...5 { queue.insert(element) }
+        queue.mark(1)
+        queue.mark(3)
+        var evicted = [queue.evict { $0 == 2 }]
+        // The hand goes on from where it was: 5, then round to 1, whose mark is gone.
+        evicted.append(queue.evict { $0 == 2 })
+        evicted.append(queue.evict { $0 == 2 })
+        evicted.append(queue.evict { _ in true })
+        queue.insert(6)
+        queue.remove(3)
+        evicted.append(queue.evict { _ in false })
+        evicted.append(queue.evict { _ in false })
+        #expect(evicted == [4, 5, 1, 2, 6, nil])
+    }
+
+    @Test func `a thousand random steps of SIEVE lose and double nothing`() {
+        var random = SplitMix(state: 7)
+        var queue = SieveQueue<Int>()
+        var model: Set<Int> = []
+        for step in 0..<5000 {
+            switch Int.random(in: 0..<4, using: &random) {
+            case 0, 1:
+                queue.insert(step)
+                model.insert(step)
+            case 2:
+                if let element = model.randomElement(using: &random) {
+                    if Bool.random(using: &random) {
+                        queue.mark(element)
+                    } else {
+                        queue.remove(element)
+                        model.remove(element)
+                    }
+                }
+            default:
+                let evicted = queue.evict { $0 % 3 == 0 }
+                #expect((evicted == nil) == model.isEmpty)
+                if let evicted { model.remove(evicted) }
+            }
+            #expect(queue.count == model.count)
+        }
+    }
+
+    @Test func `reminders come in the order of their times`() {
+        var random = SplitMix(state: 3)
+        var queue = DeadlineQueue<Int>()
+        let times = (0..<500).map { _ in Int64.random(in: 0...1000, using: &random) }
+        for time in times { queue.add(Int(time), at: Instant(nanoseconds: time)) }
+        let early = queue.popDue(at: Instant(nanoseconds: -1))
+        #expect(early == nil)
+        var popped: [Int] = []
+        while let next = queue.popDue(at: Instant(nanoseconds: 1000)) { popped.append(next) }
+        #expect(popped == times.map(Int.init).sorted())
+    }
+
+    @Test func `jobs run by priority, then by arrival, and a group holds up only itself`() {
+        var queue = JobQueue(groupLimit: 2)
+        func job(_ number: Int) -> JobID { JobID(number: number) }
+        for number in 1...4 { queue.push(job(number), priority: .normal, group: "a") }
+        queue.push(job(5), priority: .low, group: "b")
+        queue.push(job(6), priority: .high, group: "c")
+        expectNext(job(6), in: &queue)
+        expectNext(job(1), in: &queue)
+        expectNext(job(2), in: &queue)
+        expectNext(job(5), in: &queue)
+        expectNext(nil, in: &queue)
+        queue.raise(job(4), to: .high)
+        expectNext(nil, in: &queue)
+        queue.jobEnded(inGroup: "a")
+        expectNext(job(4), in: &queue)
+        queue.push(job(1), priority: .normal, group: "a", atFront: true)
+        queue.jobEnded(inGroup: "a")
+        expectNext(job(1), in: &queue)
+        queue.jobEnded(inGroup: "a")
+        queue.remove(job(3))
+        expectNext(nil, in: &queue)
+        #expect(queue.isEmpty)
+    }
+
+    @Test func `a histogram's quantiles are right to six per cent`() {
+        var histogram = LatencyHistogram()
+        for value in 1...10_000 { histogram.record(microseconds: value) }
+        let quantiles = histogram.quantiles(unit: 1)
+        #expect(abs(quantiles.p50 - 5000) < 320)
+        #expect(abs(quantiles.p90 - 9000) < 570)
+        #expect(abs(quantiles.p99 - 9900) < 630)
+        #expect(quantiles.max == 10_000)
+        var small = LatencyHistogram()
+        for _ in 0..<3 { small.record(microseconds: 5) }
+        #expect(small.quantiles(unit: 1).p50 == 5)
+        small.record(microseconds: .max)
+        #expect(small.quantiles(unit: 1).max == Double(Int.max))
+        #expect(LatencyHistogram().quantiles(unit: 1) == StatsReport.Quantiles())
+    }
+
+    @Test func `a lease is counted, its bytes once`() {
+        var leases = LeaseTable()
+        let (client, buffer) = (ClientID(number: 1), BufferID(number: 9))
+        let grants = [leases.grant(buffer, bytes: 100, to: client), leases.grant(buffer, bytes: 100, to: client)]
+        #expect(grants == [true, false])
+        #expect(leases.bytes(heldBy: client) == 100)
+        let releases = (0..<3).map { _ in leases.release(buffer, from: client) }
+        #expect(releases == [false, true, false])
+        #expect(leases.bytes(heldBy: client) == 0)
+        let rest = leases.releaseAll(from: client)
+        #expect(rest.isEmpty)
+    }
+}
+
+private func expectNext(_ expected: JobID?, in queue: inout JobQueue, at location: SourceLocation = #_sourceLocation) {
+    let next = queue.pop()
+    #expect(next == expected, sourceLocation: location)
+}

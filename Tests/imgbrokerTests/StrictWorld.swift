@@ -1,0 +1,233 @@
+import IPCProtocol
+import LinuxSystem
+import Testing
+
+@testable import imgbroker
+
+/// Everything outside of the state, as far as it can tell: clients, workers, buffers. It performs actions the way the
+/// shell does and records an issue for each that the shell could not have followed.
+struct StrictWorld {
+    enum WorkerState: Equatable {
+        case starting
+        case ready
+        case dying
+    }
+
+    struct Job: Equatable {
+        let worker: WorkerID
+        var hasOutput = false
+        var isDescription = false
+    }
+
+    var state: BrokerState
+    var clock = Instant(nanoseconds: 1_000_000_000)
+
+    /// Open connections with the requests that wait for their terminal frame.
+    var clients: [ClientID: Set<Int>] = [:]
+    /// Terminal frames by client and request.
+    var answers: [ClientID: [Int: [Reply]]] = [:]
+    /// Frames that were not terminal.
+    var news: [ClientID: [Reply]] = [:]
+    /// The buffers whose descriptor a client has.
+    var descriptors: [ClientID: Set<Int>] = [:]
+    var workers: [WorkerID: (kind: WorkerKind, state: WorkerState)] = [:]
+    var fetches: [JobID: (worker: WorkerID, order: FetchJob)] = [:]
+    var decodes: [JobID: Job] = [:]
+    var products: Set<JobID> = []
+    var buffers: Set<BufferID> = []
+    var payloads: [(client: ClientID, buffer: BufferID)] = []
+    var hasExited = false
+    var isListening = true
+    var lastActions: [Action] = []
+
+    private var lastClient = 0
+
+    init(_ limits: BrokerState.Limits = BrokerState.Limits()) {
+        state = BrokerState(limits: limits, isAllowedAddress: { $0 != "10.0.0.1" }, at: clock)
+        happen(.timePassed)
+    }
+
+    // MARK: Events
+
+    mutating func happen(_ event: Event, after milliseconds: Int = 0) {
+        clock = clock.adding(milliseconds: milliseconds)
+        lastActions = state.handle(event, at: clock)
+        for action in lastActions { perform(action) }
+        if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
+        let known = Set(state.index.buffers.keys).union(state.removedBodies)
+        if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
+        if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys) {
+            complain("after \(event): unfinished products \(products) of no job")
+        }
+    }
+
+    mutating func connect(uid: UInt32 = 1000) -> ClientID {
+        lastClient += 1
+        let client = ClientID(number: lastClient)
+        clients[client] = []
+        descriptors[client] = []
+        happen(.clientConnected(client, uid: uid))
+        return client
+    }
+
+    mutating func disconnect(_ client: ClientID) {
+        clients[client] = nil
+        descriptors[client] = nil
+        payloads.removeAll { $0.client == client }
+        happen(.clientDisconnected(client))
+    }
+
+    mutating func get(
+        _ client: ClientID, id: Int, _ path: String, _ change: (inout GetOptions) -> Void = { _ in }
+    ) {
+        var options = GetOptions()
+        change(&options)
+        guard let url = try? SourceURL("http://origin.test/\(path)") else { return complain("bad URL \(path)") }
+        clients[client]?.insert(id)
+        happen(.messageReceived(client, .get(GetRequest(id: id, url: url, options: options))))
+    }
+
+    /// Every worker that is starting says that it is ready.
+    mutating func readyAll() {
+        for (id, worker) in workers.sorted(by: { $0.key < $1.key }) where worker.state == .starting {
+            workers[id]?.state = .ready
+            happen(.workerReady(id))
+        }
+    }
+
+    mutating func finishFetch(_ job: JobID, content: Int, bytes: Int = 1000, from address: String = "192.0.2.1") {
+        guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
+        let text = String(content, radix: 16)
+        let digest = String(repeating: "0", count: 64 - text.count) + text
+        let result = FetchResult(bytes: bytes, digest: digest, contentType: "image/png", remoteAddress: address)
+        fetches[job] = nil
+        happen(.fetchFinished(worker, job, result))
+    }
+
+    mutating func failFetch(_ job: JobID, _ code: ErrorCode = .connectFailed) {
+        guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
+        happen(.fetchFailed(worker, job, WireError(code, "It failed.")))
+    }
+
+    mutating func readHeader(_ job: JobID, width: Int = 10, height: Int = 10) {
+        guard let decode = decodes[job], let geometry = PixelGeometry(width: width, height: height) else {
+            return complain("no such decoding")
+        }
+        if decode.isDescription { decodes[job] = nil }
+        happen(.headerRead(decode.worker, job, ImageHeader(format: .png, geometry: geometry)))
+    }
+
+    mutating func finishDecode(_ job: JobID) {
+        guard let decode = decodes.removeValue(forKey: job) else { return complain("no such decoding") }
+        happen(.decodeFinished(decode.worker, job))
+    }
+
+    mutating func failDecode(_ job: JobID, _ code: ErrorCode = .decodeFailed) {
+        guard let decode = decodes.removeValue(forKey: job) else { return complain("no such decoding") }
+        happen(.decodeFailed(decode.worker, job, WireError(code, "It failed.")))
+    }
+
+    mutating func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
+        workers[worker] = nil
+        for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
+        for (job, decode) in decodes where decode.worker == worker { decodes[job] = nil }
+        happen(.workerExited(worker, exit))
+    }
+
+    /// The only answer to a request; nil, and an issue, when there is none or more than one.
+    func answer(_ client: ClientID, _ id: Int) -> Reply? {
+        let all = answers[client]?[id] ?? []
+        if all.count != 1 { complain("\(all.count) answers to request \(id)") }
+        return all.first
+    }
+
+    func image(_ client: ClientID, _ id: Int) -> ImageReply? {
+        guard case .image(_, let image)? = answer(client, id) else { return nil }
+        return image
+    }
+
+    func error(_ client: ClientID, _ id: Int) -> ErrorCode? {
+        guard case .error(_, let error)? = answer(client, id) else { return nil }
+        return error.code
+    }
+
+    // MARK: Actions
+
+    private mutating func perform(_ action: Action) {
+        switch action {
+        case .reply(let client, let reply, let attachment): take(reply, attachment, for: client)
+        case .close(let client): if clients[client] == nil { complain("closes a connection that is gone") }
+        case .startWorker(let kind, let worker):
+            if workers[worker] != nil { complain("a worker's number is used twice") }
+            workers[worker] = (kind, .starting)
+        case .killWorker(let worker):
+            // It may have ended in the same moment.
+            workers[worker]?.state = .dying
+        case .startFetch(let worker, let order):
+            expectReady(worker, .fetch)
+            let job = JobID(number: order.id)
+            if fetches[job] != nil || products.contains(job) { complain("a fetch begins twice") }
+            fetches[job] = (worker, order)
+            products.insert(job)
+        case .stopFetch(let worker, let job):
+            if fetches[job]?.worker != worker { complain("stops a fetch that does not run there") }
+            fetches[job] = nil
+        case .startDecode(let worker, let order, let body):
+            expectReady(worker, .decode)
+            if !buffers.contains(body) { complain("decodes bytes that are gone") }
+            if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
+            decodes[JobID(number: order.id)] = Job(worker: worker, isDescription: order.purpose == .describe)
+        case .provideOutput(let worker, let job, let bytes):
+            if decodes[job]?.worker != worker || bytes <= 0 { complain("output for nobody") }
+            decodes[job]?.hasOutput = true
+            products.insert(job)
+        case .refuseOutput(_, let job): decodes[job] = nil
+        case .publish(let job, let buffer):
+            if products.remove(job) == nil { complain("publishes what is not there") }
+            if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
+        case .discard(let job): products.remove(job)
+        case .dropBuffer(let buffer): if buffers.remove(buffer) == nil { complain("drops a buffer twice") }
+        case .stopListening: isListening = false
+        case .exit: hasExited = true
+        case .log: break
+        }
+    }
+
+    private func expectReady(_ worker: WorkerID, _ kind: WorkerKind) {
+        if workers[worker]?.kind != kind || workers[worker]?.state != .ready { complain("a job for no ready \(kind)") }
+    }
+
+    private mutating func take(_ reply: Reply, _ attachment: Action.Attachment, for client: ClientID) {
+        guard clients[client] != nil else { return complain("a reply to nobody") }
+        switch attachment {
+        case .nothing: break
+        case .descriptor(let buffer):
+            if !buffers.contains(buffer) { complain("sends a buffer that is gone") }
+            descriptors[client]?.insert(buffer.number)
+        case .payload(let buffer, _):
+            if !buffers.contains(buffer) { complain("sends a payload that is gone") }
+            payloads.append((client, buffer))
+        }
+        if case .image(_, let image) = reply, let buffer = image.buffer {
+            let has = descriptors[client]?.contains(buffer) == true
+            if !has { complain("a buffer whose descriptor the client does not have") }
+            #expect(image.descriptors == (attachment == .nothing ? 0 : 1))
+        }
+        guard let id = reply.id else { return }
+        if !reply.isTerminal {
+            news[client, default: []].append(reply)
+            return
+        }
+        // Other messages share the numbers of their own choosing; gets are what this book is about.
+        if clients[client]?.remove(id) != nil {
+            answers[client, default: [:]][id, default: []].append(reply)
+        } else if case .image = reply {
+            complain("a second answer to request \(id)")
+        }
+    }
+}
+
+/// Records an issue.
+func complain(_ comment: Comment, at location: SourceLocation = #_sourceLocation) {
+    Issue.record(comment, sourceLocation: location)
+}

@@ -1,0 +1,139 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+import TestSupport
+import Testing
+
+@testable import imgworker
+
+/// The worker as its broker sees it: a process behind a socket.
+@Suite(.timeLimit(.minutes(1))) struct WorkerProcessTests {
+    private let channel: FrameChannel
+    private let process: ChildProcess
+    private let picture = TestPicture.gradient(width: 300, height: 200, transparent: true)
+
+    init() throws {
+        (channel, process) = try Self.start()
+        #expect(try next() == .ready)
+    }
+
+    /// Starts a worker. Its end of the socket is closed here on return, so that its death is an end of file.
+    private static func start() throws -> (FrameChannel, ChildProcess) {
+        let (ours, theirs) = try UnixSocket.pair()
+        // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
+        let process = try ChildProcess(path: try program(), arguments: [], control: theirs)
+        return (FrameChannel(socket: ours), process)
+    }
+
+    /// The program lies beside the tests.
+    private static func program() throws -> String {
+        let bundle = try #require(CommandLine.arguments.first { $0.contains(".xctest") })
+        let end = try #require(bundle.utf8.indices.last { bundle.utf8[$0] == UInt8(ascii: "/") })
+        var folder = String(bundle[..<end])
+        while !CurrentProcess.exists(folder + "/imgworker") {
+            guard let slash = folder.lastIndex(of: "/") else { return "imgworker" }
+            folder = String(folder[..<slash])
+        }
+        return folder + "/imgworker"
+    }
+
+    private func next() throws -> DecodeReport {
+        try #require(try channel.receiveMessage(DecodeReport.self)).0
+    }
+
+    private func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = []) throws {
+        try channel.sendMessage(order, descriptors: descriptors)
+    }
+
+    @Test func jobsOneAfterTheOther() throws {
+        let geometry = try #require(PixelGeometry(width: 300, height: 200))
+        let header = ImageHeader(format: .png, geometry: geometry)
+        let job = DecodeJob(id: 1, pixelFormat: .bgra8, alpha: .premultiplied)
+        for id in 1...20 {
+            // A failed job, one that only describes, one that is refused.
+            try order(.decode(DecodeJob(id: id)), [try memoryFile(Array(picture.png.prefix(30)))])
+            guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
+            #expect(error.code == .truncated)
+            try order(.decode(DecodeJob(id: id, purpose: .describe)), [try memoryFile(picture.png)])
+            #expect(try next() == .header(job: id, header))
+            try order(.decode(DecodeJob(id: id)), [try memoryFile(picture.png)])
+            #expect(try next() == .header(job: id, header))
+            try order(.refuse(job: id))
+            // And one that succeeds, into a buffer that can be sealed after.
+            var wanted = job
+            wanted.id = id
+            try order(.decode(wanted), [try memoryFile(picture.png)])
+            #expect(try next() == .header(job: id, header))
+            let buffer = try WritableBuffer(name: "test", size: geometry.bytes)
+            let pixels = buffer.descriptor
+            try order(.output(job: id), [pixels])
+            #expect(try next() == .finished(job: id, bytes: geometry.bytes))
+            #expect(try contents(of: pixels) == picture.premultiplied.bgra.bytes)
+            _ = try buffer.seal()
+            // What was decoded, encoded.
+            let encoded = try WritableBuffer(name: "test").descriptor
+            let encoding = EncodeJob(
+                id: id, format: .png, geometry: geometry, pixelFormat: .bgra8, alpha: .premultiplied)
+            try order(.encode(encoding), [pixels, encoded])
+            #expect(try next() == .finished(job: id, bytes: try encoded.size()))
+            #expect(try decode(try contents(of: encoded), .bgra8, .premultiplied) == picture.premultiplied.bgra)
+        }
+    }
+
+    /// A failure at any point gives back all memory.
+    @Test func failuresLeaveNothingBehind() throws {
+        let files = [
+            Array(picture.png.prefix(50)), Array(picture.jpeg(.baseline).prefix(100)),
+            Array(try picture.encoded(.webp).prefix(20)), picture.png,
+        ]
+        var kilobytes: [Int] = []
+        for _ in 0..<2 {
+            for index in 0..<3000 {
+                // The last file is whole, and too large.
+                let job = DecodeJob(id: index, maxPixels: 1000)
+                try order(.decode(job), [try memoryFile(files[index % files.count])])
+                guard case .failed(index, _) = try next() else { throw WireError(.internal, "no failure") }
+            }
+            kilobytes.append(try residentKilobytes())
+        }
+        #expect(kilobytes[1] - kilobytes[0] < 2000)
+    }
+
+    private func residentKilobytes() throws -> Int {
+        let file = try FileDescriptor.open(readingAt: "/proc/\(process.pid)/statm")
+        var bytes = [UInt8](repeating: 0, count: 200)
+        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
+        let fields = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: " ")
+        return try #require(Int(fields[1])) * 4
+    }
+
+    @Test func bufferThatIsTooSmall() throws {
+        try order(.decode(DecodeJob(id: 1)), [try memoryFile(picture.png)])
+        _ = try next()
+        try order(.output(job: 1), [try WritableBuffer(name: "test", size: 100).descriptor])
+        guard case .failed(1, let error) = try next() else { throw WireError(.internal, "no failure") }
+        #expect(error.code == .internal)
+        try order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(picture.png)])
+        guard case .header(2, _) = try next() else { throw WireError(.internal, "no header") }
+    }
+
+    @Test func ordersThatMakeNoSenseEndIt() throws {
+        try order(.refuse(job: 1))
+        #expect(try channel.receiveMessage(DecodeReport.self) == nil)
+    }
+}
+
+@Suite struct StartOptionsTests {
+    @Test func whatMakesSense() throws {
+        #expect(StartOptions([])?.user == nil)
+        let options = try #require(StartOptions(["--parent", "12", "--uid", "3", "--gid", "4"]))
+        #expect(options.parent == 12)
+        #expect(options.user == StartOptions.User(uid: 3, gid: 4))
+    }
+
+    @Test(arguments: [["--uid", "3"], ["--parent"], ["--parent", "0"], ["--gid", "x"], ["12"], ["--help"]])
+    func whatDoesNot(_ arguments: [String]) {
+        #expect(StartOptions(arguments) == nil)
+    }
+}
