@@ -241,6 +241,9 @@ public final class RawClient {
         guard descriptors.count >= count else { throw TestFailure("a descriptor is missing") }
         let taken = Array(descriptors.prefix(count))
         descriptors.removeFirst(count)
+        if case .image(_, let image) = reply, let number = image.buffer, let descriptor = taken.first {
+            buffers[number] = try SealedBuffer(verifying: descriptor, size: image.offset + image.bytes)
+        }
         var payload: [UInt8] = []
         payload.reserveCapacity(length)
         while true {
@@ -273,16 +276,13 @@ public final class RawClient {
 
     // MARK: Pictures
 
-    /// The bytes of a picture: mapped, and looked at as a client should before it believes in them, or inline.
+    /// The bytes of a picture: mapped, or inline. Buffers are kept for as long as the client, as they may come only once.
     ///
     /// - Throws: `TestFailure`, `SystemError`.
     public func bytes(of incoming: Incoming) throws -> [UInt8] {
         let image = try incoming.image()
         if image.payload > 0 { return incoming.payload }
         guard let number = image.buffer else { throw TestFailure("no buffer: \(incoming.text)") }
-        if let descriptor = incoming.descriptors.first {
-            buffers[number] = try SealedBuffer(verifying: descriptor, size: image.offset + image.bytes)
-        }
         guard let buffer = buffers[number] else { throw TestFailure("buffer \(number) was never sent") }
         return unsafe try Mapping(buffer).withBytes { unsafe Array($0[image.offset..<image.offset + image.bytes]) }
     }
