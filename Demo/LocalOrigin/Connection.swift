@@ -33,6 +33,11 @@ struct Connection {
             }
             guard received.count < 1 << 20, let more = socket.receive() else { return nil }
             received += more
+            // A TLS handshake, for one, is answered as other servers do.
+            if let first = received.first, !(UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(first) {
+                _ = socket.send("HTTP/1.1 400 No request\r\nConnection: close\r\n\r\n".utf8)
+                return nil
+            }
         }
     }
 

@@ -52,6 +52,13 @@ struct Demonstration {
 
         say("\n" + tally.table)
         say(tally.summary + " It took \(took / 1000) ms.")
+        var maps = MemoryMaps()
+        for client in clients { maps.add(client.process.pid) }
+        if maps.resident > 0 {
+            say(
+                "By the kernel's count the processes map \(Tally.megabytes(maps.resident)) of these pixels, which take "
+                    + "\(Tally.megabytes(maps.proportional)) of memory.")
+        }
         say("\n$ imgbroker ctl stats\n")
         try runAndWait(programs + "/imgbroker", ["ctl", "stats", "--socket", socket])
 

@@ -53,8 +53,8 @@ struct Tally {
         var text =
             "\(count(pictures.count, "image")) × \(count(processes, "process", "processes")) = "
             + "\(count(pictures.count * processes, "request")): \(count(downloads, "download")), "
-            + "\(count(decodes, "decoding")), \(megabytes(bytes)) of pixels held once instead of \(processes) times "
-            + "(\(megabytes(bytes * processes)))"
+            + "\(count(decodes, "decoding")), \(Self.megabytes(bytes)) of pixels held once instead of \(processes) times "
+            + "(\(Self.megabytes(bytes * processes)))"
         if !failed.isEmpty {
             let imageErrors: Set<ErrorCode> = [
                 .decodeFailed, .truncated, .unsupportedFormat, .tooManyPixels, .emptyImage, .decoderCrashed,
@@ -103,7 +103,7 @@ struct Tally {
         "\(number) " + (number == 1 ? noun : plural ?? noun + "s")
     }
 
-    private func megabytes(_ bytes: Int) -> String {
+    static func megabytes(_ bytes: Int) -> String {
         let tenths = (bytes + 50_000) / 100_000
         return "\(tenths / 10).\(tenths % 10) MB"
     }

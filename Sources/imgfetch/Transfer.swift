@@ -64,12 +64,7 @@ internal import SharedCache
     ///
     /// - Throws: `WireError` when the job cannot even begin.
     init(_ job: FetchJob, body: FileDescriptor, policy: AddressPolicy) throws(WireError) {
-        do { url = try TransferURL(job.url) } catch {
-            switch error {
-            case .malformed: throw WireError(.badRequest, "The URL is malformed.")
-            case .scheme(let scheme): throw WireError(.unsupportedScheme, "URLs of scheme \(scheme) are not loaded.")
-            }
-        }
+        do { url = try TransferURL(job.url) } catch { throw TransferError.urlRefused(error) }
         guard job.headers.allSatisfy({ Self.isSendable($0) }) else {
             throw WireError(.badRequest, "A request header has characters that cannot be sent.")
         }
@@ -222,18 +217,9 @@ internal import SharedCache
             return .failed(TransferError.tooManyRedirects(limit: Self.redirectLimit, host: url.host))
         }
         do {
-            let target = try url.resolving(location)
-            if url.scheme == "https", target.scheme == "http" {
-                return .failed(TransferError.unsupportedScheme("http, away from https", host: url.host))
-            }
-            return .redirected(target)
+            return .redirected(try url.redirected(to: location))
         } catch {
-            switch error {
-            case .malformed:
-                return .failed(TransferError.badResponse("a redirect to what is no URL", host: url.host))
-            case .scheme(let scheme):
-                return .failed(TransferError.unsupportedScheme("the scheme \(scheme)", host: url.host))
-            }
+            return .failed(TransferError.redirectRefused(error, host: url.host))
         }
     }
 

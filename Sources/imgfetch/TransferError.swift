@@ -78,9 +78,22 @@ enum TransferError {
         WireError(.tooManyRedirects, "\(host) redirected the request for the \(limit + 1)th time.")
     }
 
-    /// Neither http nor https, or https left for http.
-    static func unsupportedScheme(_ what: String, host: String) -> WireError {
-        WireError(.unsupportedScheme, "\(host) redirected the request to \(what).")
+    /// The job's own URL cannot be used.
+    static func urlRefused(_ refusal: TransferURL.Refusal) -> WireError {
+        switch refusal {
+        case .scheme(let scheme): WireError(.unsupportedScheme, "URLs of scheme \(scheme) are not loaded.")
+        case .malformed, .downgrade: WireError(.badRequest, "The URL is malformed.")
+        }
+    }
+
+    /// The target of a redirect cannot be used.
+    static func redirectRefused(_ refusal: TransferURL.Refusal, host: String) -> WireError {
+        switch refusal {
+        case .scheme(let scheme):
+            WireError(.unsupportedScheme, "\(host) redirected the request to the scheme \(scheme).")
+        case .downgrade: WireError(.unsupportedScheme, "\(host) redirected the request from https to http.")
+        case .malformed: badResponse("a redirect to what is no URL", host: host)
+        }
     }
 
     /// The origin refused with a status.

@@ -8,6 +8,8 @@ struct TransferURL: Equatable {
         case malformed
         /// Its scheme is neither http nor https.
         case scheme(String)
+        /// It leaves https for http.
+        case downgrade
     }
 
     /// The URL without fragment and user information.
@@ -25,8 +27,10 @@ struct TransferURL: Equatable {
     }
 
     /// The target of a redirect from this URL: a URL, or a reference relative to this one.
-    func resolving(_ reference: String) throws(Refusal) -> TransferURL {
-        try TransferURL(reference, relativeTo: self)
+    func redirected(to reference: String) throws(Refusal) -> TransferURL {
+        let target = try TransferURL(reference, relativeTo: self)
+        if scheme == "https", target.scheme != "https" { throw .downgrade }
+        return target
     }
 
     /// Whether the request goes to the same server and may take along what was meant for it.

@@ -35,6 +35,7 @@ final class FetchWorker {
     private var bodies: [Int: FileDescriptor] = [:]
     private var progress: [Int: [(received: Int, expected: Int?)]] = [:]
     private var lastJob = 0
+    private var hasEnded = false
 
     init(allowing ranges: [String] = loopback, arguments: [String] = []) throws {
         let (ours, theirs) = try UnixSocket.pair()
@@ -52,7 +53,7 @@ final class FetchWorker {
 
     deinit {
         process.send(Signals.kill)
-        while process.reap() == nil { usleep(1000) }
+        while !hasEnded, process.reap() == nil { usleep(1000) }
     }
 
     /// Orders a download; returns the job.
@@ -122,7 +123,10 @@ final class FetchWorker {
     func waitForExit() throws -> ChildProcess.Exit {
         let deadline = Instant.now.adding(milliseconds: 20_000)
         while Instant.now < deadline {
-            if let exit = process.reap() { return exit }
+            if let exit = process.reap() {
+                hasEnded = true
+                return exit
+            }
             usleep(1000)
         }
         throw TookTooLong()

@@ -158,17 +158,24 @@ import Testing
         #expect(try TransferURL(left).hasSameOrigin(as: TransferURL(right)))
     }
 
+    @Test func `a redirect may lead to https but not away from it`() throws {
+        #expect(try TransferURL("http://a/").redirected(to: "https://a/").scheme == "https")
+        #expect(throws: TransferURL.Refusal.downgrade) { try TransferURL("https://a/").redirected(to: "http://a/") }
+        #expect(throws: TransferURL.Refusal.scheme("ftp")) { try TransferURL("https://a/").redirected(to: "ftp://a/") }
+    }
+
     @Test func `user information and fragment are taken off`() throws {
         #expect(try TransferURL("http://u:p@a/b?c#d").text == "http://a/b?c")
     }
 
     @Test(arguments: [
         ("/x", "https://h/x"), ("x?y", "https://h/a/x?y"), ("../x", "https://h/x"), ("//i/x", "https://i/x"),
-        ("http://i/x", "http://i/x"), ("?q", "https://h/a/b?q"), ("x:8/y", nil), ("data:,", nil),
+        ("https://i/x", "https://i/x"), ("http://h/x", nil), ("HTTP://i/x", nil), ("?q", "https://h/a/b?q"),
+        ("x:8/y", nil), ("data:,", nil),
     ])
     func `a reference is resolved against the URL that it came from`(reference: String, target: String?) throws {
         let base = try TransferURL("https://h/a/b")
-        #expect((try? base.resolving(reference))?.text == target)
+        #expect((try? base.redirected(to: reference))?.text == target)
     }
 }
 
