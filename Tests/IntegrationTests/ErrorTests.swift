@@ -115,6 +115,15 @@ import Testing
         #expect(setting.origin.statistics("/404").requests == 2)
     }
 
+    /// The same on a connection that is used again, where no address is judged any more.
+    @Test(arguments: ["/header", "/field", "/no-http", "/reset"]) func onAUsedConnection(_ path: String) throws {
+        let setting = try Setting([], Self.answer)
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        #expect(try client.failure(setting.url(path)).code == .transferFailed)
+        #expect(setting.origin.requests(path).first?.connection == 1)
+    }
+
     @Test func hostsThatCannotBeReached() throws {
         let closed = try LocalOrigin(routes: [:])
         closed.stop()

@@ -146,6 +146,19 @@ public final class RawClient {
         return try receive(Deadline(seconds: seconds))
     }
 
+    /// The next frame that is there already; nil when none is.
+    ///
+    /// - Throws: as `next`.
+    public func nextIfThere() throws -> Incoming? {
+        if !stash.isEmpty { return stash.removeFirst() }
+        while true {
+            if let text = try decoder.next() { return try incoming(Array(text), Deadline(seconds: patience)) }
+            guard let socket else { throw Closed() }
+            guard waitUntilReady(socket.raw, Deadline(seconds: 0)) else { return nil }
+            try fill(Deadline(seconds: patience))
+        }
+    }
+
     /// Waits for the answer to request `id`, or with `progress` for any frame about it; other frames stay for later.
     ///
     /// - Throws: as `next`.
