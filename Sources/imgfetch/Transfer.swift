@@ -285,9 +285,11 @@ internal import SharedCache
         if let forbiddenAddress, !triedAddress {
             return TransferError.forbiddenAddress(forbiddenAddress, host: host)
         }
+        // A connection of an earlier transfer serves without an address being tried.
+        let wasConnected = unsafe triedAddress || ctransfer_remote_address(handle).pointee != 0
         // Once there is a connection, these are libcurl's words for a header line over its own limit and for bytes that
         // are no HTTP.
-        if code == CURLE_OUT_OF_MEMORY, triedAddress, !headers.isComplete {
+        if code == CURLE_OUT_OF_MEMORY, wasConnected, !headers.isComplete {
             return TransferError.headerTooLong(host: host)
         }
         if code == CURLE_UNSUPPORTED_PROTOCOL {
