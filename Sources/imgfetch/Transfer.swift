@@ -272,7 +272,12 @@ internal import SharedCache
             FetchResult(
                 bytes: received, digest: hash.hexadecimalDigest(), contentType: headers.contentType,
                 etag: headers.etag, lastModified: headers.lastModified,
-                remoteAddress: unsafe String(cString: ctransfer_remote_address(handle))))
+                remoteAddress: remoteAddress))
+    }
+
+    /// The address of the connection that the hop has used; empty when it had none.
+    private var remoteAddress: String {
+        unsafe String(cString: ctransfer_remote_address(handle))
     }
 
     /// What the hop came to, which is known though libcurl has not ended it.
@@ -285,11 +290,9 @@ internal import SharedCache
         if let forbiddenAddress, !triedAddress {
             return TransferError.forbiddenAddress(forbiddenAddress, host: host)
         }
-        // A connection of an earlier transfer serves without an address being tried.
-        let wasConnected = unsafe triedAddress || ctransfer_remote_address(handle).pointee != 0
-        // Once there is a connection, these are libcurl's words for a header line over its own limit and for bytes that
-        // are no HTTP.
-        if code == CURLE_OUT_OF_MEMORY, wasConnected, !headers.isComplete {
+        // These are libcurl's words for a header line over its own limit and, the scheme being known, for bytes that are
+        // no HTTP.
+        if code == CURLE_OUT_OF_MEMORY, !remoteAddress.isEmpty, !headers.isComplete {
             return TransferError.headerTooLong(host: host)
         }
         if code == CURLE_UNSUPPORTED_PROTOCOL {
