@@ -146,6 +146,19 @@ public final class RawClient {
         return try receive(Deadline(seconds: seconds))
     }
 
+    /// The next frame that is there already; nil when none is.
+    ///
+    /// - Throws: as `next`.
+    public func nextIfThere() throws -> Incoming? {
+        if !stash.isEmpty { return stash.removeFirst() }
+        while true {
+            if let text = try decoder.next() { return try incoming(Array(text), Deadline(seconds: patience)) }
+            guard let socket else { throw Closed() }
+            guard waitUntilReady(socket.raw, Deadline(seconds: 0)) else { return nil }
+            try fill(Deadline(seconds: patience))
+        }
+    }
+
     /// Waits for the answer to request `id`, or with `progress` for any frame about it; other frames stay for later.
     ///
     /// - Throws: as `next`.
@@ -241,6 +254,9 @@ public final class RawClient {
         guard descriptors.count >= count else { throw TestFailure("a descriptor is missing") }
         let taken = Array(descriptors.prefix(count))
         descriptors.removeFirst(count)
+        if case .image(_, let image) = reply, let number = image.buffer, let descriptor = taken.first {
+            buffers[number] = try SealedBuffer(verifying: descriptor, size: image.offset + image.bytes)
+        }
         var payload: [UInt8] = []
         payload.reserveCapacity(length)
         while true {
@@ -273,16 +289,13 @@ public final class RawClient {
 
     // MARK: Pictures
 
-    /// The bytes of a picture: mapped, and looked at as a client should before it believes in them, or inline.
+    /// The bytes of a picture: mapped, or inline. Buffers are kept for as long as the client, as they may come only once.
     ///
     /// - Throws: `TestFailure`, `SystemError`.
     public func bytes(of incoming: Incoming) throws -> [UInt8] {
         let image = try incoming.image()
         if image.payload > 0 { return incoming.payload }
         guard let number = image.buffer else { throw TestFailure("no buffer: \(incoming.text)") }
-        if let descriptor = incoming.descriptors.first {
-            buffers[number] = try SealedBuffer(verifying: descriptor, size: image.offset + image.bytes)
-        }
         guard let buffer = buffers[number] else { throw TestFailure("buffer \(number) was never sent") }
         return unsafe try Mapping(buffer).withBytes { unsafe Array($0[image.offset..<image.offset + image.bytes]) }
     }

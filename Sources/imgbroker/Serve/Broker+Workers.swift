@@ -66,12 +66,16 @@ extension Broker {
             worker.channel.socket.raw, token: Self.token(.worker, worker.id.number), reading: true, writing: !isEmpty)
     }
 
-    func receive(from worker: WorkerProcess) {
+    /// Takes what a worker has said; whether there may be more.
+    @discardableResult
+    func receive(from worker: WorkerProcess) -> Bool {
         do {
-            if try worker.channel.fill() == .end {
+            let fill = try worker.channel.fill()
+            if fill == .end {
                 queue.remove(worker.channel.socket.raw)
                 worker.hasEnded = true
-                return handle(.workerHungUp(worker.id))
+                handle(.workerHungUp(worker.id))
+                return false
             }
             switch worker.kind {
             case .cache:
@@ -83,9 +87,11 @@ extension Broker {
             case .decode:
                 while let (report, _) = try worker.channel.nextMessage(DecodeReport.self) { take(report, from: worker) }
             }
+            return fill == .received
         } catch {
             worker.misbehaviour = worker.misbehaviour ?? "\(error)"
             worker.child.send(Signals.kill)
+            return false
         }
     }
 
@@ -165,7 +171,8 @@ extension Broker {
     /// Deals with a worker that has ended: first with what it had still said.
     func reap(_ worker: WorkerProcess) {
         guard let exit = worker.child.reap() else { return }
-        while !worker.hasEnded, worker.misbehaviour == nil { receive(from: worker) }
+        // Its socket need not have ended: another process may hold it.
+        while !worker.hasEnded, worker.misbehaviour == nil, receive(from: worker) {}
         queue.remove(worker.channel.socket.raw)
         queue.remove(worker.child.descriptor.raw)
         workers[worker.id] = nil

@@ -44,6 +44,7 @@ final class Broker {
         maximumClients = max(descriptors / 4, 16)
         var limits = configuration.limits
         limits.memoryEntries = min(limits.memoryEntries, max(descriptors / 2, 16))
+        limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
         let policy = configuration.addressPolicy
         state = BrokerState(
             limits: limits, isAllowedAddress: { IPAddress($0).map(policy.permits) ?? false }, at: .now)

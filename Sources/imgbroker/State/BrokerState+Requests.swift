@@ -135,8 +135,10 @@ extension BrokerState {
         let bytes = bytes ?? index.buffers[buffer]?.bytes ?? 0
         if options.delivery == .fd, !leases.holds(waiter.client, buffer),
             leases.bytes(heldBy: waiter.client) + bytes > limits.maxLeasedBytes
+                || leases.count(heldBy: waiter.client) >= limits.maxLeasedBuffers
         {
-            let message = "This client leases \(leases.bytes(heldBy: waiter.client)) bytes already."
+            let (count, held) = (leases.count(heldBy: waiter.client), leases.bytes(heldBy: waiter.client))
+            let message = "This client leases \(count) buffers with \(held) bytes already."
             return deny(waiter, WireError(.quotaExceeded, message))
         }
         if options.delivery == .inline, bytes > limits.maxInlineBytes {

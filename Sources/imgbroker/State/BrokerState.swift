@@ -34,6 +34,8 @@ struct BrokerState {
         var maxPendingRequests = 1024
         /// Bytes of the buffers that one client leases.
         var maxLeasedBytes = 2 << 30
+        /// Buffers that one client leases: evicted ones take descriptors too.
+        var maxLeasedBuffers = 65_536
         /// Jobs that wait for a worker, of both kinds.
         var maxQueuedJobs = 16_384
         var decodeDeadlineMs = 10_000

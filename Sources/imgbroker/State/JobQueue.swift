@@ -48,10 +48,11 @@ struct JobQueue {
     mutating func remove(_ job: JobID) {
         guard let entry = entries.removeValue(forKey: job) else { return }
         lines[entry.priority]?.remove(order: entry.order)
-        if let group = entry.group, let jobs = aside[group] {
-            let left = jobs.filter { $0 != job }
-            aside[group] = left.isEmpty ? nil : left
-        }
+        guard let group = entry.group, let jobs = aside[group] else { return }
+        let left = jobs.filter { $0 != job }
+        aside[group] = left.isEmpty ? nil : left
+        // One that was in line may have been there in place of another.
+        if left.count == jobs.count { bringBack(group) }
     }
 
     /// Takes the next job that may run now; its group then has one more running.
@@ -77,6 +78,11 @@ struct JobQueue {
     mutating func jobEnded(inGroup group: String?) {
         guard let group, let count = running[group] else { return }
         running[group] = count == 1 ? nil : count - 1
+        bringBack(group)
+    }
+
+    /// Puts the first job of `group` that stands aside back in line, where it stood.
+    private mutating func bringBack(_ group: String) {
         guard var jobs = aside.removeValue(forKey: group) else { return }
         let first = jobs.indices.min { isBefore(jobs[$0], jobs[$1]) }
         if let first {

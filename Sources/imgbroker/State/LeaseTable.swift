@@ -18,6 +18,9 @@ struct LeaseTable {
     /// The bytes of the buffers that `client` holds, each counted once.
     func bytes(heldBy client: ClientID) -> Int { holders[client]?.bytes ?? 0 }
 
+    /// How many buffers `client` holds.
+    func count(heldBy client: ClientID) -> Int { holders[client]?.leases.count ?? 0 }
+
     func holds(_ client: ClientID, _ buffer: BufferID) -> Bool { holders[client]?.leases[buffer] != nil }
 
     /// Every buffer that is held, with the number of clients that hold it.

@@ -146,7 +146,10 @@ struct MemoryIndex {
     /// Evicts until the budget holds, and returns the buffers that are gone: those that nobody holds.
     mutating func evictToFit() -> [BufferID] {
         var dropped: [BufferID] = []
-        while residentBytes + reservedBytes > limit || order.count > maximumEntries {
+        // Evicted buffers that are held take descriptors too, but evicting more that are held frees none.
+        while residentBytes + reservedBytes > limit || order.count > maximumEntries
+            || buffers.count > maximumEntries && unheldResidents > 0
+        {
             let anyUnheld = unheldResidents > 0
             guard let buffer = order.evict(isHeld: { anyUnheld && buffers[$0]?.holders != 0 }),
                 var entry = buffers[buffer]

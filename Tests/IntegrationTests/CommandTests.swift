@@ -1,0 +1,156 @@
+import Foundation
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// The command line as people and scripts use it.
+@Suite(.timeLimit(.minutes(2))) struct CommandTests {
+    private static let program = BuiltProducts.folder + "/imgbroker"
+
+    private func object(_ text: String) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+    }
+
+    @Test(arguments: [
+        ["--workers", "0"], ["--workers", "x"], ["--workers"], ["--memory-limit", "12Q"], ["--memory-limit", "0"],
+        ["--allow-address", "nowhere"], ["--unknown"], ["serve"], ["--log-level", "loud"],
+        ["get"], ["get", "http://a/", "http://b/"], ["get", "--what", "http://a/"], ["get", "http://a/", "-o"],
+        ["get", "http://a/", "--cache", "never"], ["get", "http://a/", "--header", "x"], ["ctl"], ["ctl", "dance"],
+        ["ctl", "stats", "more"], ["ctl", "stats", "--jsn"], ["--user", "nobody-by-this-name"],
+    ]) func wrongUse(_ words: [String]) throws {
+        let directory = try TemporaryDirectory()
+        let result = try run(Self.program, words, environment: ["IMGBROKER_SOCKET=" + directory.file("s")])
+        #expect(result.exit == .status(2), "\(words)")
+        #expect(result.output.isEmpty)
+        #expect(result.errors.split(separator: "\n").count == 1, "\(words): \(result.errors)")
+        #expect(result.errors.hasPrefix("imgbroker: "))
+    }
+
+    @Test(arguments: [["--help"], ["--version"], ["get", "--help"], ["ctl", "--help"]])
+    func asksForHelp(_ words: [String]) throws {
+        let result = try run(Self.program, words)
+        #expect(result.exit == .status(0))
+        #expect(!result.output.isEmpty)
+        #expect(result.errors.isEmpty)
+    }
+
+    @Test(arguments: [["get", "http://127.0.0.1/"], ["ctl", "stats"], ["ctl", "stats", "--json"]])
+    func noBroker(_ words: [String]) throws {
+        let directory = try TemporaryDirectory()
+        let result = try run(Self.program, words + ["--socket", directory.file("s")])
+        #expect(result.exit == .status(3))
+        #expect(result.output.isEmpty)
+        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect(result.errors.contains(directory.file("s")))
+    }
+
+    /// Squares keep their colours in lossy formats.
+    @Test(arguments: ["png", "jpg", "jpeg", "webp", "picture"]) func roundTrip(_ suffix: String) throws {
+        let picture = TestPicture.squares(columns: 4, rows: 3, side: 16)
+        let directory = try TemporaryDirectory()
+        let setting = try Setting(routes: ["/a": png(picture)])
+        let path = directory.file("out." + suffix)
+        let result = try run(
+            Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])
+        #expect(result.exit == .status(0), "\(result.errors)")
+        #expect(result.errors.isEmpty)
+        #expect(result.output.contains("64 × 48"))
+        #expect(directory.names == ["out." + suffix])
+
+        let origin = try LocalOrigin(folder: directory.path)
+        defer { origin.stop() }
+        let client = try setting.client()
+        let incoming = try client.load(origin.url("/out." + suffix))
+        let again = try client.picture(incoming)
+        let type = suffix.hasPrefix("jp") ? "image/jpeg" : suffix == "webp" ? "image/webp" : "image/png"
+        #expect(try incoming.image().contentType == type)
+        if type == "image/png" {
+            #expect(again == picture)
+        } else {
+            for x in stride(from: 8, to: 64, by: 16) {
+                for y in stride(from: 8, to: 48, by: 16) {
+                    for channel in 0..<4 {
+                        #expect(abs(Int(again[x, y][channel]) - Int(picture[x, y][channel])) < 14)
+                    }
+                }
+            }
+        }
+        // Half of it, and the one in a hundred: what is cut off is not shown.
+        let whole = try #require(FileManager.default.contents(atPath: path))
+        try whole.prefix(whole.count / 2).write(to: URL(fileURLWithPath: directory.file("half")))
+        #expect(try client.failure(origin.url("/half")).code == .truncated)
+    }
+
+    @Test func originalBytes() throws {
+        let directory = try TemporaryDirectory()
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let path = directory.file("a.jpg")
+        let result = try run(
+            Self.program, ["get", "--original", "--socket", setting.broker.socketPath, "-o", path, setting.url("/a")])
+        #expect(result.exit == .status(0))
+        #expect(FileManager.default.contents(atPath: path) == Data(tile(1).png))
+    }
+
+    @Test func asJSON() throws {
+        let setting = try Setting { request in
+            request.path == "/a" && request["Accept-Language"] == "de" ? png(tile(1)) : .status(404)
+        }
+        let socket = ["--socket", setting.broker.socketPath]
+        let words = ["get", setting.url("/a"), "--json", "--header", "Accept-Language: de"]
+        let fields = try object(try run(Self.program, words + socket).output)
+        #expect(fields["width"] as? Int == 16)
+        #expect(fields["source"] as? String == "network")
+        #expect(fields["url"] as? String == setting.url("/a"))
+        #expect(try object(try run(Self.program, words + socket).output)["source"] as? String == "memory")
+
+        let failed = try run(Self.program, ["get", setting.url("/b"), "--json"] + socket)
+        #expect(failed.exit == .status(1))
+        #expect(try object(failed.output)["code"] as? String == "http-status")
+        #expect(try object(failed.output)["httpStatus"] as? Int == 404)
+        #expect(failed.errors.isEmpty)
+        let plain = try run(Self.program, ["get", setting.url("/b")] + socket)
+        #expect(plain.exit == .status(1))
+        #expect(plain.errors.split(separator: "\n").count == 1)
+        #expect(plain.output.isEmpty)
+        let absent = try run(Self.program, ["get", setting.url("/c"), "--cache", "only-if-cached"] + socket)
+        #expect(absent.exit == .status(1))
+        #expect(absent.errors.contains("not-cached"))
+    }
+
+    @Test func outputThatCannotBeWritten() throws {
+        let directory = try TemporaryDirectory()
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let result = try run(
+            Self.program,
+            ["get", setting.url("/a"), "-o", directory.file("no/a.png"), "--socket", setting.broker.socketPath])
+        #expect(result.exit == .status(1))
+        #expect(result.errors.split(separator: "\n").count == 1)
+    }
+
+    @Test func stats() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        for _ in 0..<3 { _ = try client.load(setting.url("/a")) }
+        let words = ["ctl", "stats", "--socket", setting.broker.socketPath]
+        let fields = try object(try run(Self.program, words + ["--json"]).output)
+        #expect(fields["requests"] as? Int == 3)
+        #expect(fields["memoryHits"] as? Int == 2)
+        #expect(fields["networkLoads"] as? Int == 1)
+        #expect((fields["decodeMilliseconds"] as? [String: Any])?.keys.sorted() == ["max", "p50", "p90", "p99"])
+        #expect(fields["failures"] as? [String: Int] == [:])
+        #expect(fields["diskState"] as? String == "off")
+        let table = try run(Self.program, words)
+        #expect(table.exit == .status(0))
+        #expect(table.output.contains("Requests"))
+        #expect(table.output.split(separator: "\n").allSatisfy { $0.count <= 100 })
+        // By the environment, too.
+        let found = try run(
+            Self.program, ["ctl", "stats", "--json"], environment: ["IMGBROKER_SOCKET=" + setting.broker.socketPath])
+        #expect(found.exit == .status(0))
+        let user = try run(
+            Self.program, ["ctl", "stats", "--json"], environment: ["XDG_RUNTIME_DIR=" + setting.broker.directory.path])
+        #expect(user.exit == .status(3) || user.exit == .status(0))
+    }
+}

@@ -1,0 +1,176 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What can go wrong with a download or a picture, and by which code it is known.
+@Suite(.timeLimit(.minutes(2))) struct ErrorTests {
+    private static let picture = TestPicture.gradient(width: 61, height: 37)
+
+    private static func answer(_ request: LocalOrigin.Request) -> LocalOrigin.Response {
+        let file = picture.png
+        let healthy = LocalOrigin.Response.ok(file, contentType: "image/png")
+        switch request.path {
+        case "/a": return healthy
+        case "/404": return .status(404)
+        case "/500": return .status(500)
+        case "/503": return .status(503, headers: [LocalOrigin.Header("Retry-After", "7")])
+        case "/501": return .status(501)
+        case "/304": return .status(304)
+        case "/206": return healthy.with { $0.status = 206 }
+        case "/204": return .status(204)
+        case "/empty": return .ok([], contentType: "image/png")
+        case "/short": return healthy.with { $0.framing = .wrongLength(file.count + 100) }
+        case "/cut-chunks": return healthy.with { $0.framing = .chunkedWithoutEnd }
+        case "/bad-chunks": return healthy.with { $0.framing = .chunkedWithGarbage }
+        case "/reset": return .reset
+        case "/reset-later": return healthy.with { $0.resetAfterBytes = 1000 }
+        case "/no-http": return .raw(Array("hello, this is not HTTP\r\n\r\n".utf8))
+        case "/header": return .endlessHeader
+        case "/field": return .endlessField
+        case "/long": return .ok([UInt8](repeating: 7, count: 40_000))
+        case "/long-chunks": return .ok([UInt8](repeating: 7, count: 40_000)).with { $0.framing = .chunked }
+        case "/endless": return .ok(file).with { $0.framing = .wrongLength(1 << 40) }
+        case "/loop": return .redirect(to: "/loop")
+        case "/ftp": return .redirect(to: "ftp://127.0.0.1/a.png")
+        case "/file": return .redirect(to: "file:///etc/hostname")
+        case "/away": return .redirect(to: "http://10.0.0.1/a.png")
+        case "/metadata": return .redirect(to: "http://169.254.169.254/latest/", status: 307)
+        case "/five": return .redirect(to: "/four", status: 301)
+        case "/four": return .redirect(to: "three", status: 303)
+        case "/three": return .redirect(to: "./two", status: 307)
+        case "/two": return .redirect(to: "/x/../one", status: 308)
+        case "/one": return .redirect(to: "a")
+        case "/html": return .ok(Array("<!DOCTYPE html><title>a</title>".utf8), contentType: "image/png")
+        case "/svg": return .ok(Array("<svg xmlns='http://www.w3.org/2000/svg'/>".utf8), contentType: "image/svg+xml")
+        case "/gif": return .ok(Array("GIF89a".utf8) + [1, 0, 1, 0, 0, 0, 0, 59], contentType: "image/gif")
+        case "/truncated": return .ok(Array(file.prefix(file.count / 2)))
+        case "/magic": return .ok(Array(file.prefix(8)))
+        case "/jpeg": return .ok([0xFF, 0xD8, 0xFF, 0xE0, 0, 16] + Array("JFIF".utf8))
+        case "/webp": return .ok(Array("RIFF".utf8) + [40, 0, 0, 0] + Array("WEBPVP8L".utf8) + [20, 0, 0, 0, 0x2F])
+        case "/corrupt":
+            var damaged = file
+            damaged[damaged.count / 2] ^= 0x55
+            return .ok(damaged)
+        case "/header-crc":
+            var damaged = file
+            damaged[29] ^= 1
+            return .ok(damaged)
+        case "/huge": return .ok(TestPNG.blank(width: 30_000, height: 30_000).prefix(5000) + [])
+        case "/wide": return .ok(TestPNG.blank(width: 100_000, height: 1))
+        case "/nothing": return .ok(TestPNG.blank(width: 0, height: 0))
+        default: return .status(404)
+        }
+    }
+
+    @Test func eachHasItsCode() throws {
+        let setting = try Setting(["--max-download", "32K"], Self.answer)
+        let client = try setting.client()
+        let cases: [(String, ErrorCode, retryable: Bool)] = [
+            ("/404", .httpStatus, false), ("/500", .httpStatus, true), ("/503", .httpStatus, true),
+            ("/501", .httpStatus, false), ("/304", .httpStatus, false), ("/206", .transferFailed, true),
+            ("/204", .emptyImage, false), ("/empty", .emptyImage, false), ("/short", .transferFailed, true),
+            ("/cut-chunks", .transferFailed, true), ("/bad-chunks", .transferFailed, true),
+            ("/reset", .transferFailed, true), ("/reset-later", .transferFailed, true),
+            ("/no-http", .transferFailed, true), ("/header", .transferFailed, true),
+            ("/field", .transferFailed, true), ("/long", .tooLarge, false), ("/long-chunks", .tooLarge, false),
+            ("/endless", .tooLarge, false), ("/loop", .tooManyRedirects, false),
+            ("/ftp", .unsupportedScheme, false), ("/file", .unsupportedScheme, false),
+            ("/away", .forbiddenAddress, false), ("/metadata", .forbiddenAddress, false),
+            ("/html", .unsupportedFormat, false), ("/svg", .unsupportedFormat, false),
+            ("/gif", .unsupportedFormat, false), ("/truncated", .truncated, false), ("/magic", .truncated, false),
+            ("/jpeg", .truncated, false), ("/webp", .truncated, false), ("/corrupt", .decodeFailed, false),
+            ("/header-crc", .decodeFailed, false), ("/huge", .tooManyPixels, false),
+            ("/wide", .tooManyPixels, false),
+        ]
+        // All at once, as they come to nothing in different ways.
+        let ids = try cases.map { try client.get(setting.url($0.0)) }
+        for ((path, code, retryable), id) in zip(cases, ids) {
+            let incoming = try client.answer(to: id)
+            let error = try #require(incoming.error, "\(path): \(incoming.text)")
+            #expect(error.code == code, "\(path): \(error)")
+            #expect(error.isRetryable == retryable, "\(path)")
+            #expect(incoming.fields["retryable"] as? Bool == retryable, "\(path)")
+            #expect(error.message.hasSuffix("."), "\(path): \(error.message)")
+            #expect(error.httpStatus == (code == .httpStatus ? Int(path.dropFirst()) : nil), "\(path)")
+            #expect(error.retryAfterMs == (path == "/503" ? 7000 : nil), "\(path)")
+        }
+        let nothing = try client.failure(setting.url("/nothing"))
+        #expect([.emptyImage, .decodeFailed].contains(nothing.code))
+        // Five redirects are followed; the answer names the URL that was asked for.
+        let far = try client.load(setting.url("/five"))
+        #expect(try far.image().url == setting.url("/five"))
+        #expect(try client.picture(far) == Self.picture)
+        let report = try setting.idle()
+        #expect(report[.failed] == cases.count + 1)
+        #expect(report.failures.values.reduce(0, +) == cases.count + 1)
+        #expect(report[.workerRestarts] == 0)
+        #expect(report[.reservedBytes] == 0)
+        #expect(setting.origin.statistics("/loop").requests == 6)
+        // The original of a bad picture is known, so asking again loads nothing; a download that failed is tried again.
+        #expect(try client.failure(setting.url("/corrupt")).code == .decodeFailed)
+        #expect(setting.origin.statistics("/corrupt").requests == 1)
+        #expect(try client.failure(setting.url("/404")).code == .httpStatus)
+        #expect(setting.origin.statistics("/404").requests == 2)
+    }
+
+    /// The same on a connection that is used again, where no address is judged any more.
+    @Test(arguments: ["/header", "/field", "/no-http", "/reset"]) func onAUsedConnection(_ path: String) throws {
+        let setting = try Setting([], Self.answer)
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        #expect(try client.failure(setting.url(path)).code == .transferFailed)
+        #expect(setting.origin.requests(path).first?.connection == 1)
+    }
+
+    @Test func hostsThatCannotBeReached() throws {
+        let closed = try LocalOrigin(routes: [:])
+        closed.stop()
+        let setting = try Setting(routes: [:])
+        let client = try setting.client()
+        let refused = try client.failure(closed.url("/a"))
+        #expect(refused.code == .connectFailed)
+        #expect(refused.isRetryable)
+        let unknown = try client.failure("http://nobody.invalid/a.png", #""timeoutMs":25000"#)
+        // Where no name server answers, the resolver waits for one.
+        #expect([.dnsFailed, .timeout].contains(unknown.code))
+        #expect(unknown.isRetryable)
+    }
+
+    /// Loopback is no address to load from unless it is allowed, whatever its spelling.
+    @Test func forbiddenAddresses() throws {
+        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
+        defer { origin.stop() }
+        let broker = try BrokerProcess(allowed: [])
+        let client = try RawClient(broker.socketPath)
+        for host in [
+            "127.0.0.1", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0.0.0.0", "localhost", "[::1]",
+            "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254", "192.168.1.1", "[fe80::1]", "[fd00::1]",
+            "100.64.0.1", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "224.0.0.1", "255.255.255.255",
+        ] {
+            let error = try client.failure(origin.url("/a", host: host), #""timeoutMs":5000"#)
+            #expect(error.code == .forbiddenAddress, "\(host): \(error)")
+        }
+        #expect(origin.connectionsAccepted == 0)
+    }
+
+    @Test func onlyTheAllowedRange() throws {
+        let origin = try LocalOrigin(address: "127.0.0.2") { request in
+            request.path == "/a" ? png(tile(1)) : .redirect(to: "http://127.0.0.3/a")
+        }
+        defer { origin.stop() }
+        let broker = try BrokerProcess(allowed: ["127.0.0.2/32"])
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.picture(try client.load(origin.url("/a"))) == tile(1))
+        #expect(try client.failure(origin.url("/b")).code == .forbiddenAddress)
+        #expect(try client.failure(origin.url("/a", host: "127.0.0.1")).code == .forbiddenAddress)
+    }
+
+    @Test func pixelLimit() throws {
+        let setting = try Setting(["--max-pixels", "2K"], Self.answer)
+        let client = try setting.client()
+        #expect(try client.hello().limits["maxPixels"] == 2000)
+        #expect(try client.failure(setting.url("/a")).code == .tooManyPixels)
+    }
+}

@@ -1,0 +1,168 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What the programs are made of, and what they hold while they run.
+@Suite(.timeLimit(.minutes(2))) struct ProgramTests {
+    private func libraries(_ program: String) throws -> [String] {
+        let result = try run("/usr/bin/ldd", [BuiltProducts.folder + "/" + program])
+        try #require(result.exit == .status(0))
+        return result.output.split(separator: "\n").compactMap { line in
+            line.split(separator: " ").first.map { $0.trimmingCharacters(in: .whitespaces) }
+        }
+    }
+
+    @Test(arguments: [
+        ("imgbroker", ["curl", "png", "jpeg", "webp", "Foundation"]),
+        ("imgfetch", ["png", "jpeg", "webp", "Foundation"]),
+        ("imgworker", ["curl", "ssl", "gnutls", "Foundation"]),
+    ]) func links(_ program: String, _ unwanted: [String]) throws {
+        let linked = try libraries(program)
+        #expect(linked.contains { $0.hasPrefix("libc.so") })
+        for name in unwanted {
+            #expect(!linked.contains { $0.hasPrefix("lib\(name)") || $0.hasPrefix("libswift\(name)") }, "\(name)")
+        }
+    }
+
+    @Test func threadsAndDescriptors() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        try setting.idle()
+        let broker = setting.broker
+        #expect(broker.status.threads == 1)
+        // Pixels are never mapped by the broker.
+        #expect(!text(ofFile: "/proc/\(broker.status.pid)/maps").contains("memfd:"))
+        for worker in broker.workers(.decode) {
+            #expect(worker.threads == 1)
+            // Standard streams and the control socket: no picture, no sibling's socket, no listener.
+            #expect(worker.descriptors == 4, "\(worker.openFiles)")
+            #expect(worker.user == 65534 || getuid() != 0)
+        }
+        for worker in broker.workers(.fetch) {
+            let files = worker.openFiles
+            #expect(!files.contains { $0.contains("memfd:") }, "\(files)")
+            #expect(!files.contains { $0.contains("[signalfd]") || $0.contains("[pidfd]") }, "\(files)")
+            #expect(worker.user == 65534 || getuid() != 0)
+        }
+        let environment = text(ofFile: "/proc/\(try #require(broker.workers(.decode).first).pid)/environ")
+        #expect(!environment.contains("HOME="))
+    }
+
+    @Test func socketIsNotForEveryone() throws {
+        let broker = try BrokerProcess()
+        let attributes = try FileManager.default.attributesOfItem(atPath: broker.socketPath)
+        let mode = try #require(attributes[.posixPermissions] as? Int)
+        #expect(mode == (getuid() == 0 ? 0o660 : 0o600))
+    }
+
+    @Test(arguments: ["imgfetch", "imgworker"]) func workersAreNotForUseByHand(_ program: String) throws {
+        let result = try run(BuiltProducts.folder + "/" + program, [])
+        #expect(result.exit == .status(2))
+        #expect(result.errors.split(separator: "\n").count == 1)
+    }
+
+    /// A broker beside programs that are no workers.
+    private func broker(imgworker script: String) throws -> (TemporaryDirectory, BrokerProcess) {
+        let directory = try TemporaryDirectory()
+        let files = FileManager.default
+        for name in ["imgbroker", "imgfetch"] {
+            try files.copyItem(atPath: BuiltProducts.folder + "/" + name, toPath: directory.file(name))
+        }
+        let contents = Data("#!/bin/sh\n\(script)\n".utf8)
+        #expect(
+            files.createFile(
+                atPath: directory.file("imgworker"), contents: contents, attributes: [.posixPermissions: 0o755]))
+        return (directory, try BrokerProcess(workers: 1, folder: directory.path))
+    }
+
+    /// Workers that end at once are not started again and again without a pause, and the broker goes on.
+    @Test(arguments: [
+        "exit 1", "kill -SEGV $$", #"printf '\000\000\000\000garbage' >&3; sleep 20"#,
+        #"printf '\000\000\000\002{}' >&3; sleep 20"#, "exec 3>&-; sleep 20",
+    ]) func workersThatFail(_ script: String) throws {
+        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
+        defer { origin.stop() }
+        let (directory, broker) = try broker(imgworker: script)
+        let client = try RawClient(broker.socketPath)
+        try broker.wait(for: "three were started") { $0[.workerRestarts] >= 3 }
+        let error = try client.failure(origin.url("/a"), #""totalTimeoutMs":1500"#)
+        #expect([.timeout, .decoderUnavailable].contains(error.code))
+        // 100 ms, 200 ms, 400 ms and so on; a hung-up one is given a second.
+        #expect(try broker.stats()[.workerRestarts] <= 12)
+        #expect(broker.status.processorTime < 300)
+        #expect(try broker.stats()[.workers] == 0)
+        #expect(try broker.stop() == .status(0))
+        #expect(directory.names.count == 3)
+    }
+
+    /// A worker that leaves a process behind which holds its socket is gone all the same.
+    @Test func workerThatLeavesItsSocketBehind() throws {
+        let (_, broker) = try broker(imgworker: "sleep 8 & exit 1")
+        let client = try RawClient(broker.socketPath)
+        for restarts in 1...3 {
+            try eventually("it is replaced", within: 6) { try client.stats()[.workerRestarts] >= restarts }
+        }
+        #expect(broker.status.processorTime < 200)
+        #expect(try broker.stop() == .status(0))
+    }
+
+    @Test func missingWorkers() throws {
+        let directory = try TemporaryDirectory()
+        try FileManager.default.copyItem(
+            atPath: BuiltProducts.folder + "/imgbroker", toPath: directory.file("imgbroker"))
+        let result = try run(directory.file("imgbroker"), ["--socket", directory.file("s")])
+        #expect(result.exit == .status(1))
+        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect(directory.names == ["imgbroker"])
+    }
+
+    // MARK: Images of other projects
+
+    /// `shared/images` beside the package, or beside one of the folders around it.
+    static let images: String? = {
+        var folder = BuiltProducts.package
+        while let slash = folder.lastIndex(of: "/") {
+            folder = String(folder[..<slash])
+            let path = folder + "/shared/images"
+            if FileManager.default.fileExists(atPath: path + "/MANIFEST.md") { return path }
+        }
+        return nil
+    }()
+
+    @Test(.enabled(if: images != nil)) func givenImages() throws {
+        let folder = try #require(Self.images)
+        let origin = try LocalOrigin(folder: folder)
+        defer { origin.stop() }
+        let broker = try BrokerProcess()
+        let client = try RawClient(broker.socketPath)
+        var asked: [(name: String, size: [Int]?, frames: Int, id: Int)] = []
+        for line in text(ofFile: folder + "/MANIFEST.md").split(separator: "\n") {
+            let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+            guard cells.count > 5, ["PNG", "JPEG", "WEBP"].contains(cells[1]) else { continue }
+            // The manifest has the size as stored; this one is shown on its side.
+            var size = cells[3].split(separator: "x").compactMap { Int($0) }
+            if cells[0].hasSuffix("Landscape_6.jpg") { size.reverse() }
+            let isCorrupt = cells[0].hasPrefix("pngsuite-x")
+            asked.append(
+                (cells[0], isCorrupt ? nil : size, Int(cells[4]) ?? 1, try client.get(origin.url("/" + cells[0]))))
+        }
+        #expect(asked.count >= 25)
+        for (name, size, frames, id) in asked {
+            let incoming = try client.answer(to: id)
+            if let size {
+                let image = try incoming.image()
+                #expect([image.width, image.height] == size, "\(name)")
+                #expect(image.frameCount == frames, "\(name)")
+                #expect(try client.picture(incoming).bytes.count == image.bytes)
+            } else {
+                #expect(incoming.error?.code == .decodeFailed, "\(name)")
+            }
+            #expect(origin.statistics("/" + name).requests == 1)
+        }
+    }
+}

@@ -1,0 +1,138 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Everything at once, in an order that a seed decides.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct StormTests {
+    private struct Random: RandomNumberGenerator {
+        var state: UInt64
+
+        // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+        mutating func next() -> UInt64 {
+            state &+= 0x9E37_79B9_7F4A_7C15
+            var z = state
+            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+            return z ^ (z >> 31)
+        }
+    }
+
+    /// A client and what it waits for.
+    private final class Guest {
+        let client: RawClient
+        var pending: Set<Int> = []
+        var terminals: [Int: Int] = [:]
+        var pictures: [Int: Int] = [:]
+        var leases: [Int] = []
+
+        init(_ client: RawClient) { self.client = client }
+
+        /// Takes a frame; each request may have one last one only.
+        func take(_ incoming: RawClient.Incoming) throws {
+            guard incoming.reply.isTerminal, let id = incoming.reply.id else { return }
+            terminals[id, default: 0] += 1
+            pending.remove(id)
+            guard case .image(_, let image) = incoming.reply else { return }
+            if let buffer = image.buffer { leases.append(buffer) }
+            if image.payload > 0 || image.buffer != nil, let number = pictures[id], image.pixels != nil {
+                let picture = try client.picture(incoming)
+                #expect(picture == tile(number, side: 40) || picture == tile(number, side: 40).bgra)
+            }
+        }
+    }
+
+    @Test(arguments: [1, 2, 3]) func afterwardsNothingIsLeft(_ seed: UInt64) throws {
+        let setting = try Setting(["--memory-limit", "256K"], workers: 2) { request in
+            let number = Int(request.path.dropFirst()) ?? 0
+            if number % 11 == 10 { return .status(500) }
+            if number % 13 == 12 { return .ok(Array("no picture".utf8)) }
+            return png(tile(number, side: 40)).with {
+                $0.pieceBytes = 3000
+                $0.pauseMs = number % 4
+            }
+        }
+        _ = try setting.client().load(setting.url("/0"), #""delivery":"none""#)
+        try setting.idle()
+        try setting.broker.wait(for: "its client has gone") { $0[.clients] == 1 }
+        let before = try setting.broker.stats()
+        let warm = setting.broker.status.descriptors - before[.memoryEntries]
+
+        var random = Random(state: seed)
+        var guests = try (0..<8).map { _ in Guest(try setting.client()) }
+        var (sent, kills) = (0, 0)
+        let end = Deadline(seconds: 2.5)
+        while !end.isPast {
+            let index = Int.random(in: 0..<guests.count, using: &random)
+            let guest = guests[index]
+            switch Int.random(in: 0..<100, using: &random) {
+            case 0..<60:
+                let number = Int.random(in: 0..<60, using: &random)
+                let members = [
+                    "", #""delivery":"inline""#, #""delivery":"none""#, #""variant":{"pixelFormat":"bgra8"}"#,
+                    #""as":"original""#, #""progress":true"#, #""cache":"reload""#, #""cache":"only-if-cached""#,
+                    #""priority":"high""#, #""timeoutMs":20"#, #""totalTimeoutMs":30"#, #""headers":{"x-a":"b"}"#,
+                ].randomElement(using: &random)!
+                let id = try guest.client.get(setting.url("/\(number)"), members)
+                guest.pending.insert(id)
+                guest.pictures[id] = number
+                sent += 1
+            case 60..<75:
+                if let id = guest.pending.randomElement(using: &random) {
+                    let cancelling = guest.client.newID()
+                    guest.pending.insert(cancelling)
+                    try guest.client.send(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
+                }
+            case 75..<85:
+                try guest.client.release(guest.leases + [1, 99_999])
+                guest.leases = []
+            case 85..<88:
+                let id = guest.client.newID()
+                guest.pending.insert(id)
+                let number = Int.random(in: 0..<60, using: &random)
+                try guest.client.send(#"{"type":"remove","id":\#(id),"url":"\#(setting.url("/\(number)"))"}"#)
+            case 88..<91:
+                guest.client.close()
+                guests[index] = Guest(try setting.client())
+            case 91..<93:
+                let kind = Bool.random(using: &random) ? BrokerProcess.Worker.fetch : .decode
+                if let worker = setting.broker.workers(kind).randomElement(using: &random) {
+                    setting.broker.signal(worker, SIGKILL)
+                    kills += 1
+                }
+            default:
+                while guest.pending.count > 20 { try guest.take(try guest.client.next()) }
+                while let incoming = try guest.client.nextIfThere() { try guest.take(incoming) }
+            }
+        }
+        #expect(sent > 200)
+        #expect(kills > 3)
+
+        for guest in guests {
+            while !guest.pending.isEmpty { try guest.take(try guest.client.next(within: 60)) }
+            // A question whose answer comes last: nothing else may follow.
+            _ = try guest.client.ask("stats")
+            #expect(try guest.client.nextIfThere() == nil)
+            #expect(guest.terminals.values.filter { $0 != 1 }.isEmpty)
+            guest.client.close()
+        }
+        guests = []
+        try setting.broker.wait(for: "all have gone") { $0[.clients] == 1 }
+        let report = try setting.idle()
+        #expect(report.ended == report[.requests])
+        #expect(report[.reservedBytes] == 0)
+        #expect(report[.leasedBytes] == 0)
+        #expect(report[.evictedLeasedBytes] == 0)
+        #expect(report[.memoryBytes] <= report[.memoryLimitBytes])
+        // Some were hit twice.
+        #expect((1...kills).contains(report[.workerRestarts]))
+        try setting.broker.waitForDescriptors(warm + report[.memoryEntries])
+        #expect(setting.broker.status.children.count == 3)
+        #expect(setting.broker.status.children.filter { !$0.isAlive }.isEmpty)
+        #expect(setting.broker.status.threads == 1)
+        #expect(try setting.broker.stop() == .status(0))
+        #expect(setting.broker.directory.names == ["log"])
+    }
+}

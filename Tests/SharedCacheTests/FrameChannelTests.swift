@@ -1,0 +1,274 @@
+import Glibc
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+import TestSupport
+import Testing
+
+/// Frames, descriptors and payloads over a real socket.
+@Suite(.timeLimit(.minutes(1))) struct FrameChannelTests {
+    private let here: FrameChannel
+    private let there: FrameChannel
+
+    init() throws {
+        let (ours, theirs) = try UnixSocket.pair()
+        try ours.setNonBlocking()
+        try theirs.setNonBlocking()
+        (here, there) = (FrameChannel(socket: ours), FrameChannel(socket: theirs))
+    }
+
+    private func frame(_ number: Int, padding: Int = 0) -> [UInt8] {
+        Frame.encode {
+            $0.member("n", number)
+            $0.member("p", String(repeating: "x", count: padding))
+        }
+    }
+
+    private func shrinkBuffers() {
+        for channel in [here, there] {
+            for option in [SO_SNDBUF, SO_RCVBUF] {
+                var size: Int32 = 1
+                unsafe setsockopt(
+                    channel.socket.raw, SOL_SOCKET, option, &size, socklen_t(MemoryLayout<Int32>.size))
+            }
+        }
+    }
+
+    /// Moves everything from here to there, and calls `take` with each frame as it comes.
+    private func pump(_ take: ([UInt8]) throws -> Void) throws {
+        try eventually("all is sent") {
+            let isEmpty = try here.flush()
+            while try there.fill() == .received {
+                while let text = try there.nextFrame() { try take(Array(text)) }
+            }
+            return isEmpty
+        }
+        while let text = try there.nextFrame() { try take(Array(text)) }
+    }
+
+    private func memory(_ bytes: [UInt8]) throws -> FileDescriptor {
+        let file = try WritableBuffer(name: "test").descriptor
+        unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+        return file
+    }
+
+    private func contents(_ file: FileDescriptor) throws -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: try file.size())
+        _ = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
+        return bytes
+    }
+
+    @Test(arguments: [false, true]) func descriptorsGoWithTheirFrames(_ isTight: Bool) throws {
+        if isTight { shrinkBuffers() }
+        // None, one and several, in an order in which a mistake shows.
+        let counts = [0, 1, 3, 0, 0, 2, 1, 1, 0, 5, 1, 0]
+        var number = 0
+        for (index, count) in counts.enumerated() {
+            let files = try (0..<count).map { _ in
+                number += 1
+                return try memory([UInt8(number)])
+            }
+            here.enqueue(frame(index, padding: isTight ? 3000 : index), descriptors: files)
+        }
+        var (came, expected) = (0, 0)
+        try pump { _ in
+            let files = try #require(there.takeDescriptors(counts[came]))
+            for file in files {
+                expected += 1
+                #expect(try contents(file) == [UInt8(expected)])
+            }
+            came += 1
+        }
+        #expect(came == counts.count)
+        #expect(expected == number)
+        #expect(there.takeDescriptors(1) == nil)
+        #expect(here.queuedBytes == 0)
+        #expect(!here.hasOutgoing)
+    }
+
+    @Test func partialWrites() throws {
+        shrinkBuffers()
+        let frames = (0..<20).map { frame($0, padding: 20_000 + $0) }
+        for frame in frames { here.enqueue(frame) }
+        #expect(here.queuedBytes == frames.reduce(0) { $0 + $1.count })
+        #expect(try here.flush() == false)
+        #expect(here.queuedBytes > 0)
+        var came: [[UInt8]] = []
+        try pump { came.append($0) }
+        #expect(came == frames.map { Array($0.dropFirst(4)) })
+    }
+
+    @Test func payloadsOfFiles() throws {
+        shrinkBuffers()
+        let sizes = [0, 1, 100_000, 3_000_000]
+        let contents = sizes.enumerated().map { index, size in
+            (0..<size).map { UInt8(truncatingIfNeeded: $0 &* (index + 3)) }
+        }
+        for (index, bytes) in contents.enumerated() {
+            let file = try memory(bytes + [0xEE, 0xEE])
+            here.enqueue(frame(index), payload: .init(file: file, count: bytes.count, name: 100 + index))
+        }
+        here.enqueue(frame(9))
+        #expect(here.queuedBytes < 1000)
+        var received: [UInt8] = []
+        try eventually("all is sent") {
+            let isEmpty = try here.flush()
+            received += try drain()
+            return isEmpty
+        }
+        received += try drain()
+        let expected = contents.enumerated().flatMap { frame($0) + $1 } + frame(9)
+        #expect(received == expected)
+        #expect(here.takeSentPayloads() == [100, 101, 102, 103])
+        #expect(here.takeSentPayloads() == [])
+    }
+
+    /// What is there, as bare bytes.
+    private func drain() throws -> [UInt8] {
+        var all: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = unsafe recv(there.socket.raw, &buffer, buffer.count, Int32(MSG_DONTWAIT))
+            if count <= 0 { return all }
+            all += buffer.prefix(count)
+        }
+    }
+
+    @Test func payloadsAreSteppedOverOrTaken() throws {
+        let file = try memory([UInt8](repeating: 5, count: 70_000))
+        here.enqueue(frame(1), payload: .init(file: file, count: 70_000, name: 1))
+        here.enqueue(frame(2), payload: .init(file: file, count: 10, name: 2))
+        here.enqueue(frame(3))
+        _ = try here.flush()
+        #expect(try there.fill() == .received)
+        #expect(try there.nextFrame() != nil)
+        there.skipPayload(70_000)
+        #expect(there.isInsideFrame)
+        var second: [UInt8]?
+        try eventually("the second frame") {
+            _ = try there.fill()
+            second = try there.nextFrame().map { Array($0) }
+            return second != nil
+        }
+        #expect(second == Array(frame(2).dropFirst(4)))
+        #expect(try there.receivePayload(10) == [UInt8](repeating: 5, count: 10))
+        #expect(try there.nextFrame().map { Array($0) } == Array(frame(3).dropFirst(4)))
+        #expect(!there.isInsideFrame)
+    }
+
+    @Test func writingToAClosedSocketIsAnErrorAndNoSignal() throws {
+        var pair: (FileDescriptor, FileDescriptor)? = try UnixSocket.pair()
+        let channel = FrameChannel(socket: try #require(pair).0)
+        pair = nil
+        channel.enqueue(frame(1))
+        var code: Int32 = 0
+        do { try channel.flush() } catch { code = error.code }
+        #expect(code == EPIPE)
+        #expect(try channel.fill() == .end)
+    }
+
+    @Test func badLengths() throws {
+        for length: [UInt8] in [[0, 0, 0, 0], [0, 16, 0, 1], [255, 255, 255, 255]] {
+            let (ours, theirs) = try UnixSocket.pair()
+            let channel = FrameChannel(socket: ours)
+            _ = unsafe try length.withUnsafeBytes { unsafe try UnixSocket.send($0, on: theirs) }
+            #expect(try channel.fill() == .received)
+            #expect(throws: FrameDecoder.BadLength.self) { try channel.nextFrame() }
+        }
+    }
+
+    /// More descriptors than the kernel carries at once are refused, not split.
+    @Test func tooManyDescriptors() throws {
+        let file = try memory([1])
+        here.enqueue(frame(1), descriptors: Array(repeating: file, count: 253))
+        #expect(try here.flush())
+        #expect(try there.fill() == .received)
+        #expect(there.takeDescriptors(253)?.count == 253)
+        here.enqueue(frame(1), descriptors: Array(repeating: file, count: 254))
+        var code: Int32 = 0
+        do { try here.flush() } catch { code = error.code }
+        #expect(code == EINVAL)
+    }
+
+    /// Where this process may open no more, the kernel drops descriptors: that is said, nothing is taken for one of
+    /// them, and the stream goes on.
+    @Test func lostDescriptors() async throws {
+        await #expect(processExitsWith: .success) {
+            let (ours, theirs) = try UnixSocket.pair()
+            let file = try WritableBuffer(name: "test").descriptor
+            let bytes: [UInt8] = [1, 2, 3]
+            _ = unsafe try bytes.withUnsafeBytes {
+                unsafe try UnixSocket.send($0, descriptors: Array(repeating: file, count: 8), on: ours)
+            }
+            var limit = rlimit()
+            unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            // Room for two more.
+            let next = try file.duplicate()
+            limit.rlim_cur = rlim_t(next.raw + 3)
+            unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            let received = unsafe try withUnsafeTemporaryAllocation(byteCount: 64, alignment: 16) {
+                unsafe try UnixSocket.receive(into: $0, from: theirs)
+            }
+            guard case .bytes(3, let came, true) = received, came.count == 2 else { exit(1) }
+            guard came.allSatisfy({ $0.raw > 2 && (try? $0.size()) == 0 }) else { exit(2) }
+        }
+    }
+}
+
+/// Sockets with a name.
+@Suite struct ListeningTests {
+    @Test func pathsThatDoNotFit() throws {
+        let path = "/tmp/" + String(repeating: "x", count: 200)
+        var code: Int32 = 0
+        do { _ = try UnixSocket.listen(at: path, mode: 0o600) } catch { code = error.code }
+        #expect(code == ENAMETOOLONG)
+        do { _ = try UnixSocket.connect(to: path) } catch { code = error.code }
+        #expect(code == ENAMETOOLONG)
+    }
+
+    @Test func modeStaleAndLive() throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.file("s")
+        func failure() -> Int32 {
+            do {
+                _ = try UnixSocket.connect(to: path)
+                return 0
+            } catch { return error.code }
+        }
+        #expect(failure() == ENOENT)
+        do {
+            let listener = try UnixSocket.listen(at: path, mode: 0o640)
+            #expect(try UnixSocket.accept(from: listener) == nil)
+            #expect(failure() == 0)
+            let client = try UnixSocket.connect(to: path)
+            let accepted = try UnixSocket.accept(from: listener)
+            _ = accepted
+            let peer = try UnixSocket.peerCredentials(of: client)
+            #expect(peer.pid == getpid())
+            #expect(peer.uid == getuid())
+            var status = stat()
+            unsafe lstat(path, &status)
+            #expect(status.st_mode & 0o777 == 0o640)
+            #expect(UnixSocket.identity(of: path)?.isSocket == true)
+            var code: Int32 = 0
+            do { _ = try UnixSocket.listen(at: path, mode: 0o600) } catch { code = error.code }
+            #expect(code == EADDRINUSE)
+        }
+        #expect(failure() == ECONNREFUSED)
+        try FileDescriptor.create(at: directory.file("file")).truncate(to: 1)
+        #expect(UnixSocket.identity(of: directory.file("file"))?.isSocket == false)
+        #expect(UnixSocket.identity(of: directory.file("none")) == nil)
+    }
+
+    /// The lock on a folder is given to one at a time, also within a process.
+    @Test func oneLockAtATime() throws {
+        let directory = try TemporaryDirectory()
+        var first: FileDescriptor? = try UnixSocket.lock(directory: directory.path)
+        let other = try FileDescriptor.open(readingAt: directory.path)
+        #expect(flock(other.raw, LOCK_EX | LOCK_NB) == -1)
+        #expect(first != nil)
+        first = nil
+        #expect(flock(other.raw, LOCK_EX | LOCK_NB) == 0)
+    }
+}

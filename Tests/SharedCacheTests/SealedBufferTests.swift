@@ -1,0 +1,150 @@
+import Glibc
+import LinuxSystem
+import SharedCache
+import TestSupport
+import Testing
+
+/// Buffers that cannot change once they are sealed, and impostors.
+@Suite struct SealedBufferTests {
+    private func buffer(_ bytes: [UInt8], size: Int? = nil) throws -> SealedBuffer {
+        let buffer = try WritableBuffer(name: "test", size: size)
+        unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
+        return try buffer.seal()
+    }
+
+    /// The call's error number; 0 when it succeeds.
+    private func failure(_ body: () throws -> Void) -> Int32 {
+        do {
+            try body()
+            return 0
+        } catch let error as SystemError {
+            return error.code
+        } catch {
+            return -1
+        }
+    }
+
+    @Test func sealedBytesStayAsTheyAre() throws {
+        let sealed = try buffer([1, 2, 3, 4], size: 4)
+        #expect(sealed.size == 4)
+        let descriptor = sealed.descriptor
+        let byte: [UInt8] = [9]
+        #expect(failure { unsafe try byte.withUnsafeBytes { unsafe try descriptor.write($0, at: 0) } } == EPERM)
+        #expect(failure { unsafe try byte.withUnsafeBytes { unsafe try descriptor.write($0, at: 4) } } == EPERM)
+        #expect(failure { try descriptor.truncate(to: 0) } == EPERM)
+        #expect(failure { try descriptor.truncate(to: 8) } == EPERM)
+        let address = unsafe mmap(nil, 4, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.raw, 0)
+        #expect(unsafe address == MAP_FAILED)
+        #expect(unsafe try Mapping(sealed).withBytes { unsafe Array($0) } == [1, 2, 3, 4])
+    }
+
+    @Test func sizeIsFinalWhereItIsGiven() throws {
+        let buffer = try WritableBuffer(name: "test", size: 100)
+        let descriptor = buffer.descriptor
+        #expect(failure { try descriptor.truncate(to: 99) } == EPERM)
+        #expect(failure { try descriptor.truncate(to: 101) } == EPERM)
+        let bytes = [UInt8](repeating: 7, count: 101)
+        #expect(failure { unsafe try bytes.withUnsafeBytes { unsafe try descriptor.write($0, at: 0) } } != 0)
+        #expect(try descriptor.size() == 100)
+        #expect(try buffer.seal().size == 100)
+    }
+
+    @Test func growsWithoutASize() throws {
+        let bytes = [UInt8]((0..<200).map { UInt8($0) })
+        let sealed = try buffer(bytes)
+        #expect(sealed.size == 200)
+        #expect(unsafe try Mapping(sealed).withBytes { unsafe Array($0) } == bytes)
+        #expect(try buffer([]).size == 0)
+        #expect(unsafe try Mapping(try buffer([])).withBytes { $0.count } == 0)
+    }
+
+    @Test func whoMapsItWritableKeepsItFromBeingSealed() throws {
+        let buffer = try WritableBuffer(name: "test", size: 4096)
+        let descriptor = buffer.descriptor
+        let address = unsafe mmap(nil, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.raw, 0)
+        try #require(unsafe address != MAP_FAILED)
+        var code: Int32 = 0
+        do { _ = try buffer.seal() } catch { code = error.code }
+        #expect(code == EBUSY)
+        unsafe munmap(address!, 4096)
+        // Not sealed, and not believed to be.
+        #expect(failure { _ = try SealedBuffer(verifying: descriptor, size: 4096) } == EINVAL)
+    }
+
+    @Test func sizeMustBeThere() throws {
+        let sealed = try buffer([1, 2, 3, 4])
+        #expect(try SealedBuffer(verifying: sealed.descriptor, size: 4).size == 4)
+        #expect(try SealedBuffer(verifying: sealed.descriptor, size: 2).size == 2)
+        #expect(failure { _ = try SealedBuffer(verifying: sealed.descriptor, size: 5) } == EINVAL)
+        #expect(failure { _ = try SealedBuffer(verifying: sealed.descriptor, size: .max) } == EINVAL)
+    }
+
+    @Test func impostors() throws {
+        let directory = try TemporaryDirectory()
+        let file = try FileDescriptor.create(at: directory.file("file"))
+        try file.truncate(to: 4096)
+        #expect(failure { _ = try SealedBuffer(verifying: file, size: 10) } != 0)
+        // On tmpfs a file reports one seal.
+        if CurrentProcess.mayWrite(to: "/dev/shm") {
+            let path = "/dev/shm/" + directory.path.split(separator: "/").joined(separator: "-")
+            let shared = try FileDescriptor.create(at: path)
+            try FileDescriptor.remove(path)
+            try shared.truncate(to: 4096)
+            #expect(failure { _ = try SealedBuffer(verifying: shared, size: 10) } != 0)
+        }
+        let unsealed = try WritableBuffer(name: "test", size: 4096).descriptor
+        #expect(failure { _ = try SealedBuffer(verifying: unsealed, size: 10) } == EINVAL)
+        let open = try WritableBuffer(name: "test").descriptor
+        try open.truncate(to: 4096)
+        #expect(failure { _ = try SealedBuffer(verifying: open, size: 10) } == EINVAL)
+        var ends: [Int32] = [-1, -1]
+        try #require(unsafe pipe(&ends) == 0)
+        let pipes = ends.map { FileDescriptor(owning: $0) }
+        #expect(failure { _ = try SealedBuffer(verifying: pipes[0], size: 0) } != 0)
+        let (socket, _) = try UnixSocket.pair()
+        #expect(failure { _ = try SealedBuffer(verifying: socket, size: 0) } != 0)
+    }
+
+    @Test func mappingsEndAndStay() throws {
+        let path = "/proc/self/maps"
+        func mapped() -> Int { text(ofFile: path).split(separator: "\n").count { $0.contains("memfd:lasting") } }
+        let writable = try WritableBuffer(name: "lasting", size: 8192)
+        let sealed = try writable.seal()
+        do {
+            let first = try Mapping(sealed)
+            let second = try Mapping(sealed)
+            #expect(first.count + second.count == 16_384)
+            #expect(mapped() == 2)
+        }
+        #expect(mapped() == 0)
+    }
+}
+
+/// FIPS 180-4, with the examples of NIST.
+@Suite struct SHA256Tests {
+    @Test(arguments: [
+        ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+        ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        (
+            "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"
+        ),
+    ]) func vectors(_ text: String, _ digest: String) {
+        #expect(SHA256.hexadecimalDigest(of: text.utf8) == digest)
+    }
+
+    @Test func millionLetters() {
+        let digest = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
+        #expect(SHA256.hexadecimalDigest(of: [UInt8](repeating: UInt8(ascii: "a"), count: 1_000_000)) == digest)
+    }
+
+    @Test(arguments: [1, 7, 63, 64, 65, 1000]) func inPieces(_ size: Int) {
+        let bytes = (0..<5000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        var hash = SHA256()
+        for start in stride(from: 0, to: bytes.count, by: size) {
+            unsafe bytes[start..<min(start + size, bytes.count)].withUnsafeBytes { unsafe hash.update($0) }
+        }
+        unsafe hash.update(UnsafeRawBufferPointer(start: nil, count: 0))
+        #expect(hash.hexadecimalDigest() == SHA256.hexadecimalDigest(of: bytes))
+    }
+}
