@@ -58,49 +58,65 @@ public struct Transform: Hashable, Sendable {
     /// The plan for a source of this size, as shown. Sizes are rounded to whole pixels, one at least; nil when a side
     /// would have more than 65,535.
     public func plan(for source: PixelGeometry) -> Plan? {
-        let (sourceWidth, sourceHeight) = (Double(source.width), Double(source.height))
-        var (resultWidth, resultHeight) = (sourceWidth, sourceHeight)
-        var crop = Plan.Crop(x: 0, y: 0, width: sourceWidth, height: sourceHeight)
-        if width != nil || height != nil {
-            let horizontal = width.map { Double($0) / sourceWidth }
-            let vertical = height.map { Double($0) / sourceHeight }
-            let scale = min(horizontal ?? .infinity, vertical ?? .infinity)
-            switch fit {
-            case .inside, .contain:
-                let scale = fit == .inside ? min(scale, 1) : scale
-                (resultWidth, resultHeight) = (sourceWidth * scale, sourceHeight * scale)
-            case .cover, .fill:
-                resultWidth = width.map(Double.init) ?? (sourceWidth * scale).rounded()
-                resultHeight = height.map(Double.init) ?? (sourceHeight * scale).rounded()
-            }
+        var (resultWidth, resultHeight) = boxed(source)
+        if let byteLimit {
+            (resultWidth, resultHeight) = Self.limited((resultWidth, resultHeight), to: byteLimit)
         }
-        (resultWidth, resultHeight) = (max(1, resultWidth.rounded()), max(1, resultHeight.rounded()))
-        if let byteLimit, resultWidth * resultHeight * Double(PixelGeometry.bytesPerPixel) > Double(byteLimit) {
-            let pixels = Double(max(byteLimit / PixelGeometry.bytesPerPixel, 1))
-            let factor = (pixels / (resultWidth * resultHeight)).squareRoot()
-            (resultWidth, resultHeight) = (
-                max(1, (resultWidth * factor).rounded(.down)), max(1, (resultHeight * factor).rounded(.down))
-            )
-        }
-        if fit == .cover, width != nil || height != nil {
-            // The largest part of the source with the result's aspect, from the middle.
-            let aspect = resultWidth / resultHeight
-            let (cropWidth, cropHeight) =
-                sourceWidth > sourceHeight * aspect
-                ? (sourceHeight * aspect, sourceHeight) : (sourceWidth, sourceWidth / aspect)
-            crop = Plan.Crop(
-                x: (sourceWidth - cropWidth) / 2, y: (sourceHeight - cropHeight) / 2, width: cropWidth,
-                height: cropHeight)
-        }
-        guard resultWidth <= Double(PixelGeometry.maximumSide), resultHeight <= Double(PixelGeometry.maximumSide),
+        let sides = 1...Double(PixelGeometry.maximumSide)
+        guard sides.contains(resultWidth), sides.contains(resultHeight),
             let result = PixelGeometry(width: Int(resultWidth), height: Int(resultHeight))
         else { return nil }
-        let isWhole = crop == Plan.Crop(x: 0, y: 0, width: sourceWidth, height: sourceHeight)
+        var crop = Plan.Crop(x: 0, y: 0, width: Double(source.width), height: Double(source.height))
+        // With one side missing the result follows the source's aspect, and only rounding is left between them.
+        if fit == .cover, width != nil, height != nil { crop = Self.middle(of: source, withAspectOf: result) }
+        let isWhole = crop.width == Double(source.width) && crop.height == Double(source.height)
         return Plan(result: result, crop: crop, isIdentity: isWhole && result == source)
     }
 
     /// Whether the size may change at all.
     public var isScaling: Bool { width != nil || height != nil || byteLimit != nil }
+
+    /// The size that the box gives to `source`, in whole pixels.
+    private func boxed(_ source: PixelGeometry) -> (width: Double, height: Double) {
+        let (sourceWidth, sourceHeight) = (Double(source.width), Double(source.height))
+        var scale = min(
+            width.map { Double($0) / sourceWidth } ?? .infinity, height.map { Double($0) / sourceHeight } ?? .infinity)
+        if scale == .infinity || fit == .inside { scale = min(scale, 1) }
+        let scaled = { (side: Double) in max(1, (side * scale).rounded()) }
+        switch fit {
+        case .inside, .contain: return (scaled(sourceWidth), scaled(sourceHeight))
+        case .cover, .fill:
+            return (width.map(Double.init) ?? scaled(sourceWidth), height.map(Double.init) ?? scaled(sourceHeight))
+        }
+    }
+
+    /// A size that is over `byteLimit` made smaller by the rule of SDWebImage (`SDImageCoderHelper`): the width is the
+    /// root of the pixels by the ratio of height to width, the height is that times the ratio, both rounded down. A side
+    /// of one pixel cannot give way, so the other does.
+    private static func limited(
+        _ size: (width: Double, height: Double), to byteLimit: Int
+    ) -> (width: Double, height: Double) {
+        let pixels = Double(max(byteLimit / PixelGeometry.bytesPerPixel, 1))
+        guard size.width * size.height > pixels else { return size }
+        let ratio = size.height / size.width
+        let width = (pixels / ratio).squareRoot()
+        let (whole, wholeHeight) = (max(1, width.rounded(.down)), max(1, (width * ratio).rounded(.down)))
+        return (
+            min(whole, max(1, (pixels / wholeHeight).rounded(.down))),
+            min(wholeHeight, max(1, (pixels / whole).rounded(.down)))
+        )
+    }
+
+    /// The largest part of `source` with the aspect of `shape`, from the middle.
+    private static func middle(of source: PixelGeometry, withAspectOf shape: PixelGeometry) -> Plan.Crop {
+        // Whole numbers tell which side sticks out; below 2^32 they are exact.
+        let (wide, high) = (source.width * shape.height, source.height * shape.width)
+        let width = wide > high ? Double(high) / Double(shape.height) : Double(source.width)
+        let height = high > wide ? Double(wide) / Double(shape.width) : Double(source.height)
+        return Plan.Crop(
+            x: (Double(source.width) - width) / 2, y: (Double(source.height) - height) / 2, width: width,
+            height: height)
+    }
 
     /// The transform as one word, for names of files and digests. Equal transforms have equal words.
     public var canonical: String {

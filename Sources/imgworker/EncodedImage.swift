@@ -101,7 +101,10 @@ struct EncodedImage {
         let result = orientation.turned(plan.result)
         var crop = plan.crop
         // It is in the middle, so that no mirroring changes it.
-        if orientation.swapsSides { (crop.x, crop.y, crop.width, crop.height) = (crop.y, crop.x, crop.height, crop.width) }
+        if orientation.swapsSides {
+            (crop.x, crop.y) = (crop.y, crop.x)
+            (crop.width, crop.height) = (crop.height, crop.width)
+        }
         let share = max(2 * Double(result.width) / crop.width, 2 * Double(result.height) / crop.height)
         let size = decoder.size(keeping: share)
         crop.x *= size.horizontal

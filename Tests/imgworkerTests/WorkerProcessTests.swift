@@ -9,37 +9,16 @@ import Testing
 
 /// The worker as its broker sees it: a process behind a socket.
 @Suite(.timeLimit(.minutes(1))) struct WorkerProcessTests {
-    private let channel: FrameChannel
-    private let process: ChildProcess
+    private let worker: TestWorker
+    private var channel: FrameChannel { worker.channel }
     private let picture = TestPicture.gradient(width: 300, height: 200, transparent: true)
 
     init() throws {
-        (channel, process) = try Self.start()
-        #expect(try next() == .ready)
-    }
-
-    /// Starts a worker. Its end of the socket is closed here on return, so that its death is an end of file.
-    private static func start() throws -> (FrameChannel, ChildProcess) {
-        let (ours, theirs) = try UnixSocket.pair()
-        // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
-        let process = try ChildProcess(path: try program(), arguments: [], control: theirs)
-        return (FrameChannel(socket: ours), process)
-    }
-
-    /// The program lies beside the tests.
-    private static func program() throws -> String {
-        let bundle = try #require(CommandLine.arguments.first { $0.contains(".xctest") })
-        let end = try #require(bundle.utf8.indices.last { bundle.utf8[$0] == UInt8(ascii: "/") })
-        var folder = String(bundle[..<end])
-        while !CurrentProcess.exists(folder + "/imgworker") {
-            guard let slash = folder.lastIndex(of: "/") else { return "imgworker" }
-            folder = String(folder[..<slash])
-        }
-        return folder + "/imgworker"
+        worker = try TestWorker()
     }
 
     private func next() throws -> DecodeReport {
-        try #require(try channel.receiveMessage(DecodeReport.self)).0
+        try worker.next()
     }
 
     private func nextHeader() throws -> ImageHeader {
@@ -48,7 +27,7 @@ import Testing
     }
 
     private func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = []) throws {
-        try channel.sendMessage(order, descriptors: descriptors)
+        try worker.order(order, descriptors)
     }
 
     @Test func jobsOneAfterTheOther() throws {
@@ -100,17 +79,9 @@ import Testing
                 try order(.decode(job), [try memoryFile(files[index % files.count])])
                 guard case .failed(index, _) = try next() else { throw WireError(.internal, "no failure") }
             }
-            kilobytes.append(try residentKilobytes())
+            kilobytes.append(try worker.kilobytes(of: "VmRSS"))
         }
         #expect(kilobytes[1] - kilobytes[0] < 2000)
-    }
-
-    private func residentKilobytes() throws -> Int {
-        let file = try FileDescriptor.open(readingAt: "/proc/\(process.pid)/statm")
-        var bytes = [UInt8](repeating: 0, count: 200)
-        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
-        let fields = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: " ")
-        return try #require(Int(fields[1])) * 4
     }
 
     @Test func bufferThatIsTooSmall() throws {

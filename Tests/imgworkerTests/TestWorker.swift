@@ -1,0 +1,52 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import Testing
+
+/// A decode worker in a process of its own, as its broker has it: ready for jobs.
+final class TestWorker {
+    /// Where it listens and reports.
+    let channel: FrameChannel
+    private let process: ChildProcess
+
+    /// Starts one. Its end of the socket is closed here, so that its death is an end of file.
+    init() throws {
+        let (ours, theirs) = try UnixSocket.pair()
+        // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
+        process = try ChildProcess(path: try Self.program(), arguments: [], control: theirs)
+        channel = FrameChannel(socket: ours)
+        #expect(try next() == .ready)
+    }
+
+    /// The program lies beside the tests.
+    private static func program() throws -> String {
+        let bundle = try #require(CommandLine.arguments.first { $0.contains(".xctest") })
+        let end = try #require(bundle.utf8.indices.last { bundle.utf8[$0] == UInt8(ascii: "/") })
+        var folder = String(bundle[..<end])
+        while !CurrentProcess.exists(folder + "/imgworker") {
+            guard let slash = folder.lastIndex(of: "/") else { return "imgworker" }
+            folder = String(folder[..<slash])
+        }
+        return folder + "/imgworker"
+    }
+
+    /// Its next report.
+    func next() throws -> DecodeReport {
+        try #require(try channel.receiveMessage(DecodeReport.self)).0
+    }
+
+    /// Tells it what to do.
+    func order(_ order: DecodeOrder, _ descriptors: [FileDescriptor] = []) throws {
+        try channel.sendMessage(order, descriptors: descriptors)
+    }
+
+    /// A figure of memory from its status: `VmRSS`, or `VmHWM` for the peak.
+    func kilobytes(of name: String) throws -> Int {
+        let file = try FileDescriptor.open(readingAt: "/proc/\(process.pid)/status")
+        var bytes = [UInt8](repeating: 0, count: 8192)
+        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
+        let lines = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: "\n")
+        let line = try #require(lines.first { $0.hasPrefix(name + ":") })
+        return try #require(line.split(whereSeparator: { " \t".contains($0) }).dropFirst().first.flatMap { Int($0) })
+    }
+}
