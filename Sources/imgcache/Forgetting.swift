@@ -22,6 +22,11 @@ extension Store {
         }
         return originals.map(\.key)
     }
+
+    /// Forgets once more what could not be removed before.
+    func forgetAgain() {
+        for (url, owner) in forgotten.takeLasting() { _ = forget(url: url, owner: owner) }
+    }
 }
 
 /// URLs of which entries may still lie on disk although they were to be forgotten.
@@ -54,6 +59,13 @@ struct ForgottenURLs {
         return (orders[record.url] ?? []).contains {
             trailer.created <= $0.time && (record.owner == nil || record.owner == $0.owner)
         }
+    }
+
+    /// Takes out the orders that could not be carried out.
+    mutating func takeLasting() -> [(url: String, owner: UInt32)] {
+        let lasting = orders.flatMap { url, orders in orders.filter(\.isLasting).map { (url, $0.owner) } }
+        orders = orders.mapValues { $0.filter { !$0.isLasting } }
+        return lasting
     }
 
     /// All files have been seen: orders that could be carried out have been.

@@ -76,7 +76,9 @@ final class Store {
         case .locked, .off: dropIndex()
         case .readOnly: if index == nil { openIndex(path: ":memory:") }
         case .full: if index == nil { openIndex(path: directory.index) }
-        case .on, nil: if !hasIndexFile { openIndex(path: directory.index) }
+        case .on, nil:
+            if !hasIndexFile { openIndex(path: directory.index) }
+            forgetAgain()
         }
     }
 

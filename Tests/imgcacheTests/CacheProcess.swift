@@ -284,3 +284,27 @@ final class CacheProcess {
         return "\(directory)/rasters/\(word.prefix(2))/\(word)"
     }
 }
+
+/// Waits until `condition` holds.
+func eventually(_ condition: () throws -> Bool) throws {
+    for _ in 0..<500 {
+        if try condition() { return }
+        pause(milliseconds: 20)
+    }
+    Issue.record("it did not happen in time")
+}
+
+func pause(milliseconds: Int) {
+    usleep(UInt32(milliseconds * 1000))
+}
+
+func makeSymbolicLink(at path: String, to target: String) throws {
+    if unsafe symlink(target, path) != 0 { throw SystemError("symlink") }
+}
+
+/// Makes a file look as if it had been changed so many hours ago.
+func setModified(_ path: String, hoursAgo hours: Int) throws {
+    let time = timespec(tv_sec: WallClock.milliseconds / 1000 - hours * 3600, tv_nsec: 0)
+    let times = [time, time]
+    if unsafe utimensat(AT_FDCWD, path, times, 0) != 0 { throw SystemError("utimensat") }
+}

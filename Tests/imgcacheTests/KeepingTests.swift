@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func whatIsNotKept() throws {
-        let cache = try CacheProcess(directory, diskLimit: 10_000, rasterLimit: 2000)
+        let cache = try CacheProcess(directory, diskLimit: 10_000, rasterLimit: 3000)
         var wrong = TestOriginal(1)
         wrong.record.digest = TestOriginal(2).record.digest
         #expect(try !cache.keep(wrong))
