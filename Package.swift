@@ -115,6 +115,10 @@ let package = Package(
         .testTarget(
             name: "imgworkerTests", dependencies: ["imgworker", "IPCProtocol", "TestSupport"], swiftSettings: swift),
         .testTarget(
+            name: "imgcacheTests",
+            dependencies: ["imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            swiftSettings: swift),
+        .testTarget(
             name: "IntegrationTests",
             dependencies: [
                 "imgbroker", "imgfetch", "imgworker", "ImageBrokerClient", "IPCProtocol", "IPCTransport",

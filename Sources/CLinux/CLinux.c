@@ -132,6 +132,17 @@ int clinux_set_nonblocking(int fd) {
 }
 
 int clinux_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+int clinux_open_temporary(const char *directory, mode_t mode) {
+    return open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+}
+
+int clinux_link_temporary(int fd, const char *path) {
+    char source[32];
+    snprintf(source, sizeof source, "/proc/self/fd/%d", fd);
+    return linkat(AT_FDCWD, source, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+}
+
+int clinux_lacks_temporary(int error) { return error == EOPNOTSUPP || error == EISDIR || error == EINVAL; }
 int clinux_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
 static int unix_address(struct sockaddr_un *address, const char *path) {

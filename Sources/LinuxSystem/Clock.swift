@@ -36,6 +36,16 @@ public struct Instant: Comparable, Hashable, Sendable {
     }
 }
 
+/// The time of day, which can be set, and is the same after the machine has started again.
+public enum WallClock {
+    /// Milliseconds since 1970.
+    public static var milliseconds: Int {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        return Int(time.tv_sec) * 1000 + Int(time.tv_nsec) / 1_000_000
+    }
+}
+
 /// A timer of the monotonic clock that becomes readable when it is due.
 public final class Timer {
     /// The timerfd, to be watched for reading.

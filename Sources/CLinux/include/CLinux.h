@@ -74,6 +74,12 @@ int clinux_wait_readable(int fd, int milliseconds);
 int clinux_die_with_parent(void);
 /// open with all its arguments.
 int clinux_open(const char *path, int flags, mode_t mode);
+/// open with O_TMPFILE, for reading and writing: a file in `directory` that has no name.
+int clinux_open_temporary(const char *directory, mode_t mode);
+/// Gives a file without a name the name `path` (linkat through /proc/self/fd): 0, or -1 with errno.
+int clinux_link_temporary(int fd, const char *path);
+/// Whether open failed because the file system has no O_TMPFILE.
+int clinux_lacks_temporary(int error);
 /// fcntl(F_DUPFD_CLOEXEC).
 int clinux_duplicate(int fd);
 /// fcntl(F_SETFL) with O_NONBLOCK.

@@ -1,0 +1,192 @@
+internal import CLinux
+internal import Glibc
+
+/// Files and directories by their paths. Every call is one system call, or a few that belong together.
+public enum FileSystem {
+    /// What is known of a file besides its bytes.
+    public struct Status: Equatable, Sendable {
+        /// The file system.
+        public let device: UInt64
+        /// The file's number there.
+        public let inode: UInt64
+        /// Its length in bytes.
+        public let size: Int
+        /// When it was last changed, in milliseconds since 1970.
+        public let modified: Int
+        /// The user to whom it belongs.
+        public let owner: UInt32
+        /// Whether it is a regular file.
+        public let isRegular: Bool
+        /// Whether it is a directory.
+        public let isDirectory: Bool
+
+        fileprivate init(_ status: stat) {
+            device = UInt64(status.st_dev)
+            inode = UInt64(status.st_ino)
+            size = Int(status.st_size)
+            modified = Int(status.st_mtim.tv_sec) * 1000 + Int(status.st_mtim.tv_nsec) / 1_000_000
+            owner = status.st_uid
+            isRegular = status.st_mode & S_IFMT == S_IFREG
+            isDirectory = status.st_mode & S_IFMT == S_IFDIR
+        }
+
+        /// Whether both are the same file, whatever has happened to it in between.
+        public func isSameFile(as other: Status) -> Bool {
+            (device, inode) == (other.device, other.inode)
+        }
+    }
+
+    /// The status of what has this path, symbolic links followed; nil when nothing has.
+    ///
+    /// - Throws: `SystemError` of `stat`, but for `ENOENT`.
+    public static func status(of path: String) throws(SystemError) -> Status? {
+        var status = stat()
+        do {
+            try retrying("stat") { unsafe stat(path, &status) }
+        } catch {
+            if error.code == ENOENT { return nil }
+            throw error
+        }
+        return Status(status)
+    }
+
+    /// Makes a directory; true when it did not exist before.
+    ///
+    /// - Throws: `SystemError` of `mkdir`, but for `EEXIST`, whatever it is that exists.
+    @discardableResult
+    public static func makeDirectory(_ path: String, mode: UInt32) throws(SystemError) -> Bool {
+        do {
+            try retrying("mkdir") { unsafe mkdir(path, mode) }
+            return true
+        } catch {
+            if error.code == EEXIST { return false }
+            throw error
+        }
+    }
+
+    /// The names in a directory, in no order, without "." and "..". Names that are no UTF-8 are left out.
+    ///
+    /// - Throws: `SystemError` of `opendir`.
+    public static func names(in directory: String) throws(SystemError) -> [String] {
+        guard let stream = unsafe opendir(directory) else { throw SystemError("opendir") }
+        defer { unsafe closedir(stream) }
+        var names: [String] = []
+        while let entry = unsafe readdir(stream) {
+            let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                unsafe String(validating: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if let name, name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+
+    /// Opens a file for reading that may have been put there by anyone: a symbolic link is refused (`ELOOP`), and a
+    /// pipe does not make the call wait.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    public static func openUntrusted(_ path: String) throws(SystemError) -> FileDescriptor {
+        let flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
+        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
+    }
+
+    /// Creates a file that must not exist, for reading and writing.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    public static func createNew(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
+        let flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
+        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
+    }
+
+    /// Opens a file for reading and writing, and creates it when it does not exist.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    public static func openOrCreate(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
+        let flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW
+        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
+    }
+
+    /// Creates a file without a name, which goes with its last descriptor unless `link` names it; nil where the file
+    /// system cannot.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    public static func createNameless(in directory: String, mode: UInt32) throws(SystemError) -> FileDescriptor? {
+        do {
+            return FileDescriptor(owning: try retrying("open") { unsafe clinux_open_temporary(directory, mode) })
+        } catch {
+            if clinux_lacks_temporary(error.code) != 0 { return nil }
+            throw error
+        }
+    }
+
+    /// Names a file that `createNameless` made.
+    ///
+    /// - Throws: `SystemError` of `linkat`: `EEXIST` when something has the name.
+    public static func link(_ file: FileDescriptor, as path: String) throws(SystemError) {
+        try retrying("linkat") { unsafe clinux_link_temporary(file.raw, path) }
+    }
+
+    /// Gives what has this path to another user.
+    ///
+    /// - Throws: `SystemError` of `lchown`.
+    public static func changeOwner(of path: String, uid: UInt32, gid: UInt32) throws(SystemError) {
+        try retrying("lchown") { unsafe lchown(path, uid, gid) }
+    }
+
+    /// Makes now the time at which the file was last changed.
+    ///
+    /// - Throws: `SystemError` of `utimensat`.
+    public static func markModified(_ path: String) throws(SystemError) {
+        try retrying("utimensat") { unsafe utimensat(AT_FDCWD, path, nil, AT_SYMLINK_NOFOLLOW) }
+    }
+}
+
+extension FileDescriptor {
+    /// The file's status.
+    ///
+    /// - Throws: `SystemError` of `fstat`.
+    public func status() throws(SystemError) -> FileSystem.Status {
+        var status = stat()
+        try retrying("fstat") { unsafe fstat(raw, &status) }
+        return FileSystem.Status(status)
+    }
+
+    /// Takes the lock on the file (flock) without waiting; false when another holds it. It is released when the
+    /// descriptor is closed.
+    ///
+    /// - Throws: `SystemError` of `flock`.
+    public func tryLock() throws(SystemError) -> Bool {
+        do {
+            try retrying("flock") { flock(raw, LOCK_EX | LOCK_NB) }
+            return true
+        } catch {
+            if error.code == EWOULDBLOCK { return false }
+            throw error
+        }
+    }
+
+    /// Allots room for the file's first `size` bytes.
+    ///
+    /// - Throws: `SystemError` of `posix_fallocate`.
+    public func allocate(_ size: Int) throws(SystemError) {
+        // Returns its error instead of leaving it in errno.
+        let code = posix_fallocate(raw, 0, off_t(size))
+        if code != 0 { throw SystemError("posix_fallocate", code: code) }
+    }
+}
+
+extension SystemError {
+    /// Whether a write failed because the file system, or the rights to it, allow none.
+    public var isLackOfRights: Bool { [EROFS, EACCES, EPERM].contains(code) }
+    /// Whether a path leads nowhere: `ENOENT`, or `ENOTDIR` where something else stands in the way.
+    public var isMissingPath: Bool { [ENOENT, ENOTDIR].contains(code) }
+    /// `EEXIST`: the path exists.
+    public static var exists: Int32 { EEXIST }
+    /// `EISDIR`: it is a directory.
+    public static var isDirectory: Int32 { EISDIR }
+    /// `ENOTDIR`: it is no directory.
+    public static var notDirectory: Int32 { ENOTDIR }
+    /// `ELOOP`: it is a symbolic link.
+    public static var symbolicLink: Int32 { ELOOP }
+    /// The system's sentence about the error, without the call: "No space left on device".
+    public var sentence: String { unsafe String(cString: strerror(code)) }
+}

@@ -1,0 +1,218 @@
+import IPCProtocol
+import LinuxSystem
+
+/// The directory of the cache:
+///
+///     CACHEDIR.TAG              tells backups to leave it out
+///     lock                      locked by the process that uses the directory
+///     index.sqlite              see `CacheIndex`
+///     originals/ab/<key>        see `EntryFile`
+///     rasters/ab/<word>
+///     .tmp-…                    an entry in the making, where it needs a name
+struct CacheDirectory {
+    let path: String
+
+    private static let tagName = "CACHEDIR.TAG"
+    private static let indexName = "index.sqlite"
+    private static let lockName = "lock"
+    private static let temporaryPrefix = ".tmp-"
+    // The first line is https://bford.info/cachedir/
+    private static let tag = """
+        Signature: 8a477f597d28d172789f06886806bc55
+        # This directory is the cache of imgbroker. It can be removed at any time.
+
+        """
+
+    /// The index's file.
+    var index: String { path + "/" + Self.indexName }
+
+    private var lockFile: String { path + "/" + Self.lockName }
+
+    /// The directory of all entries of a kind.
+    func directory(of kind: EntryKind) -> String { "\(path)/\(kind)" }
+
+    /// The directory of the entries of a kind whose words begin with `prefix`.
+    func directory(of kind: EntryKind, prefix: String) -> String { "\(directory(of: kind))/\(prefix)" }
+
+    /// Where an entry's file lies.
+    func file(_ name: EntryName) -> String { "\(directory(of: name.kind, prefix: name.prefix))/\(name.word)" }
+
+    // MARK: Opening
+
+    /// Makes the directory what it must be, as far as that is missing, and locks it. `held` is the lock that this
+    /// process has already, perhaps on a directory that has gone.
+    func open(holding held: FileDescriptor?) -> (lock: FileDescriptor?, obstacle: Obstacle?) {
+        do throws(Obstacle) {
+            try make()
+            var writing: Obstacle?
+            let lock = try lock(holding: held, &writing)
+            if writing == nil { writing = establish() }
+            return (lock, writing)
+        } catch {
+            return (nil, error)
+        }
+    }
+
+    /// Makes the directory for the user that this process is about to become, which may not be allowed to.
+    ///
+    /// - Throws: `Obstacle`.
+    func make(for uid: UInt32, gid: UInt32) throws(Obstacle) {
+        try make()
+        do throws(SystemError) {
+            // A directory that is not ours is refused by `make`; an empty one is.
+            if let status = try FileSystem.status(of: path), status.owner != uid {
+                try FileSystem.changeOwner(of: path, uid: uid, gid: gid)
+            }
+        } catch {
+            throw Obstacle(.off, "\(path) cannot be given to user \(uid): \(error.sentence)")
+        }
+    }
+
+    private func make() throws(Obstacle) {
+        do throws(SystemError) {
+            if try FileSystem.status(of: path) == nil {
+                for (offset, byte) in path.utf8.enumerated().dropFirst() where byte == UInt8(ascii: "/") {
+                    try FileSystem.makeDirectory(String(decoding: path.utf8.prefix(offset), as: UTF8.self), mode: 0o755)
+                }
+                // What users asked for is nobody else's business.
+                try FileSystem.makeDirectory(path, mode: 0o700)
+            }
+            guard let status = try FileSystem.status(of: path), status.isDirectory else {
+                throw SystemError("mkdir", code: SystemError.notDirectory)
+            }
+            // A mistaken path must not mark somebody's files as a cache, nor mix with them.
+            let names = try FileSystem.names(in: path)
+            if names.contains(Self.tagName) || names.contains(Self.indexName) { return }
+            let foreign = names.first {
+                !$0.hasPrefix(".") && EntryKind(rawValue: $0) == nil && ![Self.lockName, "lost+found"].contains($0)
+            }
+            if foreign == nil { return }
+        } catch {
+            throw Obstacle(.off, "\(path) cannot be used: \(error.sentence)")
+        }
+        throw Obstacle(.off, "\(path) holds files that are not a cache's")
+    }
+
+    private func lock(
+        holding held: FileDescriptor?, _ writing: inout Obstacle?
+    ) throws(Obstacle) -> FileDescriptor? {
+        if let held, isLocked(by: held) { return held }
+        var file: FileDescriptor?
+        do throws(SystemError) {
+            file = try FileSystem.openOrCreate(lockFile, mode: 0o600)
+        } catch {
+            writing = Obstacle(writing: path, error)
+            // The lock of another who may write can still be seen. Without the file there is no such other.
+            file = try? FileSystem.openUntrusted(lockFile)
+        }
+        guard let file else { return nil }
+        do throws(SystemError) {
+            if try !file.tryLock() { throw SystemError("flock", code: SystemError.busy) }
+        } catch {
+            throw error.code == SystemError.busy
+                ? Obstacle(.locked, "another process uses \(path)")
+                : Obstacle(.off, "\(path) cannot be locked: \(error.sentence)")
+        }
+        return file
+    }
+
+    /// Whether `lock` is still what others would lock: not when the directory was removed.
+    func isLocked(by lock: FileDescriptor) -> Bool {
+        guard let there = try? FileSystem.status(of: lockFile), let held = try? lock.status() else { return false }
+        return there.isSameFile(as: held)
+    }
+
+    private func establish() -> Obstacle? {
+        do throws(SystemError) {
+            for kind in EntryKind.allCases { try FileSystem.makeDirectory(directory(of: kind), mode: 0o700) }
+            let tagFile = "\(path)/\(Self.tagName)"
+            if try FileSystem.status(of: tagFile)?.size ?? 0 == 0 {
+                try Self.write(Self.tag, to: try FileDescriptor.create(at: tagFile, mode: 0o644))
+            }
+            // Directories and small files may still find room where no entry does.
+            let trial = try createTemporary()
+            defer { trial.discard() }
+            try trial.descriptor.allocate(1 << 16)
+            return nil
+        } catch {
+            return Obstacle(writing: path, error)
+        }
+    }
+
+    private static func write(_ text: String, to file: FileDescriptor) throws(SystemError) {
+        var text = text
+        var result: Result<Void, SystemError> = .success(())
+        text.withUTF8 { bytes in
+            result = Result { () throws(SystemError) in unsafe try file.write(UnsafeRawBufferPointer(bytes), at: 0) }
+        }
+        try result.get()
+    }
+
+    // MARK: Entries
+
+    /// A file that is being written.
+    struct TemporaryFile {
+        let descriptor: FileDescriptor
+        /// Its name, where the file system needs one.
+        let path: String?
+
+        /// Removes it, unless it was published.
+        func discard() {
+            if let path { try? FileDescriptor.remove(path) }
+        }
+    }
+
+    /// Creates a file to be filled and published.
+    func createTemporary() throws(SystemError) -> TemporaryFile {
+        if let file = try FileSystem.createNameless(in: path, mode: 0o600) {
+            return TemporaryFile(descriptor: file, path: nil)
+        }
+        let name = temporaryName
+        return TemporaryFile(descriptor: try FileSystem.createNew(name, mode: 0o600), path: name)
+    }
+
+    /// Gives a complete file its name, in place of what has that name.
+    func publish(_ file: TemporaryFile, as name: EntryName) throws(SystemError) {
+        do throws(SystemError) {
+            try give(name, to: file)
+        } catch {
+            guard error.isMissingPath else { throw error }
+            try FileSystem.makeDirectory(directory(of: name.kind), mode: 0o700)
+            try FileSystem.makeDirectory(directory(of: name.kind, prefix: name.prefix), mode: 0o700)
+            try give(name, to: file)
+        }
+    }
+
+    private func give(_ name: EntryName, to file: TemporaryFile) throws(SystemError) {
+        let target = self.file(name)
+        if let named = file.path { return try FileDescriptor.rename(named, to: target) }
+        do throws(SystemError) {
+            try FileSystem.link(file.descriptor, as: target)
+        } catch {
+            guard error.code == SystemError.exists else { throw error }
+            // A link replaces nothing; a rename does, atomically.
+            let second = temporaryName
+            try FileSystem.link(file.descriptor, as: second)
+            do throws(SystemError) {
+                try FileDescriptor.rename(second, to: target)
+            } catch {
+                try? FileDescriptor.remove(second)
+                throw error
+            }
+        }
+    }
+
+    private var temporaryName: String { "\(path)/\(Self.temporaryPrefix)\(CurrentProcess.pid)" }
+
+    /// Removes what an earlier process left half written.
+    func removeTemporaries() throws(SystemError) {
+        for name in try FileSystem.names(in: path) where name.hasPrefix(Self.temporaryPrefix) {
+            try? FileDescriptor.remove("\(path)/\(name)")
+        }
+    }
+
+    /// Removes the index's files.
+    func removeIndex() {
+        for suffix in ["", "-wal", "-shm", "-journal"] { try? FileDescriptor.remove(index + suffix) }
+    }
+}

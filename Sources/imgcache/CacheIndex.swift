@@ -1,0 +1,268 @@
+/// What the files of the cache are, in a database: which there are, how large, when they were last used. It can be
+/// lost at any time, as the files tell everything but the times of use.
+///
+/// Writes are gathered in a transaction that `commit` ends.
+final class CacheIndex {
+    /// What the index knows of an entry.
+    struct Row: Equatable {
+        var name: EntryName
+        /// The file's size in bytes.
+        var size: Int
+        /// Milliseconds since 1970, as are all times here.
+        var created: Int
+        var used: Int
+        /// The digest of the original's bytes.
+        var digest: String
+        /// An original's URL.
+        var url = ""
+        /// The user to whom an original belongs.
+        var owner: UInt32?
+    }
+
+    /// Entries of a kind and their bytes.
+    struct Total: Equatable {
+        var entries = 0
+        var bytes = 0
+    }
+
+    /// The version of the tables. An index of another version is made anew.
+    private static let version = 1
+
+    private let connection: SQLiteConnection
+    private let originals: IndexTable
+    private let rasters: IndexTable
+    private let originalsOfURL: SQLiteStatement
+    private let originalsOfDigest: SQLiteStatement
+    private let rastersOfDigest: SQLiteStatement
+    private let touchRasters: SQLiteStatement
+
+    /// The entries there are.
+    private(set) var totals: [EntryKind: Total]
+    /// Writes since the last commit.
+    private(set) var pendingWrites = 0
+
+    /// Opens, or creates, the index at `path`; ":memory:" is one that leaves nothing.
+    init(path: String) throws(SQLiteError) {
+        connection = try SQLiteConnection(path: path)
+        // Exclusive: one process has it (the directory is locked), so WAL needs no shared memory, which would be a
+        // file mapped by a process that must not die of what happens to it. Synchronous off: what a power failure
+        // takes or damages, the files give back.
+        try connection.execute(
+            """
+            PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;
+            PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;
+            """)
+        try Self.makeTables(connection)
+        originals = try IndexTable(.originals, connection)
+        rasters = try IndexTable(.rasters, connection)
+        originalsOfURL = try connection.prepare(
+            "SELECT word, digest FROM originals WHERE url = ? AND (owner IS NULL OR owner = ?)")
+        originalsOfDigest = try connection.prepare("SELECT 1 FROM originals WHERE digest = ? LIMIT 1")
+        rastersOfDigest = try connection.prepare("SELECT word FROM rasters WHERE digest = ?")
+        touchRasters = try connection.prepare(
+            "UPDATE rasters SET used = ?2 WHERE digest = (SELECT digest FROM originals WHERE word = ?1)")
+        totals = [.originals: try originals.total(), .rasters: try rasters.total()]
+    }
+
+    private static func makeTables(_ connection: SQLiteConnection) throws(SQLiteError) {
+        switch try connection.integer("PRAGMA user_version") {
+        case version: return
+        case 0: break
+        case let other: throw .mismatch("the index has version \(other ?? 0)")
+        }
+        if try connection.integer("SELECT count(*) FROM sqlite_schema") != 0 {
+            throw .mismatch("it is another program's database")
+        }
+        var sql = "BEGIN;"
+        for kind in EntryKind.allCases {
+            let more = kind == .originals ? ", url TEXT NOT NULL, owner INTEGER" : ""
+            sql += """
+                CREATE TABLE \(kind)(
+                    word TEXT PRIMARY KEY, size INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL,
+                    digest TEXT NOT NULL\(more)) WITHOUT ROWID;
+                CREATE INDEX \(kind)_used ON \(kind)(used, size);
+                CREATE INDEX \(kind)_digest ON \(kind)(digest);
+                """
+        }
+        try connection.execute(
+            sql + "CREATE INDEX originals_url ON originals(url); PRAGMA user_version = \(version); COMMIT;")
+    }
+
+    private func table(_ kind: EntryKind) -> IndexTable {
+        kind == .originals ? originals : rasters
+    }
+
+    // MARK: Reading
+
+    /// What is known of an entry; nil when nothing is.
+    func size(of name: EntryName) throws(SQLiteError) -> Int? {
+        try table(name.kind).integers(name.word)?.size
+    }
+
+    /// When an entry was last used; nil when it is not known.
+    func lastUse(of name: EntryName) throws(SQLiteError) -> Int? {
+        try table(name.kind).integers(name.word)?.used
+    }
+
+    /// The entry of a kind whose last use is longest ago.
+    func oldest(_ kind: EntryKind) throws(SQLiteError) -> (name: EntryName, used: Int)? {
+        var found: (String, Int)?
+        try table(kind).oldest.forEach([]) { row in
+            found = (row.text(0), row.integer(1))
+            return false
+        }
+        guard let (word, used) = found else { return nil }
+        guard let name = EntryName(kind: kind, word: word) else { throw .mismatch("\(word) is no entry") }
+        return (name, used)
+    }
+
+    /// The words of a kind that begin with `prefix`.
+    func words(_ kind: EntryKind, prefix: String) throws(SQLiteError) -> [String] {
+        var words: [String] = []
+        try table(kind).range.forEach([.text(prefix), .text(prefix + "\u{7F}")]) { row in
+            words.append(row.text(0))
+            return true
+        }
+        return words
+    }
+
+    /// The first word of a kind that does not stand before `lowest`.
+    func firstWord(_ kind: EntryKind, from lowest: String) throws(SQLiteError) -> String? {
+        var word: String?
+        try table(kind).first.forEach([.text(lowest)]) { row in
+            word = row.text(0)
+            return false
+        }
+        return word
+    }
+
+    /// The originals of a URL that belong to `owner` or to all.
+    func originals(url: String, owner: UInt32) throws(SQLiteError) -> [(key: String, digest: String)] {
+        var found: [(String, String)] = []
+        try originalsOfURL.forEach([.text(url), .integer(Int(owner))]) { row in
+            found.append((row.text(0), row.text(1)))
+            return true
+        }
+        return found
+    }
+
+    /// Whether any original has these bytes.
+    func hasOriginal(digest: String) throws(SQLiteError) -> Bool {
+        var found = false
+        try originalsOfDigest.forEach([.text(digest)]) { _ in
+            found = true
+            return false
+        }
+        return found
+    }
+
+    /// The words of the rasters that were made from these bytes.
+    func rasters(ofDigest digest: String) throws(SQLiteError) -> [String] {
+        var words: [String] = []
+        try rastersOfDigest.forEach([.text(digest)]) { row in
+            words.append(row.text(0))
+            return true
+        }
+        return words
+    }
+
+    // MARK: Writing
+
+    /// Adds an entry, or replaces it.
+    func insert(_ row: Row) throws(SQLiteError) {
+        let old = try size(of: row.name)
+        try begin()
+        var values: [SQLiteValue] = [
+            .text(row.name.word), .integer(row.size), .integer(row.created), .integer(row.used), .text(row.digest),
+        ]
+        if row.name.kind == .originals {
+            values += [.text(row.url), row.owner.map { .integer(Int($0)) } ?? .null]
+        }
+        try table(row.name.kind).insert.run(values)
+        totals[row.name.kind]!.entries += old == nil ? 1 : 0
+        totals[row.name.kind]!.bytes += row.size - (old ?? 0)
+    }
+
+    /// Removes an entry, if it is there.
+    func remove(_ name: EntryName) throws(SQLiteError) {
+        guard let size = try size(of: name) else { return }
+        try begin()
+        try table(name.kind).remove.run([.text(name.word)])
+        totals[name.kind]!.entries -= 1
+        totals[name.kind]!.bytes -= size
+    }
+
+    /// Notes that an entry was used at `time`; false when it is not known.
+    func touch(_ name: EntryName, at time: Int) throws(SQLiteError) -> Bool {
+        try begin()
+        try table(name.kind).touch.run([.text(name.word), .integer(time)])
+        return connection.changes > 0
+    }
+
+    /// Notes that the rasters of an original were used at `time`.
+    func touchRasters(ofOriginal name: EntryName, at time: Int) throws(SQLiteError) {
+        try begin()
+        try touchRasters.run([.text(name.word), .integer(time)])
+    }
+
+    /// Moves times of use that are past `time` to it: the clock was wrong then.
+    func limitLastUse(to time: Int) throws(SQLiteError) {
+        for kind in EntryKind.allCases {
+            try connection.execute("UPDATE \(kind) SET used = \(time) WHERE used > \(time)")
+        }
+    }
+
+    /// Makes the writes so far lasting.
+    func commit() throws(SQLiteError) {
+        guard pendingWrites > 0 else { return }
+        pendingWrites = 0
+        try connection.execute("COMMIT")
+    }
+
+    private func begin() throws(SQLiteError) {
+        if pendingWrites == 0 { try connection.execute("BEGIN") }
+        pendingWrites += 1
+    }
+}
+
+/// The statements of one kind's table.
+private final class IndexTable {
+    let insert: SQLiteStatement
+    let remove: SQLiteStatement
+    let touch: SQLiteStatement
+    let oldest: SQLiteStatement
+    let range: SQLiteStatement
+    let first: SQLiteStatement
+    private let lookup: SQLiteStatement
+    private let sum: SQLiteStatement
+
+    init(_ kind: EntryKind, _ connection: SQLiteConnection) throws(SQLiteError) {
+        let columns = kind == .originals ? "?, ?, ?, ?, ?, ?, ?" : "?, ?, ?, ?, ?"
+        insert = try connection.prepare("INSERT OR REPLACE INTO \(kind) VALUES (\(columns))")
+        remove = try connection.prepare("DELETE FROM \(kind) WHERE word = ?")
+        touch = try connection.prepare("UPDATE \(kind) SET used = ?2 WHERE word = ?1")
+        oldest = try connection.prepare("SELECT word, used FROM \(kind) ORDER BY used LIMIT 1")
+        range = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? AND word < ?")
+        first = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT 1")
+        lookup = try connection.prepare("SELECT size, used FROM \(kind) WHERE word = ?")
+        sum = try connection.prepare("SELECT count(*), total(size) FROM \(kind)")
+    }
+
+    func integers(_ word: String) throws(SQLiteError) -> (size: Int, used: Int)? {
+        var found: (Int, Int)?
+        try lookup.forEach([.text(word)]) { row in
+            found = (row.integer(0), row.integer(1))
+            return false
+        }
+        return found
+    }
+
+    func total() throws(SQLiteError) -> CacheIndex.Total {
+        var total = CacheIndex.Total()
+        try sum.forEach([]) { row in
+            total = CacheIndex.Total(entries: row.integer(0), bytes: row.integer(1))
+            return false
+        }
+        return total
+    }
+}

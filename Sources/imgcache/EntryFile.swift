@@ -1,0 +1,144 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+
+/// Why an entry cannot be read or written.
+enum EntryProblem: Error, CustomStringConvertible {
+    /// There is no file.
+    case absent
+    /// There is one, and it is not that entry, or not whole.
+    case damaged(String)
+    /// A system call failed; the entry may be sound.
+    case system(SystemError)
+
+    var description: String {
+        switch self {
+        case .absent: "there is no such file"
+        case .damaged(let what): what
+        case .system(let error): "\(error)"
+        }
+    }
+}
+
+/// A file of the cache whose trailer was read and found to belong to the name that it has.
+struct EntryFile {
+    let descriptor: FileDescriptor
+    let trailer: EntryTrailer
+    let status: FileSystem.Status
+
+    /// Opens the file at `path`, which must be that of `name`, and reads what it says about itself. The body is not
+    /// read yet.
+    init(opening path: String, as name: EntryName) throws(EntryProblem) {
+        do throws(SystemError) {
+            descriptor = try FileSystem.openUntrusted(path)
+            status = try descriptor.status()
+        } catch {
+            if error.isMissingPath { throw .absent }
+            throw error.code == SystemError.symbolicLink ? .damaged("it is a symbolic link") : .system(error)
+        }
+        guard status.isRegular else { throw .damaged("it is no regular file") }
+        trailer = try Self.readTrailer(of: descriptor, size: status.size)
+        guard trailer.name == name else { throw .damaged("it belongs under another name") }
+    }
+
+    private static func readTrailer(of file: FileDescriptor, size: Int) throws(EntryProblem) -> EntryTrailer {
+        // One read brings all of it, as a rule.
+        var tail = try read(min(size, 4096), of: file, endingAt: size)
+        guard let footer = DiskFileFooter(decoding: tail.suffix(DiskFileFooter.length), fileSize: size) else {
+            throw .damaged("its footer is none")
+        }
+        let length = footer.trailerLength + DiskFileFooter.length
+        if length > tail.count { tail = try read(length, of: file, endingAt: size) }
+        let text = tail.suffix(length).dropLast(DiskFileFooter.length)
+        guard footer.describes(text) else { throw .damaged("its trailer has another checksum") }
+        guard let trailer = EntryTrailer(decoding: text) else { throw .damaged("its trailer says nothing") }
+        guard trailer.bodySize == size - length else { throw .damaged("its length is not what its trailer says") }
+        return trailer
+    }
+
+    /// The last `count` bytes of a file of `size` bytes.
+    private static func read(
+        _ count: Int, of file: FileDescriptor, endingAt size: Int
+    ) throws(EntryProblem) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        var result: Result<Int, SystemError> = .success(0)
+        unsafe bytes.withUnsafeMutableBytes { buffer in
+            result = Result { () throws(SystemError) in unsafe try file.read(into: buffer, at: size - count) }
+        }
+        switch result {
+        case .success(count): return bytes
+        case .success: throw .damaged("it became shorter while it was read")
+        case .failure(let error): throw .system(error)
+        }
+    }
+
+    /// A sealed copy of the body, whose digest has been compared.
+    func copyBody() throws(EntryProblem) -> SealedBuffer {
+        let (digest, sealed) = try Self.system { () throws(SystemError) in
+            let buffer = try WritableBuffer(name: "imgbroker-disk", size: trailer.bodySize)
+            let digest = try Self.copyBytes(trailer.bodySize, from: descriptor, to: buffer.descriptor)
+            return (digest, try buffer.seal())
+        }
+        guard digest == trailer.bodyDigest else { throw .damaged("its bytes have another digest") }
+        return sealed
+    }
+
+    /// Writes an entry into an empty file: the first `trailer.bodySize` bytes of `body`, then what `trailer` says of
+    /// them. A raster's digest is computed on the way; an original's must be what its record says.
+    ///
+    /// - Returns: the trailer as written, and the file's size.
+    static func write(
+        _ trailer: EntryTrailer, body: FileDescriptor, to file: FileDescriptor
+    ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
+        var trailer = trailer
+        let size = trailer.bodySize
+        let digest = try system { () throws(SystemError) in try copyBytes(size, from: body, to: file) }
+        guard let digest else { throw .damaged("there are fewer bytes than its record says") }
+        switch trailer.content {
+        case .original(let record):
+            guard record.digest == digest else { throw .damaged("its bytes have another digest") }
+        case .raster(let record, _): trailer.content = .raster(record, digest: digest)
+        }
+        let text = trailer.encoded
+        guard let footer = DiskFileFooter(of: text) else { throw .damaged("its record is too long") }
+        let end = text + footer.encoded
+        try system { () throws(SystemError) in
+            var result: Result<Void, SystemError> = .success(())
+            unsafe end.withUnsafeBytes { bytes in
+                result = Result { () throws(SystemError) in unsafe try file.write(bytes, at: size) }
+            }
+            try result.get()
+        }
+        return (trailer, size + end.count)
+    }
+
+    private static func system<Value>(_ body: () throws(SystemError) -> Value) throws(EntryProblem) -> Value {
+        do throws(SystemError) { return try body() } catch { throw .system(error) }
+    }
+
+    /// Copies the first `count` bytes and returns their SHA-256; nil when there are fewer.
+    private static func copyBytes(
+        _ count: Int, from source: FileDescriptor, to target: FileDescriptor
+    ) throws(SystemError) -> String? {
+        var hash = SHA256()
+        var copied = 0
+        var failure: SystemError?
+        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 64) { buffer in
+            do throws(SystemError) {
+                while copied < count {
+                    let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
+                    let read = unsafe try source.read(into: part, at: copied)
+                    if read == 0 { break }
+                    let bytes = unsafe UnsafeRawBufferPointer(rebasing: part.prefix(read))
+                    unsafe hash.update(bytes)
+                    unsafe try target.write(bytes, at: copied)
+                    copied += read
+                }
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        return copied == count ? hash.hexadecimalDigest() : nil
+    }
+}

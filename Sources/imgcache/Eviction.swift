@@ -1,0 +1,54 @@
+import IPCProtocol
+import LinuxSystem
+
+// Entries go by least recent use while there are more bytes than the limit, and by age. Each call does a little, so
+// that messages are answered in between.
+extension Store {
+    /// Down to how many bytes a kind is evicted once it is over its limit. The distance keeps every entry that comes
+    /// from evicting one.
+    func target(_ kind: EntryKind) -> Int {
+        options.limit(kind) / 20 * 19
+    }
+
+    /// Looks whether a kind has become too large.
+    func noteSize(of kind: EntryKind) {
+        if let total = index?.totals[kind], total.bytes > options.limit(kind) { shrinking.insert(kind) }
+    }
+
+    /// Whether entries must go now.
+    var needsEviction: Bool {
+        index != nil && obstacle?.state != .readOnly
+            && (!shrinking.isEmpty || (options.maxAge != nil && nextAgeCheck <= .now))
+    }
+
+    /// Evicts until nothing must go, or `deadline` is past.
+    func evict(until deadline: Instant) {
+        while needsEviction, Instant.now < deadline {
+            if let kind = shrinking.first { shrink(kind, until: deadline) } else { evictOld(until: deadline) }
+        }
+    }
+
+    private func shrink(_ kind: EntryKind, until deadline: Instant) {
+        while let total = index?.totals[kind], total.bytes > target(kind) {
+            guard let oldest = oldest(kind), discard(oldest.name) else { break }
+            if Instant.now >= deadline { return }
+        }
+        shrinking.remove(kind)
+    }
+
+    private func evictOld(until deadline: Instant) {
+        guard let maxAge = options.maxAge else { return }
+        let expired = WallClock.milliseconds - maxAge
+        for kind in EntryKind.allCases {
+            while let oldest = oldest(kind), oldest.used <= expired {
+                guard discard(oldest.name) else { return }
+                if Instant.now >= deadline { return }
+            }
+        }
+        nextAgeCheck = Instant.now.adding(milliseconds: min(max(maxAge / 10, 100), 60_000))
+    }
+
+    private func oldest(_ kind: EntryKind) -> (name: EntryName, used: Int)? {
+        withIndex { (index) throws(SQLiteError) in try index.oldest(kind) } ?? nil
+    }
+}

@@ -1,0 +1,123 @@
+import LinuxSystem
+
+/// Brings the index and the files together after a start: files that the index does not know are added, rows whose
+/// file has gone are dropped, and what was left half written is removed. It goes from one subdirectory to the next,
+/// with the words in order, and a few entries at a time.
+struct Reconciliation {
+    /// What is left to do in the present subdirectory.
+    fileprivate enum Item {
+        case unknownFile(String)
+        case missingFile(EntryName)
+    }
+
+    fileprivate var kinds: [EntryKind] = []
+    fileprivate var hasBegun = false
+    /// The subdirectories of the present kind that are still to be read, the first one last.
+    fileprivate var prefixes: [String] = []
+    /// Words before this one are done.
+    fileprivate var lowest = ""
+    fileprivate var kind = EntryKind.originals
+    fileprivate var items: [Item] = []
+}
+
+extension Store {
+    /// Does some of the reconciliation, until `deadline` or its end.
+    func reconcile(until deadline: Instant) {
+        while var state = reconciliation, Instant.now < deadline {
+            // The index may be lost in a step, and then another reconciliation begins.
+            reconciliation = nil
+            let isDone = step(&state)
+            if reconciliation != nil || index == nil { continue }
+            if isDone {
+                forgotten.removeCarriedOut()
+                for kind in EntryKind.allCases { noteSize(of: kind) }
+            } else {
+                reconciliation = state
+            }
+        }
+    }
+
+    private func step(_ state: inout Reconciliation) -> Bool {
+        if let item = state.items.popLast() {
+            handle(item, state.kind)
+        } else if !state.hasBegun {
+            state.hasBegun = true
+            state.kinds = EntryKind.allCases.reversed()
+            if obstacle == nil { try? directory.removeTemporaries() }
+            begin(&state)
+        } else if let prefix = nextPrefix(&state) {
+            compare(prefix, &state)
+        } else {
+            state.kinds.removeLast()
+            if state.kinds.isEmpty { return true }
+            begin(&state)
+        }
+        return false
+    }
+
+    private func begin(_ state: inout Reconciliation) {
+        guard let kind = state.kinds.last else { return }
+        state.kind = kind
+        state.lowest = ""
+        let names = (try? FileSystem.names(in: directory.directory(of: kind))) ?? []
+        state.prefixes = names.filter { $0.utf8.count == 2 && EntryName(kind: kind, word: $0) != nil }.sorted(by: >)
+    }
+
+    /// The next subdirectory that exists, or that the index believes to exist.
+    private func nextPrefix(_ state: inout Reconciliation) -> String? {
+        let (kind, lowest) = (state.kind, state.lowest)
+        let word = withIndex { (index) throws(SQLiteError) in try index.firstWord(kind, from: lowest) } ?? nil
+        let known = word.map { String($0.prefix(2)) }
+        if let listed = state.prefixes.last, known.map({ listed <= $0 }) ?? true {
+            state.prefixes.removeLast()
+            state.lowest = listed + "\u{7F}"
+            return listed
+        }
+        if let known { state.lowest = known + "\u{7F}" }
+        return known
+    }
+
+    private func compare(_ prefix: String, _ state: inout Reconciliation) {
+        let kind = state.kind
+        let rows = withIndex { (index) throws(SQLiteError) in try index.words(kind, prefix: prefix) } ?? []
+        let files = (try? FileSystem.names(in: directory.directory(of: kind, prefix: prefix))) ?? []
+        let (known, existing) = (Set(rows), Set(files))
+        state.items = files.filter { !known.contains($0) }.map { .unknownFile("\(prefix)/\($0)") }
+        state.items += rows.filter { !existing.contains($0) }.compactMap {
+            EntryName(kind: kind, word: $0).map(Reconciliation.Item.missingFile)
+        }
+    }
+
+    private func handle(_ item: Reconciliation.Item, _ kind: EntryKind) {
+        switch item {
+        case .missingFile(let name):
+            // It may have been kept again since.
+            if let status = try? FileSystem.status(of: directory.file(name)), status.isRegular { return }
+            withIndex { (index) throws(SQLiteError) in try index.remove(name) }
+        case .unknownFile(let relative):
+            let word = String(relative.dropFirst(3))
+            guard let name = EntryName(kind: kind, word: word), relative.hasPrefix(name.prefix + "/") else {
+                // No entry's name: it can never be found, and would take up room that nobody counts.
+                try? FileDescriptor.remove("\(directory.directory(of: kind))/\(relative)")
+                return
+            }
+            adopt(name)
+        }
+    }
+
+    private func adopt(_ name: EntryName) {
+        // It may have been found since.
+        let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
+        if known != nil { return }
+        do throws(EntryProblem) {
+            let entry = try EntryFile(opening: directory.file(name), as: name)
+            if forgotten.contains(entry.trailer) {
+                discard(name)
+            } else {
+                add(entry.trailer, name, size: entry.status.size, used: entry.status.modified)
+            }
+        } catch {
+            if case .damaged = error { discard(name) }
+        }
+    }
+}

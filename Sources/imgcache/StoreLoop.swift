@@ -1,0 +1,126 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+
+/// Answers the broker's messages one after the other, and uses the time between them for what can wait: commits,
+/// eviction, reconciliation, another try.
+struct StoreLoop {
+    /// For how long work of the idle time may keep a message waiting, in milliseconds.
+    private static let slice = 5
+    /// The pause after which the index's writes are committed, and the longest they wait for one.
+    private static let commitPause = 20
+    private static let commitInterval = 100
+    private static let commitWrites = 1000
+    /// The shortest time between two reports of the state.
+    private static let reportInterval = 100
+    /// The most keys that one report names: a frame has a limit.
+    private static let maximumKeys = 5000
+
+    private let channel: FrameChannel
+    private let store: Store
+    private let queue: EventQueue
+    private var lastCommit = Instant.now
+    private var lastReport: (report: DiskReport, time: Instant)?
+
+    init(channel: FrameChannel, store: Store) throws(SystemError) {
+        self.channel = channel
+        self.store = store
+        queue = try EventQueue()
+        try queue.add(channel.socket.raw, token: 0)
+    }
+
+    /// Serves until the other end closes.
+    ///
+    /// - Throws: `FrameChannel.Failure`, `SystemError`.
+    mutating func run() throws {
+        defer { store.commit() }
+        try channel.sendMessage(StoreReport.ready)
+        while true {
+            try reportState()
+            let isIdle = try queue.wait(milliseconds: pause).isEmpty
+            if !isIdle {
+                if try channel.fill() == .end { return }
+                while let (order, descriptors) = try channel.nextMessage(StoreOrder.self) {
+                    try handle(order, descriptors)
+                    commitIfDue(isIdle: false)
+                    store.evict(until: .now.adding(milliseconds: Self.slice))
+                }
+            }
+            commitIfDue(isIdle: isIdle)
+            store.retryIfDue()
+            let end = Instant.now.adding(milliseconds: Self.slice)
+            store.evict(until: end)
+            if isIdle { store.reconcile(until: end) }
+        }
+    }
+
+    /// For how many milliseconds nothing needs to be done; nil: for ever.
+    private var pause: Int? {
+        if store.needsEviction || store.reconciliation != nil { return 0 }
+        var next: Instant?
+        func wake(at instant: Instant?) {
+            if let instant, next.map({ instant < $0 }) ?? true { next = instant }
+        }
+        if store.index?.pendingWrites ?? 0 > 0 { wake(at: .now.adding(milliseconds: Self.commitPause)) }
+        if let lastReport, lastReport.report != store.report {
+            wake(at: lastReport.time.adding(milliseconds: Self.reportInterval))
+        }
+        wake(at: store.retryAt)
+        if store.options.maxAge != nil, store.index != nil { wake(at: store.nextAgeCheck) }
+        // Rounded up, so that it is time when the wait is over.
+        return next.map { max(0, ($0.microseconds(since: .now) + 999) / 1000) }
+    }
+
+    private mutating func commitIfDue(isIdle: Bool) {
+        guard let pending = store.index?.pendingWrites, pending > 0 else {
+            lastCommit = .now
+            return
+        }
+        let isLate = lastCommit.adding(milliseconds: Self.commitInterval) <= .now
+        // Between the slices of a reconciliation nothing is idle.
+        let isPause = isIdle && store.reconciliation == nil
+        guard isPause || isLate || pending >= Self.commitWrites else { return }
+        store.commit()
+        lastCommit = .now
+    }
+
+    private mutating func reportState() throws {
+        let report = store.report
+        if let lastReport {
+            guard lastReport.report != report, lastReport.time.adding(milliseconds: Self.reportInterval) <= .now else {
+                return
+            }
+        }
+        lastReport = (report, .now)
+        try channel.sendMessage(StoreReport.state(report))
+    }
+
+    private func handle(_ order: StoreOrder, _ descriptors: [FileDescriptor]) throws {
+        switch order {
+        case .find(let job, let key, let form):
+            switch store.find(key: key, form: form) {
+            case .original(let record, let bytes):
+                try send(.foundOriginal(job: job, record), bytes)
+            case .raster(let original, let record, let pixels):
+                try send(.foundRaster(job: job, original, record), pixels)
+            case nil: try send(.missing(job: job))
+            }
+        case .keepOriginal(let job, let record):
+            let isKept = store.keep(.original(record), body: descriptors[0])
+            try send(isKept ? .kept(job: job) : .notKept(job: job))
+        case .keepRaster(let job, let record):
+            let isKept = store.keep(.raster(record, digest: ""), body: descriptors[0])
+            try send(isKept ? .kept(job: job) : .notKept(job: job))
+        case .query(let job, let key): try send(.queried(job: job, found: store.contains(key: key)))
+        case .touch(let keys): store.touch(keys: keys)
+        case .forget(let job, let url, let owner):
+            let keys = store.forget(url: url, owner: owner)
+            try send(.forgotten(job: job, keys: Array(keys.prefix(Self.maximumKeys))))
+        }
+    }
+
+    private func send(_ report: StoreReport, _ buffer: SealedBuffer? = nil) throws {
+        try channel.sendMessage(report, descriptors: buffer.map { [$0.descriptor] } ?? [])
+    }
+}

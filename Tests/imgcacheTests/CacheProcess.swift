@@ -1,0 +1,310 @@
+import Glibc
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+import Testing
+
+/// A directory for one test, removed with all in it at the end.
+final class TemporaryDirectory {
+    let path: String
+
+    init() throws {
+        var template = Array("/tmp/imgcache-test-XXXXXX".utf8CString)
+        path = unsafe String(cString: try #require(unsafe mkdtemp(&template)))
+    }
+
+    deinit { removeTree(path) }
+}
+
+/// Removes a directory and all in it.
+func removeTree(_ path: String) {
+    for name in (try? FileSystem.names(in: path)) ?? [] {
+        let child = path + "/" + name
+        var status = stat()
+        if unsafe lstat(child, &status) == 0, status.st_mode & S_IFMT == S_IFDIR {
+            removeTree(child)
+        } else {
+            unsafe unlink(child)
+        }
+    }
+    unsafe rmdir(path)
+}
+
+/// The files below a directory, by their paths from there on, sorted.
+func files(below path: String, _ prefix: String = "") -> [String] {
+    var found: [String] = []
+    for name in (try? FileSystem.names(in: path)) ?? [] {
+        let child = path + "/" + name
+        if (try? FileSystem.status(of: child))?.isDirectory == true {
+            found += files(below: child, prefix + name + "/")
+        } else {
+            found.append(prefix + name)
+        }
+    }
+    return found.sorted()
+}
+
+/// What a file holds.
+func contents(of file: FileDescriptor) throws -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: try file.size())
+    let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
+    return Array(bytes.prefix(count))
+}
+
+func contents(of path: String) throws -> [UInt8] {
+    try contents(of: try FileDescriptor.open(readingAt: path))
+}
+
+/// Replaces what a file holds.
+func overwrite(_ path: String, with bytes: [UInt8]) throws {
+    let file = try FileDescriptor.create(at: path)
+    unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+}
+
+/// A sealed memfd of `bytes`.
+func sealed(_ bytes: [UInt8]) throws -> FileDescriptor {
+    let buffer = try WritableBuffer(name: "test", size: bytes.count)
+    unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
+    return try buffer.seal().descriptor
+}
+
+/// An original for tests: what is kept, and its bytes.
+struct TestOriginal {
+    var record: OriginalRecord
+    var bytes: [UInt8]
+
+    /// Original number `number`; the same number is the same bytes.
+    init(_ number: Int, size: Int = 5000, url: String? = nil, owner: UInt32? = nil, content: Int? = nil) {
+        bytes = (0..<size).map { UInt8(truncatingIfNeeded: ($0 * 31) ^ ($0 >> 8) &+ (content ?? number) &* 7) }
+        for shift in 0..<min(8, size) { bytes[shift] = UInt8(truncatingIfNeeded: (content ?? number) >> (8 * shift)) }
+        let url = url ?? "https://example.org/\(number).png?\"quoted\""
+        record = OriginalRecord(
+            key: SHA256.hexadecimalDigest(of: "\(number) \(url) \(owner ?? 0)".utf8), url: url, owner: owner,
+            digest: SHA256.hexadecimalDigest(of: bytes), bytes: size, contentType: "image/png", etag: "\"\(number)\"",
+            lastModified: "Sat, 21 Nov 2026 00:00:00 GMT")
+    }
+
+    /// Its raster of so many pixels a side.
+    func raster(form: String = "10x10-inside-0-rgba8-premultiplied 1", side: Int = 20) -> TestRaster {
+        let source = PixelGeometry(width: 640, height: 480)!
+        let geometry = PixelGeometry(width: side, height: side)!
+        let seed = Int(bytes[0])
+        return TestRaster(
+            record: RasterRecord(
+                original: record.digest, form: form, header: ImageHeader(format: .png, geometry: source),
+                geometry: geometry),
+            bytes: (0..<geometry.bytes).map { UInt8(truncatingIfNeeded: $0 &* 13 &+ seed &+ form.utf8.count) })
+    }
+}
+
+struct TestRaster {
+    var record: RasterRecord
+    var bytes: [UInt8]
+}
+
+/// The cache process as its broker sees it.
+final class CacheProcess {
+    let channel: FrameChannel
+    let process: ChildProcess
+    let directory: String
+    /// What it said last of how it is doing.
+    private(set) var state: DiskReport?
+    private var job = 0
+
+    /// Starts one and waits until it is ready.
+    init(
+        _ directory: String, diskLimit: Int = 1 << 30, rasterLimit: Int = 1 << 30, maxAge: Int = -1,
+        retryInterval: Int = 100, more: [String] = []
+    ) throws {
+        self.directory = directory
+        let (ours, theirs) = try UnixSocket.pair()
+        // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
+        process = try ChildProcess(
+            path: try Self.program(),
+            arguments: [
+                "--directory", directory, "--disk-limit", "\(diskLimit)", "--raster-limit", "\(rasterLimit)",
+                "--max-age", "\(maxAge)", "--retry-interval", "\(retryInterval)", "--log-level", "error",
+            ] + more, control: theirs)
+        channel = FrameChannel(socket: ours)
+        #expect(try receive()?.0 == .ready)
+    }
+
+    deinit {
+        process.send(Signals.kill)
+        _ = process.waitForExit(milliseconds: 5000)
+    }
+
+    /// The program lies beside the tests.
+    private static func program() throws -> String {
+        let bundle = try #require(CommandLine.arguments.first { $0.contains(".xctest") })
+        var folder = String(bundle[..<(try #require(bundle.firstRange(of: ".xctest")).lowerBound)])
+        while let slash = folder.lastIndex(of: "/") {
+            folder = String(folder[..<slash])
+            if CurrentProcess.exists(folder + "/imgcache") { return folder + "/imgcache" }
+        }
+        return "imgcache"
+    }
+
+    // MARK: Messages
+
+    func send(_ order: StoreOrder, _ descriptors: [FileDescriptor] = []) throws {
+        try channel.sendMessage(order, descriptors: descriptors)
+    }
+
+    /// The next message; nil at the end of the stream.
+    private func receive() throws -> (StoreReport, [FileDescriptor])? {
+        while true {
+            if let message = try channel.nextMessage(StoreReport.self) { return message }
+            // A message that does not come fails the test instead of stopping it.
+            var waiting = pollfd(fd: channel.socket.raw, events: Int16(POLLIN), revents: 0)
+            try #require(unsafe poll(&waiting, 1, 20_000) == 1, "no message came")
+            if try channel.fill() == .end { return nil }
+        }
+    }
+
+    /// The next message that is no report of the state.
+    func next() throws -> (StoreReport, [FileDescriptor]) {
+        while true {
+            let (report, descriptors) = try #require(try receive())
+            guard case .state(let state) = report else { return (report, descriptors) }
+            self.state = state
+        }
+    }
+
+    /// Waits for a state that is as wanted.
+    @discardableResult
+    func waitForState(_ isWanted: (DiskReport) -> Bool) throws -> DiskReport {
+        while true {
+            if let state, isWanted(state) { return state }
+            let (report, _) = try #require(try receive())
+            if case .state(let state) = report { self.state = state }
+        }
+    }
+
+    @discardableResult
+    func waitForState(_ wanted: DiskReport.State, entries: Int? = nil) throws -> DiskReport {
+        try waitForState { $0.state == wanted && (entries == nil || $0.entries == entries) }
+    }
+
+    private func nextJob() -> Int {
+        job += 1
+        return job
+    }
+
+    func keep(_ original: TestOriginal) throws -> Bool {
+        try keep(.keepOriginal(job: nextJob(), original.record), original.bytes)
+    }
+
+    func keep(_ raster: TestRaster) throws -> Bool {
+        try keep(.keepRaster(job: nextJob(), raster.record), raster.bytes)
+    }
+
+    private func keep(_ order: StoreOrder, _ bytes: [UInt8]) throws -> Bool {
+        try send(order, [try sealed(bytes)])
+        let answer = try next().0
+        #expect(answer == .kept(job: job) || answer == .notKept(job: job))
+        return answer == .kept(job: job)
+    }
+
+    /// What is found, its bytes verified to be sealed.
+    enum Found: Equatable {
+        case original(OriginalRecord, [UInt8])
+        case raster(OriginalRecord, RasterRecord, [UInt8])
+    }
+
+    func find(_ original: TestOriginal, form: String? = nil) throws -> Found? {
+        try send(.find(job: nextJob(), key: original.record.key, form: form))
+        let (answer, descriptors) = try next()
+        switch answer {
+        case .foundOriginal(job, let record): return .original(record, try verified(descriptors, record.bytes))
+        case .foundRaster(job, let record, let raster):
+            return .raster(record, raster, try verified(descriptors, raster.geometry.bytes))
+        case .missing(job): return nil
+        default: throw WireError(.internal, "unexpected: \(answer)")
+        }
+    }
+
+    private func verified(_ descriptors: [FileDescriptor], _ size: Int) throws -> [UInt8] {
+        let file = try #require(descriptors.first)
+        #expect(try SealedBuffer(verifying: file, size: size).size == size)
+        return try contents(of: file)
+    }
+
+    /// Whether this original is found, and right.
+    func has(_ original: TestOriginal) throws -> Bool {
+        guard let found = try find(original) else { return false }
+        #expect(found == .original(original.record, original.bytes))
+        return true
+    }
+
+    /// Whether this raster is found, and right.
+    func has(_ raster: TestRaster, of original: TestOriginal) throws -> Bool {
+        switch try find(original, form: raster.record.form) {
+        case .raster(let record, let rasterRecord, let bytes):
+            #expect(record == original.record && rasterRecord == raster.record && bytes == raster.bytes)
+            return true
+        case .original(let record, let bytes):
+            #expect(record == original.record && bytes == original.bytes)
+            return false
+        case nil: return false
+        }
+    }
+
+    func query(_ original: TestOriginal) throws -> Bool {
+        try send(.query(job: nextJob(), key: original.record.key))
+        guard case .queried(job, let found) = try next().0 else { throw WireError(.internal, "no answer") }
+        return found
+    }
+
+    func forget(_ url: String, owner: UInt32) throws -> Set<String> {
+        try send(.forget(job: nextJob(), url: url, owner: owner))
+        guard case .forgotten(job, let keys) = try next().0 else { throw WireError(.internal, "no answer") }
+        return Set(keys)
+    }
+
+    /// Ends it as its broker does.
+    func close() throws {
+        shutdown(channel.socket.raw, Int32(SHUT_WR))
+        while try receive() != nil {}
+        #expect(process.waitForExit(milliseconds: 5000) == .status(0))
+    }
+
+    func kill() {
+        process.send(Signals.kill)
+        _ = process.waitForExit(milliseconds: 5000)
+    }
+
+    func path(_ original: TestOriginal) -> String {
+        "\(directory)/originals/\(original.record.key.prefix(2))/\(original.record.key)"
+    }
+
+    func path(_ raster: TestRaster) -> String {
+        let word = SHA256.hexadecimalDigest(of: (raster.record.original + raster.record.form).utf8)
+        return "\(directory)/rasters/\(word.prefix(2))/\(word)"
+    }
+}
+
+/// Waits until `condition` holds.
+func eventually(_ condition: () throws -> Bool) throws {
+    for _ in 0..<500 {
+        if try condition() { return }
+        pause(milliseconds: 20)
+    }
+    Issue.record("it did not happen in time")
+}
+
+func pause(milliseconds: Int) {
+    usleep(UInt32(milliseconds * 1000))
+}
+
+func makeSymbolicLink(at path: String, to target: String) throws {
+    if unsafe symlink(target, path) != 0 { throw SystemError("symlink") }
+}
+
+/// Makes a file look as if it had been changed so many hours ago.
+func setModified(_ path: String, hoursAgo hours: Int) throws {
+    let time = timespec(tv_sec: WallClock.milliseconds / 1000 - hours * 3600, tv_nsec: 0)
+    let times = [time, time]
+    if unsafe utimensat(AT_FDCWD, path, times, 0) != 0 { throw SystemError("utimensat") }
+}

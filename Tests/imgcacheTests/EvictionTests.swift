@@ -1,0 +1,102 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import Testing
+
+/// What goes when there is too much, or too old.
+@Suite(.timeLimit(.minutes(1))) struct EvictionTests {
+    private let temporary: TemporaryDirectory
+    private var directory: String { temporary.path }
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+    }
+
+    private func bytesOnDisk(_ kind: String) throws -> Int {
+        try files(below: "\(directory)/\(kind)").reduce(0) {
+            $0 + (try FileSystem.status(of: "\(directory)/\(kind)/\($1)")?.size ?? 0)
+        }
+    }
+
+    @Test func leastRecentlyUsedGoFirst() throws {
+        let cache = try CacheProcess(directory, diskLimit: 100_000)
+        let originals = (0..<17).map { TestOriginal($0) }
+        for original in originals {
+            #expect(try cache.keep(original))
+            pause(milliseconds: 2)
+        }
+        // Used, one way or the other.
+        #expect(try cache.has(originals[0]))
+        try cache.send(.touch(keys: [originals[1].record.key, originals[2].record.key, "unknown"]))
+        pause(milliseconds: 2)
+        for number in 100..<110 {
+            #expect(try cache.keep(TestOriginal(number)))
+            pause(milliseconds: 2)
+        }
+        try eventually { try bytesOnDisk("originals") <= 100_000 }
+        for original in originals[..<3] { #expect(try cache.query(original)) }
+        for original in originals[3..<11] { #expect(try !cache.query(original)) }
+        for number in 100..<110 { #expect(try cache.query(TestOriginal(number))) }
+        let state = try cache.waitForState { $0.bytes <= 100_000 }
+        #expect(state.bytes == (try bytesOnDisk("originals")))
+    }
+
+    @Test func rastersHaveTheirOwnBudget() throws {
+        let cache = try CacheProcess(directory, rasterLimit: 50_000)
+        for number in 0..<50 {
+            let original = TestOriginal(number)
+            #expect(try cache.keep(original))
+            #expect(try cache.keep(original.raster()))
+        }
+        try eventually { try bytesOnDisk("rasters") <= 50_000 }
+        for number in 0..<50 { #expect(try cache.query(TestOriginal(number))) }
+        let last = TestOriginal(49)
+        #expect(try cache.has(last.raster(), of: last))
+        #expect(try !cache.has(TestOriginal(0).raster(), of: TestOriginal(0)))
+    }
+
+    @Test func smallerLimitAfterAStart() throws {
+        let first = try CacheProcess(directory)
+        for number in 0..<40 { #expect(try first.keep(TestOriginal(number))) }
+        try first.close()
+        let second = try CacheProcess(directory, diskLimit: 50_000)
+        try eventually { try bytesOnDisk("originals") <= 50_000 }
+        try second.waitForState { $0.bytes <= 50_000 && $0.entries > 5 }
+    }
+
+    @Test func oldEntriesGo() throws {
+        let cache = try CacheProcess(directory, maxAge: 1)
+        let (used, unused) = (TestOriginal(1), TestOriginal(2))
+        #expect(try cache.keep(used))
+        #expect(try cache.keep(unused))
+        #expect(try cache.keep(unused.raster()))
+        for _ in 0..<25 {
+            pause(milliseconds: 100)
+            try cache.send(.touch(keys: [used.record.key]))
+        }
+        #expect(try !cache.query(unused))
+        #expect(!CurrentProcess.exists(cache.path(unused.raster())))
+        #expect(try cache.has(used))
+        try cache.waitForState(.on, entries: 0)
+    }
+
+    /// Which was used last is known after the index was lost, to within the hour.
+    @Test func entriesTellTheirLastUse() throws {
+        let first = try CacheProcess(directory)
+        let (old, used) = (TestOriginal(1), TestOriginal(2))
+        for original in [old, used] { #expect(try first.keep(original)) }
+        try first.close()
+        for original in [old, used] { try setModified(first.path(original), hoursAgo: 100) }
+        for name in files(below: directory) where name.hasPrefix("index") {
+            try FileDescriptor.remove("\(directory)/\(name)")
+        }
+        let second = try CacheProcess(directory)
+        #expect(try second.has(used))
+        try second.waitForState(.on, entries: 2)
+        try second.close()
+        try FileDescriptor.remove(directory + "/index.sqlite")
+        let third = try CacheProcess(directory, maxAge: 3600)
+        try third.waitForState(.on, entries: 1)
+        #expect(try third.has(used))
+    }
+}
