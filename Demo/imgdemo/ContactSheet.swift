@@ -43,6 +43,11 @@ struct ContactSheet {
         return canvas
     }
 
+    /// How many times as large as it is a small picture is shown.
+    static func magnification(of view: PixelView) -> Int {
+        view.magnification(within: medium.width, medium.height)
+    }
+
     /// As wide as leaves the fewest places empty.
     private static func columns(for count: Int) -> Int {
         func empty(_ columns: Int) -> Int { (columns - count % columns) % columns }
@@ -53,13 +58,13 @@ struct ContactSheet {
         canvas.fillRounded(left, top, tileWidth, tileHeight, radius: 12, Color(0x22262E))
         let (x, y) = (left + padding, top + padding)
         let side = x + medium.width + padding
-        let smallTop = y + cutSide + 32
+        let smallTop = y + medium.height - small.height
 
         if case .picture(let view)? = tile.contents[.medium] {
             canvas.fillRounded(x, y, medium.width, medium.height, radius: 4, Color(0x1A1D23))
             view.draw(
                 on: &canvas, x, y, within: medium.width, medium.height,
-                magnification: view.magnification(within: medium.width, medium.height))
+                magnification: magnification(of: view))
         } else {
             draw(failure: tile.contents[.medium], on: &canvas, x, y, medium.width, medium.height, scale: 3)
         }
@@ -76,8 +81,9 @@ struct ContactSheet {
         }
         let faint = Color(0x6C7585)
         canvas.write("full, 1:1", side, y + cutSide + 8, scale: 2, faint)
-        canvas.write(
-            PictureSize.small.name.replacing(" ", with: ""), side, smallTop + small.height + 4, scale: 1, faint)
+        let caption = (x: side + small.width + 6, y: smallTop + small.height / 2 - 18)
+        canvas.write("\(small.width)×\(small.height)", caption.x, caption.y, scale: 2, faint)
+        canvas.write("cover", caption.x, caption.y + 20, scale: 2, faint)
 
         let columns = (tileWidth - 2 * padding) / (Font.advance * 2)
         let hasFailed = tile.contents.values.contains { if case .failure = $0 { true } else { false } }

@@ -165,7 +165,11 @@ struct Demonstration {
                 let bytes = image.withBytes { span in unsafe span.withUnsafeBytes { unsafe Array($0) } }
                 let view = PixelView(bytes, width: image.description.width, height: image.description.height)
                 tile.contents[size] = .picture(view)
-                if size == .medium { tile.remark += " → \(view.width) × \(view.height)" }
+                if size == .medium {
+                    tile.remark += " → \(view.width) × \(view.height)"
+                    let magnification = ContactSheet.magnification(of: view)
+                    if magnification > 1 { tile.remark += ", shown ×\(magnification)" }
+                }
             }
             return tile
         }
