@@ -78,6 +78,7 @@ extension BrokerState {
 
         let reserved = fetches.values.reduce(0) { $0 + $1.received } + decodes.values.reduce(0) { $0 + $1.reserved }
         if reserved != index.reservedBytes { return "reserved bytes" }
+        if decodes.values.reduce(0, { $0 + $1.bodyBytes }) != decodingBytes { return "bytes of decodings" }
         var holders = leases.holdings
         holders.merge(sendings.holdings, uniquingKeysWith: +)
         for flight in decodes.values { holders[flight.body, default: 0] += 1 }

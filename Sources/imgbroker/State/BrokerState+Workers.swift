@@ -16,8 +16,14 @@ extension BrokerState {
         }
     }
 
+    /// Originals that wait for a decoder cannot be evicted: while they fill half of the memory, no download begins. Each
+    /// decoding that ends makes room.
+    private var hasRoomForDownloads: Bool {
+        decodes.isEmpty || decodingBytes < limits.memoryBytes / 2 && decodes.count < limits.memoryEntries / 2
+    }
+
     mutating func assignJobs() {
-        while !fetchQueue.isEmpty, let worker = fetchPool.available, let job = fetchQueue.pop() {
+        while !fetchQueue.isEmpty, hasRoomForDownloads, let worker = fetchPool.available, let job = fetchQueue.pop() {
             startFetch(job, on: worker)
         }
         while !decodeQueue.isEmpty, let worker = decodePool.available, let job = decodeQueue.pop() {

@@ -66,6 +66,8 @@ struct BrokerState {
     var fetchByKey: [OriginalKey: JobID] = [:]
     var decodes: [JobID: DecodeFlight] = [:]
     var decodeByVariant: [VariantKey: JobID] = [:]
+    /// The encoded bytes of all decodings, counted for each.
+    var decodingBytes = 0
     var fetchQueue: JobQueue
     var decodeQueue = JobQueue()
     var fetchPool: WorkerPool
