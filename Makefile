@@ -35,7 +35,7 @@ demo: build ## A broker, an origin and six clients; IMAGES=DIR shows that folder
 test: bootstrap lint ## Lint, release build and all tests; warnings are errors
 	IMGBROKER_STRICT=1 $(release)
 	IMGBROKER_STRICT=1 $(swift) build --build-tests
-	IMGBROKER_STRICT=1 $(swift) test --skip-build --disable-xctest
+	IMGBROKER_STRICT=1 timeout --foreground 20m $(swift) test --skip-build --disable-xctest
 
 .PHONY: lint
 lint: ## Formatting and style

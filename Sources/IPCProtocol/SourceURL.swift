@@ -57,6 +57,8 @@ public struct SourceURL: Hashable, Sendable {
         let path = rest[authorityEnd...]
         let slash = path.first == UInt8(ascii: "/") ? "" : "/"
         text = origin + slash + Self.percentEncoded(path)
+        // What is told to clients as the URL must be one that they may use.
+        guard text.utf8.count <= Self.maximumLength else { throw bad("is longer than \(Self.maximumLength) bytes") }
     }
 
     private static func isHost(_ host: Substring.UTF8View) -> Bool {

@@ -137,6 +137,7 @@ public final class ImageBroker {
 
     // MARK: Steps
 
+    private static let releasesInOneFrame = 10_000
     private static let unexpected = ClientError.protocolViolation("an unexpected kind of answer")
 
     private func send(_ message: (Int) -> ClientMessage) throws(ClientError) -> Int {
@@ -173,7 +174,11 @@ public final class ImageBroker {
     private func write(_ frame: [UInt8]) throws(ClientError) {
         let returned = returns.take()
         if !returned.isEmpty {
-            channel.enqueue(ClientMessage.release(buffers: returned).encoded())
+            // In parts, as a frame has its limit.
+            for start in stride(from: 0, to: returned.count, by: Self.releasesInOneFrame) {
+                let part = returned[start..<min(start + Self.releasesInOneFrame, returned.count)]
+                channel.enqueue(ClientMessage.release(buffers: Array(part)).encoded())
+            }
             for buffer in returned {
                 held[buffer]?.leases -= 1
                 held[buffer]?.neededUntil = lastID

@@ -75,6 +75,9 @@ import Testing
 
     @Test func theLengthIsLimited() throws {
         let longest = "http://example.org/" + String(repeating: "a", count: SourceURL.maximumLength - 19)
+        // Percent-encoding makes it longer than it was written.
+        let growing = "http://example.org/" + String(repeating: " ", count: SourceURL.maximumLength / 2)
+        #expect(throws: WireError.self) { try SourceURL(growing) }
         #expect(try SourceURL(longest).text == longest)
         #expect(throws: WireError.self) { try SourceURL(longest + "a") }
         // Bytes, not characters.

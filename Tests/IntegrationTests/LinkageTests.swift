@@ -1,0 +1,32 @@
+import Foundation
+import LinuxSystem
+import Testing
+
+/// Each process links what its role needs, and nothing of the others'.
+@Suite struct LinkageTests {
+    private static let codecs = ["libjpeg", "libpng", "libwebp"]
+    private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
+
+    @Test(arguments: [
+        ("imgbroker", [], codecs + network), ("imgfetch", ["libcurl"], codecs), ("imgworker", codecs, network),
+    ])
+    func libraries(program: String, needed: [String], forbidden: [String]) throws {
+        let own = try #require(CurrentProcess.executablePath)
+        let path = own[...(try #require(own.lastIndex(of: "/")))] + program
+        let (process, pipe) = (Process(), Pipe())
+        process.executableURL = URL(filePath: "/usr/bin/ldd")
+        process.arguments = [String(path)]
+        process.standardOutput = pipe
+        try process.run()
+        let data = try pipe.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+
+        let linked = String(decoding: data, as: UTF8.self)
+        #expect(linked.contains("libc.so"))
+        for library in needed { #expect(linked.contains(library), "\(program) lacks \(library)") }
+        for library in forbidden + ["libFoundation", "libxml2"] {
+            #expect(!linked.contains(library), "\(program) links \(library)")
+        }
+    }
+}
