@@ -101,7 +101,7 @@ import Testing
     @Test func everyMemberThatMattersIsNeeded() throws {
         let optional: Set<String> = [
             "fds", "credentials", "headers", "expected", "contentType", "etag", "lastModified", "httpStatus",
-            "retryAfterMs", "retryable", "message",
+            "retryAfterMs", "retryable", "message", "width", "height", "byteLimit",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(message.encoded().dropFirst(Frame.headerLength))

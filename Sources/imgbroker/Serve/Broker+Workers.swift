@@ -102,6 +102,8 @@ extension Broker {
             handle(.fetchProgressed(worker.id, Identifier(number: job), received: received, expected: expected))
         case .finished(let job, let result):
             let id = JobID(number: job)
+            // Another worker's job is not this one's to end.
+            guard state.fetchPool.isRunning(id, on: worker.id) else { return }
             do {
                 try products[id]?.seal(size: result.bytes)
                 handle(.fetchFinished(worker.id, id, result))
@@ -157,6 +159,7 @@ extension Broker {
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
         case .finished(let job, let bytes):
             let id = JobID(number: job)
+            guard state.decodePool.isRunning(id, on: worker.id) else { return }
             do {
                 try products[id]?.seal(size: bytes)
                 handle(.decodeFinished(worker.id, id))

@@ -27,6 +27,7 @@ extension BrokerState {
             variant: variant, body: body, bodyBytes: index.buffers[body]?.bytes ?? 0, waiters: [id],
             priority: priority)
         decodeByVariant[variant] = job
+        decodingBytes += decodes[job]?.bodyBytes ?? 0
         waiters[id]?.stage = .decoding(job)
         index.hold(body)
         decodeQueue.push(job, priority: priority)
@@ -173,6 +174,7 @@ extension BrokerState {
     private mutating func endDecode(_ job: JobID) -> DecodeFlight? {
         guard let flight = decodes.removeValue(forKey: job) else { return nil }
         decodeByVariant[flight.variant] = nil
+        decodingBytes -= flight.bodyBytes
         index.unreserve(flight.reserved)
         if let worker = flight.worker {
             decodePool.unassign(job, from: worker)

@@ -97,6 +97,7 @@ extension BrokerState {
 
         let reserved = fetches.values.reduce(0) { $0 + $1.received } + decodes.values.reduce(0) { $0 + $1.reserved }
         if reserved != index.reservedBytes { return "reserved bytes" }
+        if decodes.values.reduce(0, { $0 + $1.bodyBytes }) != decodingBytes { return "bytes of decodings" }
         var holders = leases.holdings
         holders.merge(sendings.holdings, uniquingKeysWith: +)
         for case .keep(let buffer, _) in errands.values { holders[buffer, default: 0] += 1 }

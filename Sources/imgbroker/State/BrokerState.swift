@@ -86,6 +86,8 @@ struct BrokerState {
     /// Decodings whose header is read and that wait for room, the first come first.
     var parkedDecodes: [JobID] = []
     var lookupQueue = JobQueue()
+    /// The encoded bytes of all decodings, counted for each.
+    var decodingBytes = 0
     var fetchQueue: JobQueue
     var decodeQueue = JobQueue()
     var fetchPool: WorkerPool
