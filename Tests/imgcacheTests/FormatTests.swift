@@ -36,7 +36,8 @@ import Testing
         #expect(EntryTrailer(decoding: Array(#"{"created":1}"#.utf8)[...]) == nil)
     }
 
-    @Test(arguments: ["", "a", "..", "../x", "a/b", "a.b", "é1", "a b", "a\0b"]) func wordsThatMakeNoPath(_ word: String) {
+    @Test(arguments: ["", "a", "..", "../x", "a/b", "a.b", "é1", "a b", "a\0b"])
+    func wordsThatMakeNoPath(_ word: String) {
         #expect(EntryName.original(key: word) == nil)
     }
 
@@ -47,6 +48,40 @@ import Testing
         #expect(name != EntryName.raster(original: digest, form: "full2"))
         let directory = CacheDirectory(path: "/c")
         #expect(directory.file(try #require(EntryName.original(key: "abCD12"))) == "/c/originals/ab/abCD12")
+    }
+}
+
+@Suite struct CacheDirectoryTests {
+    /// Where files cannot be without a name, they have one until they are complete.
+    @Test func temporaryFilesWithNames() throws {
+        let temporary = try TemporaryDirectory()
+        let directory = CacheDirectory(path: temporary.path)
+        let name = try #require(EntryName.original(key: "abc"))
+        for content: UInt8 in 1...2 {
+            let path = temporary.path + "/.tmp-1"
+            let file = CacheDirectory.TemporaryFile(
+                descriptor: try FileSystem.createNew(path, mode: 0o600), path: path)
+            try overwrite(path, with: [content])
+            try directory.publish(file, as: name)
+            file.discard()
+            #expect(try contents(of: directory.file(name)) == [content])
+            #expect(files(below: temporary.path) == ["originals/ab/abc"])
+        }
+        try overwrite(temporary.path + "/.tmp-2", with: [])
+        try directory.removeTemporaries()
+        #expect(files(below: temporary.path) == ["originals/ab/abc"])
+    }
+
+    @Test(arguments: [
+        (["photo.jpg"], false), ([".profile"], false), (["CACHEDIR.TAG", "debug"], false), ([], true),
+        (["lost+found"], true), (["CACHEDIR.TAG", "lock", "originals"], true), (["index.sqlite", "README"], true),
+        (["originals", "rasters", "README"], true),
+    ])
+    func whoseDirectory(_ names: [String], _ isOurs: Bool) throws {
+        let temporary = try TemporaryDirectory()
+        for name in names { try FileSystem.makeDirectory("\(temporary.path)/\(name)", mode: 0o700) }
+        let obstacle = CacheDirectory(path: temporary.path).open(holding: nil, room: 1).obstacle
+        #expect((obstacle?.state != .off) == isOurs)
     }
 }
 

@@ -115,4 +115,21 @@ import Testing
         #expect(try cache.keep(ofOne))
         #expect(try cache.has(ofOne))
     }
+
+    /// Files that the index does not know yet are forgotten as well.
+    @Test func forgettingRightAfterTheIndexWasLost() throws {
+        let originals = (0..<400).map { TestOriginal($0, size: 50, url: "https://example.org/\($0 % 2)") }
+        let first = try CacheProcess(directory)
+        for original in originals { #expect(try first.keep(original)) }
+        try first.close()
+        try FileDescriptor.remove(directory + "/index.sqlite")
+        let second = try CacheProcess(directory)
+        _ = try second.forget("https://example.org/0", owner: 1)
+        for original in originals.suffix(50) { #expect(try second.has(original) == (original.record.url.last == "1")) }
+        #expect(try second.keep(originals[0]))
+        try second.waitForState(.on, entries: 201)
+        #expect(try second.has(originals[0]))
+        #expect(try !second.has(originals[2]))
+        #expect(try second.has(originals[1]))
+    }
 }
