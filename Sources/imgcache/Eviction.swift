@@ -22,6 +22,9 @@ extension Store {
         return options.maxAge == nil ? nil : nextAgeCheck
     }
 
+    /// Whether there is something to do that no message asks for.
+    var hasWork: Bool { reconciliation != nil || needsEviction }
+
     private var needsEviction: Bool { nextEviction.map { $0 <= .now } ?? false }
 
     /// Evicts until nothing must go, or `deadline` is past.
