@@ -50,7 +50,7 @@ final class CacheIndex {
         try connection.execute(
             """
             PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;
-            PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;
+            PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF;
             """)
         try Self.makeTables(connection)
         originals = try IndexTable(.originals, connection)
