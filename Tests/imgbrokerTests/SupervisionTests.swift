@@ -257,7 +257,7 @@ struct SupervisionTests {
         let jobs = world.decodes.keys.sorted()
         for job in jobs { world.readHeader(job, width: 40, height: 40, workingBytes: 1000) }
         #expect(jobs.map { world.decodes[$0]?.hasOutput } == [true, false, false])
-        #expect(world.state.index.reservedBytes == 7400)
+        #expect(world.state.index.reservedBytes == 6400)
         // Waiting for room does not count against the time to decode.
         world.happen(.timePassed, after: 9_000)
         world.finishDecode(jobs[0])

@@ -41,9 +41,12 @@ final class Broker {
         self.listener = listener
         self.log = log
         let descriptors = CurrentProcess.raiseDescriptorLimit()
-        maximumClients = max(descriptors / 4, 16)
         var limits = configuration.limits
-        limits.memoryEntries = min(limits.memoryEntries, max(descriptors / 2, 16))
+        // Two for each process, spares included, and a few for the loop itself; a job's result is one, too.
+        let processes = limits.workers + limits.fetchers + 4
+        let free = max(descriptors - 3 * processes - 16, 16)
+        maximumClients = max(free / 4, 8)
+        limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
         let policy = configuration.addressPolicy
         state = BrokerState(
