@@ -24,6 +24,8 @@ final class Broker {
     var clients: [ClientID: ClientConnection] = [:]
     var clientIDs = IdentifierSource<ClientKind>()
     var unflushed: Set<ClientID> = []
+    /// Clients whose descriptors wait until others have received theirs; tried again every 100 ms.
+    var stalled: Set<ClientID> = []
     var workers: [WorkerID: WorkerProcess] = [:]
     var products: [JobID: Product] = [:]
     var buffers: [BufferID: SealedBuffer] = [:]
@@ -73,11 +75,13 @@ final class Broker {
                 timer.set(to: timerSetTo)
             }
             do {
-                for event in try queue.wait(milliseconds: isAccepting ? nil : 100) { dispatch(event) }
+                for event in try queue.wait(milliseconds: isAccepting && stalled.isEmpty ? nil : 100) { dispatch(event) }
             } catch {
                 log.error("\(error)")
                 break
             }
+            unflushed.formUnion(stalled)
+            stalled = []
             flushClients()
             resumeAccepting()
         }
