@@ -35,6 +35,14 @@ struct StoreLoop {
     /// - Throws: `FrameChannel.Failure`, `SystemError`.
     mutating func run() throws {
         defer { store.commit() }
+        do {
+            try serve()
+        } catch FrameChannel.Failure.system(let error) where error.code == SystemError.brokenPipe {
+            // It closed before it had heard all.
+        }
+    }
+
+    private mutating func serve() throws {
         try channel.sendMessage(StoreReport.ready)
         while true {
             try reportState()

@@ -60,6 +60,19 @@ import Testing
         #expect(try !second.has(originals[50].raster(), of: originals[50]))
     }
 
+    /// The broker does not wait for what is still to be said.
+    @Test func closedWithoutListening() throws {
+        let original = TestOriginal(1)
+        let first = try CacheProcess(directory)
+        for _ in 0..<20 {
+            try first.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)])
+        }
+        _ = try first.next()
+        try first.abandon()
+        let second = try CacheProcess(directory)
+        #expect(try second.has(original))
+    }
+
     /// One picture under two addresses is decoded once.
     @Test func rasterOfAnotherOriginalWithTheSameBytes() throws {
         let cache = try CacheProcess(directory)
