@@ -75,7 +75,9 @@ final class Broker {
                 timer.set(to: timerSetTo)
             }
             do {
-                for event in try queue.wait(milliseconds: isAccepting && stalled.isEmpty ? nil : 100) { dispatch(event) }
+                for event in try queue.wait(milliseconds: isAccepting && stalled.isEmpty ? nil : 100) {
+                    dispatch(event)
+                }
             } catch {
                 log.error("\(error)")
                 break

@@ -173,7 +173,7 @@ struct BrokerState {
         startWorkers()
         assignJobs()
         retireWorkers()
-        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty { actions.append(.exit) }
+        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty && errands.isEmpty { actions.append(.exit) }
         assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")
         defer { actions = [] }
         return actions
