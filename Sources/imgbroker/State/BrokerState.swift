@@ -157,7 +157,9 @@ struct BrokerState {
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job): decodeFinished(worker, job)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
-        case .workerMeasured(let worker, let bytes): decodePool.measured(worker, residentBytes: bytes)
+        case .workerMeasured(let worker, let bytes):
+            decodePool.measured(worker, residentBytes: bytes)
+            fetchPool.measured(worker, residentBytes: bytes)
         case .diskReported(let report): diskReported(report)
         case .foundOriginal(let worker, let job, let record): found(worker, job, record, nil)
         case .foundRaster(let worker, let job, let record, let raster): found(worker, job, record, raster)

@@ -11,7 +11,7 @@ struct WorkerPool {
         /// It takes no more jobs and ends when it has done those it has.
         var isRetiring = false
         var jobsTaken = 0
-        /// Its own memory when it was first idle, in bytes.
+        /// Its own memory when it was first measured, in bytes.
         var firstResidentBytes: Int?
         var jobs: Set<JobID> = []
         let startedAt: Instant
@@ -126,7 +126,7 @@ struct WorkerPool {
 
     // MARK: Recycling
 
-    /// Notes an idle worker's memory.
+    /// Notes a worker's memory. One that has grown takes no more jobs and ends when it has done those it has.
     mutating func measured(_ worker: WorkerID, residentBytes: Int) {
         guard let entry = workers[worker] else { return }
         let first = entry.firstResidentBytes ?? residentBytes
