@@ -82,7 +82,7 @@ extension BrokerState {
                 return "a worker with too many jobs"
             }
             if pool.workers.values.count(where: { !$0.isRetiring }) > pool.target { return "too many workers" }
-            if pool.workers.values.count(where: { !$0.jobs.isEmpty && !$0.isRetiring }) > pool.size {
+            if pool.workers.values.count(where: { $0.canWork && !$0.jobs.isEmpty }) > pool.size {
                 return "a spare at work"
             }
         }

@@ -53,7 +53,7 @@ struct WorkerPool {
     /// than may be, an idle one.
     var available: WorkerID? {
         let free = workers.filter { $0.value.canWork && $0.value.jobs.count < capacity }
-        let mayWake = workers.values.count { !$0.jobs.isEmpty } < size
+        let mayWake = workers.values.count { $0.canWork && !$0.jobs.isEmpty } < size
         return free.filter { mayWake || !$0.value.jobs.isEmpty }
             .min { ($0.value.jobs.count, $0.key) < ($1.value.jobs.count, $1.key) }?.key
     }
