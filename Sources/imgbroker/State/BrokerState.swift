@@ -20,7 +20,7 @@ struct BrokerState {
         /// The most pixels of a source that is made smaller.
         var maxSourcePixels = 300_000_000
         /// The most bytes that a decode worker may hold beside the result.
-        var maxWorkingBytes = 256 << 20
+        var maxWorkingBytes = 448 << 20
         /// What `scaleDown` brings a picture under, in bytes of pixels.
         var scaleDownBytes = 60_000_000
         /// Whether there is a disk tier.
