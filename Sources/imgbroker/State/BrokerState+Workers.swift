@@ -7,7 +7,7 @@ extension BrokerState {
 
     /// Starts the workers that are missing and may be started now.
     mutating func startWorkers() {
-        if isDraining { return }
+        if isDraining, waiters.isEmpty { return }
         for pool in Self.pools {
             while self[keyPath: pool].mayStart(at: now) {
                 let worker = newWorkerID()
