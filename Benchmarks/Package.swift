@@ -8,11 +8,15 @@ let package = Package(
     dependencies: [.package(name: "imgbroker", path: "..")],
     targets: [
         .target(name: "CEcho"),
+        .target(
+            name: "CReference",
+            linkerSettings: [.linkedLibrary("jpeg"), .linkedLibrary("png"), .linkedLibrary("webp")]),
         .executableTarget(
             name: "imgbench",
             dependencies: [
-                "CEcho", .product(name: "ImageBrokerClient", package: "imgbroker"),
+                "CEcho", "CReference", .product(name: "ImageBrokerClient", package: "imgbroker"),
                 .product(name: "LocalOrigin", package: "imgbroker"),
             ], swiftSettings: swift),
-    ]
+    ],
+    cLanguageStandard: .gnu11
 )

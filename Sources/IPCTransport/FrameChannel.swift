@@ -43,6 +43,10 @@ public final class FrameChannel {
     /// The bytes of frames (not of payloads) that wait to be sent.
     public private(set) var queuedBytes = 0
 
+    /// Whether a descriptor waits to be sent until some that are on their way, to anybody, have been received. The
+    /// socket is writable all the same, so there is nothing to watch for: `flush` must be tried again after a while.
+    public private(set) var isStalled = false
+
     private struct Outgoing {
         var bytes: [UInt8]
         var sent = 0
@@ -136,6 +140,7 @@ public final class FrameChannel {
     @discardableResult
     public func flush() throws(SystemError) -> Bool {
         var done = 0
+        isStalled = false
         defer { outgoing.removeFirst(done) }
         while done < outgoing.count {
             guard try send(&outgoing[done]) else { return false }
@@ -165,6 +170,10 @@ public final class FrameChannel {
                 result = Result { () throws(SystemError) in
                     try unsafe UnixSocket.send(rest, descriptors: item.descriptors, on: socket)
                 }
+            }
+            if case .failure(let error) = result, error.code == SystemError.tooManyReferences {
+                isStalled = true
+                return false
             }
             guard let count = try result.get() else { return false }
             item.sent += count

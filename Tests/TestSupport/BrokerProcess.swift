@@ -42,10 +42,12 @@ public final class BrokerProcess {
         let limit = descriptorLimit.map { "ulimit -n \($0); " } ?? ""
         let script = #"\#(limit)exec "$0" "$@" 2>>\#(self.directory.file("log")) 3<&-"#
         let (_, control) = try UnixSocket.pair()
+        // The usual place is everybody's; a test that wants a disk tier names one of its own.
+        let disk = arguments.contains("--cache-dir") ? [] : ["--disk-limit", "0"]
         child = try ChildProcess(
             path: "/bin/sh",
             arguments: ["-c", script, folder + "/imgbroker", "--socket", socketPath, "--workers", "\(workers)"]
-                + allowed.flatMap { ["--allow-address", $0] } + arguments,
+                + allowed.flatMap { ["--allow-address", $0] } + disk + arguments,
             environment: ["PATH=/usr/bin:/bin"], control: control)
         status = ProcessStatus(pid: child.pid)
         Self.watch(child.pid, child.descriptor)

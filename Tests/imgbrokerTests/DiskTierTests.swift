@@ -115,6 +115,19 @@ struct DiskTierTests {
         #expect(world.fetches.count == 3)
     }
 
+    @Test func `the end waits for what is being kept`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.representation = .original }
+        world.answerErrand(try find(world), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.readHeader(try #require(world.decodes.keys.first))
+        world.happen(.shutdownRequested)
+        #expect(!world.hasExited)
+        world.answerErrand(try #require(world.errands.keys.first), content: nil)
+        #expect(world.hasExited)
+    }
+
     @Test func `query and remove speak for both tiers`() throws {
         var world = world()
         let client = world.connect()

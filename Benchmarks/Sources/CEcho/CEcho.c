@@ -21,6 +21,12 @@ int cecho_pin(int processor) {
     return sched_setaffinity(0, sizeof set, &set);
 }
 
+int cecho_unpin(void) {
+    cpu_set_t set;
+    memset(&set, 0xff, sizeof set);
+    return sched_setaffinity(0, sizeof set, &set);
+}
+
 static ssize_t send_with(int socket, const void *bytes, size_t count, int fd) {
     struct iovec part = {(void *)bytes, count};
     union {

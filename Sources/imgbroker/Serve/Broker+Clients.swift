@@ -136,6 +136,7 @@ extension Broker {
                     log.warning("a client that does not read its answers is disconnected")
                     disconnect(client)
                 } else {
+                    if client.channel.isStalled { stalled.insert(id) }
                     let wanted = client.wanted
                     if wanted != client.watched {
                         client.watched = wanted

@@ -97,14 +97,19 @@ extension Broker {
 
     private func take(_ report: FetchReport, from worker: WorkerProcess) {
         switch report {
-        case .ready: handle(.workerReady(worker.id))
+        case .ready:
+            handle(.workerReady(worker.id))
+            measure(worker)
         case .progress(let job, let received, let expected):
             handle(.fetchProgressed(worker.id, Identifier(number: job), received: received, expected: expected))
         case .finished(let job, let result):
             let id = JobID(number: job)
+            // Another worker's job is not this one's to end.
+            guard state.fetchPool.isRunning(id, on: worker.id) else { return }
             do {
                 try products[id]?.seal(size: result.bytes)
                 handle(.fetchFinished(worker.id, id, result))
+                measure(worker)
             } catch {
                 handle(.fetchFailed(worker.id, id, WireError(.internal, "The download could not be sealed: \(error).")))
             }
@@ -144,7 +149,7 @@ extension Broker {
         return true
     }
 
-    /// Tells the state how much memory of its own a decode worker has when it is idle.
+    /// Tells the state how much memory of its own a worker has after a job.
     private func measure(_ worker: WorkerProcess) {
         if let bytes = worker.child.residentBytes { handle(.workerMeasured(worker.id, residentBytes: bytes)) }
     }
@@ -157,6 +162,7 @@ extension Broker {
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
         case .finished(let job, let bytes):
             let id = JobID(number: job)
+            guard state.decodePool.isRunning(id, on: worker.id) else { return }
             do {
                 try products[id]?.seal(size: bytes)
                 handle(.decodeFinished(worker.id, id))

@@ -27,6 +27,7 @@ extension BrokerState {
             variant: variant, body: body, bodyBytes: index.buffers[body]?.bytes ?? 0, waiters: [id],
             priority: priority)
         decodeByVariant[variant] = job
+        decodingBytes += decodes[job]?.bodyBytes ?? 0
         waiters[id]?.stage = .decoding(job)
         index.hold(body)
         decodeQueue.push(job, priority: priority)
@@ -75,13 +76,15 @@ extension BrokerState {
         while let job = parkedDecodes.first, let flight = decodes[job], let plan = flight.plan,
             let worker = flight.worker
         {
-            let bytes = plan.result.bytes + plan.workingBytes
-            guard index.hasRoom(for: bytes) || decodes.values.allSatisfy({ $0.reserved == 0 }) else { return }
+            let admitted = decodes.values.filter { $0.reserved > 0 }
+            // What workers hold is memory, too, but none that evicting would give back.
+            let working = admitted.reduce(plan.workingBytes) { $0 + ($1.plan?.workingBytes ?? 0) }
+            guard index.hasRoom(for: plan.result.bytes + working) || admitted.isEmpty else { return }
             parkedDecodes.removeFirst()
-            decodes[job]?.reserved = bytes
+            decodes[job]?.reserved = plan.result.bytes
             decodes[job]?.deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
             remind(.decode(worker, job), in: limits.decodeDeadlineMs)
-            index.reserve(bytes)
+            index.reserve(plan.result.bytes)
             drop(index.evictToFit())
             actions.append(.provideOutput(worker, job, bytes: plan.result.bytes))
         }
@@ -173,6 +176,7 @@ extension BrokerState {
     private mutating func endDecode(_ job: JobID) -> DecodeFlight? {
         guard let flight = decodes.removeValue(forKey: job) else { return nil }
         decodeByVariant[flight.variant] = nil
+        decodingBytes -= flight.bodyBytes
         index.unreserve(flight.reserved)
         if let worker = flight.worker {
             decodePool.unassign(job, from: worker)

@@ -161,6 +161,7 @@ extension BrokerState {
         index.unreserve(flight.received)
         if let worker = flight.worker {
             fetchPool.unassign(job, from: worker)
+            fetchPool.retireIfWorn(worker)
             fetchQueue.jobEnded(inGroup: flight.key.url.origin)
         } else {
             fetchQueue.remove(job)

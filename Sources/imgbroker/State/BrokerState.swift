@@ -20,7 +20,7 @@ struct BrokerState {
         /// The most pixels of a source that is made smaller.
         var maxSourcePixels = 300_000_000
         /// The most bytes that a decode worker may hold beside the result.
-        var maxWorkingBytes = 256 << 20
+        var maxWorkingBytes = 448 << 20
         /// What `scaleDown` brings a picture under, in bytes of pixels.
         var scaleDownBytes = 60_000_000
         /// Whether there is a disk tier.
@@ -86,6 +86,8 @@ struct BrokerState {
     /// Decodings whose header is read and that wait for room, the first come first.
     var parkedDecodes: [JobID] = []
     var lookupQueue = JobQueue()
+    /// The encoded bytes of all decodings, counted for each.
+    var decodingBytes = 0
     var fetchQueue: JobQueue
     var decodeQueue = JobQueue()
     var fetchPool: WorkerPool
@@ -155,7 +157,9 @@ struct BrokerState {
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job): decodeFinished(worker, job)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
-        case .workerMeasured(let worker, let bytes): decodePool.measured(worker, residentBytes: bytes)
+        case .workerMeasured(let worker, let bytes):
+            decodePool.measured(worker, residentBytes: bytes)
+            fetchPool.measured(worker, residentBytes: bytes)
         case .diskReported(let report): diskReported(report)
         case .foundOriginal(let worker, let job, let record): found(worker, job, record, nil)
         case .foundRaster(let worker, let job, let record, let raster): found(worker, job, record, raster)
@@ -171,7 +175,7 @@ struct BrokerState {
         startWorkers()
         assignJobs()
         retireWorkers()
-        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty { actions.append(.exit) }
+        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty && errands.isEmpty { actions.append(.exit) }
         assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")
         defer { actions = [] }
         return actions

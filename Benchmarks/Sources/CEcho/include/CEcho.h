@@ -9,6 +9,9 @@
 /// Pins the calling thread (and what it starts) to one processor. 0, or -1 with errno.
 int cecho_pin(int processor);
 
+/// Lets the calling thread run on any processor again. 0, or -1 with errno.
+int cecho_unpin(void);
+
 /// Starts the echo process: on its end of the returned socket it answers every request of `request_bytes` with
 /// `reply_bytes` and a descriptor of a memfd of `buffer_bytes`. `*pid` is the process. The socket, or -1.
 int cecho_start(size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, pid_t *pid);

@@ -1,0 +1,217 @@
+#define _GNU_SOURCE
+#include "CReference.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jpeglib.h>
+#include <png.h>
+#include <webp/decode.h>
+#include <webp/encode.h>
+
+static long nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+// MARK: Pictures
+
+static uint32_t hash(uint32_t x, uint32_t y) {
+    uint32_t value = x * 0x9E3779B1u ^ y * 0x85EBCA77u;
+    value = (value ^ value >> 15) * 0x2C1B3C6Du;
+    return value ^ value >> 13;
+}
+
+/// A wave from 0 to 255 and back with a period of 2^`bits` pixels: a gradient with an edge in its slope.
+static int wave(uint32_t position, int bits) {
+    uint32_t phase = position & ((1u << bits) - 1), half = 1u << (bits - 1);
+    return (int)((phase < half ? phase : (1u << bits) - 1 - phase) * 255 / (half - 1));
+}
+
+static uint8_t clamped(int value) { return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value); }
+
+/// Row `y`: three bytes a pixel.
+static void paint(uint8_t *row, uint32_t width, uint32_t y, int noise) {
+    for (uint32_t x = 0; x < width; x++, row += 3) {
+        // Blocks of 512 pixels of which some are smooth as a sky is, with a slanting edge across each.
+        uint32_t block = hash(x >> 9, y >> 9);
+        int smooth = block & 1;
+        int light = (wave(x + y / 3, 10) + wave(y, 9)) / 2;
+        if ((x & 511) + (y & 511) / 2 > (block >> 8 & 511)) light = 255 - light / 2;
+        int grain = smooth ? 0 : (int)(hash(x, y) & 15) * noise / 16;
+        row[0] = clamped(light + grain);
+        row[1] = clamped(light * 3 / 4 + (int)(block >> 17 & 63) + grain);
+        row[2] = clamped(255 - light + grain / 2);
+    }
+}
+
+static int write_jpeg(FILE *file, int progressive, uint32_t width, uint32_t height) {
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&jpeg);
+    jpeg_stdio_dest(&jpeg, file);
+    jpeg.image_width = width;
+    jpeg.image_height = height;
+    jpeg.input_components = 3;
+    jpeg.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_quality(&jpeg, 85, TRUE);
+    if (progressive) jpeg_simple_progression(&jpeg);
+    jpeg_start_compress(&jpeg, TRUE);
+    uint8_t *row = malloc((size_t)width * 3);
+    for (uint32_t y = 0; row && y < height; y++) {
+        paint(row, width, y, 40);
+        jpeg_write_scanlines(&jpeg, &row, 1);
+    }
+    jpeg_finish_compress(&jpeg);
+    jpeg_destroy_compress(&jpeg);
+    free(row);
+    return row ? 0 : -1;
+}
+
+static int write_png(FILE *file, uint32_t width, uint32_t height) {
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    uint8_t *row = malloc((size_t)width * 3);
+    if (!info || !row || setjmp(png_jmpbuf(png))) return -1;
+    png_init_io(png, file);
+    png_set_IHDR(png, info, width, height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, 0, 0);
+    png_set_compression_level(png, 3);
+    png_write_info(png, info);
+    for (uint32_t y = 0; y < height; y++) {
+        paint(row, width, y, 3);
+        png_write_row(png, row);
+    }
+    png_write_end(png, info);
+    png_destroy_write_struct(&png, &info);
+    free(row);
+    return 0;
+}
+
+static int write_webp(FILE *file, uint32_t width, uint32_t height) {
+    uint8_t *pixels = malloc((size_t)width * height * 3), *encoded = NULL;
+    if (!pixels) return -1;
+    for (uint32_t y = 0; y < height; y++) paint(pixels + (size_t)y * width * 3, width, y, 40);
+    size_t length = WebPEncodeRGB(pixels, (int)width, (int)height, (int)width * 3, 80, &encoded);
+    free(pixels);
+    int written = length > 0 && fwrite(encoded, 1, length, file) == length;
+    WebPFree(encoded);
+    return written ? 0 : -1;
+}
+
+int cref_write_picture(const char *path, cref_format format, uint32_t width, uint32_t height) {
+    FILE *file = fopen(path, "wb");
+    if (!file) return -1;
+    int result = -1;
+    switch (format) {
+    case CREF_JPEG: result = write_jpeg(file, 0, width, height); break;
+    case CREF_PROGRESSIVE_JPEG: result = write_jpeg(file, 1, width, height); break;
+    case CREF_PNG: result = write_png(file, width, height); break;
+    case CREF_WEBP: result = write_webp(file, width, height); break;
+    }
+    return fclose(file) == 0 ? result : -1;
+}
+
+// MARK: Decoding. The files are our own, so the libraries' ways of ending the process on errors are left to them.
+
+static uint8_t *decode_jpeg(const uint8_t *bytes, size_t length) {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&jpeg);
+    jpeg_mem_src(&jpeg, bytes, length);
+    jpeg_read_header(&jpeg, TRUE);
+    jpeg.out_color_space = JCS_EXT_RGBA;
+    jpeg_start_decompress(&jpeg);
+    size_t stride = (size_t)jpeg.output_width * 4;
+    uint8_t *pixels = malloc(stride * jpeg.output_height);
+    while (pixels && jpeg.output_scanline < jpeg.output_height) {
+        JSAMPROW rows[16];
+        JDIMENSION left = jpeg.output_height - jpeg.output_scanline, count = left < 16 ? left : 16;
+        for (JDIMENSION i = 0; i < count; i++) rows[i] = pixels + (jpeg.output_scanline + i) * stride;
+        jpeg_read_scanlines(&jpeg, rows, count);
+    }
+    jpeg_finish_decompress(&jpeg);
+    jpeg_destroy_decompress(&jpeg);
+    return pixels;
+}
+
+typedef struct {
+    const uint8_t *next;
+    size_t left;
+} span;
+
+static void read_span(png_structp png, png_bytep target, size_t count) {
+    span *source = png_get_io_ptr(png);
+    if (count > source->left) png_error(png, "cut off");
+    memcpy(target, source->next, count);
+    source->next += count;
+    source->left -= count;
+}
+
+static uint8_t *decode_png(const uint8_t *bytes, size_t length) {
+    span source = {bytes, length};
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    if (!info || setjmp(png_jmpbuf(png))) return NULL;
+    png_set_read_fn(png, &source, read_span);
+    png_read_info(png, info);
+    png_set_add_alpha(png, 0xff, PNG_FILLER_AFTER);
+    png_read_update_info(png, info);
+    size_t stride = png_get_rowbytes(png, info);
+    uint32_t height = png_get_image_height(png, info);
+    uint8_t *pixels = malloc(stride * height);
+    for (uint32_t y = 0; pixels && y < height; y++) png_read_row(png, pixels + y * stride, NULL);
+    png_read_end(png, NULL);
+    png_destroy_read_struct(&png, &info, NULL);
+    return pixels;
+}
+
+static uint8_t *decode_webp(const uint8_t *bytes, size_t length) {
+    int width, height;
+    if (!WebPGetInfo(bytes, length, &width, &height)) return NULL;
+    size_t stride = (size_t)width * 4, size = stride * (size_t)height;
+    uint8_t *pixels = malloc(size);
+    if (pixels && WebPDecodeRGBAInto(bytes, length, pixels, size, (int)stride)) return pixels;
+    free(pixels);
+    return NULL;
+}
+
+long cref_decode(cref_format format, const uint8_t *bytes, size_t length) {
+    long begun = nanoseconds();
+    uint8_t *pixels = NULL;
+    switch (format) {
+    case CREF_JPEG:
+    case CREF_PROGRESSIVE_JPEG: pixels = decode_jpeg(bytes, length); break;
+    case CREF_PNG: pixels = decode_png(bytes, length); break;
+    case CREF_WEBP: pixels = decode_webp(bytes, length); break;
+    }
+    long ended = nanoseconds();
+    free(pixels);
+    return pixels ? ended - begun : -1;
+}
+
+long cref_read_jpeg_rows(const uint8_t *bytes, size_t length, int eighths) {
+    long begun = nanoseconds();
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&jpeg);
+    jpeg_mem_src(&jpeg, bytes, length);
+    jpeg_read_header(&jpeg, TRUE);
+    jpeg.out_color_space = JCS_EXT_RGBA;
+    jpeg.scale_num = (unsigned)eighths;
+    jpeg.scale_denom = 8;
+    jpeg_start_decompress(&jpeg);
+    JSAMPROW row = malloc((size_t)jpeg.output_width * 4);
+    while (row && jpeg.output_scanline < jpeg.output_height) jpeg_read_scanlines(&jpeg, &row, 1);
+    jpeg_finish_decompress(&jpeg);
+    jpeg_destroy_decompress(&jpeg);
+    free(row);
+    return row ? nanoseconds() - begun : -1;
+}

@@ -1,0 +1,47 @@
+import CReference
+import Foundation
+import IPCProtocol
+import ImageBrokerClient
+import LocalOrigin
+
+/// A generated picture, and an origin that serves it under as many URLs as are asked for, never with the same bytes
+/// twice: results are found by the digest of the bytes, and every decode is to be a cold one.
+final class SamplePicture {
+    let bytes: [UInt8]
+    private let origin: LocalOrigin
+    private var served = 0
+
+    init(_ format: cref_format, width: Int, height: Int) throws {
+        let path = NSTemporaryDirectory() + "/imgbench-\(getpid()).sample"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        guard cref_write_picture(path, format, UInt32(width), UInt32(height)) == 0,
+            let data = FileManager.default.contents(atPath: path)
+        else { throw Failure("\(path) cannot be written") }
+        let bytes = [UInt8](data)
+        self.bytes = bytes
+        // Decoders stop at the picture's end.
+        origin = try LocalOrigin { .ok(bytes + Array($0.path.utf8)) }
+    }
+
+    func newURL() -> String {
+        served += 1
+        return origin.url("/\(served)")
+    }
+
+    func stop() { origin.stop() }
+}
+
+extension ImageBroker {
+    /// Loads the encoded bytes at `url`, so that the next request for its pixels is one decode.
+    func loadOriginal(_ url: String) throws -> BrokerImage {
+        var options = GetOptions()
+        options.representation = .original
+        return try get(url, options)
+    }
+
+    /// Forgets `url`, and waits until the memory of its pictures is likely to be free again.
+    func forget(_ url: String) throws {
+        _ = try remove(try SourceURL(url))
+        usleep(50_000)
+    }
+}
