@@ -245,6 +245,8 @@ size_t clinux_raise_descriptor_limit(void) {
 
 int clinux_forbid_core_dumps(void) {
     struct rlimit limit = {0, 0};
+    // Nor may another process of the same user look into this one's memory.
+    if (prctl(PR_SET_DUMPABLE, 0) < 0) return -1;
     return setrlimit(RLIMIT_CORE, &limit);
 }
 

@@ -26,6 +26,7 @@ final class Broker {
     var unflushed: Set<ClientID> = []
     /// Clients whose descriptors wait until others have received theirs; tried again every 100 ms.
     var stalled: Set<ClientID> = []
+    var stalledWorkers: Set<WorkerID> = []
     var workers: [WorkerID: WorkerProcess] = [:]
     var products: [JobID: Product] = [:]
     var buffers: [BufferID: SealedBuffer] = [:]
@@ -75,19 +76,30 @@ final class Broker {
                 timer.set(to: timerSetTo)
             }
             do {
-                for event in try queue.wait(milliseconds: isAccepting && stalled.isEmpty ? nil : 100) {
+                for event in try queue.wait(
+                    milliseconds: isAccepting && stalled.isEmpty && stalledWorkers.isEmpty ? nil : 100)
+                {
                     dispatch(event)
                 }
             } catch {
                 log.error("\(error)")
                 break
             }
-            unflushed.formUnion(stalled)
-            stalled = []
+            retryStalled()
             flushClients()
             resumeAccepting()
         }
         end()
+    }
+
+    private func retryStalled() {
+        unflushed.formUnion(stalled)
+        stalled = []
+        while let id = stalledWorkers.popFirst() {
+            guard let worker = workers[id] else { continue }
+            flush(worker)
+            if worker.channel.isStalled { return }
+        }
     }
 
     static func token(_ source: Source, _ number: Int = 0) -> UInt64 {

@@ -17,6 +17,11 @@ extension BrokerState {
             }
             return
         }
+        if quarantine.contains(variant.digest, at: now) {
+            waiters[id]?.stage = nil
+            let message = "Decoders have died on this image; it is refused for a while."
+            return deny(waiter, WireError(.decoderCrashed, message))
+        }
         if decodePool.isBroken(at: now) {
             let message = "Decoders keep crashing; no new picture is decoded for a while."
             waiters[id]?.stage = nil
@@ -95,8 +100,13 @@ extension BrokerState {
             flight.reserved > 0,
             let startedAt = flight.startedAt
         else { return }
-        let buffer = newBufferID()
         let bytes = plan.result.bytes
+        if let known = index.buffer(flight.variant) {
+            // The disk tier was faster, by way of another URL.
+            actions.append(.discard(job))
+            return finish(job, in: known, bytes: bytes, plan.result)
+        }
+        let buffer = newBufferID()
         let microseconds = now.microseconds(since: startedAt)
         actions.append(.publish(job, buffer))
         counters.decodes += 1
@@ -150,6 +160,7 @@ extension BrokerState {
                 decodeQueue.push(job, priority: flight.priority, atFront: true)
             } else {
                 _ = endDecode(job)
+                quarantine.add(flight.variant.digest, at: now)
                 let error = WireError(.decoderCrashed, "The decoder died twice on this image.")
                 for waiter in flight.waiters.compactMap({ waiters[$0] }) { deny(waiter, error) }
             }

@@ -21,7 +21,8 @@ extension BrokerState {
     /// Originals that wait for a decoder cannot be evicted: while they fill half of the memory, none is fetched, neither
     /// from the network nor from disk. Each decoding that ends makes room.
     private var hasRoomForDownloads: Bool {
-        decodes.isEmpty || decodingBytes < limits.memoryBytes / 2 && decodes.count < limits.memoryEntries / 2
+        if index.reservedBytes >= limits.memoryBytes / 2, fetchPool.runningJobs > 0 { return false }
+        return decodes.isEmpty || decodingBytes < limits.memoryBytes / 2 && decodes.count < limits.memoryEntries / 2
     }
 
     mutating func assignJobs() {

@@ -51,6 +51,8 @@ struct BrokerState {
         let uid: UInt32
         /// Its unanswered `get`s by their id.
         var pending: [Int: WaiterID] = [:]
+        /// Its other unanswered requests, those that wait for the disk tier.
+        var errands: Set<Int> = []
         /// When the frame began that is still arriving.
         var frameBegunAt: Instant?
     }
@@ -62,6 +64,7 @@ struct BrokerState {
         case idle(WaiterID)
         case decode(WorkerID, JobID)
         case lookup(JobID)
+        case errand(JobID)
         case workerStart(WorkerID)
         case workerEnd(WorkerID)
         case restart
@@ -99,7 +102,10 @@ struct BrokerState {
     var sendings = LeaseTable()
     /// Buffers that were removed while a decoding or the disk tier still needs them.
     var removedInUse: Set<BufferID> = []
+    /// How often the disk tier has not answered in time since it last did.
+    var missedDiskAnswers = 0
     var disk = DiskReport(state: .off)
+    var quarantine = Quarantine()
     var reminders = DeadlineQueue<Reminder>()
     var counters = Counters()
     var isDraining = false
@@ -226,6 +232,7 @@ struct BrokerState {
             case .idle(let waiter): idleTimePassed(waiter)
             case .decode(let worker, let job): decodeTimePassed(worker, job)
             case .lookup(let job): lookupTimePassed(job)
+            case .errand(let job): errandTimePassed(job)
             case .workerStart(let worker): startTimePassed(worker)
             case .workerEnd(let worker): actions.append(.killWorker(worker))
             case .frame(let client, let begunAt):
