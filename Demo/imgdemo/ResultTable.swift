@@ -15,7 +15,7 @@ struct ResultTable {
         let early = "─ first run, nothing cached ─"
         let late = "─ after the restart, from disk ─"
         let group =
-            String(repeating: " ", count: nameWidth + 24) + pad(early, 44, right: true) + pad(late, 38, right: true)
+            String(repeating: " ", count: nameWidth + 27) + pad(early, 44, right: true) + pad(late, 38, right: true)
         let head = line([
             "image", "format", "size", "requests", "downloads", "decodings", "pages shared", "downloads",
             "decoded: full", "as pixels: scaled",
@@ -50,7 +50,7 @@ struct ResultTable {
     }
 
     private func line(_ cells: [String]) -> String {
-        let widths = [14, 10, 11, 11, 14, 12, 15, 19]
+        let widths = [17, 10, 11, 11, 14, 12, 15, 19]
         var line = pad(cells[0], nameWidth) + "  " + pad(cells[1], 6)
         for (cell, width) in zip(cells.dropFirst(2), widths) { line += pad(cell, width, right: true) }
         return line

@@ -115,6 +115,34 @@ struct DiskTierTests {
         #expect(world.fetches.count == 3)
     }
 
+    @Test func `what came into memory during a look at the disk is not downloaded again`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        world.get(client, id: 3, "a") {
+            $0.variant.width = 5; $0.delivery = .none
+        }
+        let looks = world.errands.keys.sorted()
+        #expect(looks.count == 2)
+        world.answerErrand(looks[0], content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.answerErrand(looks[1], content: nil)
+        #expect(world.fetches.isEmpty)
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        #expect(world.image(client, 1)?.width == 10)
+        #expect(world.image(client, 2)?.width == 5)
+        #expect(world.image(client, 3)?.width == 5)
+        #expect(world.state.report[.downloads] == 1)
+    }
+
     @Test func `the end waits for what is being kept`() throws {
         var world = world()
         let client = world.connect()

@@ -18,8 +18,11 @@ final class BrokerProcess {
         try process.run()
     }
 
+    deinit { stop() }
+
     /// Ends it and waits until it has gone.
     func stop() {
+        guard process.isRunning else { return }
         process.terminate()
         process.waitUntilExit()
     }

@@ -14,7 +14,7 @@ struct CacheFiles {
 
     init(_ count: Int) throws {
         self.count = count
-        path = NSTemporaryDirectory() + "/imgbench-\(getpid()).cache"
+        path = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
         for prefix in 0..<256 {
             let word = String(format: "%02x", prefix)
             try FileManager.default.createDirectory(

@@ -17,7 +17,8 @@ enum LoopBenchmark {
             origin.stop()
             files.remove()
         }
-        let limit = ["--cache-dir", files.path, "--disk-limit"]
+        // The files belong to this user; started by root, the cache process would become another.
+        let limit = ["--user", NSUserName(), "--cache-dir", files.path, "--disk-limit"]
 
         let first = try Start(path, limit + ["10G"])
         printLine("  without index: ready \(milliseconds(first.ready)), all files seen \(milliseconds(first.complete))")

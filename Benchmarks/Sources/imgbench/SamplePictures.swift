@@ -12,7 +12,7 @@ final class SamplePicture {
     private var served = 0
 
     init(_ format: cref_format, width: Int, height: Int) throws {
-        let path = NSTemporaryDirectory() + "/imgbench-\(getpid()).sample"
+        let path = NSTemporaryDirectory() + "imgbench-\(getpid()).sample"
         defer { try? FileManager.default.removeItem(atPath: path) }
         guard cref_write_picture(path, format, UInt32(width), UInt32(height)) == 0,
             let data = FileManager.default.contents(atPath: path)

@@ -63,7 +63,7 @@ enum ThumbnailBenchmark {
                 best = min(best, time.perf_counter() - begun)
             print(best * 1000, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
             """
-        let path = NSTemporaryDirectory() + "/imgbench-\(getpid()).jpg"
+        let path = NSTemporaryDirectory() + "imgbench-\(getpid()).jpg"
         defer { try? FileManager.default.removeItem(atPath: path) }
         let (python, output) = (Process(), Pipe())
         python.executableURL = URL(fileURLWithPath: "/usr/bin/env")

@@ -94,7 +94,15 @@ extension BrokerState {
         for id in flight.waiters {
             guard let waiter = waiters[id] else { continue }
             waiters[id]?.stage = nil
-            if waiter.request.options.cache == .onlyIfCached {
+            // Another request may have brought it into memory meanwhile.
+            let original = index.original(waiter.key)
+            if let original, let (buffer, header) = cached(waiter.key, flight.request.form) {
+                deliver(buffer, size(of: buffer, header), original, header, to: waiter)
+            } else if let original,
+                let body = index.buffer(VariantKey(digest: original.digest, form: .original))
+            {
+                decode(VariantKey(digest: original.digest, form: flight.request.form), of: body, for: id)
+            } else if waiter.request.options.cache == .onlyIfCached {
                 deny(waiter, notCached(waiter))
             } else {
                 fetch(for: id)

@@ -117,7 +117,7 @@ extension BrokerState {
     }
 
     /// The buffer and the header of a result that is in memory.
-    private func cached(_ key: OriginalKey, _ form: Form) -> (BufferID, ImageHeader)? {
+    func cached(_ key: OriginalKey, _ form: Form) -> (BufferID, ImageHeader)? {
         guard let original = index.original(key), let header = index.header(of: original.digest),
             let buffer = index.buffer(VariantKey(digest: original.digest, form: form))
         else { return nil }
