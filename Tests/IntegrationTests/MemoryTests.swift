@@ -134,8 +134,7 @@ import Testing
         }
         let client = try setting.client()
         try setting.idleWorkers()
-        let worker = try #require(setting.broker.workers(.decode).first)
-        try setting.broker.stop(worker)
+        let workers = try setting.broker.stopAll(.decode)
         let ids = try (0..<100).map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }
         try setting.broker.wait(for: "as much as may wait") { $0[.requests] == 100 && $0[.leasedBytes] >= 512 << 10 }
         // Long enough for many more.
@@ -143,7 +142,7 @@ import Testing
         let report = try setting.broker.stats()
         #expect(report[.downloads] < 30)
         #expect(report[.leasedBytes] + report[.reservedBytes] < 2 << 20)
-        setting.broker.signal(worker, SIGCONT)
+        for worker in workers { setting.broker.signal(worker, SIGCONT) }
         for id in ids { #expect(try client.answer(to: id).image().width == 128) }
         #expect(try setting.idle()[.leasedBytes] == 0)
     }
