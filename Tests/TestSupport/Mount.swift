@@ -1,5 +1,5 @@
 internal import Glibc
-public import LinuxSystem
+internal import LinuxSystem
 
 /// A file system mounted for one test; needs root.
 public final class Mount {

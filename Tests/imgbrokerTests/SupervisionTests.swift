@@ -54,6 +54,23 @@ struct SupervisionTests {
         #expect(world.image(client, 2) != nil)
     }
 
+    @Test func `a picture on which decoders died is refused for a while, whatever its address`() throws {
+        var world = world()
+        let (client, _, worker) = try decoding(&world)
+        world.endWorker(worker, .crashed("signal 11"))
+        world.endWorker(try #require(world.decodes.values.first?.worker), .crashed("signal 11"))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        world.get(client, id: 2, "same-bytes")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        #expect(world.error(client, 2) == .decoderCrashed)
+        #expect(world.decodes.isEmpty)
+        world.happen(.timePassed, after: Quarantine.firstMilliseconds)
+        world.get(client, id: 3, "same-bytes")
+        #expect(world.decodes.count == 1)
+    }
+
     @Test func `a decoder that takes too long is ended and counts as crashed`() throws {
         var world = world()
         let (client, job, worker) = try decoding(&world)
