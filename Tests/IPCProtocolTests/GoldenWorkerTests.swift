@@ -78,6 +78,7 @@ import Testing
 
     static let names =
         decodeOrders.map(\.0) + decodeReports.map(\.0) + fetchOrders.map(\.0) + fetchReports.map(\.0)
+        + storeOrders.map(\.0) + storeReports.map(\.0)
 
     private func check<Message: WorkerMessage>(_ name: String, _ message: Message) throws {
         let text = try Golden.text(name, of: message.encoded())

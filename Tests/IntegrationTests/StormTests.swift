@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Everything at once, in an order that a seed decides.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct StormTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct StormTests {
     private struct Random: RandomNumberGenerator {
         var state: UInt64
 

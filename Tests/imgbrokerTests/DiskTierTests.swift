@@ -198,6 +198,21 @@ struct DiskTierTests {
         #expect(world.image(client, 1)?.buffer == world.image(client, 2)?.buffer)
     }
 
+    @Test func `what is removed in the first moment, or while the disk tier dies, is removed from disk`() throws {
+        var world = world(isReady: false)
+        let client = world.connect()
+        let url = try SourceURL("http://origin.test/a")
+        world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+        world.readyAll()
+        #expect(world.errands.values.contains { $0.errand == .forget })
+        let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
+        world.endWorker(cache, .killed("signal 9"))
+        world.readyAll()
+        let job = try #require(world.errands.first { $0.value.errand == .forget }?.key)
+        world.answerErrand(job, content: nil)
+        #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
+    }
+
     @Test func `the end waits for what is being kept`() throws {
         var world = world()
         let client = world.connect()

@@ -150,19 +150,44 @@ extension BrokerState {
 
     // MARK: Errands
 
-    mutating func runErrand(_ errand: DiskErrand, on worker: WorkerID) -> JobID {
+    private mutating func runErrand(_ errand: DiskErrand, on worker: WorkerID) -> JobID {
         let job = newJobID()
         errands[job] = errand
         cachePool.assign(job, to: worker)
-        if case .keep = errand {} else { remind(.errand(job), in: limits.lookupDeadlineMs) }
         return job
     }
 
-    /// Answers without the disk tier, which has not answered in time; the errand itself stays until it ends.
+    /// Asks the disk tier for something that a client waits for; when its process is not there, as soon as it is.
+    mutating func ask(_ errand: DiskErrand) {
+        let job = newJobID()
+        queuedErrands[job] = errand
+        remind(.errand(job), in: limits.lookupDeadlineMs)
+        // What is not asked for is still answered in time, if too much waits.
+        if queuedErrands.count > limits.maxPendingRequests {
+            queuedErrands[job] = nil; answer(errand, isOnDisk: false, forgotten: [])
+        }
+    }
+
+    mutating func startErrands() {
+        while let job = queuedErrands.keys.min(), let worker = cachePool.available,
+            let errand = queuedErrands.removeValue(forKey: job)
+        {
+            errands[job] = errand
+            cachePool.assign(job, to: worker)
+            switch errand {
+            case .keep: break
+            case .forget(_, _, let url, let owner, _): actions.append(.forget(worker, job, url: url, owner: owner))
+            case .query(_, _, let key, _): actions.append(.queryDisk(worker, job, key: key))
+            }
+        }
+    }
+
+    /// Answers without the disk tier, which has not answered in time. What was to be forgotten still is, later.
     mutating func errandTimePassed(_ job: JobID) {
-        guard let errand = errands[job] else { return }
+        guard let errand = errands[job] ?? queuedErrands[job] else { return }
         answer(errand, isOnDisk: false, forgotten: [])
-        missDiskAnswer()
+        if case .query = errand { queuedErrands[job] = nil }
+        if errands[job] != nil { missDiskAnswer() }
     }
 
     /// Ends a cache process that has not answered several times in a row: it hangs, or its disk does.
@@ -192,10 +217,10 @@ extension BrokerState {
     private mutating func answer(_ errand: DiskErrand, isOnDisk: Bool, forgotten: Set<String>) {
         switch errand {
         case .keep(let buffer, _): unhold(buffer)
-        case .forget(let client, let id, let inMemory):
+        case .forget(let client, let id, _, _, let inMemory):
             guard clients[client]?.errands.remove(id) != nil else { return }
             reply(.removed(id: id, count: inMemory.union(forgotten).count), to: client)
-        case .query(let client, let id, let inMemory):
+        case .query(let client, let id, _, let inMemory):
             guard clients[client]?.errands.remove(id) != nil else { return }
             reply(.queried(id: id, memory: inMemory, disk: isOnDisk, fresh: inMemory || isOnDisk), to: client)
         }
@@ -218,7 +243,11 @@ extension BrokerState {
         disk = DiskReport(state: .off)
         for job in jobs.sorted() {
             actions.append(.discard(job))
-            if let errand = errands.removeValue(forKey: job) { answer(errand, isOnDisk: false, forgotten: []) }
+            switch errands.removeValue(forKey: job) {
+            case .keep(let buffer, _): unhold(buffer)
+            case .some(let errand): queuedErrands[job] = errand
+            case nil: break
+            }
             if let flight = endLookup(job) { goOnWithoutDisk(flight) }
         }
         // Those that are queued wait for the next one, unless there is none to be expected.

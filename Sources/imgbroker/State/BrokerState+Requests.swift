@@ -99,12 +99,11 @@ extension BrokerState {
     private mutating func query(_ request: GetRequest, from client: ClientID, _ asking: Client) {
         let key = OriginalKey(request, uid: asking.uid)
         let isInMemory = cached(key, form(of: request)) != nil
-        guard canLookUp, asking.errands.count < limits.maxPendingRequests, let worker = cachePool.available else {
+        guard canLookUp, asking.errands.count < limits.maxPendingRequests else {
             return reply(.queried(id: request.id, memory: isInMemory, disk: false, fresh: isInMemory), to: client)
         }
         clients[client]?.errands.insert(request.id)
-        let job = runErrand(.query(client, id: request.id, inMemory: isInMemory), on: worker)
-        actions.append(.queryDisk(worker, job, key: key.word))
+        ask(.query(client, id: request.id, key: key.word, inMemory: isInMemory))
     }
 
     private mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Client) {
@@ -115,12 +114,10 @@ extension BrokerState {
         where flight.request.key.url == url && (flight.request.key.owner ?? asking.uid) == asking.uid {
             if let ended = endLookup(job) { goOnWithoutDisk(ended) }
         }
-        guard canLookUp, let worker = cachePool.available else {
-            return reply(.removed(id: id, count: keys.count), to: client)
-        }
+        guard canLookUp else { return reply(.removed(id: id, count: keys.count), to: client) }
         clients[client]?.errands.insert(id)
-        let job = runErrand(.forget(client, id: id, inMemory: Set(keys.map(\.word))), on: worker)
-        actions.append(.forget(worker, job, url: url.text, owner: asking.uid))
+        let words = Set(keys.map(\.word))
+        ask(.forget(client, id: id, url: url.text, owner: asking.uid, inMemory: words))
     }
 
     /// The buffer and the header of a result that is in memory.

@@ -26,6 +26,7 @@ extension BrokerState {
     }
 
     mutating func assignJobs() {
+        startErrands()
         while !lookupQueue.isEmpty, hasRoomForDownloads, let worker = cachePool.available, let job = lookupQueue.pop() {
             startLookup(job, on: worker)
         }

@@ -86,6 +86,8 @@ struct BrokerState {
     var lookups: [JobID: LookupFlight] = [:]
     var lookupByKey: [LookupKey: JobID] = [:]
     var errands: [JobID: DiskErrand] = [:]
+    /// Those that wait for the cache process to be there.
+    var queuedErrands: [JobID: DiskErrand] = [:]
     /// Decodings whose header is read and that wait for room, the first come first.
     var parkedDecodes: [JobID] = []
     var lookupQueue = JobQueue()
@@ -178,8 +180,9 @@ struct BrokerState {
         }
         remindOfDue()
         admitParked()
-        startWorkers()
+        // First the jobs: starting a worker takes a millisecond, and a spare may be there.
         assignJobs()
+        startWorkers()
         retireWorkers()
         if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty && errands.isEmpty { actions.append(.exit) }
         assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")

@@ -81,7 +81,7 @@ enum DiskErrand {
     /// Keep a buffer, held until it is done.
     case keep(BufferID, bytes: Int)
     /// Forget a URL: then the client is told how many originals were forgotten, those in memory included.
-    case forget(ClientID, id: Int, inMemory: Set<String>)
+    case forget(ClientID, id: Int, url: String, owner: UInt32, inMemory: Set<String>)
     /// Say what is cached.
-    case query(ClientID, id: Int, inMemory: Bool)
+    case query(ClientID, id: Int, key: String, inMemory: Bool)
 }
