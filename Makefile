@@ -10,6 +10,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 IMAGES ?=
 OUTPUT ?= demo-output
+BENCH ?= all
 
 swift := swift
 release := $(swift) build -c release --static-swift-stdlib
@@ -28,14 +29,21 @@ build: bootstrap ## Release build of everything
 	$(release)
 
 .PHONY: demo
-demo: build ## A broker, an origin and six clients; IMAGES=DIR shows that folder's pictures, OUTPUT=DIR takes the result
+demo: build ## A broker, an origin, six clients, a restart; IMAGES=DIR shows that folder's pictures, OUTPUT=DIR takes the result
 	@"$(release_directory)/imgdemo" --output "$(OUTPUT)" $(if $(IMAGES),--images "$(IMAGES)")
 
 .PHONY: test
-test: bootstrap lint ## Lint, release build and all tests; warnings are errors
+test: lint ## Lint, release build and all tests; warnings are errors
+	@scripts/bootstrap.sh --for-tests
 	IMGBROKER_STRICT=1 $(release)
 	IMGBROKER_STRICT=1 $(swift) build --build-tests
 	IMGBROKER_STRICT=1 timeout --foreground 20m $(swift) test --skip-build --disable-xctest
+
+.PHONY: bench
+bench: build ## The benchmarks; BENCH=hit (decode, thumbnail, …) runs one of them
+	$(swift) build -c release --package-path Benchmarks
+	"$$($(swift) build -c release --package-path Benchmarks --show-bin-path)/imgbench" $(BENCH) \
+		--broker "$(release_directory)/imgbroker"
 
 .PHONY: lint
 lint: ## Formatting and style
@@ -49,7 +57,7 @@ format: ## Format the sources in place
 install: build ## Install under PREFIX (/usr/local); DESTDIR is honoured
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
 	install -m 755 "$(release_directory)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
-	install -m 755 "$(release_directory)/imgfetch" "$(release_directory)/imgworker" \
+	install -m 755 "$(release_directory)/imgfetch" "$(release_directory)/imgworker" "$(release_directory)/imgcache" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
 
 .PHONY: uninstall
@@ -59,4 +67,4 @@ uninstall: ## Remove what `install` put under PREFIX
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf .build demo-output
+	rm -rf .build Benchmarks/.build demo-output

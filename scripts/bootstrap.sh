@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the packages that the build needs and this machine lacks. Does nothing, and needs no rights, when all are
-# there. Debian and Ubuntu; elsewhere it only says what is missing.
+# bootstrap.sh [--for-tests]: installs the packages that the build (and the tests) need and this machine lacks. Does
+# nothing, and needs no rights, when all are there. Debian and Ubuntu; elsewhere it only says what is missing.
 set -euo pipefail
 
 # Each library as pkg-config knows it, and the packages that may bring it: the first that the archive has is taken.
@@ -32,6 +32,8 @@ for line in "${needed[@]}"; do
     if ! has_library "$module"; then missing+=("$packages"); fi
 done
 command -v pkg-config >/dev/null || missing+=("pkg-config")
+# Scaling is compared with Pillow's.
+if [[ "${1:-}" == --for-tests ]] && ! python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
 if ((${#missing[@]} == 0)); then exit 0; fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
@@ -53,7 +55,7 @@ apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 "$@"
 }
 
-echo "Installing what the build needs and is missing."
+echo "Installing what is needed and missing."
 apt update || echo "warning: apt-get update failed; going on with the package lists that are here" >&2
 
 to_install=()

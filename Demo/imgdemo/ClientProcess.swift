@@ -13,11 +13,14 @@ enum ClientProcess {
     /// Pictures of so many bytes are held until the end; of more, each is let go of once it was looked at.
     private static let heldBytes = 256 << 20
 
-    /// Asks the broker at `socket` for each URL of the file `list`, when told to on descriptor 3, and reports there.
+    /// Asks the broker at `socket` for what each line of the file `list` says, when told to on descriptor 3, and reports
+    /// there.
     static func run(socket: String, list: String) throws {
         let control = FrameChannel(socket: FileDescriptor(owning: 3))
         try CurrentProcess.dieWithParent()
-        let urls = try String(contentsOfFile: list, encoding: .utf8).split(separator: "\n").map(String.init)
+        let wishes = try String(contentsOfFile: list, encoding: .utf8).split(separator: "\n").compactMap {
+            Wish(line: $0)
+        }
         let broker = try ImageBroker(path: socket)
         _ = try broker.hello(client: "imgdemo")
         try control.sendMessage(ClientReport.ready)
@@ -27,9 +30,10 @@ enum ClientProcess {
         var next = 0
         var held: [BrokerImage] = []
         var heldNow = 0
-        while next < urls.count || !started.isEmpty {
-            while next < urls.count, started.count < window {
-                started[try broker.send(get: try SourceURL(urls[next]))] = (next, .now)
+        while next < wishes.count || !started.isEmpty {
+            while next < wishes.count, started.count < window {
+                let id = try broker.send(get: try SourceURL(wishes[next].url), wishes[next].size.options)
+                started[id] = (next, .now)
                 next += 1
             }
             var result: ClientResult
@@ -62,6 +66,8 @@ enum ClientProcess {
     private static func look(at image: BrokerImage, _ result: inout ClientResult) throws {
         result.width = image.description.width
         result.height = image.description.height
+        result.originalWidth = image.description.originalWidth
+        result.originalHeight = image.description.originalHeight
         result.contentType = image.description.contentType
         result.bytes = image.description.bytes
         image.withBytes { bytes in

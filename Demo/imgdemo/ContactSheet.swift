@@ -1,80 +1,115 @@
-/// All pictures at a glance: a tile for each, with its name and what is known of it.
+/// All pictures at a glance: a tile for each, with its name, what is known of it, and what the broker made of it, pixel
+/// by pixel.
 struct ContactSheet {
     /// What a tile shows.
     struct Tile {
-        let name: String
-        let remark: String
-        let content: Content
+        var name: String
+        var remark: String
+        var contents: [PictureSize: Content] = [:]
     }
 
     enum Content {
-        case picture(Thumbnail)
+        case picture(PixelView)
         case failure(String)
     }
 
-    static let tileWidth = 312
-    static let pictureHeight = 220
-    private static let labelHeight = 62
-    private static let (padding, gap, margin, headHeight) = (12, 20, 40, 116)
-    private static var tileHeight: Int { pictureHeight + labelHeight }
-
-    /// The room for a picture within its tile.
-    static let room = (width: tileWidth - 2 * padding, height: pictureHeight - 2 * padding)
+    private static let medium = PictureSize.medium.box!
+    private static let small = PictureSize.small.box!
+    /// The side of the part that is shown of a picture in full size.
+    private static let cutSide = 128
+    private static let (padding, gap, margin, labelHeight) = (12, 20, 40, 66)
+    private static let tileWidth = medium.width + cutSide + 3 * padding
+    private static let tileHeight = medium.height + padding + labelHeight
 
     /// Draws the sheet.
-    static func draw(_ tiles: [Tile], title: String, subtitle: String) -> Canvas {
-        // As wide as leaves the fewest places empty.
-        let columns =
-            (5...7).min { left, right in
-                let (emptyLeft, emptyRight) = (
-                    (left - tiles.count % left) % left, (right - tiles.count % right) % right
-                )
-                return (emptyLeft, -left) < (emptyRight, -right)
-            } ?? 6
+    static func draw(_ tiles: [Tile], title: String, subtitles: [String]) -> Canvas {
+        let columns = self.columns(for: tiles.count)
         let rows = max(1, (tiles.count + columns - 1) / columns)
+        let width = 2 * margin + columns * tileWidth + (columns - 1) * gap
+        let lines = subtitles.flatMap { wrapped($0, (width - 2 * margin) / (Font.advance * 2)) }
+        let head = 74 + lines.count * 24 + 22
         var canvas = Canvas(
-            width: 2 * margin + columns * tileWidth + (columns - 1) * gap,
-            height: 2 * margin + headHeight + rows * tileHeight + (rows - 1) * gap, Color(0x14161A))
-        let titleWidth = Canvas.width(of: title + " ", scale: 5)
+            width: width, height: 2 * margin + head + rows * tileHeight + (rows - 1) * gap, Color(0x14161A))
         canvas.write(title, margin, margin, scale: 5, Color(0xF5F6F8))
-        canvas.fill(margin, margin + 58, min(titleWidth, canvas.width - 2 * margin), 4, Color(0x4C8DFF))
-        let columnsOfText = (canvas.width - 2 * margin) / (Font.advance * 2)
-        for (line, text) in wrapped(subtitle, columnsOfText).prefix(2).enumerated() {
-            canvas.write(text, margin, margin + 74 + line * 22, scale: 2, Color(0x98A1B0))
+        canvas.fill(margin, margin + 58, Canvas.width(of: title + " ", scale: 5), 4, Color(0x4C8DFF))
+        for (line, text) in lines.enumerated() {
+            canvas.write(text, margin, margin + 80 + line * 24, scale: 2, Color(0x98A1B0))
         }
         for (index, tile) in tiles.enumerated() {
             draw(
                 tile, on: &canvas, margin + index % columns * (tileWidth + gap),
-                margin + headHeight + index / columns * (tileHeight + gap))
+                margin + head + index / columns * (tileHeight + gap))
         }
         return canvas
     }
 
+    /// How many times as large as it is a small picture is shown.
+    static func magnification(of view: PixelView) -> Int {
+        view.magnification(within: medium.width, medium.height)
+    }
+
+    /// As wide as leaves the fewest places empty.
+    private static func columns(for count: Int) -> Int {
+        func empty(_ columns: Int) -> Int { (columns - count % columns) % columns }
+        return (3...5).min { (empty($0), -$0) < (empty($1), -$1) } ?? 4
+    }
+
     private static func draw(_ tile: Tile, on canvas: inout Canvas, _ left: Int, _ top: Int) {
         canvas.fillRounded(left, top, tileWidth, tileHeight, radius: 12, Color(0x22262E))
-        var accent = Color(0x8A93A3)
-        switch tile.content {
-        case .picture(let thumbnail):
-            thumbnail.draw(
-                on: &canvas, left + (tileWidth - thumbnail.width) / 2, top + (pictureHeight - thumbnail.height) / 2)
-        case .failure(let code):
-            accent = Color(0xFF6B6B)
-            let (x, y) = (left + padding, top + padding)
-            canvas.fillRounded(x, y, room.width, room.height, radius: 8, Color(0x33202A))
-            for row in 0..<room.height {
-                for column in 0..<room.width where (row + column) / 14 % 2 == 0 {
-                    canvas.blend(x + column, y + row, Color(0xFF6B6B, alpha: 0.05))
-                }
-            }
-            let scale = Canvas.width(of: code, scale: 3) <= room.width - 16 ? 3 : 2
-            canvas.write(
-                code, left + (tileWidth - Canvas.width(of: code, scale: scale)) / 2,
-                top + (pictureHeight - 7 * scale) / 2, scale: scale, accent)
+        let (x, y) = (left + padding, top + padding)
+        let side = x + medium.width + padding
+        let smallTop = y + medium.height - small.height
+
+        if case .picture(let view)? = tile.contents[.medium] {
+            canvas.fillRounded(x, y, medium.width, medium.height, radius: 4, Color(0x1A1D23))
+            view.draw(
+                on: &canvas, x, y, within: medium.width, medium.height,
+                magnification: magnification(of: view))
+        } else {
+            draw(failure: tile.contents[.medium], on: &canvas, x, y, medium.width, medium.height, scale: 3)
         }
+        if case .picture(let view)? = tile.contents[.full] {
+            canvas.fillRounded(side, y, cutSide, cutSide, radius: 4, Color(0x1A1D23))
+            view.draw(on: &canvas, side, y, within: cutSide, cutSide)
+        } else {
+            draw(failure: tile.contents[.full], on: &canvas, side, y, cutSide, cutSide, scale: 1)
+        }
+        if case .picture(let view)? = tile.contents[.small] {
+            view.draw(on: &canvas, side, smallTop, within: small.width, small.height)
+        } else {
+            draw(failure: tile.contents[.small], on: &canvas, side, smallTop, small.width, small.height, scale: 1)
+        }
+        let faint = Color(0x6C7585)
+        canvas.write("full, 1:1", side, y + cutSide + 8, scale: 2, faint)
+        let caption = (x: side + small.width + 6, y: smallTop + small.height / 2 - 18)
+        canvas.write("\(small.width)×\(small.height)", caption.x, caption.y, scale: 2, faint)
+        canvas.write("cover", caption.x, caption.y + 20, scale: 2, faint)
+
         let columns = (tileWidth - 2 * padding) / (Font.advance * 2)
+        let hasFailed = tile.contents.values.contains { if case .failure = $0 { true } else { false } }
         canvas.write(
-            shortened(tile.name, columns), left + padding, top + pictureHeight + 4, scale: 2, Color(0xE8EAEE))
-        canvas.write(shortened(tile.remark, columns), left + padding, top + pictureHeight + 30, scale: 2, accent)
+            shortened(tile.name, columns), x, y + medium.height + 8, scale: 2, Color(0xE8EAEE))
+        canvas.write(
+            shortened(tile.remark, columns), x, y + medium.height + 31, scale: 2,
+            hasFailed ? Color(0xFF6B6B) : Color(0x8A93A3))
+    }
+
+    /// A hatched field with the error's code, where there is room for it.
+    private static func draw(
+        failure content: Content?, on canvas: inout Canvas, _ left: Int, _ top: Int, _ width: Int, _ height: Int,
+        scale: Int
+    ) {
+        canvas.fillRounded(left, top, width, height, radius: 4, Color(0x33202A))
+        for row in 0..<height {
+            for column in 0..<width where (row + column) / 14 % 2 == 0 {
+                canvas.blend(left + column, top + row, Color(0xFF6B6B, alpha: 0.05))
+            }
+        }
+        guard case .failure(let code)? = content else { return }
+        let text = Canvas.width(of: code, scale: scale) <= width - 8 ? code : "!"
+        canvas.write(
+            text, left + (width - Canvas.width(of: text, scale: scale)) / 2, top + (height - 7 * scale) / 2,
+            scale: scale, Color(0xFF6B6B))
     }
 
     /// The text with its middle left out where it is too long: both ends of a name tell most.

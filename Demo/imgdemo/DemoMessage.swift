@@ -1,12 +1,15 @@
 import IPCProtocol
 
-/// What became of one picture in one client process.
+/// What became of one wish in one client process.
 struct ClientResult: Equatable, Sendable {
-    /// Which picture of the list.
+    /// Which line of the list.
     var index: Int
     /// Its size; 0 for one that failed.
     var width = 0
     var height = 0
+    /// The original's size.
+    var originalWidth = 0
+    var originalHeight = 0
     /// The original's media type.
     var contentType = ""
     /// The bytes of its pixels.
@@ -69,6 +72,8 @@ extension ClientReport: WorkerMessage {
         writer.member("index", result.index)
         writer.member("width", result.width)
         writer.member("height", result.height)
+        writer.member("originalWidth", result.originalWidth)
+        writer.member("originalHeight", result.originalHeight)
         writer.member("contentType", result.contentType)
         writer.member("bytes", result.bytes)
         writer.member("digest", result.digest)
@@ -89,6 +94,8 @@ extension ClientReport: WorkerMessage {
                 case "index": result.index = try reader.integer(name, in: any) ?? 0
                 case "width": result.width = try reader.integer(name, in: any) ?? 0
                 case "height": result.height = try reader.integer(name, in: any) ?? 0
+                case "originalWidth": result.originalWidth = try reader.integer(name, in: any) ?? 0
+                case "originalHeight": result.originalHeight = try reader.integer(name, in: any) ?? 0
                 case "contentType": result.contentType = try reader.string(name) ?? ""
                 case "bytes": result.bytes = try reader.integer(name, in: any) ?? 0
                 case "digest": result.digest = try reader.string(name) ?? ""

@@ -1,14 +1,13 @@
 import Foundation
 import IPCProtocol
-import IPCTransport
 import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
 
-/// The whole demonstration: a broker, an origin, and processes that all want the same.
+/// The whole demonstration: a broker, an origin, and processes that all want the same; then the same once more with
+/// another broker on the same cache directory.
 struct Demonstration {
     private static let extensions: Set<String> = ["jpg", "jpeg", "png", "webp"]
-    private static let brokerPatience = 10_000
 
     /// The folder with the pictures; nil for some drawn here.
     let images: String?
@@ -18,7 +17,26 @@ struct Demonstration {
     let processes: Int
     let household: Household
 
-    /// Shows everything and returns the exit status: 0 when each URL was transferred once and all processes agree.
+    /// What stays the same in both runs.
+    private struct Setting {
+        /// The folder of the programs.
+        let programs: String
+        let ownProgram: String
+        let origin: LocalOrigin
+        let names: [String]
+        let socket: String
+        let cache: String
+        let list: String
+
+        var paths: [String] { names.map { "/" + Demonstration.percentEncoded($0) } }
+        /// Each picture in each size, the smallest first, as whoever shows pictures would ask.
+        var wishes: [Wish] {
+            paths.flatMap { path in PictureSize.allCases.map { Wish(url: origin.url(path), size: $0) } }
+        }
+    }
+
+    /// Shows everything and returns the exit status: 0 when each URL was transferred once, nothing was asked of the
+    /// origin after the restart, and all processes agree.
     func run() throws -> Int32 {
         guard let own = CurrentProcess.executablePath, let slash = own.lastIndex(of: "/") else {
             throw DemoFailure("its own path is not known")
@@ -34,53 +52,36 @@ struct Demonstration {
 
         let origin = try LocalOrigin(folder: folder)
         defer { origin.stop() }
-        let paths = names.map { "/" + Self.percentEncoded($0) }
-        let socket = household.directory + "/imgbroker.sock"
-        let (broker, end) = try startBroker(programs + "/imgbroker", socket: socket)
-        defer { withExtendedLifetime(end) {} }
+        let setting = Setting(
+            programs: programs, ownProgram: own, origin: origin, names: names,
+            socket: household.directory + "/imgbroker.sock", cache: household.directory + "/cache",
+            list: household.directory + "/wishes")
+        let list = setting.wishes.map(\.line).joined(separator: "\n")
+        try list.write(toFile: setting.list, atomically: true, encoding: .utf8)
         say(
-            "A broker with 4 decode workers listens, an origin serves \(names.count) images, \(processes) processes ask."
-        )
+            "A broker with 4 decode workers and an empty disk cache listens, an origin serves \(names.count) images, "
+                + "\(processes) processes ask for each in \(PictureSize.allCases.count) sizes.")
+        let (first, _) = try observe(setting, before: nil) { _ in }
 
-        let began = Instant.now
-        let clients = try startClients(own, socket: socket, urls: paths.map { origin.url($0) })
-        var tallies = names.map { PictureTally(name: $0) }
-        for client in clients { try collect(from: client, into: &tallies) }
-        let took = Instant.now.microseconds(since: began)
-        for (index, path) in paths.enumerated() { tallies[index].downloads = origin.requests(path).count }
-        let tally = Tally(pictures: tallies, processes: processes)
+        say("\nThe broker was ended (SIGTERM); another one takes over its cache directory. New processes ask again.")
+        let (tally, sheet) = try observe(setting, before: first) { second in
+            let tally = Tally(names: names, first: first, second: second)
+            return (tally, try contactSheet(tally, setting))
+        }.1
 
-        say("\n" + tally.table)
-        say(tally.summary + " It took \(took / 1000) ms.")
-        var maps = MemoryMaps()
-        for client in clients { maps.add(client.process.pid) }
-        if maps.resident > 0 {
-            say(
-                "By the kernel's count the processes map \(Tally.megabytes(maps.resident)) of these pixels, which take "
-                    + "\(Tally.megabytes(maps.proportional)) of memory.")
-        }
-        say("\n$ imgbroker ctl stats\n")
-        try runAndWait(programs + "/imgbroker", ["ctl", "stats", "--socket", socket])
-
-        let sheet = try contactSheet(tally, urls: paths.map { origin.url($0) }, socket: socket)
         try FileManager.default.createDirectory(atPath: output, withIntermediateDirectories: true)
         let path = output + "/contact-sheet.png"
         try encoder.write(sheet, as: .png, to: path)
         encoder.end()
 
-        for client in clients { try client.channel.sendMessage(ClientOrder.end) }
-        for client in clients where !household.waitForEnd(of: client.process, milliseconds: 5000) {
-            throw DemoFailure("a client process did not end well")
-        }
-        broker.send(Signals.terminate)
-        guard household.waitForEnd(of: broker, milliseconds: 7000) else {
-            throw DemoFailure("the broker did not end well")
-        }
-        if CurrentProcess.exists(socket) { throw DemoFailure("the broker left its socket behind") }
-
+        say("\n" + ResultTable(tally).text)
+        say(tally.firstSummary + " It took \(tally.first.milliseconds) ms.")
+        say(tally.secondSummary + " It took \(tally.second.milliseconds) ms.")
         say("\nContact sheet: \(URL(filePath: path).standardizedFileURL.path)")
         for complaint in tally.complaints { CurrentProcess.writeToStandardError("imgdemo: \(complaint)\n") }
-        if tally.complaints.isEmpty { say("Each URL was transferred once, and all processes saw the same pixels.") }
+        if tally.complaints.isEmpty {
+            say("Each URL was transferred once, and all processes saw the same pixels, before and after the restart.")
+        }
         return tally.complaints.isEmpty ? 0 : 1
     }
 
@@ -102,56 +103,41 @@ struct Demonstration {
         return folder
     }
 
-    /// Starts a broker, and waits until it answers. The end of a socket pair goes with it, as every child has one.
-    private func startBroker(_ path: String, socket: String) throws -> (ChildProcess, FileDescriptor) {
-        let (own, control) = try UnixSocket.pair()
-        let arguments = [
-            "--workers", "4", "--socket", socket, "--allow-address", "127.0.0.0/8", "--memory-limit", "1G",
-            "--log-level", "warning",
-        ]
-        let broker = try household.start(path, arguments, control: control)
-        let deadline = Instant.now.adding(milliseconds: Self.brokerPatience)
-        while Instant.now < deadline {
-            if (try? ImageBroker(path: socket)) != nil { return (broker, own) }
-            if broker.waitForExit(milliseconds: 20) != nil { throw DemoFailure("the broker ended at once") }
+    /// Starts a broker, lets a crowd ask it for everything, does `more` while both are there, and ends them.
+    private func observe<Result>(
+        _ setting: Setting, before: RunTally?, more: (RunTally) throws -> Result
+    ) throws -> (RunTally, Result) {
+        let broker = try BrokerProcess(
+            setting.programs + "/imgbroker", socket: setting.socket, cache: setting.cache, household: household)
+        let entriesBefore = try broker.stats()[.diskEntries]
+        let crowd = try Crowd(
+            processes, program: setting.ownProgram, socket: setting.socket, list: setting.list, household: household)
+        let sizes = PictureSize.allCases
+        let began = Instant.now
+        let tallies = try crowd.ask(setting.wishes.count)
+        let took = Instant.now.microseconds(since: began) / 1000
+        try broker.waitUntilIdle()
+        let requests = setting.paths.enumerated().map { index, path in
+            setting.origin.requests(path).count - (before?.requestsToOrigin[index] ?? 0)
         }
-        throw DemoFailure("the broker does not answer")
-    }
+        let tally = RunTally(
+            wishes: setting.names.indices.map { picture in
+                Dictionary(uniqueKeysWithValues: sizes.indices.map { (sizes[$0], tallies[picture * sizes.count + $0]) })
+            }, requestsToOrigin: requests, processes: processes, stats: try broker.stats(),
+            entriesBefore: entriesBefore, milliseconds: took)
 
-    private struct Client {
-        let process: ChildProcess
-        let channel: FrameChannel
-    }
-
-    /// Starts the client processes, and lets them go all at once when each is connected.
-    private func startClients(_ own: String, socket: String, urls: [String]) throws -> [Client] {
-        let list = household.directory + "/urls"
-        try urls.joined(separator: "\n").write(toFile: list, atomically: true, encoding: .utf8)
-        let clients = try (0..<processes).map { _ in
-            let (end, control) = try UnixSocket.pair()
-            let process = try household.start(own, ["--client-of", socket, "--list", list], control: control)
-            return Client(process: process, channel: FrameChannel(socket: end))
+        let maps = crowd.maps
+        if maps.resident > 0 {
+            say(
+                "By the kernel's count the processes map \(Tally.megabytes(maps.resident)) of pixels, which take "
+                    + "\(Tally.megabytes(maps.proportional)) of memory.")
         }
-        for client in clients {
-            guard try client.channel.receiveMessage(ClientReport.self)?.0 == .ready else {
-                throw DemoFailure("a client process did not start well")
-            }
-        }
-        for client in clients { try client.channel.sendMessage(ClientOrder.start) }
-        return clients
-    }
-
-    private func collect(from client: Client, into tallies: inout [PictureTally]) throws {
-        while let (report, _) = try client.channel.receiveMessage(ClientReport.self) {
-            switch report {
-            case .ready: continue
-            case .result(let result):
-                guard tallies.indices.contains(result.index) else { throw DemoFailure("a client made up a picture") }
-                tallies[result.index].results.append(result)
-            case .done: return
-            }
-        }
-        throw DemoFailure("a client process ended early")
+        say("\n$ imgbroker ctl stats\n")
+        try runAndWait(setting.programs + "/imgbroker", ["ctl", "stats", "--socket", setting.socket])
+        let result = try more(tally)
+        try crowd.end()
+        try broker.end()
+        return (tally, result)
     }
 
     private func runAndWait(_ path: String, _ arguments: [String]) throws {
@@ -162,24 +148,33 @@ struct Demonstration {
     }
 
     /// Asks for the pictures once more, as one more client; they come from memory.
-    private func contactSheet(_ tally: Tally, urls: [String], socket: String) throws -> Canvas {
-        let broker = try ImageBroker(path: socket)
-        let tiles = try zip(tally.pictures, urls).map { picture, url in
-            if let failure = picture.failure {
-                return ContactSheet.Tile(name: picture.name, remark: "no picture", content: .failure(failure))
+    private func contactSheet(_ tally: Tally, _ setting: Setting) throws -> Canvas {
+        let broker = try ImageBroker(path: setting.socket)
+        let tiles = try setting.paths.enumerated().map { index, path in
+            var tile = ContactSheet.Tile(name: setting.names[index], remark: "no picture")
+            if let example = tally.example(index) {
+                let format = example.contentType.split(separator: "/").last.map { $0.uppercased() } ?? ""
+                tile.remark = "\(format) \(example.originalWidth) × \(example.originalHeight)"
             }
-            let image = try broker.get(url)
-            let bytes = image.withBytes { span in unsafe span.withUnsafeBytes { unsafe Array($0) } }
-            let room = ContactSheet.room
-            let thumbnail = Thumbnail(
-                bytes, width: image.description.width, height: image.description.height, maxWidth: room.width,
-                maxHeight: room.height)
-            var remark = "\(picture.format) \(picture.size)"
-            if thumbnail.magnification > 1 { remark += ", shown ×\(thumbnail.magnification)" }
-            if image.description.frameCount > 1 { remark += ", 1 of \(image.description.frameCount)" }
-            return ContactSheet.Tile(name: picture.name, remark: remark, content: .picture(thumbnail))
+            for size in PictureSize.allCases {
+                if let failure = tally.first.wishes[index][size]?.failure {
+                    tile.contents[size] = .failure(failure)
+                    continue
+                }
+                let image = try broker.get(setting.origin.url(path), size.options)
+                let bytes = image.withBytes { span in unsafe span.withUnsafeBytes { unsafe Array($0) } }
+                let view = PixelView(bytes, width: image.description.width, height: image.description.height)
+                tile.contents[size] = .picture(view)
+                if size == .medium {
+                    tile.remark += " → \(view.width) × \(view.height)"
+                    let magnification = ContactSheet.magnification(of: view)
+                    if magnification > 1 { tile.remark += ", shown ×\(magnification)" }
+                }
+            }
+            return tile
         }
-        return ContactSheet.draw(tiles, title: "imgbroker", subtitle: tally.summary)
+        return ContactSheet.draw(
+            tiles, title: "imgbroker", subtitles: [tally.firstSummary, tally.secondSummary])
     }
 
     private static func percentEncoded(_ name: String) -> String {

@@ -22,8 +22,10 @@ final class Household: Sendable {
     init() throws {
         let name = "imgdemo-\(CurrentProcess.pid)-\(UInt32.random(in: 0...UInt32.max))"
         let path = FileManager.default.temporaryDirectory.appending(path: name).path
+        // Others may pass through it, but not look around: a broker that root starts has its workers run as nobody, and
+        // one of them owns the cache directory in here.
         try FileManager.default.createDirectory(
-            atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+            atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o711])
         directory = path
         state = Mutex(State())
         Self.current.withLock { $0 = self }

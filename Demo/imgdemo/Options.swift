@@ -10,8 +10,9 @@ struct Options {
         Usage: imgdemo [--images DIR] [--output DIR] [--processes N]
 
         Starts a broker, an HTTP origin with the pictures of DIR (default: some drawn by itself) and N client
-        processes (default: 6) that all ask for every picture at once; then shows what it took, and writes a
-        contact sheet.
+        processes (default: 6) that all ask for every picture in three sizes at once; then starts the broker
+        again on the same cache directory and lets N new processes ask for the same. Shows what it took, and
+        writes a contact sheet.
         """
 
     let mode: Mode

@@ -70,24 +70,26 @@ static inline pixel clamped_pixel(pixel value, float most) {
         clamped(value[0], most), clamped(value[1], most), clamped(value[2], most), clamped(value[3], most)};
 }
 
-static inline void store_rounded(uint8_t *bytes, pixel value) {
-    packed_pixel packed = __builtin_convertvector(__builtin_convertvector(value + all(0.5f), whole_pixel), packed_pixel);
-    memcpy(bytes, &packed, sizeof packed);
-}
-
 FOR_EACH_PROCESSOR
 void filter_store(const float *row, uint8_t *bytes, size_t pixels, filter_alpha alpha) {
     for (size_t i = 0; i < pixels; i++, row += 4, bytes += 4) {
         pixel value = load(row);
-        float most = alpha == FILTER_OPAQUE ? 255 : clamped(value[3], 255);
-        if (alpha == FILTER_STRAIGHT) {
-            value *= all(most < 0.5f ? 0 : 255 / most);
-            value = clamped_pixel(value, 255);
+        float most = 255;
+        if (alpha == FILTER_OPAQUE) {
+            value[3] = 255;
         } else {
-            // Colour that is multiplied by alpha cannot exceed it.
-            value = clamped_pixel(value, most);
+            // Where alpha overshoots, colour does as well, and comes back with it. Colour that is multiplied by alpha
+            // cannot exceed it.
+            float full = value[3] < 0.5f ? 0 : 255 / value[3];
+            if (alpha == FILTER_STRAIGHT) {
+                value *= (pixel){full, full, full, 1};
+            } else {
+                if (value[3] > 255) value *= all(full);
+                most = clamped(value[3], 255);
+            }
         }
-        value[3] = most;
-        store_rounded(bytes, value);
+        value = clamped_pixel(value, most) + all(0.5f);
+        packed_pixel packed = __builtin_convertvector(__builtin_convertvector(value, whole_pixel), packed_pixel);
+        memcpy(bytes, &packed, sizeof packed);
     }
 }

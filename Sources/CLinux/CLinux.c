@@ -97,7 +97,11 @@ int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *co
     if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, 4);
     if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
     if (!error) error = posix_spawnattr_setsigmask(&attributes, &none);
-    if (!error) error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    // In a process group of its own: what the terminal sends (Ctrl-C) is for the starter alone, who ends it in order.
+    if (!error) error = posix_spawnattr_setpgroup(&attributes, 0);
+    if (!error)
+        error = posix_spawnattr_setflags(
+            &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     if (!error) error = posix_spawn(pid, path, &actions, &attributes, arguments, environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
@@ -241,6 +245,8 @@ size_t clinux_raise_descriptor_limit(void) {
 
 int clinux_forbid_core_dumps(void) {
     struct rlimit limit = {0, 0};
+    // Nor may another process of the same user look into this one's memory.
+    if (prctl(PR_SET_DUMPABLE, 0) < 0) return -1;
     return setrlimit(RLIMIT_CORE, &limit);
 }
 

@@ -34,7 +34,7 @@ public struct DecodeJob: Equatable, Sendable {
     /// A job with the broker's default limits.
     public init(
         id: Int, purpose: Purpose = .pixels, transform: Transform = Transform(), maxPixels: Int = 50_000_000,
-        maxSourcePixels: Int = 300_000_000, maxWorkingBytes: Int = 256 << 20
+        maxSourcePixels: Int = 300_000_000, maxWorkingBytes: Int = 448 << 20
     ) {
         self.id = id
         self.purpose = purpose

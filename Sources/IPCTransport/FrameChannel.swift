@@ -39,9 +39,14 @@ public final class FrameChannel {
     private var descriptors: [FileDescriptor] = []
     private var outgoing: [Outgoing] = []
     private var sentPayloads: [Int] = []
+    private var payloadBudget = 0
 
     /// The bytes of frames (not of payloads) that wait to be sent.
     public private(set) var queuedBytes = 0
+
+    /// Whether a descriptor waits to be sent until some that are on their way, to anybody, have been received. The
+    /// socket is writable all the same, so there is nothing to watch for: `flush` must be tried again after a while.
+    public private(set) var isStalled = false
 
     private struct Outgoing {
         var bytes: [UInt8]
@@ -130,12 +135,17 @@ public final class FrameChannel {
     /// Whether frames or payloads wait to be sent.
     public var hasOutgoing: Bool { !outgoing.isEmpty }
 
-    /// Sends what the socket takes; true when nothing waits any more.
+    /// The most bytes of payload that one `flush` sends: a fast reader of large pictures does not keep a loop from others.
+    private static let payloadBytesAtOnce = 4 << 20
+
+    /// Sends what the socket takes, payloads in parts; true when nothing waits any more.
     ///
     /// - Throws: `SystemError` of `sendmsg` or `sendfile`; nothing more can be sent then.
     @discardableResult
     public func flush() throws(SystemError) -> Bool {
         var done = 0
+        isStalled = false
+        payloadBudget = Self.payloadBytesAtOnce
         defer { outgoing.removeFirst(done) }
         while done < outgoing.count {
             guard try send(&outgoing[done]) else { return false }
@@ -166,6 +176,10 @@ public final class FrameChannel {
                     try unsafe UnixSocket.send(rest, descriptors: item.descriptors, on: socket)
                 }
             }
+            if case .failure(let error) = result, error.code == SystemError.tooManyReferences {
+                isStalled = true
+                return false
+            }
             guard let count = try result.get() else { return false }
             item.sent += count
             queuedBytes -= count
@@ -173,12 +187,13 @@ public final class FrameChannel {
         }
         guard let payload = item.payload else { return true }
         while item.payloadSent < payload.count {
-            // Bounded, so that one slow reader of a large picture does not keep the loop.
-            let step = min(payload.count - item.payloadSent, 1 << 20)
+            if payloadBudget == 0 { return false }
+            let step = min(payload.count - item.payloadSent, payloadBudget)
             guard let count = try UnixSocket.sendFile(payload.file, at: item.payloadSent, count: step, on: socket)
             else { return false }
             if count == 0 { throw SystemError("sendfile", code: SystemError.brokenPipe) }
             item.payloadSent += count
+            payloadBudget -= count
         }
         return true
     }

@@ -30,6 +30,8 @@ public final class ImageBroker {
     private let channel: FrameChannel
     private let returns = LeaseReturns()
     private var held: [Int: Held] = [:]
+    /// Whether some of them have no lease any more.
+    private var hasReturned = false
     private var unanswered: Set<Int> = []
     private var lastID = 0
     private var stash: [Incoming] = []
@@ -174,6 +176,7 @@ public final class ImageBroker {
     private func write(_ frame: [UInt8]) throws(ClientError) {
         let returned = returns.take()
         if !returned.isEmpty {
+            hasReturned = true
             // In parts, as a frame has its limit.
             for start in stride(from: 0, to: returned.count, by: Self.releasesInOneFrame) {
                 let part = returned[start..<min(start + Self.releasesInOneFrame, returned.count)]
@@ -190,8 +193,10 @@ public final class ImageBroker {
     }
 
     private func forgetReturned() {
+        guard hasReturned else { return }
         let oldest = unanswered.min() ?? .max
         held = held.filter { $0.value.leases > 0 || $0.value.neededUntil >= oldest }
+        hasReturned = held.values.contains { $0.leases == 0 }
     }
 
     private func receiveFromSocket() throws(ClientError) -> Incoming {

@@ -48,6 +48,8 @@ extension SystemError {
     public static var tooManyOpenFiles: Int32 { EMFILE }
     /// `ENFILE`: nor may any other.
     public static var tooManyOpenFilesInSystem: Int32 { ENFILE }
+    /// `ETOOMANYREFS`: too many descriptors are on their way, sent and not received.
+    public static var tooManyReferences: Int32 { ETOOMANYREFS }
     /// `EBUSY`: in use.
     public static var busy: Int32 { EBUSY }
     /// `EINVAL`: an argument is wrong.

@@ -9,6 +9,11 @@ extension CurrentProcess {
     public static func forbidCoreDumps() throws(SystemError) {
         try retrying("setrlimit") { clinux_forbid_core_dumps() }
     }
+
+    /// Keeps others from reading what this process creates, whatever mode it names.
+    public static func createFilesForOwnerOnly() {
+        umask(0o077)
+    }
 }
 
 extension SystemError {

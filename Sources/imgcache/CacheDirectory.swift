@@ -40,13 +40,13 @@ struct CacheDirectory {
     // MARK: Opening
 
     /// Makes the directory what it must be, as far as that is missing, and locks it. `held` is the lock that this
-    /// process has already, perhaps on a directory that has gone.
-    func open(holding held: FileDescriptor?) -> (lock: FileDescriptor?, obstacle: Obstacle?) {
+    /// process has already, perhaps on a directory that has gone. Unless so many bytes of `room` are left, it is full.
+    func open(holding held: FileDescriptor?, room: Int) -> (lock: FileDescriptor?, obstacle: Obstacle?) {
         do throws(Obstacle) {
             try make()
             var writing: Obstacle?
             let lock = try lock(holding: held, &writing)
-            if writing == nil { writing = establish() }
+            if writing == nil { writing = establish(room: room) }
             return (lock, writing)
         } catch {
             return (nil, error)
@@ -81,11 +81,10 @@ struct CacheDirectory {
                 throw SystemError("mkdir", code: SystemError.notDirectory)
             }
             // A mistaken path must not mark somebody's files as a cache, nor mix with them.
-            let names = try FileSystem.names(in: path)
-            if names.contains(Self.tagName) || names.contains(Self.indexName) { return }
-            let foreign = names.first {
-                !$0.hasPrefix(".") && EntryKind(rawValue: $0) == nil && ![Self.lockName, "lost+found"].contains($0)
-            }
+            let names = Set(try FileSystem.names(in: path))
+            if names.contains(Self.indexName) || names.isSuperset(of: EntryKind.allCases.map(\.rawValue)) { return }
+            let own = EntryKind.allCases.map(\.rawValue) + [Self.tagName, Self.lockName, "lost+found"]
+            let foreign = names.first { !own.contains($0) && !$0.hasPrefix(Self.temporaryPrefix) }
             if foreign == nil { return }
         } catch {
             throw Obstacle(.off, "\(path) cannot be used: \(error.sentence)")
@@ -122,7 +121,7 @@ struct CacheDirectory {
         return there.isSameFile(as: held)
     }
 
-    private func establish() -> Obstacle? {
+    private func establish(room: Int) -> Obstacle? {
         do throws(SystemError) {
             for kind in EntryKind.allCases { try FileSystem.makeDirectory(directory(of: kind), mode: 0o700) }
             let tagFile = "\(path)/\(Self.tagName)"
@@ -132,7 +131,7 @@ struct CacheDirectory {
             // Directories and small files may still find room where no entry does.
             let trial = try createTemporary()
             defer { trial.discard() }
-            try trial.descriptor.allocate(1 << 16)
+            try trial.descriptor.allocate(room)
             return nil
         } catch {
             return Obstacle(writing: path, error)

@@ -50,7 +50,7 @@ final class CacheIndex {
         try connection.execute(
             """
             PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;
-            PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON;
+            PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF;
             """)
         try Self.makeTables(connection)
         originals = try IndexTable(.originals, connection)
@@ -74,12 +74,13 @@ final class CacheIndex {
             throw .mismatch("it is another program's database")
         }
         var sql = "BEGIN;"
+        // Rows stand in the order of their coming, so that the oldest, which go first, share pages.
         for kind in EntryKind.allCases {
             let more = kind == .originals ? ", url TEXT NOT NULL, owner INTEGER" : ""
             sql += """
                 CREATE TABLE \(kind)(
-                    word TEXT PRIMARY KEY, size INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL,
-                    digest TEXT NOT NULL\(more)) WITHOUT ROWID;
+                    word TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL,
+                    digest TEXT NOT NULL\(more));
                 CREATE INDEX \(kind)_used ON \(kind)(used, size);
                 CREATE INDEX \(kind)_digest ON \(kind)(digest);
                 """

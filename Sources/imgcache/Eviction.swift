@@ -15,11 +15,17 @@ extension Store {
         if let total = index?.totals[kind], total.bytes > options.limit(kind) { shrinking.insert(kind) }
     }
 
-    /// Whether entries must go now.
-    var needsEviction: Bool {
-        index != nil && obstacle?.state != .readOnly
-            && (!shrinking.isEmpty || (options.maxAge != nil && nextAgeCheck <= .now))
+    /// When entries must go, or be looked at for their age; nil: not before something changes.
+    var nextEviction: Instant? {
+        guard index != nil, obstacle?.state != .readOnly else { return nil }
+        if !shrinking.isEmpty { return .now }
+        return options.maxAge == nil ? nil : nextAgeCheck
     }
+
+    /// Whether there is something to do that no message asks for.
+    var hasWork: Bool { reconciliation != nil || needsEviction }
+
+    private var needsEviction: Bool { nextEviction.map { $0 <= .now } ?? false }
 
     /// Evicts until nothing must go, or `deadline` is past.
     func evict(until deadline: Instant) {

@@ -31,6 +31,7 @@ extension Store {
             if isDone {
                 forgotten.removeCarriedOut()
                 for kind in EntryKind.allCases { noteSize(of: kind) }
+                nextAgeCheck = .now
             } else {
                 reconciliation = state
             }

@@ -42,6 +42,8 @@ enum StartSequence {
                 guard CurrentProcess.parent == parent else { return 1 }
             }
             try CurrentProcess.forbidCoreDumps()
+            // The index, too, which SQLite creates: it names URLs.
+            CurrentProcess.createFilesForOwnerOnly()
             let store = Store(options.store, log: log)
             store.open()
             var loop = try StoreLoop(channel: FrameChannel(socket: control), store: store)

@@ -42,6 +42,10 @@ final class Store {
     private var indexFile: FileSystem.Status?
     private var lastRebuild: Instant?
     private(set) var obstacle: Obstacle?
+    /// The bytes for which no room was left: for as many there must be some before anything is kept again.
+    private var neededRoom = smallestRoom
+    private static let smallestRoom = 1 << 16
+    private static let largestRoom = 1 << 26
     /// When the obstacle is looked at again.
     private(set) var retryAt: Instant?
 
@@ -69,7 +73,7 @@ final class Store {
 
     /// Opens the directory, or sees whether what stood in the way still does.
     func open() {
-        let opened = directory.open(holding: lock)
+        let opened = directory.open(holding: lock, room: neededRoom)
         lock = opened.lock
         note(opened.obstacle)
         switch obstacle?.state {
@@ -213,7 +217,7 @@ final class Store {
             case .damaged:
                 log.warning("\(directory.file(name)) is removed: \(error)")
                 discard(name)
-            case .system: log.warning("\(directory.file(name)) cannot be read: \(error)")
+            case .system: log.info("\(directory.file(name)) cannot be read: \(error)")
             }
             return nil
         }
@@ -288,12 +292,17 @@ final class Store {
             do throws(EntryProblem) {
                 let written = try write(trailer, name, body: body)
                 add(written.trailer, name, size: written.size, used: now)
+                neededRoom = Self.smallestRoom
                 return true
             } catch {
                 switch error {
                 case .system(let error) where error.isMissingPath && attempt == 0: open()
                 case .system(let error) where error.code == SystemError.isDirectory: return false
-                case .system(let error): note(Obstacle(writing: directory.path, error))
+                case .system(let error):
+                    if error.isLackOfSpace {
+                        neededRoom = min(max(trailer.bodySize, Self.smallestRoom), Self.largestRoom)
+                    }
+                    note(Obstacle(writing: directory.path, error))
                 case .damaged, .absent:
                     log.warning("not kept: \(error)")
                     return false

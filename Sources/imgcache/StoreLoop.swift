@@ -35,6 +35,14 @@ struct StoreLoop {
     /// - Throws: `FrameChannel.Failure`, `SystemError`.
     mutating func run() throws {
         defer { store.commit() }
+        do {
+            try serve()
+        } catch FrameChannel.Failure.system(let error) where error.code == SystemError.brokenPipe {
+            // It closed before it had heard all.
+        }
+    }
+
+    private mutating func serve() throws {
         try channel.sendMessage(StoreReport.ready)
         while true {
             try reportState()
@@ -57,7 +65,7 @@ struct StoreLoop {
 
     /// For how many milliseconds nothing needs to be done; nil: for ever.
     private var pause: Int? {
-        if store.needsEviction || store.reconciliation != nil { return 0 }
+        if store.hasWork { return 0 }
         var next: Instant?
         func wake(at instant: Instant?) {
             if let instant, next.map({ instant < $0 }) ?? true { next = instant }
@@ -67,7 +75,7 @@ struct StoreLoop {
             wake(at: lastReport.time.adding(milliseconds: Self.reportInterval))
         }
         wake(at: store.retryAt)
-        if store.options.maxAge != nil, store.index != nil { wake(at: store.nextAgeCheck) }
+        wake(at: store.nextEviction)
         // Rounded up, so that it is time when the wait is over.
         return next.map { max(0, ($0.microseconds(since: .now) + 999) / 1000) }
     }
@@ -78,8 +86,8 @@ struct StoreLoop {
             return
         }
         let isLate = lastCommit.adding(milliseconds: Self.commitInterval) <= .now
-        // Between the slices of a reconciliation nothing is idle.
-        let isPause = isIdle && store.reconciliation == nil
+        // Between two slices of work nothing is idle.
+        let isPause = isIdle && !store.hasWork
         guard isPause || isLate || pending >= Self.commitWrites else { return }
         store.commit()
         lastCommit = .now

@@ -17,9 +17,11 @@ func warmUpCodecs() throws {
         let encoded = try WritableBuffer(name: "warm-up").descriptor
         _ = try ImageEncoder(job, lossless: lossless).encode(pixels, to: encoded)
         for pixelFormat in PixelFormat.allCases {
-            let job = DecodeJob(id: 0, transform: Transform(pixelFormat: pixelFormat))
-            let image = try EncodedImage(try ImageSource(reading: encoded), for: job)
-            try image.decode(into: pixels)
+            for width in [geometry.width, 3] {
+                let job = DecodeJob(id: 0, transform: Transform(width: width, pixelFormat: pixelFormat))
+                let image = try EncodedImage(try ImageSource(reading: encoded), for: job)
+                try image.decode(into: pixels)
+            }
         }
     }
 }

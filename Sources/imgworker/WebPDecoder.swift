@@ -20,11 +20,11 @@ struct WebPDecoder: ImageDecoder {
 
     func size(keeping share: Double) -> DecodedSize {
         let stored = header.geometry
-        // By whole numbers, so that each pixel is the mean of a square and none has its colour from half of one.
-        let divisor = share > 0 ? Int(min(1 / share, Double(PixelGeometry.maximumSide))) : 1
-        guard header.canScale, divisor > 1,
-            let size = PixelGeometry(
-                width: (stored.width + divisor - 1) / divisor, height: (stored.height + divisor - 1) / divisor)
+        // An eighth at least, as of JPEG: a pixel of the result should not be a mean of a mean or two alone.
+        let share = max(share, 1 / 8)
+        let side = { (stored: Int) in Int((Double(stored) * share).rounded(.up)) }
+        guard header.canScale, share < 1,
+            let size = PixelGeometry(width: side(stored.width), height: side(stored.height))
         else { return DecodedSize(full: stored) }
         return DecodedSize(stored, stretchedTo: size)
     }
@@ -39,7 +39,8 @@ struct WebPDecoder: ImageDecoder {
         let picture = try PixelMemory(count: geometry.bytes, zeroed: true)
         let pixels = unsafe picture.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         let status = unsafe codec_webp_decode(
-            source.start, source.bytes.count, format.codecOrder, UInt32(geometry.width), UInt32(geometry.height), pixels)
+            source.start, source.bytes.count, format.codecOrder, UInt32(geometry.width), UInt32(geometry.height),
+            pixels)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
         unsafe try sink.takeWhole(picture.bytes, geometry)
     }

@@ -99,13 +99,24 @@ import Testing
     }
 
     @Test(arguments: [
-        ("scaleDown", ["false"], ["true"]), ("frame", ["0"], ["1", "\"all\""]),
-        ("fit", ["\"inside\""], ["\"contain\"", "\"cover\"", "\"fill\""]), ("width", [], ["100", "0", "null"]),
-        ("height", [], ["100", "65536"]),
+        ("scaleDown", ["false"], ["0", "\"yes\""]), ("frame", ["0"], ["1", "\"all\""]),
+        ("fit", ["\"inside\""], ["\"outside\"", "1"]), ("width", [], ["0", "null", "65536", "1.5"]),
+        ("height", [], ["0", "-1", "65536"]),
     ])
-    func laterFieldsOfTheVariantToo(field: String, accepted: [String], refused: [String]) throws {
+    func theVariantHasItsRanges(field: String, accepted: [String], refused: [String]) throws {
         for value in accepted { #expect(try options("\"variant\":{\"\(field)\":\(value)}") == GetOptions()) }
         for value in refused { try expectBadRequest("\"variant\":{\"\(field)\":\(value)}", naming: "variant.\(field)") }
+    }
+
+    @Test func theVariantSaysHowToScale() throws {
+        let options = try options(#""variant":{"width":65535,"height":1,"fit":"cover","scaleDown":true}"#)
+        #expect(options.variant.width == 65_535 && options.variant.height == 1)
+        #expect(options.variant.fit == .cover && options.variant.scaleDown)
+        #expect(options.variant.transform(scaleDownLimit: 1000).byteLimit == 1000)
+        // What is asked for comes back as it was asked.
+        let request = GetRequest(id: 1, url: try SourceURL("http://a/"), options: options)
+        let text = ClientMessage.get(request).encoded().dropFirst(Frame.headerLength)
+        #expect(try ClientMessage.decode(text).0 == .message(.get(request)))
     }
 
     @Test func theFirstProblemIsNamedAndTheIdKept() throws {

@@ -94,6 +94,58 @@ import Testing
     @Test(arguments: fetchOrders)
     func fetchOrdersAreReadAndWritten(name: String, message: FetchOrder) throws { try check(name, message) }
 
+    private static var original: OriginalRecord {
+        OriginalRecord(
+            key: String(repeating: "a", count: 64), url: "http://a/", owner: 1000,
+            digest: String(repeating: "b", count: 64),
+            bytes: 1234, contentType: "image/png", etag: "\"x\"", lastModified: "Sat, 21 Nov 2026 00:00:00 GMT")
+    }
+
+    private static var raster: RasterRecord? {
+        guard let source = PixelGeometry(width: 640, height: 480), let result = PixelGeometry(width: 64, height: 48)
+        else {
+            return nil
+        }
+        return RasterRecord(
+            original: original.digest, form: "64x0-inside-0-rgba8-premultiplied-1",
+            header: ImageHeader(format: .jpeg, geometry: source), geometry: result)
+    }
+
+    static var storeOrders: [(String, StoreOrder)] {
+        guard let raster else { return [] }
+        return [
+            ("store-order-find", .find(job: 1, key: original.key, form: raster.form)),
+            ("store-order-find-original", .find(job: 2, key: original.key, form: nil)),
+            ("store-order-keep-original", .keepOriginal(job: 3, original)),
+            ("store-order-keep-raster", .keepRaster(job: 4, raster)),
+            ("store-order-query", .query(job: 5, key: original.key)),
+            ("store-order-touch", .touch(keys: [original.key])),
+            ("store-order-forget", .forget(job: 6, url: "http://a/", owner: 1000)),
+        ]
+    }
+
+    static var storeReports: [(String, StoreReport)] {
+        guard let raster else { return [] }
+        return [
+            ("store-report-ready", .ready),
+            (
+                "store-report-state",
+                .state(DiskReport(state: .full, reason: "No space is left.", entries: 3, bytes: 4000))
+            ),
+            ("store-report-found-original", .foundOriginal(job: 1, original)),
+            ("store-report-found-raster", .foundRaster(job: 1, original, raster)),
+            ("store-report-missing", .missing(job: 2)), ("store-report-queried", .queried(job: 5, found: true)),
+            ("store-report-kept", .kept(job: 3)), ("store-report-not-kept", .notKept(job: 4)),
+            ("store-report-forgotten", .forgotten(job: 6, keys: [original.key])),
+        ]
+    }
+
+    @Test(arguments: storeOrders)
+    func storeOrdersAreReadAndWritten(name: String, message: StoreOrder) throws { try check(name, message) }
+
+    @Test(arguments: storeReports)
+    func storeReportsAreReadAndWritten(name: String, message: StoreReport) throws { try check(name, message) }
+
     @Test(arguments: fetchReports)
     func fetchReportsAreReadAndWritten(name: String, message: FetchReport) throws { try check(name, message) }
 
@@ -101,7 +153,7 @@ import Testing
     @Test func everyMemberThatMattersIsNeeded() throws {
         let optional: Set<String> = [
             "fds", "credentials", "headers", "expected", "contentType", "etag", "lastModified", "httpStatus",
-            "retryAfterMs", "retryable", "message",
+            "retryAfterMs", "retryable", "message", "width", "height", "byteLimit",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(message.encoded().dropFirst(Frame.headerLength))

@@ -168,13 +168,12 @@ import Testing
         let single = try Setting(workers: 1, routes: ["/a": png(tile(1))])
         let client = try single.client()
         try single.idleWorkers()
-        let worker = try #require(single.broker.workers(.decode).first)
-        try single.broker.stop(worker)
+        let workers = try single.broker.stopAll(.decode)
         let id = try client.get(single.url("/a"), #""as":"original""#)
         let inline = try client.get(single.url("/a"), #""as":"original","delivery":"inline""#)
         try single.broker.wait(for: "it is being looked at") { $0[.downloads] == 1 && $0[.running] == 1 }
         #expect(try client.ask("remove", #""url":"\#(single.url("/a"))""#).fields["removed"] as? Int == 1)
-        single.broker.signal(worker, SIGCONT)
+        for worker in workers { single.broker.signal(worker, SIGCONT) }
         #expect(try client.bytes(of: try client.answer(to: id)) == tile(1).png)
         #expect(try client.bytes(of: try client.answer(to: inline)) == tile(1).png)
         let report = try single.idle()

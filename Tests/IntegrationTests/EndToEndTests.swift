@@ -262,7 +262,9 @@ import Testing
 
     @Test func fieldsThatAreWrong() throws {
         let cases = [
-            #""variant":{"width":10}"#, #""variant":{"pixelFormat":"rgb"}"#, #""variant":[]"#, #""delivery":"post""#,
+            #""variant":{"width":0}"#, #""variant":{"height":65536}"#, #""variant":{"width":"10"}"#,
+            #""variant":{"fit":"stretch"}"#, #""variant":{"scaleDown":1}"#, #""variant":{"pixelFormat":"rgb"}"#,
+            #""variant":[]"#, #""delivery":"post""#,
             #""delivery":1"#, #""cache":"no-store""#, #""priority":"urgent""#, #""progress":"yes""#,
             #""timeoutMs":0"#, #""timeoutMs":-1"#, #""totalTimeoutMs":"1""#, #""headers":[]"#,
             #""headers":{"Host":"a"}"#, #""headers":{"X-A":"a\r\nX-B: b"}"#, #""headers":{"Range":"bytes=0-1"}"#,

@@ -8,7 +8,8 @@ import Testing
     private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
 
     @Test(arguments: [
-        ("imgbroker", [], codecs + network), ("imgfetch", ["libcurl"], codecs), ("imgworker", codecs, network),
+        ("imgbroker", [], codecs + network + ["libsqlite3"]), ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
+        ("imgworker", codecs, network + ["libsqlite3"]), ("imgcache", ["libsqlite3"], codecs + network),
     ])
     func libraries(program: String, needed: [String], forbidden: [String]) throws {
         let own = try #require(CurrentProcess.executablePath)

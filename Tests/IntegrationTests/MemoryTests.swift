@@ -1,3 +1,4 @@
+import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -124,5 +125,25 @@ import Testing
             }
         }
         #expect(numbers.count > 100)
+    }
+
+    /// Originals that wait for a decoder cannot be evicted; so downloads wait for the decoders.
+    @Test func downloadsDoNotRunAwayFromDecodings() throws {
+        let setting = try Setting(["--memory-limit", "1M"], workers: 1) {
+            png(Self.picture(Int($0.path.dropFirst()) ?? 0))
+        }
+        let client = try setting.client()
+        try setting.idleWorkers()
+        let workers = try setting.broker.stopAll(.decode)
+        let ids = try (0..<100).map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }
+        try setting.broker.wait(for: "as much as may wait") { $0[.requests] == 100 && $0[.leasedBytes] >= 512 << 10 }
+        // Long enough for many more.
+        usleep(500_000)
+        let report = try setting.broker.stats()
+        #expect(report[.downloads] < 30)
+        #expect(report[.leasedBytes] + report[.reservedBytes] < 2 << 20)
+        for worker in workers { setting.broker.signal(worker, SIGCONT) }
+        for id in ids { #expect(try client.answer(to: id).image().width == 128) }
+        #expect(try setting.idle()[.leasedBytes] == 0)
     }
 }

@@ -47,9 +47,11 @@ final class Setting {
         return client
     }
 
-    /// Waits until all workers are ready.
+    /// Waits until as many workers are ready as may be busy, and the spares are there.
     func idleWorkers() throws {
-        try broker.wait(for: "all workers are ready") { $0[.workers] == workers && $0[.fetchers] == 1 }
+        try broker.wait(for: "all workers are ready") {
+            $0[.workers] == workers && $0[.fetchers] == 1 && broker.hasFullCrew
+        }
     }
 
     /// Waits until nothing is queued or running and all workers are ready.

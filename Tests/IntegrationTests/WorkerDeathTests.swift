@@ -53,28 +53,14 @@ import Testing
         try setting.broker.waitForDescriptors(warm + report[.memoryEntries])
     }
 
-    /// The worker stands while it gets the job and dies before its first instruction: each death is exact.
-    private func crash(_ setting: Setting, _ signal: Int32, whileRunning running: Int) throws {
-        let worker = try #require(setting.broker.workers(.decode).first)
-        try setting.broker.wait(for: "a decoding runs") { $0[.running] == running && $0[.workers] == 1 }
-        setting.broker.signal(worker, signal)
-        setting.broker.signal(worker, SIGCONT)
-        try eventually("the worker is gone") { !worker.isAlive }
-    }
-
-    private func standingWorker(_ setting: Setting) throws {
-        try setting.idleWorkers()
-        try setting.broker.stop(try #require(setting.broker.workers(.decode).first))
-    }
-
     @Test func crashingOnceIsForgiven() throws {
-        let setting = try Setting(workers: 1, routes: ["/a": png(tile(1))])
+        let setting = try Setting(workers: 1, routes: ["/a": .ok(TestPNG.blank(width: 5000, height: 5000))])
         let client = try setting.client()
-        try standingWorker(setting)
+        try setting.idle()
         let id = try client.get(setting.url("/a"))
-        try crash(setting, SIGSEGV, whileRunning: 1)
-        #expect(try client.picture(try client.answer(to: id)) == tile(1))
-        #expect(try client.stats()[.workerRestarts] == 1)
+        setting.broker.signal(try setting.broker.busyWorker(.decode), SIGSEGV)
+        #expect(try client.answer(to: id).image().bytes == 100_000_000)
+        #expect(try setting.idle()[.workerRestarts] == 1)
     }
 
     @Test func crashingTwiceIsThePicturesFault() throws {
@@ -89,7 +75,7 @@ import Testing
         for signal in [SIGSEGV, SIGABRT] {
             // Its output is reserved, so it is in the middle of the decoding.
             try setting.broker.wait(for: "the decoding") { $0[.reservedBytes] == 196_000_000 }
-            setting.broker.signal(try #require(setting.broker.workers(.decode).first), signal)
+            setting.broker.signal(try setting.broker.busyWorker(.decode), signal)
             try setting.broker.wait(for: "it is gone") {
                 $0[.workerRestarts] == (signal == SIGSEGV ? 1 : 2)
             }
@@ -109,33 +95,47 @@ import Testing
 
     /// Being killed from outside is not the picture's fault, however often.
     @Test func killedFromOutsideTimeAndAgain() throws {
-        let file = TestPNG.blank(width: 3000, height: 3000)
+        let file = TestPNG.blank(width: 5000, height: 5000)
         let setting = try Setting(workers: 1, routes: ["/a": .ok(file)])
         let client = try setting.client()
         let id = try client.get(setting.url("/a"))
         for restarts in 1...5 {
             // Its output is reserved, so it is in the middle of the decoding.
-            try setting.broker.wait(for: "the decoding") { $0[.reservedBytes] == 36_000_000 }
-            setting.broker.signal(try #require(setting.broker.workers(.decode).first), SIGKILL)
+            try setting.broker.wait(for: "the decoding") { $0[.reservedBytes] == 100_000_000 }
+            setting.broker.signal(try setting.broker.busyWorker(.decode), SIGKILL)
             try setting.broker.wait(for: "it is replaced") { $0[.workerRestarts] == restarts }
         }
-        #expect(try client.answer(to: id).image().bytes == 36_000_000)
+        #expect(try client.answer(to: id).image().bytes == 100_000_000)
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
 
     @Test func standingDecodeWorkerIsReplaced() throws {
-        let setting = try Setting(workers: 2) { png(tile($0.path.utf8.count)) }
+        // The second is wider, or both would have the same bytes, and so one decoding.
+        let (first, second) = (TestPNG.blank(width: 5000, height: 5000), TestPNG.blank(width: 5008, height: 5000))
+        let setting = try Setting(
+            workers: 2, routes: ["/1": .ok(first), "/2": .ok(second), "/small": png(tile(3))])
         let client = try setting.client()
         try setting.idle()
-        let standing = setting.broker.workers(.decode)
-        #expect(standing.count == 2)
-        for worker in standing { try setting.broker.stop(worker) }
-        let ids = try ["/a", "/bb", "/ccc"].map { try client.get(setting.url($0)) }
-        var pictures: [TestPicture] = []
-        let took = try milliseconds {
-            for id in ids { pictures.append(try client.picture(try client.answer(to: id, within: 40))) }
+        let big = try ["/1", "/2"].map { try client.get(setting.url($0), #""delivery":"none""#) }
+        var standing: [ProcessStatus] = []
+        for _ in big {
+            var worker: ProcessStatus?
+            try eventually("a decoding runs") {
+                worker = setting.broker.busyWorkers(.decode).first { !standing.contains($0) }
+                return worker != nil
+            }
+            let found = try #require(worker)
+            try setting.broker.stop(found)
+            standing.append(found)
         }
-        #expect(pictures == [tile(2), tile(3), tile(4)])
+        // The spare stays one for as long as two are busy.
+        let small = try client.get(setting.url("/small"))
+        var smallPicture: TestPicture?
+        let took = try milliseconds {
+            smallPicture = try client.picture(try client.answer(to: small, within: 40))
+            for id in big { _ = try client.answer(to: id, within: 40).image() }
+        }
+        #expect(smallPicture == tile(3))
         #expect(took > 8000)
         for worker in standing { try eventually("\(worker.pid) is gone") { !worker.isAlive } }
         #expect(try setting.idle()[.workerRestarts] == 2)
@@ -152,7 +152,7 @@ import Testing
             #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 })
         }
         try setting.broker.wait(for: "some bytes") { $0[.reservedBytes] > 0 }
-        setting.broker.signal(try #require(setting.broker.workers(.fetch).first), SIGKILL)
+        setting.broker.signal(try setting.broker.busyWorker(.fetch), SIGKILL)
         for path in ["/0", "/1", "/2"] {
             #expect(setting.origin.wait(for: path, seconds: patience) { $0.abandoned == 1 && $0.held == 1 })
             setting.origin.gate(path).open()
@@ -169,10 +169,9 @@ import Testing
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let client = try setting.client()
         try setting.idle()
-        let worker = try #require(setting.broker.workers(.fetch).first)
-        try setting.broker.stop(worker)
+        let workers = try setting.broker.stopAll(.fetch)
         #expect(try client.failure(setting.url("/a"), #""timeoutMs":300"#).code == .timeout)
-        setting.broker.signal(worker, SIGCONT)
+        for worker in workers { setting.broker.signal(worker, SIGCONT) }
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
         #expect(try setting.idle()[.reservedBytes] == 0)
     }

@@ -6,10 +6,11 @@ public import LinuxSystem
 /// A broker of one test: the program as it was built, with a socket in a folder of its own. It ends with this object at
 /// the latest, and its workers with it.
 public final class BrokerProcess {
-    /// The two kinds of worker, by their programs' names.
-    public enum Worker: String, Sendable {
+    /// The kinds of worker, by their programs' names.
+    public enum Worker: String, CaseIterable, Sendable {
         case fetch = "imgfetch"
         case decode = "imgworker"
+        case cache = "imgcache"
     }
 
     /// The folder with its socket and what it writes to standard error.
@@ -19,6 +20,8 @@ public final class BrokerProcess {
     /// The process itself.
     public let status: ProcessStatus
 
+    /// How many workers of each kind there are when none is missing, the spares included.
+    private let crew: [Worker: Int]
     private let child: ChildProcess
     private var exit: ChildProcess.Exit?
     private var observer: RawClient?
@@ -42,10 +45,15 @@ public final class BrokerProcess {
         let limit = descriptorLimit.map { "ulimit -n \($0); " } ?? ""
         let script = #"\#(limit)exec "$0" "$@" 2>>\#(self.directory.file("log")) 3<&-"#
         let (_, control) = try UnixSocket.pair()
+        // The usual place is everybody's; a test that wants a disk tier names one of its own.
+        let hasDisk = arguments.contains("--cache-dir")
+        let disk = hasDisk ? [] : ["--disk-limit", "0"]
+        // One spare of each kind but the disk tier's.
+        crew = [.fetch: 1 + 1, .decode: workers + 1, .cache: hasDisk ? 1 : 0]
         child = try ChildProcess(
             path: "/bin/sh",
             arguments: ["-c", script, folder + "/imgbroker", "--socket", socketPath, "--workers", "\(workers)"]
-                + allowed.flatMap { ["--allow-address", $0] } + arguments,
+                + allowed.flatMap { ["--allow-address", $0] } + disk + arguments,
             environment: ["PATH=/usr/bin:/bin"], control: control)
         status = ProcessStatus(pid: child.pid)
         Self.watch(child.pid, child.descriptor)
@@ -94,10 +102,42 @@ public final class BrokerProcess {
         return try client.stats()
     }
 
-    /// Its workers of a kind that run now.
+    /// Its workers of a kind that run now, the spare among them.
     public func workers(_ kind: Worker) -> [ProcessStatus] {
         status.children.filter { $0.name == kind.rawValue && $0.isAlive }
     }
+
+    /// Its workers of a kind that are in the middle of a job: they have the buffer open that they fill.
+    public func busyWorkers(_ kind: Worker) -> [ProcessStatus] {
+        let product = kind == .fetch ? "memfd:imgbroker-original" : "memfd:imgbroker-pixels"
+        return workers(kind).filter { $0.openFiles.contains { $0.contains(product) } }
+    }
+
+    /// Waits until a worker of a kind is in the middle of a job, and returns it.
+    ///
+    /// - Throws: `TestFailure`.
+    public func busyWorker(_ kind: Worker) throws -> ProcessStatus {
+        var worker: ProcessStatus?
+        try eventually("one \(kind.rawValue) has a job") {
+            worker = busyWorkers(kind).first
+            return worker != nil
+        }
+        return worker!
+    }
+
+    /// Whether no worker is missing, spares included.
+    public var hasFullCrew: Bool { Worker.allCases.allSatisfy { workers($0).count == crew[$0] } }
+
+    /// Waits until no worker of a kind is missing, and returns all, the spare included.
+    ///
+    /// - Throws: `TestFailure`.
+    public func allWorkers(_ kind: Worker) throws -> [ProcessStatus] {
+        try eventually("no \(kind.rawValue) is missing") { workers(kind).count == crew[kind] }
+        return workers(kind)
+    }
+
+    /// How many processes it starts: the workers, and the one that closes large buffers.
+    public var fullChildren: Int { crew.values.reduce(1, +) }
 
     /// Waits until all its workers are ready and nothing is queued or running.
     ///
@@ -108,7 +148,7 @@ public final class BrokerProcess {
         try eventually("the broker is idle") {
             report = try stats()
             return report[.workers] == workers && report[.fetchers] == 1 && report[.queued] == 0
-                && report[.running] == 0
+                && report[.running] == 0 && hasFullCrew
         }
         return report
     }
@@ -151,6 +191,16 @@ public final class BrokerProcess {
     public func signal(_ worker: ProcessStatus, _ signal: Int32) {
         // It stays a child until the broker has collected it, so the number means no other process.
         if status.children.contains(worker) { kill(worker.pid, signal) }
+    }
+
+    /// Stops all workers of a kind, the spare included, so that every job stands still.
+    ///
+    /// - Throws: `TestFailure`.
+    @discardableResult
+    public func stopAll(_ kind: Worker) throws -> [ProcessStatus] {
+        let workers = try allWorkers(kind)
+        for worker in workers { try stop(worker) }
+        return workers
     }
 
     /// Stops a worker, so that it neither hears nor says anything, and waits until it stands.

@@ -50,6 +50,12 @@ public struct ProcessStatus: Hashable, Sendable {
         return fields.dropFirst(11).prefix(2).reduce(0) { $0 + (Int($1) ?? 0) }
     }
 
+    /// The bytes of memory that it has in use, those that it shares included.
+    public var residentBytes: Int {
+        // "VmRSS:     1234 kB"
+        (field("VmRSS")?.split(separator: " ").first.flatMap { Int($0) } ?? 0) << 10
+    }
+
     /// The processes that it started, ended or not.
     public var children: [ProcessStatus] {
         text(ofFile: folder + "/task/\(pid)/children").split(separator: " ").compactMap { Int32($0) }

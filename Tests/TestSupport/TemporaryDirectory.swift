@@ -29,9 +29,16 @@ public final class TemporaryDirectory: Sendable {
     }
 }
 
-/// The text of the file at `path`; empty when it cannot be read.
+/// The text of the file at `path`; empty when it cannot be read. To its very end: files of `/proc` come in pieces.
 public func text(ofFile path: String) -> String {
-    FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    guard let file = try? FileDescriptor.open(readingAt: path) else { return "" }
+    var bytes: [UInt8] = []
+    unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+        while let count = unsafe try? file.read(into: buffer, at: bytes.count), count > 0 {
+            unsafe bytes += buffer.prefix(count)
+        }
+    }
+    return String(decoding: bytes, as: UTF8.self)
 }
 
 /// Where the package's executables were built: beside the tests.

@@ -115,6 +115,102 @@ struct DiskTierTests {
         #expect(world.fetches.count == 3)
     }
 
+    @Test func `what came into memory during a look at the disk is not downloaded again`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        world.get(client, id: 3, "a") {
+            $0.variant.width = 5; $0.delivery = .none
+        }
+        let looks = world.errands.keys.sorted()
+        #expect(looks.count == 2)
+        world.answerErrand(looks[0], content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.answerErrand(looks[1], content: nil)
+        #expect(world.fetches.isEmpty)
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        #expect(world.image(client, 1)?.width == 10)
+        #expect(world.image(client, 2)?.width == 5)
+        #expect(world.image(client, 3)?.width == 5)
+        #expect(world.state.report[.downloads] == 1)
+    }
+
+    @Test func `what a look would find is not believed once it was removed or loaded anew`() throws {
+        var world = world()
+        let (first, second) = (world.connect(), world.connect())
+        world.get(first, id: 1, "a")
+        world.happen(.messageReceived(second, .remove(id: 1, url: try SourceURL("http://origin.test/a"))))
+        // The look is over; its waiter is served by a download.
+        #expect(world.fetches.count == 1)
+        let late = try find(world)
+        world.answerErrand(late, content: 1)
+        #expect(world.state.index.entries == 0)
+        world.failFetch(try #require(world.fetches.keys.first))
+
+        world.get(first, id: 2, "b") { $0.representation = .original }
+        world.get(second, id: 2, "b") {
+            $0.representation = .original
+            $0.cache = .reload
+        }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        world.answerErrand(try find(world), content: 1)
+        world.readHeader(try #require(world.decodes.keys.first))
+        #expect(world.image(first, 2)?.buffer == world.image(second, 2)?.buffer)
+    }
+
+    @Test func `a question to a disk that does not answer is answered without it, and its id is taken so long`() throws
+    {
+        var world = world()
+        let client = world.connect()
+        let url = try SourceURL("http://origin.test/a")
+        for id in 1...3 { world.happen(.messageReceived(client, .query(GetRequest(id: id, url: url)))) }
+        world.happen(.messageReceived(client, .query(GetRequest(id: 1, url: url))))
+        #expect(
+            world.lastActions.contains {
+                if case .reply(_, .error(nil, let error), _) = $0 { error.code == .badRequest } else { false }
+            })
+        world.happen(.timePassed, after: 5000)
+        let answers = world.lastActions.filter { if case .reply(_, .queried, _) = $0 { true } else { false } }
+        #expect(answers.count == 3)
+        // Three times in a row: the process is ended.
+        #expect(world.workers.values.contains { $0.kind == .cache && $0.state == .dying })
+    }
+
+    @Test func `a raster that is read while it is being made is there once`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.variant.width = 5 }
+        world.answerErrand(try find(world), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.get(client, id: 2, "b") { $0.variant.width = 5 }
+        world.answerErrand(try find(world), content: 1, asRaster: true)
+        world.finishDecode(decode)
+        #expect(world.image(client, 1)?.buffer == world.image(client, 2)?.buffer)
+    }
+
+    @Test func `the end waits for what is being kept`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.representation = .original }
+        world.answerErrand(try find(world), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.readHeader(try #require(world.decodes.keys.first))
+        world.happen(.shutdownRequested)
+        #expect(!world.hasExited)
+        world.answerErrand(try #require(world.errands.keys.first), content: nil)
+        #expect(world.hasExited)
+    }
+
     @Test func `query and remove speak for both tiers`() throws {
         var world = world()
         let client = world.connect()

@@ -54,6 +54,23 @@ struct SupervisionTests {
         #expect(world.image(client, 2) != nil)
     }
 
+    @Test func `a picture on which decoders died is refused for a while, whatever its address`() throws {
+        var world = world()
+        let (client, _, worker) = try decoding(&world)
+        world.endWorker(worker, .crashed("signal 11"))
+        world.endWorker(try #require(world.decodes.values.first?.worker), .crashed("signal 11"))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        world.get(client, id: 2, "same-bytes")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        #expect(world.error(client, 2) == .decoderCrashed)
+        #expect(world.decodes.isEmpty)
+        world.happen(.timePassed, after: Quarantine.firstMilliseconds)
+        world.get(client, id: 3, "same-bytes")
+        #expect(world.decodes.count == 1)
+    }
+
     @Test func `a decoder that takes too long is ended and counts as crashed`() throws {
         var world = world()
         let (client, job, worker) = try decoding(&world)
@@ -215,6 +232,22 @@ struct SupervisionTests {
         #expect(world.workers[busy]?.state == .dying)
     }
 
+    @Test func `a download worker that is recycled first ends what it has begun`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "slow")
+        let slow = try #require(world.fetches.keys.first)
+        let worn = try #require(world.fetches[slow]?.worker)
+        world.happen(.workerMeasured(worn, residentBytes: 20 << 20))
+        world.happen(.workerMeasured(worn, residentBytes: 90 << 20))
+        world.get(client, id: 2, "other")
+        let other = try #require(world.fetches.keys.max())
+        #expect(world.fetches[other]?.worker != worn)
+        #expect(world.workers[worn]?.state == .ready)
+        world.finishFetch(slow, content: 1)
+        #expect(world.workers[worn]?.state == .dying)
+    }
+
     @Test func `after more than ten crashes within a minute new pictures are refused, hits are served`() throws {
         var world = world()
         let client = world.connect()
@@ -257,7 +290,7 @@ struct SupervisionTests {
         let jobs = world.decodes.keys.sorted()
         for job in jobs { world.readHeader(job, width: 40, height: 40, workingBytes: 1000) }
         #expect(jobs.map { world.decodes[$0]?.hasOutput } == [true, false, false])
-        #expect(world.state.index.reservedBytes == 7400)
+        #expect(world.state.index.reservedBytes == 6400)
         // Waiting for room does not count against the time to decode.
         world.happen(.timePassed, after: 9_000)
         world.finishDecode(jobs[0])

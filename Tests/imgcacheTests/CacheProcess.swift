@@ -270,6 +270,12 @@ final class CacheProcess {
         #expect(process.waitForExit(milliseconds: 5000) == .status(0))
     }
 
+    /// Closes both directions at once.
+    func abandon() throws {
+        shutdown(channel.socket.raw, Int32(SHUT_RDWR))
+        #expect(process.waitForExit(milliseconds: 5000) == .status(0))
+    }
+
     func kill() {
         process.send(Signals.kill)
         _ = process.waitForExit(milliseconds: 5000)

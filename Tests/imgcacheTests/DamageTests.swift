@@ -181,7 +181,7 @@ import Testing
 
     /// Killed while it writes, again and again.
     @Test func killedWhileWriting() throws {
-        let originals = (0..<60).map { TestOriginal($0, size: 1000 + $0 * 20_000) }
+        let originals = (0..<60).map { TestOriginal($0, size: 1000 + $0 * 4000) }
         for round in 0..<20 {
             let cache = try CacheProcess(directory)
             for original in originals.shuffled().prefix(30) {

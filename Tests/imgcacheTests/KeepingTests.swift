@@ -40,7 +40,7 @@ import Testing
         #expect(tag.hasPrefix("Signature: 8a477f597d28d172789f06886806bc55\n"))
     }
 
-    @Test(arguments: [0, 1, 80, 4096, 300_000, 20_000_000]) func sizes(_ size: Int) throws {
+    @Test(arguments: [0, 1, 80, 4096, 300_000, 3_000_000]) func sizes(_ size: Int) throws {
         let cache = try CacheProcess(directory)
         let original = TestOriginal(7, size: size)
         #expect(try cache.keep(original))
@@ -58,6 +58,19 @@ import Testing
         for original in originals { #expect(try second.has(original)) }
         for original in originals.prefix(50) { #expect(try second.has(original.raster(), of: original)) }
         #expect(try !second.has(originals[50].raster(), of: originals[50]))
+    }
+
+    /// The broker does not wait for what is still to be said.
+    @Test func closedWithoutListening() throws {
+        let original = TestOriginal(1)
+        let first = try CacheProcess(directory)
+        for _ in 0..<20 {
+            try first.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)])
+        }
+        _ = try first.next()
+        try first.abandon()
+        let second = try CacheProcess(directory)
+        #expect(try second.has(original))
     }
 
     /// One picture under two addresses is decoded once.
@@ -114,5 +127,22 @@ import Testing
         #expect(CurrentProcess.exists(cache.path(ofAll.raster())))
         #expect(try cache.keep(ofOne))
         #expect(try cache.has(ofOne))
+    }
+
+    /// Files that the index does not know yet are forgotten as well.
+    @Test func forgettingRightAfterTheIndexWasLost() throws {
+        let originals = (0..<400).map { TestOriginal($0, size: 50, url: "https://example.org/\($0 % 2)") }
+        let first = try CacheProcess(directory)
+        for original in originals { #expect(try first.keep(original)) }
+        try first.close()
+        try FileDescriptor.remove(directory + "/index.sqlite")
+        let second = try CacheProcess(directory)
+        _ = try second.forget("https://example.org/0", owner: 1)
+        for original in originals.suffix(50) { #expect(try second.has(original) == (original.record.url.last == "1")) }
+        #expect(try second.keep(originals[0]))
+        try second.waitForState(.on, entries: 201)
+        #expect(try second.has(originals[0]))
+        #expect(try !second.has(originals[2]))
+        #expect(try second.has(originals[1]))
     }
 }

@@ -24,6 +24,8 @@ extension TestPicture {
         return TestPicture(width: width, height: height) { x, y in
             var sum = SIMD4<Double>.zero
             for (place, weight) in down[y] { sum += rows[place][x] * weight }
+            // Where alpha overshoots, the colour beneath it is kept.
+            if sum.w > 255 { sum *= 255 / sum.w }
             sum = sum.clamped(lowerBound: .zero, upperBound: SIMD4(repeating: min(max(sum.w, 0), 255)))
             return SIMD4<UInt8>(sum.rounded(.toNearestOrAwayFromZero))
         }
@@ -71,11 +73,11 @@ extension TestPicture {
     /// How much like `other` it is, in decibels (peak signal-to-noise ratio, all four channels).
     func decibels(against other: TestPicture) -> Double {
         guard (width, height) == (other.width, other.height) else { return 0 }
-        var sum = 0.0
-        for (here, there) in zip(bytes, other.bytes) {
-            let difference = Double(here) - Double(there)
+        var sum = 0
+        for index in 0..<bytes.count {
+            let difference = Int(bytes[index]) - Int(other.bytes[index])
             sum += difference * difference
         }
-        return sum == 0 ? .infinity : 10 * log10(255 * 255 * Double(bytes.count) / sum)
+        return sum == 0 ? .infinity : 10 * log10(255 * 255 * Double(bytes.count) / Double(sum))
     }
 }

@@ -28,7 +28,7 @@ import Testing
         #expect(try decode(file, for: job(width, height, format: .bgra8)) == result.bgra)
         // Without loss, and whole before it is scaled.
         let webp = try decode(try picture.encoded(.webp), for: job(width, height))
-        if width * 2 > 50 || height * 2 > 40 { #expect(try #require(webp.difference(from: expected)) <= 1) }
+        if width * 2 >= 100 || height * 2 >= 80 { #expect(try #require(webp.difference(from: expected)) <= 1) }
         let opaque = TestPicture.scene(width: 100, height: 80)
         let plain = try decode(try opaque.encoded(.png), for: job(width, height))
         #expect(try #require(plain.difference(from: opaque.scaled(to: width, height))) <= 1)
@@ -76,21 +76,23 @@ import Testing
         let disc = TestPicture(width: 120, height: 120) { x, y in
             (x - 60) * (x - 60) + (y - 60) * (y - 60) < 2000 ? SIMD4(255, 120, 0, 255) : SIMD4(0, 0, 0, 0)
         }
-        let files = [
-            (try disc.encoded(.png), 1), (try disc.encoded(.webp), 1), (try disc.encoded(.webp, lossless: false), 12),
-        ]
-        for (file, slack) in files {
+        func worst(_ picture: TestPicture) -> Int {
+            stride(from: 0, to: picture.bytes.count, by: 4).reduce(0) { worst, start in
+                let pixel = picture.bytes[start..<start + 4].map { Int($0) }
+                guard pixel[3] > 32 else { return worst }
+                // One step of alpha is several of colour where there is little of it.
+                let difference = max(255 - pixel[0], abs(pixel[1] - 120), pixel[2])
+                return max(worst, difference - 255 / pixel[3])
+            }
+        }
+        for file in [
+            try disc.encoded(.png), try disc.encoded(.webp), try disc.encoded(.webp, lossless: false, quality: 100),
+        ] {
+            // With loss, colour has bled into the disc already, and sharpening shows it more.
+            let most = 2 * worst(try decode(file)) + 1
             for side in [17, 50, 119, 200] {
                 let result = try decode(file, for: job(side, side, alpha: .straight))
-                for y in 0..<side {
-                    for x in 0..<side {
-                        let pixel = result[x, y]
-                        // One step of alpha is several of colour where there is little of it.
-                        let most = slack + 255 / max(1, Int(pixel.w))
-                        guard pixel.w > 8 else { continue }
-                        #expect(Int(pixel.x) >= 255 - most && abs(Int(pixel.y) - 120) <= most && Int(pixel.z) <= most)
-                    }
-                }
+                #expect(worst(result) <= most, "\(side)")
             }
         }
     }
@@ -110,14 +112,13 @@ import Testing
         (65_535, 2, 2, 65_535), (1, 1, 65_535, 9), (1, 1, 9, 65_535), (3, 2, 1, 1),
     ]) func extremeRatios(_ width: Int, _ height: Int, _ resultWidth: Int, _ resultHeight: Int) throws {
         // One colour is that colour in every size.
-        let picture = TestPicture(
-            width: width, height: height,
-            bytes: Array(repeatElement([10, 200, 90, 255] as [UInt8], count: width * height).joined()))
+        func plain(_ width: Int, _ height: Int) -> TestPicture {
+            let bytes = repeatElement([10, 200, 90, 255] as [UInt8], count: width * height)
+            return TestPicture(width: width, height: height, bytes: Array(bytes.joined()))
+        }
+        let file = try plain(width, height).encoded(.png)
         for fit in [Transform.Fit.fill, .cover] {
-            let result = try decode(try picture.encoded(.png), for: job(resultWidth, resultHeight, fit))
-            #expect((result.width, result.height) == (resultWidth, resultHeight))
-            #expect(result.bytes.starts(with: picture.bytes.prefix(4)))
-            #expect(zip(result.bytes, result.bytes.dropFirst(4)).allSatisfy { $0 == $1 })
+            #expect(try decode(file, for: job(resultWidth, resultHeight, fit)) == plain(resultWidth, resultHeight))
         }
     }
 

@@ -37,8 +37,11 @@ extension Broker {
     }
 
     func receive(from client: ClientConnection) {
-        // Nothing is read from it any more, so this is news of its end.
-        if client.isClosing { return disconnect(client) }
+        if client.isClosing {
+            // When nothing is read from it any more, this is news of its end.
+            if !client.watched.reading { disconnect(client) }
+            return
+        }
         do {
             switch try client.channel.fill() {
             case .wouldBlock: return
@@ -136,6 +139,7 @@ extension Broker {
                     log.warning("a client that does not read its answers is disconnected")
                     disconnect(client)
                 } else {
+                    if client.channel.isStalled { stalled.insert(id) }
                     let wanted = client.wanted
                     if wanted != client.watched {
                         client.watched = wanted

@@ -58,12 +58,13 @@ extension Broker {
 
     func flush(_ worker: WorkerProcess) {
         // A worker that is gone is noticed by its end; its jobs go to another then.
-        guard !worker.hasEnded, let isEmpty = try? worker.channel.flush(), isEmpty == worker.isWatchedForWriting else {
-            return
-        }
-        worker.isWatchedForWriting = !isEmpty
+        guard !worker.hasEnded, let isEmpty = try? worker.channel.flush() else { return }
+        if worker.channel.isStalled { stalledWorkers.insert(worker.id) }
+        let isWriting = !isEmpty && !worker.channel.isStalled
+        guard isWriting != worker.isWatchedForWriting else { return }
+        worker.isWatchedForWriting = isWriting
         try? queue.change(
-            worker.channel.socket.raw, token: Self.token(.worker, worker.id.number), reading: true, writing: !isEmpty)
+            worker.channel.socket.raw, token: Self.token(.worker, worker.id.number), reading: true, writing: isWriting)
     }
 
     /// Takes what a worker has said; whether there may be more.
@@ -87,6 +88,8 @@ extension Broker {
             case .decode:
                 while let (report, _) = try worker.channel.nextMessage(DecodeReport.self) { take(report, from: worker) }
             }
+            // Descriptors that nobody asked for do not pile up; the cache process's may precede their message.
+            if worker.kind != .cache || !worker.channel.isInsideFrame { worker.channel.closeDescriptors() }
             return fill == .received
         } catch {
             worker.misbehaviour = worker.misbehaviour ?? "\(error)"
@@ -97,14 +100,19 @@ extension Broker {
 
     private func take(_ report: FetchReport, from worker: WorkerProcess) {
         switch report {
-        case .ready: handle(.workerReady(worker.id))
+        case .ready:
+            handle(.workerReady(worker.id))
+            measure(worker)
         case .progress(let job, let received, let expected):
             handle(.fetchProgressed(worker.id, Identifier(number: job), received: received, expected: expected))
         case .finished(let job, let result):
             let id = JobID(number: job)
+            // Another worker's job is not this one's to end.
+            guard state.fetchPool.isRunning(id, on: worker.id) else { return }
             do {
-                try products[id]?.seal(size: result.bytes)
+                try seal(id, size: result.bytes)
                 handle(.fetchFinished(worker.id, id, result))
+                measure(worker)
             } catch {
                 handle(.fetchFailed(worker.id, id, WireError(.internal, "The download could not be sealed: \(error).")))
             }
@@ -118,14 +126,17 @@ extension Broker {
         case .state(let report): handle(.diskReported(report))
         case .foundOriginal(let job, let record):
             let id = JobID(number: job)
-            if accept(descriptor, size: record.bytes, for: id) {
+            if record.bytes <= configuration.limits.maxDownloadBytes, accept(descriptor, record.bytes, for: id, worker)
+            {
                 handle(.foundOriginal(worker.id, id, record))
             } else {
                 handle(.notFound(worker.id, id))
             }
         case .foundRaster(let job, let record, let raster):
             let id = JobID(number: job)
-            if accept(descriptor, size: raster.geometry.bytes, for: id) {
+            if raster.geometry.pixels <= configuration.limits.maxPixels,
+                accept(descriptor, raster.geometry.bytes, for: id, worker)
+            {
                 handle(.foundRaster(worker.id, id, record, raster))
             } else {
                 handle(.notFound(worker.id, id))
@@ -137,14 +148,21 @@ extension Broker {
         }
     }
 
+    private func seal(_ job: JobID, size: Int) throws(SystemError) {
+        guard let product = products[job] else { throw SystemError("fcntl", code: SystemError.invalidArgument) }
+        try product.seal(size: size)
+    }
+
     /// Takes a buffer that another process made, if it is sealed and of the right size.
-    private func accept(_ descriptor: FileDescriptor?, size: Int, for job: JobID) -> Bool {
-        guard let descriptor, let buffer = try? SealedBuffer(verifying: descriptor, size: size) else { return false }
+    private func accept(_ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess) -> Bool {
+        guard let descriptor, state.cachePool.isRunning(job, on: worker.id),
+            let buffer = try? SealedBuffer(verifying: descriptor, size: size)
+        else { return false }
         products[job] = Product(sealed: buffer)
         return true
     }
 
-    /// Tells the state how much memory of its own a decode worker has when it is idle.
+    /// Tells the state how much memory of its own a worker has after a job.
     private func measure(_ worker: WorkerProcess) {
         if let bytes = worker.child.residentBytes { handle(.workerMeasured(worker.id, residentBytes: bytes)) }
     }
@@ -157,8 +175,9 @@ extension Broker {
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
         case .finished(let job, let bytes):
             let id = JobID(number: job)
+            guard state.decodePool.isRunning(id, on: worker.id) else { return }
             do {
-                try products[id]?.seal(size: bytes)
+                try seal(id, size: bytes)
                 handle(.decodeFinished(worker.id, id))
                 measure(worker)
             } catch {

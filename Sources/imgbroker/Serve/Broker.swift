@@ -24,6 +24,9 @@ final class Broker {
     var clients: [ClientID: ClientConnection] = [:]
     var clientIDs = IdentifierSource<ClientKind>()
     var unflushed: Set<ClientID> = []
+    /// Clients whose descriptors wait until others have received theirs; tried again every 100 ms.
+    var stalled: Set<ClientID> = []
+    var stalledWorkers: Set<WorkerID> = []
     var workers: [WorkerID: WorkerProcess] = [:]
     var products: [JobID: Product] = [:]
     var buffers: [BufferID: SealedBuffer] = [:]
@@ -41,9 +44,12 @@ final class Broker {
         self.listener = listener
         self.log = log
         let descriptors = CurrentProcess.raiseDescriptorLimit()
-        maximumClients = max(descriptors / 4, 16)
         var limits = configuration.limits
-        limits.memoryEntries = min(limits.memoryEntries, max(descriptors / 2, 16))
+        // Two for each process, spares included, and a few for the loop itself; a job's result is one, too.
+        let processes = limits.workers + limits.fetchers + 4
+        let free = max(descriptors - 3 * processes - 16, 16)
+        maximumClients = max(free / 4, 8)
+        limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
         let policy = configuration.addressPolicy
         state = BrokerState(
@@ -70,15 +76,30 @@ final class Broker {
                 timer.set(to: timerSetTo)
             }
             do {
-                for event in try queue.wait(milliseconds: isAccepting ? nil : 100) { dispatch(event) }
+                for event in try queue.wait(
+                    milliseconds: isAccepting && stalled.isEmpty && stalledWorkers.isEmpty ? nil : 100)
+                {
+                    dispatch(event)
+                }
             } catch {
                 log.error("\(error)")
                 break
             }
+            retryStalled()
             flushClients()
             resumeAccepting()
         }
         end()
+    }
+
+    private func retryStalled() {
+        unflushed.formUnion(stalled)
+        stalled = []
+        while let id = stalledWorkers.popFirst() {
+            guard let worker = workers[id] else { continue }
+            flush(worker)
+            if worker.channel.isStalled { return }
+        }
     }
 
     static func token(_ source: Source, _ number: Int = 0) -> UInt64 {

@@ -25,6 +25,6 @@ final class ClientConnection {
 
     /// What should be watched now.
     var wanted: (reading: Bool, writing: Bool) {
-        (!isClosing && channel.queuedBytes < Self.backPressureBytes, channel.hasOutgoing)
+        (!isClosing && channel.queuedBytes < Self.backPressureBytes, channel.hasOutgoing && !channel.isStalled)
     }
 }

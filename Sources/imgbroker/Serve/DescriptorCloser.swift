@@ -20,12 +20,13 @@ final class DescriptorCloser {
     /// Lets go of a buffer.
     func close(_ buffer: SealedBuffer) {
         guard buffer.size >= Self.worthwhileBytes, let socket else { return }
-        let byte: [UInt8] = [0]
-        do {
+        do throws(SystemError) {
             // A full socket means that it is behind already.
-            _ = try unsafe byte.withUnsafeBytes { bytes throws(SystemError) in
+            _ = try unsafe withUnsafeBytes(of: UInt8(0)) { (bytes) throws(SystemError) in
                 try unsafe UnixSocket.send(bytes, descriptors: [buffer.descriptor], on: socket)
             }
+        } catch  where error.code == SystemError.tooManyReferences {
+            // Too many are on their way already: this one is closed here.
         } catch {
             start()
         }

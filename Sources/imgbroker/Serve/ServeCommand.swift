@@ -60,14 +60,17 @@ enum ServeCommand {
             return 1
         }
         do throws(SystemError) {
-            if let ownUser, configuration.limits.usesDisk,
-                let directory = configuration.cacheDirectory ?? usualCacheDirectory
-            {
-                // Afterwards there is no right to make it.
-                try? CurrentProcess.makeDirectory(directory, owner: ownUser)
+            var remover: SocketRemover?
+            if let ownUser {
+                // What there will be no right to do afterwards.
+                remover = try SocketRemover(path: path)
+                if configuration.limits.usesDisk, let directory = configuration.cacheDirectory ?? usualCacheDirectory {
+                    try? CurrentProcess.makeDirectory(directory, owner: ownUser)
+                }
+                try CurrentProcess.become(uid: ownUser.uid, gid: ownUser.gid)
             }
-            if let ownUser { try CurrentProcess.become(uid: ownUser.uid, gid: ownUser.gid) }
             try Broker(configuration, launcher: launcher, listener: listener, log: log).run()
+            remover?.run()
             return 0
         } catch {
             log.error("\(error)")

@@ -17,6 +17,11 @@ extension BrokerState {
             }
             return
         }
+        if quarantine.contains(variant.digest, at: now) {
+            waiters[id]?.stage = nil
+            let message = "Decoders have died on this image; it is refused for a while."
+            return deny(waiter, WireError(.decoderCrashed, message))
+        }
         if decodePool.isBroken(at: now) {
             let message = "Decoders keep crashing; no new picture is decoded for a while."
             waiters[id]?.stage = nil
@@ -27,6 +32,7 @@ extension BrokerState {
             variant: variant, body: body, bodyBytes: index.buffers[body]?.bytes ?? 0, waiters: [id],
             priority: priority)
         decodeByVariant[variant] = job
+        decodingBytes += decodes[job]?.bodyBytes ?? 0
         waiters[id]?.stage = .decoding(job)
         index.hold(body)
         decodeQueue.push(job, priority: priority)
@@ -75,13 +81,15 @@ extension BrokerState {
         while let job = parkedDecodes.first, let flight = decodes[job], let plan = flight.plan,
             let worker = flight.worker
         {
-            let bytes = plan.result.bytes + plan.workingBytes
-            guard index.hasRoom(for: bytes) || decodes.values.allSatisfy({ $0.reserved == 0 }) else { return }
+            let admitted = decodes.values.filter { $0.reserved > 0 }
+            // What workers hold is memory, too, but none that evicting would give back.
+            let working = admitted.reduce(plan.workingBytes) { $0 + ($1.plan?.workingBytes ?? 0) }
+            guard index.hasRoom(for: plan.result.bytes + working) || admitted.isEmpty else { return }
             parkedDecodes.removeFirst()
-            decodes[job]?.reserved = bytes
+            decodes[job]?.reserved = plan.result.bytes
             decodes[job]?.deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
             remind(.decode(worker, job), in: limits.decodeDeadlineMs)
-            index.reserve(bytes)
+            index.reserve(plan.result.bytes)
             drop(index.evictToFit())
             actions.append(.provideOutput(worker, job, bytes: plan.result.bytes))
         }
@@ -92,8 +100,13 @@ extension BrokerState {
             flight.reserved > 0,
             let startedAt = flight.startedAt
         else { return }
-        let buffer = newBufferID()
         let bytes = plan.result.bytes
+        if let known = index.buffer(flight.variant) {
+            // The disk tier was faster, by way of another URL.
+            actions.append(.discard(job))
+            return finish(job, in: known, bytes: bytes, plan.result)
+        }
+        let buffer = newBufferID()
         let microseconds = now.microseconds(since: startedAt)
         actions.append(.publish(job, buffer))
         counters.decodes += 1
@@ -147,6 +160,7 @@ extension BrokerState {
                 decodeQueue.push(job, priority: flight.priority, atFront: true)
             } else {
                 _ = endDecode(job)
+                quarantine.add(flight.variant.digest, at: now)
                 let error = WireError(.decoderCrashed, "The decoder died twice on this image.")
                 for waiter in flight.waiters.compactMap({ waiters[$0] }) { deny(waiter, error) }
             }
@@ -173,6 +187,7 @@ extension BrokerState {
     private mutating func endDecode(_ job: JobID) -> DecodeFlight? {
         guard let flight = decodes.removeValue(forKey: job) else { return nil }
         decodeByVariant[flight.variant] = nil
+        decodingBytes -= flight.bodyBytes
         index.unreserve(flight.reserved)
         if let worker = flight.worker {
             decodePool.unassign(job, from: worker)

@@ -35,13 +35,11 @@ extension BrokerState {
     }
 
     mutating func found(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord, _ raster: RasterRecord?) {
-        guard cachePool.isRunning(job, on: worker), let flight = lookups[job] else {
-            // Nobody waits for it any more.
-            return actions.append(.discard(job))
-        }
+        guard cachePool.isRunning(job, on: worker), let flight = lookups[job] else { return }
         guard let digest = ContentDigest(hexadecimal: record.digest), record.key == flight.request.key.word,
             raster == nil || raster?.original == record.digest && raster?.form == flight.request.form.rasterWord
         else { return notFound(worker, job) }
+        missedDiskAnswers = 0
         _ = endLookup(job)
         for waiter in flight.waiters { waiters[waiter]?.source = .disk }
 
@@ -71,8 +69,9 @@ extension BrokerState {
     }
 
     mutating func notFound(_ worker: WorkerID, _ job: JobID) {
-        actions.append(.discard(job))
         guard cachePool.isRunning(job, on: worker), let flight = endLookup(job) else { return }
+        missedDiskAnswers = 0
+        actions.append(.discard(job))
         goOnWithoutDisk(flight)
     }
 
@@ -80,6 +79,7 @@ extension BrokerState {
         guard let flight = endLookup(job) else { return }
         actions.append(.log(.warning("the disk tier did not answer within \(limits.lookupDeadlineMs) ms")))
         goOnWithoutDisk(flight)
+        missDiskAnswer()
     }
 
     /// Takes a look out of the tables, queued or running.
@@ -90,11 +90,20 @@ extension BrokerState {
         return flight
     }
 
-    private mutating func goOnWithoutDisk(_ flight: LookupFlight) {
+    mutating func goOnWithoutDisk(_ flight: LookupFlight) {
         for id in flight.waiters {
             guard let waiter = waiters[id] else { continue }
             waiters[id]?.stage = nil
-            if waiter.request.options.cache == .onlyIfCached {
+            waiters[id]?.hasJoined = false
+            // Another request may have brought it into memory meanwhile.
+            let original = index.original(waiter.key)
+            if let original, let (buffer, header) = cached(waiter.key, flight.request.form) {
+                deliver(buffer, size(of: buffer, header), original, header, to: waiter)
+            } else if let original,
+                let body = index.buffer(VariantKey(digest: original.digest, form: .original))
+            {
+                decode(VariantKey(digest: original.digest, form: flight.request.form), of: body, for: id)
+            } else if waiter.request.options.cache == .onlyIfCached {
                 deny(waiter, notCached(waiter))
             } else {
                 fetch(for: id)
@@ -145,11 +154,29 @@ extension BrokerState {
         let job = newJobID()
         errands[job] = errand
         cachePool.assign(job, to: worker)
+        if case .keep = errand {} else { remind(.errand(job), in: limits.lookupDeadlineMs) }
         return job
+    }
+
+    /// Answers without the disk tier, which has not answered in time; the errand itself stays until it ends.
+    mutating func errandTimePassed(_ job: JobID) {
+        guard let errand = errands[job] else { return }
+        answer(errand, isOnDisk: false, forgotten: [])
+        missDiskAnswer()
+    }
+
+    /// Ends a cache process that has not answered several times in a row: it hangs, or its disk does.
+    private mutating func missDiskAnswer() {
+        missedDiskAnswers += 1
+        guard missedDiskAnswers >= 3, let worker = cachePool.available else { return }
+        missedDiskAnswers = 0
+        actions.append(.log(.warning("the disk tier does not answer: its process is ended")))
+        kill(worker, of: \.cachePool)
     }
 
     private mutating func endErrand(_ job: JobID, on worker: WorkerID) -> DiskErrand? {
         guard cachePool.isRunning(job, on: worker) else { return nil }
+        missedDiskAnswers = 0
         cachePool.unassign(job, from: worker)
         return errands.removeValue(forKey: job)
     }
@@ -166,10 +193,10 @@ extension BrokerState {
         switch errand {
         case .keep(let buffer, _): unhold(buffer)
         case .forget(let client, let id, let inMemory):
-            guard clients[client] != nil else { return }
+            guard clients[client]?.errands.remove(id) != nil else { return }
             reply(.removed(id: id, count: inMemory.union(forgotten).count), to: client)
         case .query(let client, let id, let inMemory):
-            guard clients[client] != nil else { return }
+            guard clients[client]?.errands.remove(id) != nil else { return }
             reply(.queried(id: id, memory: inMemory, disk: isOnDisk, fresh: inMemory || isOnDisk), to: client)
         }
     }

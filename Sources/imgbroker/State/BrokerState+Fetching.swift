@@ -49,7 +49,7 @@ extension BrokerState {
     mutating func fetchProgressed(_ worker: WorkerID, _ job: JobID, received: Int, expected: Int?) {
         guard fetchPool.isRunning(job, on: worker), let flight = fetches[job] else { return }
         // The body is in a memfd of ours, so its bytes count.
-        let received = max(received, flight.received)
+        let received = min(max(received, flight.received), limits.maxDownloadBytes)
         index.reserve(received - flight.received)
         fetches[job]?.received = received
         fetches[job]?.expected = expected
@@ -75,6 +75,10 @@ extension BrokerState {
         dropRemoved(index.insert(original, for: flight.key))
         let body = takeBody(of: job, original, bytes: result.bytes)
         keep(body, as: flight.key, result)
+        // What the disk has of this original is older than what has just come.
+        for (look, other) in lookups.sorted(by: { $0.key < $1.key }) where other.request.key == flight.key {
+            if let ended = endLookup(look) { goOnWithoutDisk(ended) }
+        }
         serve(flight.waiters, original, from: body) { state, waiter in
             state.reportProgress(result.bytes, result.bytes, to: waiter)
         }
@@ -161,6 +165,7 @@ extension BrokerState {
         index.unreserve(flight.received)
         if let worker = flight.worker {
             fetchPool.unassign(job, from: worker)
+            fetchPool.retireIfWorn(worker)
             fetchQueue.jobEnded(inGroup: flight.key.url.origin)
         } else {
             fetchQueue.remove(job)

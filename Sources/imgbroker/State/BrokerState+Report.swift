@@ -82,7 +82,7 @@ extension BrokerState {
                 return "a worker with too many jobs"
             }
             if pool.workers.values.count(where: { !$0.isRetiring }) > pool.target { return "too many workers" }
-            if pool.workers.values.count(where: { !$0.jobs.isEmpty && !$0.isRetiring }) > pool.size {
+            if pool.workers.values.count(where: { $0.canWork && !$0.jobs.isEmpty }) > pool.size {
                 return "a spare at work"
             }
         }
@@ -97,6 +97,7 @@ extension BrokerState {
 
         let reserved = fetches.values.reduce(0) { $0 + $1.received } + decodes.values.reduce(0) { $0 + $1.reserved }
         if reserved != index.reservedBytes { return "reserved bytes" }
+        if decodes.values.reduce(0, { $0 + $1.bodyBytes }) != decodingBytes { return "bytes of decodings" }
         var holders = leases.holdings
         holders.merge(sendings.holdings, uniquingKeysWith: +)
         for case .keep(let buffer, _) in errands.values { holders[buffer, default: 0] += 1 }

@@ -5,7 +5,7 @@ import LinuxSystem
 extension BrokerState {
     mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if let id = message.id, asking.pending[id] != nil {
+        if let id = message.id, asking.pending[id] != nil || asking.errands.contains(id) {
             return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
         }
         switch message {
@@ -64,7 +64,7 @@ extension BrokerState {
         let body = original.flatMap { index.buffer(VariantKey(digest: $0.digest, form: .original)) }
         let mayBeOnDisk = body == nil && request.options.cache != .reload && canLookUp
         if request.options.cache == .onlyIfCached, body == nil, !mayBeOnDisk { return deny(waiter, notCached(waiter)) }
-        if asking.pending.count >= limits.maxPendingRequests {
+        if asking.pending.count + asking.errands.count >= limits.maxPendingRequests {
             let message = "\(asking.pending.count) requests of this client are pending already."
             return deny(waiter, WireError(.quotaExceeded, message))
         }
@@ -99,9 +99,10 @@ extension BrokerState {
     private mutating func query(_ request: GetRequest, from client: ClientID, _ asking: Client) {
         let key = OriginalKey(request, uid: asking.uid)
         let isInMemory = cached(key, form(of: request)) != nil
-        guard canLookUp, let worker = cachePool.available else {
+        guard canLookUp, asking.errands.count < limits.maxPendingRequests, let worker = cachePool.available else {
             return reply(.queried(id: request.id, memory: isInMemory, disk: false, fresh: isInMemory), to: client)
         }
+        clients[client]?.errands.insert(request.id)
         let job = runErrand(.query(client, id: request.id, inMemory: isInMemory), on: worker)
         actions.append(.queryDisk(worker, job, key: key.word))
     }
@@ -109,15 +110,21 @@ extension BrokerState {
     private mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Client) {
         let keys = index.keys { $0.url == url && ($0.owner ?? asking.uid) == asking.uid }
         for key in keys { dropRemoved(index.remove(key)) }
+        // What a look under way would find is what is being removed.
+        for (job, flight) in lookups.sorted(by: { $0.key < $1.key })
+        where flight.request.key.url == url && (flight.request.key.owner ?? asking.uid) == asking.uid {
+            if let ended = endLookup(job) { goOnWithoutDisk(ended) }
+        }
         guard canLookUp, let worker = cachePool.available else {
             return reply(.removed(id: id, count: keys.count), to: client)
         }
+        clients[client]?.errands.insert(id)
         let job = runErrand(.forget(client, id: id, inMemory: Set(keys.map(\.word))), on: worker)
         actions.append(.forget(worker, job, url: url.text, owner: asking.uid))
     }
 
     /// The buffer and the header of a result that is in memory.
-    private func cached(_ key: OriginalKey, _ form: Form) -> (BufferID, ImageHeader)? {
+    func cached(_ key: OriginalKey, _ form: Form) -> (BufferID, ImageHeader)? {
         guard let original = index.original(key), let header = index.header(of: original.digest),
             let buffer = index.buffer(VariantKey(digest: original.digest, form: form))
         else { return nil }
@@ -139,6 +146,11 @@ extension BrokerState {
         {
             let (count, held) = (leases.count(heldBy: waiter.client), leases.bytes(heldBy: waiter.client))
             let message = "This client leases \(count) buffers with \(held) bytes already."
+            return deny(waiter, WireError(.quotaExceeded, message))
+        }
+        let unsent = sendings.bytes(heldBy: waiter.client)
+        if options.delivery == .inline, unsent > 0, unsent + bytes > limits.maxInlineBytes {
+            let message = "\(unsent) bytes of inline pictures wait for this client to receive them."
             return deny(waiter, WireError(.quotaExceeded, message))
         }
         if options.delivery == .inline, bytes > limits.maxInlineBytes {

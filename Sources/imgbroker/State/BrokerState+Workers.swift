@@ -7,7 +7,7 @@ extension BrokerState {
 
     /// Starts the workers that are missing and may be started now.
     mutating func startWorkers() {
-        if isDraining { return }
+        if isDraining, waiters.isEmpty { return }
         for pool in Self.pools {
             while self[keyPath: pool].mayStart(at: now) {
                 let worker = newWorkerID()
@@ -18,14 +18,18 @@ extension BrokerState {
         }
     }
 
+    /// Originals that wait for a decoder cannot be evicted: while they fill half of the memory, none is fetched, neither
+    /// from the network nor from disk. Each decoding that ends makes room.
+    private var hasRoomForDownloads: Bool {
+        if index.reservedBytes >= limits.memoryBytes / 2, fetchPool.runningJobs > 0 { return false }
+        return decodes.isEmpty || decodingBytes < limits.memoryBytes / 2 && decodes.count < limits.memoryEntries / 2
+    }
+
     mutating func assignJobs() {
-        while !lookupQueue.isEmpty, let worker = cachePool.available, let job = lookupQueue.pop() {
+        while !lookupQueue.isEmpty, hasRoomForDownloads, let worker = cachePool.available, let job = lookupQueue.pop() {
             startLookup(job, on: worker)
         }
-        // Bodies fill memory, too: while it is full, those under way come first.
-        while !fetchQueue.isEmpty, index.hasRoom(for: 0) || fetchPool.runningJobs == 0,
-            let worker = fetchPool.available, let job = fetchQueue.pop()
-        {
+        while !fetchQueue.isEmpty, hasRoomForDownloads, let worker = fetchPool.available, let job = fetchQueue.pop() {
             startFetch(job, on: worker)
         }
         while !decodeQueue.isEmpty, let worker = decodePool.available, let job = decodeQueue.pop() {

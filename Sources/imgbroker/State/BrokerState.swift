@@ -20,7 +20,7 @@ struct BrokerState {
         /// The most pixels of a source that is made smaller.
         var maxSourcePixels = 300_000_000
         /// The most bytes that a decode worker may hold beside the result.
-        var maxWorkingBytes = 256 << 20
+        var maxWorkingBytes = 448 << 20
         /// What `scaleDown` brings a picture under, in bytes of pixels.
         var scaleDownBytes = 60_000_000
         /// Whether there is a disk tier.
@@ -51,6 +51,8 @@ struct BrokerState {
         let uid: UInt32
         /// Its unanswered `get`s by their id.
         var pending: [Int: WaiterID] = [:]
+        /// Its other unanswered requests, those that wait for the disk tier.
+        var errands: Set<Int> = []
         /// When the frame began that is still arriving.
         var frameBegunAt: Instant?
     }
@@ -62,6 +64,7 @@ struct BrokerState {
         case idle(WaiterID)
         case decode(WorkerID, JobID)
         case lookup(JobID)
+        case errand(JobID)
         case workerStart(WorkerID)
         case workerEnd(WorkerID)
         case restart
@@ -86,6 +89,8 @@ struct BrokerState {
     /// Decodings whose header is read and that wait for room, the first come first.
     var parkedDecodes: [JobID] = []
     var lookupQueue = JobQueue()
+    /// The encoded bytes of all decodings, counted for each.
+    var decodingBytes = 0
     var fetchQueue: JobQueue
     var decodeQueue = JobQueue()
     var fetchPool: WorkerPool
@@ -97,7 +102,10 @@ struct BrokerState {
     var sendings = LeaseTable()
     /// Buffers that were removed while a decoding or the disk tier still needs them.
     var removedInUse: Set<BufferID> = []
+    /// How often the disk tier has not answered in time since it last did.
+    var missedDiskAnswers = 0
     var disk = DiskReport(state: .off)
+    var quarantine = Quarantine()
     var reminders = DeadlineQueue<Reminder>()
     var counters = Counters()
     var isDraining = false
@@ -155,7 +163,9 @@ struct BrokerState {
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job): decodeFinished(worker, job)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
-        case .workerMeasured(let worker, let bytes): decodePool.measured(worker, residentBytes: bytes)
+        case .workerMeasured(let worker, let bytes):
+            decodePool.measured(worker, residentBytes: bytes)
+            fetchPool.measured(worker, residentBytes: bytes)
         case .diskReported(let report): diskReported(report)
         case .foundOriginal(let worker, let job, let record): found(worker, job, record, nil)
         case .foundRaster(let worker, let job, let record, let raster): found(worker, job, record, raster)
@@ -171,7 +181,7 @@ struct BrokerState {
         startWorkers()
         assignJobs()
         retireWorkers()
-        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty { actions.append(.exit) }
+        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty && errands.isEmpty { actions.append(.exit) }
         assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")
         defer { actions = [] }
         return actions
@@ -222,6 +232,7 @@ struct BrokerState {
             case .idle(let waiter): idleTimePassed(waiter)
             case .decode(let worker, let job): decodeTimePassed(worker, job)
             case .lookup(let job): lookupTimePassed(job)
+            case .errand(let job): errandTimePassed(job)
             case .workerStart(let worker): startTimePassed(worker)
             case .workerEnd(let worker): actions.append(.killWorker(worker))
             case .frame(let client, let begunAt):

@@ -39,7 +39,7 @@ enum Event {
     case decodeFinished(WorkerID, JobID)
     case decodeFailed(WorkerID, JobID, WireError)
 
-    /// An idle worker's memory, in bytes that are its own.
+    /// A worker's memory after a job, in bytes that are its own.
     case workerMeasured(WorkerID, residentBytes: Int)
 
     // The disk tier.

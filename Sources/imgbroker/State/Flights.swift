@@ -55,7 +55,7 @@ struct DecodeFlight {
     var worker: WorkerID?
     var startedAt: Instant?
     var plan: DecodePlan?
-    /// Bytes reserved for the result and for what the worker holds beside it; none while it waits for room.
+    /// Bytes reserved for the result; none while it waits for room.
     var reserved = 0
     /// When the worker has taken too long; nil while it waits for room.
     var deadline: Instant?

@@ -101,10 +101,10 @@ struct MemoryIndex {
         unheldResidents += 1
     }
 
-    /// Whether so many bytes more can be filled without going over the budget, with everything evicted that nobody
-    /// holds.
+    /// Whether jobs may fill so many bytes more. What clients hold does not count: evicted, it is theirs, and nobody
+    /// stops others from being served by not letting go.
     func hasRoom(for bytes: Int) -> Bool {
-        heldBytes + reservedBytes + bytes <= limit
+        reservedBytes + bytes <= limit
     }
 
     /// Counts bytes that a job is about to fill.

@@ -11,7 +11,7 @@ struct WorkerPool {
         /// It takes no more jobs and ends when it has done those it has.
         var isRetiring = false
         var jobsTaken = 0
-        /// Its own memory when it was first idle, in bytes.
+        /// Its own memory when it was first measured, in bytes.
         var firstResidentBytes: Int?
         var jobs: Set<JobID> = []
         let startedAt: Instant
@@ -53,7 +53,7 @@ struct WorkerPool {
     /// than may be, an idle one.
     var available: WorkerID? {
         let free = workers.filter { $0.value.canWork && $0.value.jobs.count < capacity }
-        let mayWake = workers.values.count { !$0.jobs.isEmpty } < size
+        let mayWake = workers.values.count { $0.canWork && !$0.jobs.isEmpty } < size
         return free.filter { mayWake || !$0.value.jobs.isEmpty }
             .min { ($0.value.jobs.count, $0.key) < ($1.value.jobs.count, $1.key) }?.key
     }
@@ -126,7 +126,7 @@ struct WorkerPool {
 
     // MARK: Recycling
 
-    /// Notes an idle worker's memory.
+    /// Notes a worker's memory. One that has grown takes no more jobs and ends when it has done those it has.
     mutating func measured(_ worker: WorkerID, residentBytes: Int) {
         guard let entry = workers[worker] else { return }
         let first = entry.firstResidentBytes ?? residentBytes

@@ -1,0 +1,41 @@
+import LinuxSystem
+
+/// Removes the socket's file for a broker that has given up the right to do so: with `--user`, root starts a process of
+/// its own that does nothing but wait for the broker's end, however it comes, and then this.
+final class SocketRemover {
+    /// The first word of its command line.
+    static let word = "remove-socket"
+
+    private let child: ChildProcess
+    private var socket: FileDescriptor?
+
+    /// Starts the process; to be done before the user is changed.
+    ///
+    /// - Throws: `SystemError` of `posix_spawn`.
+    init(path: String) throws(SystemError) {
+        let (child, socket) = try WorkerLauncher.startAgain([Self.word, path])
+        self.child = child
+        self.socket = socket
+    }
+
+    /// Lets it do its work, and waits for it.
+    func run() {
+        socket = nil
+        _ = child.waitForExit(milliseconds: 1000)
+    }
+
+    /// What the process does.
+    static func run(_ words: some Sequence<String>) -> Int32 {
+        let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
+        guard let path = words.first(where: { _ in true }), (try? UnixSocket.peerCredentials(of: control)) != nil,
+            let identity = UnixSocket.identity(of: path), identity.isSocket
+        else { return 2 }
+        unsafe withUnsafeTemporaryAllocation(byteCount: 16, alignment: 16) { buffer in
+            while let received = try? unsafe UnixSocket.receive(into: buffer, from: control) {
+                if case .end = received { break }
+            }
+        }
+        if UnixSocket.identity(of: path) == identity { try? FileDescriptor.remove(path) }
+        return 0
+    }
+}

@@ -1,0 +1,114 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+
+/// An origin, and brokers one after the other that keep what comes from there in one directory.
+final class DiskSetting {
+    let origin: LocalOrigin
+    /// Where the disk tier is: in a folder that everybody may write, as the process that keeps it is nobody's.
+    let cache: String
+    private(set) var broker: BrokerProcess
+    private(set) var client: RawClient
+
+    private let directory: TemporaryDirectory
+    private let arguments: [String]
+
+    /// Starts an origin that has a picture for each path that is a number, and a broker.
+    init(
+        _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
+        picture: @escaping @Sendable (Int) -> TestPicture = { flat($0) }
+    ) throws {
+        self.directory = try directory ?? TemporaryDirectory()
+        let open = self.directory.file("open")
+        if !CurrentProcess.exists(open) {
+            try FileSystem.makeDirectory(open, mode: 0o755)
+            _ = unsafe chmod(open, 0o777)
+        }
+        self.cache = cache ?? open + "/cache"
+        self.arguments = ["--cache-dir", self.cache] + arguments
+        origin = try LocalOrigin { request in
+            Int(request.path.dropFirst()).map { png(picture($0)) } ?? .status(404)
+        }
+        do {
+            broker = try BrokerProcess(self.arguments, in: self.directory)
+            client = try RawClient(broker.socketPath)
+        } catch {
+            origin.stop()
+            throw error
+        }
+    }
+
+    deinit {
+        origin.stop()
+    }
+
+    /// Ends the broker and all its workers by `signal`.
+    func end(_ signal: Int32 = SIGTERM) throws {
+        let processes = broker.status.children
+        client.close()
+        broker.signal(signal)
+        _ = try broker.waitForExit()
+        for process in processes { try eventually("\(process.pid) has ended") { !process.isAlive } }
+    }
+
+    /// Starts the next broker.
+    func start() throws {
+        broker = try BrokerProcess(arguments, in: directory)
+        client = try RawClient(broker.socketPath)
+    }
+
+    /// Ends the broker and starts another.
+    func restart(_ signal: Int32 = SIGTERM) throws {
+        try end(signal)
+        try start()
+    }
+
+    func url(_ number: Int) -> String { origin.url("/\(number)") }
+
+    /// How often the origin was asked for a picture.
+    func downloads(_ number: Int) -> Int { origin.statistics("/\(number)").requests }
+
+    /// Waits for a state of the disk tier.
+    func wait(for state: DiskReport.State, entries: Int? = nil) throws {
+        try broker.wait(for: "the disk tier is \(state.rawValue), with \(entries.map(String.init) ?? "any") entries") {
+            $0.diskState == state.rawValue && (entries == nil || $0[.diskEntries] == entries)
+        }
+    }
+
+    /// Asks for a picture and gives its lease back; what came, and from where.
+    func load(_ number: Int, _ members: String = "") throws -> (picture: TestPicture, source: ImageReply.Source) {
+        let incoming = try client.load(url(number), members)
+        let image = try incoming.image()
+        defer { if let buffer = image.buffer { try? client.release([buffer]) } }
+        return (try client.picture(incoming), image.source)
+    }
+
+    /// The entries' files, by their paths below the directory, sorted.
+    func files(_ kind: String) -> [String] {
+        let found = FileManager.default.enumerator(atPath: "\(cache)/\(kind)")?.compactMap { $0 as? String } ?? []
+        return found.filter { $0.contains("/") }.map { "\(cache)/\(kind)/\($0)" }.sorted()
+    }
+
+    /// The file with the original of a picture.
+    func file(_ number: Int) -> String? {
+        let name = Data("\"\(url(number))\"".utf8)
+        return files("originals").first { FileManager.default.contents(atPath: $0)?.range(of: name) != nil }
+    }
+
+    /// Names in the directory that are of files half written.
+    var temporaries: [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: cache)) ?? []
+        return names.filter { $0.hasPrefix(".tmp") }
+    }
+}
+
+/// A picture of one colour, another for each of many numbers: so it is at any size.
+func flat(_ number: Int, width: Int = 100, height: Int = 100) -> TestPicture {
+    TestPicture(width: width, height: height) { _, _ in
+        SIMD4(
+            UInt8(truncatingIfNeeded: number &* 37), UInt8(truncatingIfNeeded: number), UInt8(number >> 8 & 0xFF), 255)
+    }
+}

@@ -1,0 +1,283 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What brokers leave on disk for those after them, and what may go wrong with it.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct DiskTierTests {
+    private static let thumbnail = #""variant":{"width":20,"height":20}"#
+
+    private func isThumbnail(_ picture: TestPicture, of number: Int) -> Bool {
+        picture == flat(number, width: 20, height: 20)
+    }
+
+    @Test func restartedBrokerServesFromDisk() throws {
+        let setting = try DiskSetting()
+        for number in 0..<10 {
+            #expect(isThumbnail(try setting.load(number, Self.thumbnail).picture, of: number))
+        }
+        try setting.wait(for: .on, entries: 20)
+        try setting.restart()
+        for number in 0..<10 {
+            let (picture, source) = try setting.load(number, Self.thumbnail)
+            #expect(isThumbnail(picture, of: number))
+            #expect(source == .disk)
+        }
+        let report = try setting.client.stats()
+        #expect(report[.diskHits] == 10)
+        #expect(report[.decodes] == 0)
+        #expect(report[.downloads] == 0)
+        // In full they are made anew from the originals.
+        for number in 0..<10 {
+            let (picture, source) = try setting.load(number)
+            #expect(picture == flat(number))
+            #expect(source == .disk)
+            #expect(setting.downloads(number) == 1)
+        }
+        #expect(try setting.client.stats()[.decodes] == 10)
+        #expect(try setting.load(3).source == .memory)
+        // The index is only an index.
+        try setting.end()
+        for suffix in ["", "-wal", "-shm"] {
+            try? FileManager.default.removeItem(atPath: setting.cache + "/index.sqlite" + suffix)
+        }
+        try setting.start()
+        #expect(try setting.load(5, Self.thumbnail).source == .disk)
+        try setting.wait(for: .on, entries: 20)
+        #expect(setting.origin.requests.count == 10)
+    }
+
+    /// The broker is killed while it writes, time and again.
+    @Test func killedWhileWriting() throws {
+        let setting = try DiskSetting()
+        var found = 0
+        for round in 0..<20 {
+            try setting.wait(for: .on)
+            try eventually("nothing is left half written") { setting.temporaries.isEmpty }
+            // What the last two rounds asked for, and what this one will.
+            for number in max(0, (round - 2) * 16)..<(round * 16) {
+                let (picture, source) = try setting.load(number, number % 2 == 0 ? "" : Self.thumbnail)
+                #expect(number % 2 == 0 ? picture == flat(number) : isThumbnail(picture, of: number))
+                found += source == .disk ? 1 : 0
+            }
+            let before = try setting.broker.stats()[.requests]
+            let asked = round * 16..<(round + 1) * 16
+            for number in asked { try setting.client.get(setting.url(number), number % 2 == 0 ? "" : Self.thumbnail) }
+            // A little later each time, so that it is in the middle of something else.
+            try setting.broker.wait(for: "some are answered") { $0.ended >= before + round * 16 / 20 }
+            try setting.restart(SIGKILL)
+        }
+        try setting.wait(for: .on)
+        for number in 0..<320 {
+            let picture = try setting.load(number, number % 2 == 0 ? "" : Self.thumbnail).picture
+            #expect(number % 2 == 0 ? picture == flat(number) : isThumbnail(picture, of: number))
+        }
+        // Most are there by now: those of the last rounds, and what was answered before a kill.
+        let hits = try setting.client.stats()[.diskHits]
+        #expect(found > 100)
+        #expect(hits > 200)
+        try eventually("nothing is left half written") { setting.temporaries.isEmpty }
+    }
+
+    @Test func damagedOriginalsAreNotServed() throws {
+        let setting = try DiskSetting()
+        for number in 0..<10 { #expect(try setting.load(number).picture == flat(number)) }
+        try setting.wait(for: .on, entries: 10)
+        try setting.end()
+
+        let paths = try (0..<10).map { try #require(setting.file($0)) }
+        let bytes = paths.map { FileManager.default.contents(atPath: $0) ?? Data() }
+        var flipped = bytes[0]
+        flipped[flipped.count / 3] ^= 4
+        var trailerFlipped = bytes[1]
+        trailerFlipped[trailerFlipped.count - 60] ^= 4
+        let damaged: [Int: Data] = [
+            0: flipped, 1: trailerFlipped, 2: bytes[2].prefix(bytes[2].count / 2), 3: Data(), 4: bytes[5], 5: bytes[4],
+            6: Data(flat(99).png), 7: Data("no cache file\n".utf8),
+        ]
+        for (number, bytes) in damaged { try bytes.write(to: URL(filePath: paths[number])) }
+        // One that was never an entry, and one under a name that could be one.
+        for name in ["foreign", String(repeating: "0", count: 64)] {
+            try Data("nobody's".utf8).write(to: URL(filePath: setting.cache + "/originals/" + name))
+        }
+        try setting.start()
+        for number in 0..<10 {
+            let (picture, source) = try setting.load(number)
+            #expect(picture == flat(number), "\(number)")
+            #expect(source == (damaged[number] == nil ? .disk : .network), "\(number)")
+            #expect(setting.downloads(number) == (damaged[number] == nil ? 1 : 2), "\(number)")
+        }
+        // They are replaced by good ones.
+        try setting.wait(for: .on, entries: 10)
+        try setting.restart()
+        for number in 0..<10 { #expect(try setting.load(number).source == .disk, "\(number)") }
+    }
+
+    @Test func damagedRastersAreNotServed() throws {
+        let setting = try DiskSetting()
+        for number in 0..<4 { _ = try setting.load(number, Self.thumbnail) }
+        try setting.wait(for: .on, entries: 8)
+        try setting.end()
+        let paths = setting.files("rasters")
+        #expect(paths.count == 4)
+        let bytes = paths.map { FileManager.default.contents(atPath: $0) ?? Data() }
+        var flipped = bytes[0]
+        flipped[100] ^= 1
+        for (path, bytes) in zip(paths, [flipped, bytes[1].dropLast(10), bytes[3], bytes[2]]) {
+            try bytes.write(to: URL(filePath: path))
+        }
+        try setting.start()
+        for number in 0..<4 {
+            #expect(isThumbnail(try setting.load(number, Self.thumbnail).picture, of: number))
+            #expect(setting.downloads(number) == 1)
+        }
+        #expect(try setting.client.stats()[.decodes] == 4)
+    }
+
+    @Test func twoBrokersDoNotShareADirectory() throws {
+        let setting = try DiskSetting()
+        _ = try setting.load(1)
+        try setting.wait(for: .on, entries: 1)
+        let second = try BrokerProcess(["--cache-dir", setting.cache])
+        let client = try RawClient(second.socketPath)
+        try second.wait(for: "it knows") { $0.diskState == "locked" }
+        #expect(second.logLines.contains { $0.contains("locked") })
+        let incoming = try client.load(setting.url(1))
+        #expect(try client.picture(incoming) == flat(1))
+        #expect(try incoming.image().source == .network)
+        #expect(try setting.client.stats().diskState == "on")
+        // When the first has gone, the second takes its place.
+        try setting.end()
+        try second.wait(for: "it takes over") { $0.diskState == "on" }
+        _ = try client.load(setting.url(2))
+        try second.wait(for: "it keeps") { $0[.diskEntries] == 2 }
+    }
+
+    @Test func directoryRemovedUnderneath() throws {
+        let setting = try DiskSetting()
+        for number in 0..<5 { _ = try setting.load(number) }
+        try setting.wait(for: .on, entries: 5)
+        try FileManager.default.removeItem(atPath: setting.cache)
+        var number = 5
+        try eventually("it is made anew") {
+            guard try setting.load(number).picture == flat(number) else { throw TestFailure("\(number) is wrong") }
+            number += 1
+            return !setting.files("originals").isEmpty
+        }
+        // What was there is not any more, nor is it missed.
+        for number in 0..<5 { #expect(try setting.load(number, #""cache":"reload""#).picture == flat(number)) }
+        try setting.wait(for: .on)
+        #expect(CurrentProcess.exists(setting.cache + "/CACHEDIR.TAG"))
+        try eventually("it keeps again") { setting.file(4) != nil }
+        try setting.restart()
+        #expect(try setting.load(4).source == .disk)
+        #expect(try setting.client.stats()[.failed] == 0)
+    }
+
+    @Test(.enabled(if: Mount.isPossible, "mounts need root")) func fullDisk() throws {
+        let directory = try TemporaryDirectory()
+        let mount = try Mount(memoryOf: 1 << 20, at: directory.file("m"))
+        let setting = try DiskSetting(["--memory-limit", "1M"], cache: mount.path, in: directory)
+        for number in 0..<80 { #expect(try setting.load(number).picture == flat(number)) }
+        try setting.wait(for: .full)
+        #expect(setting.broker.logLines.contains { $0.contains("full") })
+        let (kept, report) = (setting.files("originals").count, try setting.client.stats())
+        #expect((5..<30).contains(kept))
+        #expect(report[.failed] == 0)
+        // What is there is still found.
+        try setting.restart()
+        for number in 0..<80 { #expect(try setting.load(number).picture == flat(number)) }
+        #expect(try setting.client.stats()[.diskHits] == kept)
+        #expect(try setting.client.stats()[.failed] == 0)
+        #expect(setting.temporaries.isEmpty)
+        try setting.end()
+    }
+
+    @Test(.enabled(if: Mount.isPossible, "mounts need root")) func readOnlyAtTheStart() throws {
+        let directory = try TemporaryDirectory()
+        let first = try DiskSetting(in: directory)
+        for number in 0..<5 { _ = try first.load(number) }
+        try first.wait(for: .on, entries: 5)
+        try first.end()
+        let mount = try Mount(readingOnly: first.cache, at: directory.file("m"))
+        let broker = try BrokerProcess(["--cache-dir", mount.path], in: directory)
+        try broker.wait(for: "it knows") { $0.diskState == "read-only" }
+        #expect(broker.logLines.contains { $0.contains("read-only") })
+        let client = try RawClient(broker.socketPath)
+        for number in 0..<10 {
+            let incoming = try client.load(first.url(number))
+            #expect(try client.picture(incoming) == flat(number))
+            #expect(try incoming.image().source == (number < 5 ? .disk : .network))
+        }
+        #expect(try broker.stats()[.failed] == 0)
+        try broker.stop()
+
+        // One with nothing in it.
+        let empty = directory.file("empty")
+        try FileSystem.makeDirectory(empty, mode: 0o755)
+        let emptyMount = try Mount(readingOnly: empty, at: directory.file("n"))
+        let without = try BrokerProcess(["--cache-dir", emptyMount.path], in: directory)
+        try without.wait(for: "it knows") { ["read-only", "off"].contains($0.diskState) }
+        let other = try RawClient(without.socketPath)
+        #expect(try other.picture(try other.load(first.url(7))) == flat(7))
+        try without.stop()
+    }
+
+    @Test func queryAndRemoveReachBothTiers() throws {
+        let setting = try DiskSetting()
+        func query(_ number: Int) throws -> [Bool?] {
+            let fields = try setting.client.ask("query", #""url":"\#(setting.url(number))""#).fields
+            return ["memory", "disk", "fresh"].map { fields[$0] as? Bool }
+        }
+        func remove(_ number: Int) throws -> Int? {
+            try setting.client.ask("remove", #""url":"\#(setting.url(number))""#).fields["removed"] as? Int
+        }
+        for number in 1...3 { _ = try setting.load(number) }
+        try setting.wait(for: .on, entries: 3)
+        #expect(try query(1) == [true, true, true])
+        #expect(try query(9) == [false, false, false])
+        #expect(try remove(1) == 1)
+        #expect(try query(1) == [false, false, false])
+        #expect(setting.file(1) == nil)
+        try setting.restart()
+        try setting.wait(for: .on)
+        #expect(try query(2) == [false, true, true])
+        #expect(try query(1) == [false, false, false])
+        #expect(try remove(2) == 1)
+        #expect(try remove(2) == 0)
+        #expect(try query(2) == [false, false, false])
+        #expect(try setting.client.failure(setting.url(2), #""cache":"only-if-cached""#).code == .notCached)
+        #expect(try setting.load(3, #""cache":"only-if-cached""#).source == .disk)
+        #expect(try setting.load(2).source == .network)
+        #expect(try setting.load(1).source == .network)
+    }
+
+    @Test func killedCacheCostsNoRequest() throws {
+        let setting = try DiskSetting()
+        var killed = 0
+        for round in 0..<8 {
+            try setting.wait(for: .on)
+            // Old ones, some of them forgotten by the memory, and new ones.
+            let numbers = Array(max(0, round - 1) * 20..<(round + 1) * 20)
+            let ids = try numbers.map { try setting.client.get(setting.url($0), Self.thumbnail) }
+            for worker in setting.broker.workers(.cache) {
+                setting.broker.signal(worker, SIGKILL)
+                killed += 1
+            }
+            for (number, id) in zip(numbers, ids) {
+                let incoming = try setting.client.answer(to: id)
+                #expect(isThumbnail(try setting.client.picture(incoming), of: number))
+            }
+        }
+        #expect(killed == 8)
+        try setting.wait(for: .on)
+        let report = try setting.client.stats()
+        #expect(report[.failed] == 0)
+        #expect(report[.workerRestarts] == killed)
+        try setting.broker.wait(for: "nothing runs") { $0[.running] == 0 && $0[.queued] == 0 }
+        #expect(setting.temporaries.isEmpty)
+    }
+}

@@ -1,0 +1,108 @@
+import IPCProtocol
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Pictures in other sizes than their own, through the broker.
+@Suite(.timeLimit(.minutes(2))) struct ScalingTests {
+    private struct Case {
+        let variant: String
+        let width: Int
+        let height: Int
+
+        init(_ variant: String, _ width: Int, _ height: Int) {
+            (self.variant, self.width, self.height) = (variant, width, height)
+        }
+    }
+
+    // Of a picture of 60 × 40.
+    private static let cases = [
+        Case(#""width":30,"height":30"#, 30, 20), Case(#""width":600,"height":600"#, 60, 40),
+        Case(#""width":30"#, 30, 20), Case(#""height":10"#, 15, 10), Case(#""width":30,"fit":"inside""#, 30, 20),
+        Case(#""width":120,"height":120,"fit":"contain""#, 120, 80), Case(#""height":80,"fit":"contain""#, 120, 80),
+        Case(#""width":7,"height":90,"fit":"contain""#, 7, 5), Case(#""width":20,"height":40,"fit":"cover""#, 20, 40),
+        Case(#""width":90,"height":7,"fit":"cover""#, 90, 7),
+        Case(#""width":300,"height":200,"fit":"cover""#, 300, 200),
+        Case(#""width":7,"height":90,"fit":"fill""#, 7, 90), Case(#""width":30,"fit":"fill""#, 30, 20),
+        Case(#""width":1,"height":1,"fit":"inside""#, 1, 1), Case(#""width":1,"height":1,"fit":"contain""#, 1, 1),
+        Case(#""width":1,"height":1,"fit":"cover""#, 1, 1), Case(#""width":1,"height":1,"fit":"fill""#, 1, 1),
+        Case(#""height":1"#, 2, 1), Case(#""width":1,"height":500,"fit":"fill""#, 1, 500),
+        Case(#""width":500,"height":1,"fit":"cover""#, 500, 1), Case(#""width":60,"height":40,"fit":"cover""#, 60, 40),
+    ]
+
+    @Test func everyFit() throws {
+        let source = flat(777, width: 60, height: 40)
+        let setting = try Setting(routes: ["/a": png(source)])
+        let client = try setting.client()
+        for each in Self.cases {
+            for format in PixelFormat.allCases {
+                let members = #""variant":{\#(each.variant),"pixelFormat":"\#(format.rawValue)"}"#
+                let incoming = try client.load(setting.url("/a"), members)
+                let image = try incoming.image()
+                #expect((image.width, image.height) == (each.width, each.height), "\(each.variant)")
+                #expect((image.originalWidth, image.originalHeight) == (60, 40))
+                #expect(image.bytes == each.width * each.height * 4)
+                let expected = flat(777, width: each.width, height: each.height)
+                let picture = try client.picture(incoming)
+                #expect(picture == (format == .rgba8 ? expected : expected.bgra), "\(each.variant)")
+                // The same from memory, inline.
+                let again = try client.load(setting.url("/a"), members + #","delivery":"inline""#)
+                #expect(try again.image().source == .memory, "\(each.variant)")
+                #expect(try client.picture(again) == picture)
+            }
+        }
+        #expect(setting.origin.statistics("/a").requests == 1)
+        // Who wants the picture itself gets it, also by a box of its size.
+        #expect(try client.picture(try client.load(setting.url("/a"))) == source)
+    }
+
+    /// What sticks out is cropped on both sides alike.
+    @Test func coverTakesTheMiddle() throws {
+        let bands: [SIMD4<UInt8>] = [SIMD4(255, 0, 0, 255), SIMD4(0, 255, 0, 255), SIMD4(0, 0, 255, 255)]
+        let source = TestPicture(width: 60, height: 40) { x, _ in bands[x / 20] }
+        let high = TestPicture(width: 40, height: 60) { _, y in bands[y / 20] }
+        let setting = try Setting(routes: ["/wide": png(source), "/high": png(high)])
+        let client = try setting.client()
+        let green = TestPicture(width: 20, height: 40) { _, _ in bands[1] }
+        let members = #""variant":{"width":20,"height":40,"fit":"cover"}"#
+        #expect(try client.picture(try client.load(setting.url("/wide"), members)) == green)
+        let flat = try client.picture(
+            try client.load(setting.url("/high"), #""variant":{"width":40,"height":20,"fit":"cover"}"#))
+        #expect(flat == TestPicture(width: 40, height: 20) { _, _ in bands[1] })
+        // Distorted, all of it is there.
+        let filled = try client.picture(
+            try client.load(setting.url("/wide"), #""variant":{"width":30,"height":7,"fit":"fill"}"#))
+        #expect([filled[2, 3], filled[15, 3], filled[27, 3]] == bands)
+    }
+
+    @Test func scaleDown() throws {
+        let source = flat(5, width: 60, height: 40)
+        let small = flat(6, width: 20, height: 10)
+        let setting = try Setting(["--scale-down-limit", "4000"], routes: ["/a": png(source), "/small": png(small)])
+        let client = try setting.client()
+        let limited = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#)
+        // The root of 1,000 pixels by the ratio of 2 to 3, and two thirds of that.
+        #expect(try client.picture(limited) == flat(5, width: 38, height: 25))
+        #expect(try limited.image().originalWidth == 60)
+        #expect(try client.picture(try client.load(setting.url("/a"))) == source)
+        #expect(try client.picture(try client.load(setting.url("/small"), #""variant":{"scaleDown":true}"#)) == small)
+    }
+
+    /// The pixels that count are those of the result.
+    @Test func largeSourcesMaySmallResultsHave() throws {
+        let setting = try Setting(
+            ["--max-pixels", "1M", "--max-source-pixels", "5M"],
+            routes: [
+                "/large": .ok(TestPNG.blank(width: 2000, height: 2000)),
+                "/larger": .ok(TestPNG.blank(width: 3000, height: 2000)),
+            ])
+        let client = try setting.client()
+        #expect(try client.failure(setting.url("/large")).code == .tooManyPixels)
+        let small = try client.load(setting.url("/large"), #""variant":{"width":100}"#)
+        #expect(try client.picture(small) == TestPicture(width: 100, height: 100) { _, _ in SIMD4(0, 0, 0, 255) })
+        #expect(try client.failure(setting.url("/larger"), #""variant":{"width":100}"#).code == .tooManyPixels)
+        // The result has its limit, too.
+        let wide = #""variant":{"width":2000,"height":1000,"fit":"fill"}"#
+        #expect(try client.failure(setting.url("/large"), wide).code == .tooManyPixels)
+    }
+}

@@ -1,0 +1,72 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import TestSupport
+import Testing
+
+@testable import imgworker
+
+/// However large a picture is that comes row by row, making it smaller takes little memory.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct ScalingMemoryTests {
+    static let side = 10_000
+    static let most = 32 << 10
+
+    @Test func jpegOf100Megapixels() throws {
+        let writer = try #require(JPEGWriter(Self.job(.jpeg)))
+        try measure(try Self.encode(with: writer))
+    }
+
+    @Test func pngOf100Megapixels() throws {
+        let writer = try #require(PNGWriter(Self.job(.png)))
+        let file = try Self.encode(with: writer)
+        // More than the worker may have: it lets go of what it has read.
+        #expect(try file.size() > Self.most << 10)
+        try measure(file)
+    }
+
+    private static func job(_ format: ImageFormat) -> EncodeJob {
+        EncodeJob(
+            id: 1, format: format, geometry: PixelGeometry(width: side, height: side)!, pixelFormat: .rgba8,
+            alpha: .straight)
+    }
+
+    /// A sealed file of the picture: noise above, which no format makes small, and stripes below.
+    private static func encode(with writer: some RowEncoder) throws -> FileDescriptor {
+        let buffer = try WritableBuffer(name: "test")
+        let file = buffer.descriptor
+        let rows = 100
+        let memory = try PixelMemory(count: rows * side * 4)
+        let words = unsafe memory.bytes.bindMemory(to: UInt64.self)
+        var (random, length) = (SplitMix(state: 5), 0)
+        for index in words.indices { unsafe words[index] = random.next() }
+        for band in 0..<side / rows {
+            if band == 12 { unsafe words.update(repeating: 0xFF00_40F0_FF80_FF20) }
+            _ = unsafe writer.encode(memory.bytes, count: rows)
+            length += try Self.append(writer, to: file, at: length)
+        }
+        _ = writer.finish()
+        _ = try Self.append(writer, to: file, at: length)
+        return try buffer.seal().descriptor
+    }
+
+    private static func append(_ writer: some RowEncoder, to file: FileDescriptor, at offset: Int) throws -> Int {
+        let bytes = unsafe writer.takeOutput()
+        unsafe try file.write(bytes, at: offset)
+        return bytes.count
+    }
+
+    private func measure(_ file: FileDescriptor) throws {
+        let worker = try TestWorker()
+        let idle = try worker.kilobytes(of: "VmHWM")
+        try worker.order(.decode(DecodeJob(id: 1, transform: Transform(width: 1024))), [file])
+        guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
+        #expect(plan.result == PixelGeometry(width: 1024, height: 1024))
+        let output = try WritableBuffer(name: "test", size: plan.result.bytes)
+        try worker.order(.output(job: 1), [output.descriptor])
+        #expect(try worker.next() == .finished(job: 1, bytes: plan.result.bytes))
+        // The result is written, not mapped: it is none of the worker's own pages.
+        let peak = try worker.kilobytes(of: "VmHWM") - idle
+        #expect(peak <= Self.most)
+        #expect(plan.workingBytes <= Self.most << 10)
+    }
+}
