@@ -2,6 +2,7 @@
 #include "CEcho.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -101,12 +102,15 @@ ssize_t cecho_receive(int socket, char *buffer, size_t capacity) {
     return receive_closing(socket, buffer, capacity, &descriptors);
 }
 
-long cecho_round_trip(int socket, const char *request, size_t request_bytes, size_t reply_bytes, int *descriptors) {
+long cecho_round_trip(
+    int socket, const char *request, size_t request_bytes, size_t reply_bytes, int polls, int *descriptors) {
     static char buffer[maximum_bytes];
     struct timespec begun, ended;
     clock_gettime(CLOCK_MONOTONIC, &begun);
     if (send(socket, request, request_bytes, MSG_NOSIGNAL) != (ssize_t)request_bytes) return -1;
     for (size_t there = 0; there < reply_bytes;) {
+        struct pollfd readable = {.fd = socket, .events = POLLIN};
+        if (polls && poll(&readable, 1, -1) < 0) return -1;
         ssize_t count = receive_closing(socket, buffer, sizeof buffer, descriptors);
         if (count <= 0) return -1;
         there += (size_t)count;

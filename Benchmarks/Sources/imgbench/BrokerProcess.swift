@@ -93,10 +93,11 @@ struct HitProbe {
         guard socket >= 0 else { throw Failure("no echo") }
     }
 
-    /// Asks once; microseconds.
-    func roundTrip() throws -> Double {
+    /// Asks once and waits in recvmsg or, if `polling`, in poll; microseconds.
+    func roundTrip(polling: Bool = false) throws -> Double {
         var descriptors: Int32 = 0
-        let time = cecho_round_trip(socket, request, request.count, replyBytes, &descriptors)
+        let time = cecho_round_trip(
+            socket, request, request.count, replyBytes, polling ? 1 : 0, &descriptors)
         guard time >= 0, descriptors == 1 else { throw Failure("an answer without a descriptor") }
         return Double(time) / 1000
     }

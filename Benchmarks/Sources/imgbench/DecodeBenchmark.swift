@@ -6,7 +6,7 @@ import ImageBrokerClient
 /// A picture of 12 megapixels that is nowhere yet, against the same library in this process decoding into newly
 /// allocated memory. The download is apart: the original is loaded first, then its pixels are asked for.
 enum DecodeBenchmark {
-    private static let repetitions = 15
+    private static let repetitions = 25
     private static let formats: [(name: String, format: cref_format)] = [
         ("JPEG", CREF_JPEG), ("progressive JPEG", CREF_PROGRESSIVE_JPEG), ("PNG", CREF_PNG), ("WebP", CREF_WEBP),
     ]

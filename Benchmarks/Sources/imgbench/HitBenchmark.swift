@@ -32,22 +32,25 @@ enum HitBenchmark {
                 close(echo.socket)
                 waitpid(process, nil, 0)
             }
-            var (hits, echoes): ([Sample], [Sample]) = ([], [])
-            for _ in 0..<repetitions {
-                hits.append(try measure(hit))
-                echoes.append(try measure(echo))
+            for polling in [false, true] {
+                var (hits, echoes): ([Sample], [Sample]) = ([], [])
+                for _ in 0..<repetitions {
+                    hits.append(try measure(hit, polling))
+                    echoes.append(try measure(echo, polling))
+                }
+                guard let hits = best(hits), let echoes = best(echoes) else { continue }
+                Figure(
+                    name: "hit, \(picture.name)" + (polling ? ", polling" : ""), measured: describe(hits),
+                    reference: "C echo " + describe(echoes), ratio: hits.quantile(0.5) / echoes.quantile(0.5),
+                    wanted: 1.5
+                ).show()
             }
-            guard let hits = best(hits), let echoes = best(echoes) else { continue }
-            Figure(
-                name: "hit, \(picture.name)", measured: describe(hits), reference: "C echo " + describe(echoes),
-                ratio: hits.quantile(0.5) / echoes.quantile(0.5), wanted: 1.5
-            ).show()
         }
     }
 
-    private static func measure(_ probe: HitProbe) throws -> Sample {
+    private static func measure(_ probe: HitProbe, _ polling: Bool) throws -> Sample {
         var sample = Sample()
-        for _ in 0..<rounds { sample.add(try probe.roundTrip()) }
+        for _ in 0..<rounds { sample.add(try probe.roundTrip(polling: polling)) }
         return sample
     }
 

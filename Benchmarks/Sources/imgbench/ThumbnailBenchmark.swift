@@ -54,14 +54,15 @@ enum ThumbnailBenchmark {
     /// Milliseconds and bytes of Pillow, which chooses the factor by the same rule; nil without it.
     private static func pillow(_ bytes: [UInt8]) -> (Double, Int)? {
         let script = """
-            import resource, sys, time
+            import re, sys, time
             from PIL import Image
             best = 1e9
             for _ in range(\(repetitions)):
                 begun = time.perf_counter()
                 Image.open(sys.argv[1]).thumbnail((\(side), \(side)))
                 best = min(best, time.perf_counter() - begun)
-            print(best * 1000, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+            peak = int(re.search(r"VmHWM:\\s*([0-9]+)", open("/proc/self/status").read())[1])
+            print(best * 1000, peak * 1024)
             """
         let path = NSTemporaryDirectory() + "imgbench-\(getpid()).jpg"
         defer { try? FileManager.default.removeItem(atPath: path) }

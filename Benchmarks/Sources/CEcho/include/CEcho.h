@@ -20,9 +20,10 @@ int cecho_start(size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, p
 int cecho_connect(const char *path);
 
 /// Sends `request` and receives an answer of at least `reply_bytes`, closing the descriptor that comes with it.
-/// Nanoseconds, or -1. `*descriptors` counts those that came.
+/// If `polls`, it waits in poll(2) instead of in recvmsg(2): who waits there for bytes is also woken when the other end
+/// has read the request. Nanoseconds, or -1. `*descriptors` counts those that came.
 long cecho_round_trip(
-    int socket, const char *request, size_t request_bytes, size_t reply_bytes, int *descriptors);
+    int socket, const char *request, size_t request_bytes, size_t reply_bytes, int polls, int *descriptors);
 
 /// Receives once, without sending: for the first reply, whose length is not known. Bytes, or -1.
 ssize_t cecho_receive(int socket, char *buffer, size_t capacity);
