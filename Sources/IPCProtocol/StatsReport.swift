@@ -19,6 +19,8 @@ public struct StatsReport: Equatable, Sendable {
     /// What is measured.
     public enum Duration: String, CaseIterable, Sendable {
         case hitMicroseconds, loadMilliseconds, decodeMilliseconds
+        /// One turn of the broker's event loop, waiting aside.
+        case loopMicroseconds
     }
 
     /// The distribution of a duration, in the unit of its name.
@@ -51,13 +53,13 @@ public struct StatsReport: Equatable, Sendable {
     /// A figure's value.
     public subscript(figure: Figure) -> Int {
         get { figures[figure] ?? 0 }
-        set { figures[figure] = newValue }
+        set { figures[figure] = newValue == 0 ? nil : newValue }
     }
 
     /// A duration's distribution.
     public subscript(duration: Duration) -> Quantiles {
         get { durations[duration] ?? Quantiles() }
-        set { durations[duration] = newValue }
+        set { durations[duration] = newValue == Quantiles() ? nil : newValue }
     }
 
     /// Writes all members, those that are zero too.

@@ -50,7 +50,7 @@ enum StatsTable {
         lines += ["", pad("Latency", 26) + ["p50", "p90", "p99", "max"].map { pad($0, 10, right: true) }.joined()]
         for (name, figure, unit) in [
             ("  hit", StatsReport.Duration.hitMicroseconds, "µs"), ("  load", .loadMilliseconds, "ms"),
-            ("  decode", .decodeMilliseconds, "ms"),
+            ("  decode", .decodeMilliseconds, "ms"), ("  loop turn", .loopMicroseconds, "µs"),
         ] {
             let quantiles = report[figure]
             let values = [quantiles.p50, quantiles.p90, quantiles.p99, quantiles.max]

@@ -110,6 +110,7 @@ extension Broker {
         var reply = reply
         if case .stats(let id, var report) = reply {
             report[.openDescriptors] = CurrentProcess.openDescriptors
+            report[.loopMicroseconds] = turns.quantiles(unit: 1)
             reply = .stats(id: id, report)
         }
         switch attachment {

@@ -30,6 +30,8 @@ final class Broker {
     var workers: [WorkerID: WorkerProcess] = [:]
     var products: [JobID: Product] = [:]
     var buffers: [BufferID: SealedBuffer] = [:]
+    /// How long the turns of the loop take: while one lasts, nobody else is served.
+    var turns = LatencyHistogram()
     private let closer = DescriptorCloser()
     private var timerSetTo: Instant?
     var isAccepting = true
@@ -75,18 +77,19 @@ final class Broker {
                 timerSetTo = state.nextReminder
                 timer.set(to: timerSetTo)
             }
+            let isRetrying = !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty
+            let ready: [EventQueue.Event]
             do {
-                for event in try queue.wait(
-                    milliseconds: isAccepting && stalled.isEmpty && stalledWorkers.isEmpty ? nil : 100)
-                {
-                    dispatch(event)
-                }
+                ready = try queue.wait(milliseconds: isRetrying ? 100 : nil)
             } catch {
                 log.error("\(error)")
                 break
             }
+            let begun = Instant.now
+            for event in ready { dispatch(event) }
             retryStalled()
             flushClients()
+            turns.record(microseconds: Instant.now.microseconds(since: begun))
             resumeAccepting()
         }
         end()
