@@ -43,7 +43,14 @@ enum LoopBenchmark {
                 return turn < 60_000 && (turn < 1_000 || remaining > entries / 2)
             }
         }
+        let turns = try third.client.stats()[.loopMicroseconds]
         third.broker.stop()
+        Figure(
+            name: "turn of the loop while evicting, max", measured: milliseconds(turns.max / 1000), reference: "10 ms",
+            ratio: turns.max / 10_000, wanted: 1
+        ).show()
+        printLine(
+            "  turns of the loop: p50 \(rounded(turns.p50)), p99 \(rounded(turns.p99)), max \(rounded(turns.max)) µs")
         Figure(
             name: "hit while evicting, max", measured: milliseconds(busy.hit.largest / 1000), reference: "10 ms",
             ratio: busy.hit.largest / 10_000, wanted: 1
