@@ -47,7 +47,8 @@ public struct DiskReport: Equatable, Sendable {
 public enum StoreOrder: Equatable, Sendable {
     /// Find what the original of this key was made into in this form, else the original itself. Without a form only
     /// the original is wanted.
-    case find(job: Int, key: String, form: String?)
+    /// With `rasterOnly` the original is not: whoever asks has it.
+    case find(job: Int, key: String, form: String?, rasterOnly: Bool = false)
     /// Keep an original; comes with its bytes.
     case keepOriginal(job: Int, OriginalRecord)
     /// Keep a raster; comes with its pixels.
@@ -103,10 +104,11 @@ extension StoreOrder: WorkerMessage {
 
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
-        case .find(let job, let key, let form):
+        case .find(let job, let key, let form, let rasterOnly):
             writer.member("job", job)
             writer.member("key", key)
             writer.member("form", form)
+            if rasterOnly { writer.member("rasterOnly", true) }
         case .keepOriginal(let job, let record):
             writer.member("job", job)
             writer.object("original", record.writeMembers)
@@ -136,7 +138,7 @@ extension StoreOrder: WorkerMessage {
         switch type {
         case "find":
             guard let key = members.key else { return nil }
-            self = .find(job: job, key: key, form: members.form)
+            self = .find(job: job, key: key, form: members.form, rasterOnly: members.rasterOnly)
         case "query":
             guard let key = members.key else { return nil }
             self = .query(job: job, key: key)
@@ -240,6 +242,7 @@ private struct StoreMembers {
     var job: Int?
     var key: String?
     var form: String?
+    var rasterOnly = false
     var url: String?
     var owner: UInt32?
     var keys: [String] = []
@@ -256,6 +259,7 @@ private struct StoreMembers {
             switch name {
             case "job": job = try reader.integer(name, in: 0...Int.max)
             case "key": key = try reader.string(name)
+            case "rasterOnly": rasterOnly = try reader.boolean(name) ?? false
             case "form": form = try reader.string(name)
             case "url": url = try reader.string(name)
             case "owner": owner = try reader.integer(name, in: 0...Int(UInt32.max)).map { UInt32($0) }

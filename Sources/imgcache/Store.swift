@@ -170,7 +170,7 @@ final class Store {
     // MARK: Finding
 
     /// What the original of a key was made into in this form, else the original.
-    func find(key: String, form: String?) -> Found? {
+    func find(key: String, form: String?, rasterOnly: Bool = false) -> Found? {
         guard let name = EntryName.original(key: key), let original = openEntry(name),
             case .original(let record) = original.trailer.content
         else { return nil }
@@ -184,7 +184,7 @@ final class Store {
                 return .raster(record, rasterRecord, pixels)
             }
         }
-        guard let bytes = copyBody(original, name) else { return nil }
+        guard !rasterOnly, let bytes = copyBody(original, name) else { return nil }
         markUsed(name, original)
         return .original(record, bytes)
     }

@@ -106,8 +106,8 @@ struct StoreLoop {
 
     private func handle(_ order: StoreOrder, _ descriptors: [FileDescriptor]) throws {
         switch order {
-        case .find(let job, let key, let form):
-            switch store.find(key: key, form: form) {
+        case .find(let job, let key, let form, let rasterOnly):
+            switch store.find(key: key, form: form, rasterOnly: rasterOnly) {
             case .original(let record, let bytes):
                 try send(.foundOriginal(job: job, record), bytes)
             case .raster(let original, let record, let pixels):

@@ -116,6 +116,7 @@ import Testing
         guard let raster else { return [] }
         return [
             ("store-order-find", .find(job: 1, key: original.key, form: raster.form)),
+            ("store-order-find-raster", .find(job: 7, key: original.key, form: raster.form, rasterOnly: true)),
             ("store-order-find-original", .find(job: 2, key: original.key, form: nil)),
             ("store-order-keep-original", .keepOriginal(job: 3, original)),
             ("store-order-keep-raster", .keepRaster(job: 4, raster)),

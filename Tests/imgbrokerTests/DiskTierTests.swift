@@ -66,10 +66,33 @@ struct DiskTierTests {
         #expect(image.source == .disk && image.width == 5 && image.originalWidth == 10)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(world.image(client, 2)?.source == .memory)
+        // The disk is told of the use by way of memory.
+        world.happen(.timePassed, after: 1000)
+        #expect(world.lastActions.contains { if case .touch(_, let keys) = $0 { keys.count == 1 } else { false } })
         // Another size of it needs the original: that is found on disk, too.
         world.get(client, id: 3, "a") { $0.variant.width = 3 }
         world.answerErrand(try find(world), content: 1)
         #expect(world.decodes.count == 1)
+    }
+
+    @Test func `a raster on disk is found also when the original is in memory`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.representation = .original }
+        world.answerErrand(try find(world), content: 1)
+        world.readHeader(try #require(world.decodes.keys.first))
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        #expect(
+            world.lastActions.contains {
+                if case .find(_, _, _, _, let rasterOnly) = $0 { rasterOnly } else { false }
+            })
+        world.answerErrand(try find(world), content: 1, asRaster: true)
+        #expect(world.image(client, 2)?.source == .disk)
+        #expect(world.decodes.isEmpty)
+        // Where it is not there, the original is decoded.
+        world.get(client, id: 3, "a") { $0.variant.width = 3 }
+        world.answerErrand(try find(world), content: nil)
+        #expect(world.decodes.count == 1 && world.fetches.isEmpty)
     }
 
     @Test func `only what is cached includes the disk`() throws {

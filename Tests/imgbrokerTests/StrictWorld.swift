@@ -227,7 +227,8 @@ struct StrictWorld {
             let jobs = fetches.values.map(\.worker) + decodes.values.map(\.worker) + errands.values.map(\.worker)
             if jobs.contains(worker) { complain("retires a busy worker") }
             workers[worker]?.state = .dying
-        case .find(let worker, let job, _, let form): begin(.find(form: form), job, on: worker)
+        case .find(let worker, let job, _, let form, _): begin(.find(form: form), job, on: worker)
+        case .touch(let worker, _): expectReady(worker, .cache)
         case .queryDisk(let worker, let job, _): begin(.query, job, on: worker)
         case .keepOriginal(let worker, let job, _, let buffer), .keepRaster(let worker, let job, _, let buffer):
             if !buffers.contains(buffer) { complain("keeps what is gone") }

@@ -29,7 +29,9 @@ enum Action: Equatable {
     case refuseOutput(WorkerID, JobID)
 
     // The disk tier.
-    case find(WorkerID, JobID, key: String, form: String?)
+    case find(WorkerID, JobID, key: String, form: String?, rasterOnly: Bool)
+    /// These originals were used by way of memory.
+    case touch(WorkerID, keys: [String])
     case queryDisk(WorkerID, JobID, key: String)
     case keepOriginal(WorkerID, JobID, OriginalRecord, BufferID)
     case keepRaster(WorkerID, JobID, RasterRecord, BufferID)

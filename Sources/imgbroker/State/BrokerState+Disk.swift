@@ -31,7 +31,12 @@ extension BrokerState {
         guard let flight = lookups[job] else { return }
         cachePool.assign(job, to: worker)
         lookups[job]?.worker = worker
-        actions.append(.find(worker, job, key: flight.request.key.word, form: flight.request.form.rasterWord))
+        let request = flight.request
+        let body = index.original(request.key).flatMap {
+            index.buffer(VariantKey(digest: $0.digest, form: .original))
+        }
+        actions.append(
+            .find(worker, job, key: request.key.word, form: request.form.rasterWord, rasterOnly: body != nil))
     }
 
     mutating func found(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord, _ raster: RasterRecord?) {
@@ -43,7 +48,8 @@ extension BrokerState {
         _ = endLookup(job)
         for waiter in flight.waiters { waiters[waiter]?.source = .disk }
 
-        let original = MemoryIndex.Original(digest: digest, contentType: record.contentType, etag: record.etag)
+        let original = MemoryIndex.Original(
+            digest: digest, contentType: record.contentType, etag: record.etag, isFromDisk: true)
         dropRemoved(index.insert(original, for: flight.request.key))
         guard let raster else {
             let body = takeBody(of: job, original, bytes: record.bytes)
@@ -224,6 +230,20 @@ extension BrokerState {
             guard clients[client]?.errands.remove(id) != nil else { return }
             reply(.queried(id: id, memory: inMemory, disk: isOnDisk, fresh: inMemory || isOnDisk), to: client)
         }
+    }
+
+    // MARK: Use
+
+    /// Notes that an original was used by way of memory, for the disk tier's own order of age.
+    mutating func noteUse(of key: OriginalKey) {
+        guard limits.usesDisk, touched.count < 1000 else { return }
+        if touched.isEmpty { remind(.touch, in: 1000) }
+        touched.insert(key)
+    }
+
+    mutating func reportUse() {
+        if let worker = cachePool.available { actions.append(.touch(worker, keys: touched.map(\.word).sorted())) }
+        touched = []
     }
 
     // MARK: The worker

@@ -62,7 +62,8 @@ extension BrokerState {
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
         let body = original.flatMap { index.buffer(VariantKey(digest: $0.digest, form: .original)) }
-        let mayBeOnDisk = body == nil && request.options.cache != .reload && canLookUp
+        let mayHaveRaster = original?.isFromDisk == true && form.rasterWord != nil
+        let mayBeOnDisk = (body == nil || mayHaveRaster) && request.options.cache != .reload && canLookUp
         if request.options.cache == .onlyIfCached, body == nil, !mayBeOnDisk { return deny(waiter, notCached(waiter)) }
         if asking.pending.count + asking.errands.count >= limits.maxPendingRequests {
             let message = "\(asking.pending.count) requests of this client are pending already."
@@ -74,7 +75,7 @@ extension BrokerState {
         waiters[waiter.id] = waiter
         clients[client]?.pending[request.id] = waiter.id
         remind(.total(waiter.id), in: request.options.totalTimeoutMs)
-        if let original, let body {
+        if let original, let body, !mayBeOnDisk {
             decode(VariantKey(digest: original.digest, form: form), of: body, for: waiter.id)
         } else if mayBeOnDisk {
             lookUp(for: waiter.id)
@@ -178,6 +179,7 @@ extension BrokerState {
         case .none: break
         }
         index.touch(buffer)
+        if waiter.source == .memory { noteUse(of: waiter.key) }
         unregister(waiter)
         if waiter.hasJoined {
             counters.count(.coalesced)

@@ -65,6 +65,7 @@ struct BrokerState {
         case decode(WorkerID, JobID)
         case lookup(JobID)
         case errand(JobID)
+        case touch
         case workerStart(WorkerID)
         case workerEnd(WorkerID)
         case restart
@@ -104,6 +105,8 @@ struct BrokerState {
     var sendings = LeaseTable()
     /// Buffers that were removed while a decoding or the disk tier still needs them.
     var removedInUse: Set<BufferID> = []
+    /// Originals used by way of memory since the disk tier was last told.
+    var touched: Set<OriginalKey> = []
     /// How often the disk tier has not answered in time since it last did.
     var missedDiskAnswers = 0
     var disk = DiskReport(state: .off)
@@ -236,6 +239,7 @@ struct BrokerState {
             case .decode(let worker, let job): decodeTimePassed(worker, job)
             case .lookup(let job): lookupTimePassed(job)
             case .errand(let job): errandTimePassed(job)
+            case .touch: reportUse()
             case .workerStart(let worker): startTimePassed(worker)
             case .workerEnd(let worker): actions.append(.killWorker(worker))
             case .frame(let client, let begunAt):

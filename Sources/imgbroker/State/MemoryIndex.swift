@@ -11,6 +11,8 @@ struct MemoryIndex {
         var digest: ContentDigest
         var contentType: String?
         var etag: String?
+        /// Whether the disk tier had it, and so may have rasters of it.
+        var isFromDisk = false
     }
 
     private struct Content {
