@@ -141,13 +141,14 @@ public struct JSONReader {
     ///
     /// - Throws: `MalformedJSON`.
     public mutating func integer(_ field: String, in range: ClosedRange<Int>) throws(MalformedJSON) -> Int? {
-        let expected = "an integer from \(range.lowerBound) to \(range.upperBound)"
+        // Written only where it is needed: this is called for every integer of every message.
+        func expected() -> String { "an integer from \(range.lowerBound) to \(range.upperBound)" }
         switch peek() {
         case .some(UInt8(ascii: "-")), .some(UInt8(ascii: "0")...UInt8(ascii: "9")):
             if let value = try scanNumber(), range.contains(value) { return value }
-            note(field, expected: expected)
+            note(field, expected: expected())
             return nil
-        default: return try reject(field, expected)
+        default: return try reject(field, expected())
         }
     }
 
@@ -317,9 +318,10 @@ public struct JSONReader {
         throw malformed("the end of a string")
     }
 
-    private func utf8(_ slice: some Sequence<UInt8>) throws(MalformedJSON) -> String {
-        guard let text = String(validating: slice, as: UTF8.self) else { throw malformed("UTF-8") }
-        return text
+    private func utf8(_ slice: ArraySlice<UInt8>) throws(MalformedJSON) -> String {
+        // Not `String(validating:as:)`, which is not specialised for a slice.
+        guard let text = try? UTF8Span(validating: slice.span) else { throw malformed("UTF-8") }
+        return String(copying: text)
     }
 
     /// Steps over a string. One of plain ASCII, as nearly all are, is not made a value of.
@@ -348,7 +350,7 @@ public struct JSONReader {
             let byte = bytes[position]
             position += 1
             switch byte {
-            case UInt8(ascii: "\""): return try utf8(buffer)
+            case UInt8(ascii: "\""): return try utf8(buffer[...])
             case UInt8(ascii: "\\"):
                 guard position < bytes.endIndex else { throw malformed("an escaped character") }
                 let escaped = bytes[position]

@@ -5,7 +5,7 @@ public struct JSONWriter {
     private var needsComma = false
 
     /// Starts after `prefix`, which stays as it is.
-    public init(prefix: [UInt8] = [], capacity: Int = 256) {
+    public init(prefix: [UInt8] = [], capacity: Int = 512) {
         bytes = []
         bytes.reserveCapacity(capacity)
         bytes.append(contentsOf: prefix)
@@ -136,11 +136,11 @@ public struct JSONWriter {
     }
 
     private mutating func quote(_ string: String) {
+        var string = string
         bytes.append(UInt8(ascii: "\""))
-        if string.utf8.contains(where: { $0 < 0x20 || $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }) {
-            for byte in string.utf8 { escape(byte) }
-        } else {
-            bytes.append(contentsOf: string.utf8)
+        string.withUTF8 { text in
+            let isPlain = unsafe text.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+            if isPlain { unsafe bytes.append(contentsOf: text) } else { unsafe text.forEach { escape($0) } }
         }
         bytes.append(UInt8(ascii: "\""))
     }

@@ -39,7 +39,7 @@ public struct SourceURL: Hashable, Sendable {
         guard rest.starts(with: "//".utf8) else { throw bad("has no host") }
         rest = rest.dropFirst(2)
 
-        let authorityEnd = rest.firstIndex { "/?".utf8.contains($0) } ?? rest.endIndex
+        let authorityEnd = rest.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? rest.endIndex
         let authority = rest[..<authorityEnd]
         if authority.contains(UInt8(ascii: "@")) {
             throw bad("carries a user name: use the field credentials instead")
@@ -75,7 +75,13 @@ public struct SourceURL: Hashable, Sendable {
         // Letters of other scripts go to the resolver's own encoding (IDNA); what could end a host early is refused.
         return !host.isEmpty
             && host.allSatisfy { byte in
-                byte >= 0x80 || isHexadecimal(byte) || (0x61...0x7A).contains(byte | 0x20) || "-._~".utf8.contains(byte)
+                switch byte {
+                case 0x80..., UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                    UInt8(ascii: "~"):
+                    true
+                default: false
+                }
             }
     }
 
@@ -85,11 +91,18 @@ public struct SourceURL: Hashable, Sendable {
 
     /// Encodes what may not stand in a URL: spaces, quotes, angle brackets and bytes outside of ASCII.
     private static func percentEncoded(_ text: Substring.UTF8View) -> String {
+        func mustBeEncoded(_ byte: UInt8) -> Bool {
+            switch byte {
+            case UInt8(ascii: " "), UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), 0x80...: true
+            default: false
+            }
+        }
+        if !text.contains(where: mustBeEncoded) { return String(Substring(text)) }
         let digits = Array("0123456789ABCDEF".utf8)
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)
         for byte in text {
-            if byte >= 0x80 || " \"<>".utf8.contains(byte) {
+            if mustBeEncoded(byte) {
                 bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
             } else {
                 bytes.append(byte)

@@ -83,6 +83,11 @@ public final class FrameChannel {
         }
     }
 
+    /// Waits until `fill` has something to do.
+    public func waitUntilReadable() {
+        UnixSocket.waitUntilReadable(socket)
+    }
+
     /// The text of the next complete frame; nil while there is none.
     ///
     /// - Throws: `FrameDecoder.BadLength`; nothing more can be read from the channel then.

@@ -223,6 +223,7 @@ public final class ImageBroker {
         do {
             while true {
                 if let frame = try channel.nextFrame() { return frame }
+                channel.waitUntilReadable()
                 if try channel.fill() == .end { throw ClientError.connectionLost }
             }
         } catch let error as ClientError {

@@ -153,6 +153,12 @@ public enum UnixSocket {
         }
     }
 
+    /// Waits until there is something to receive, or the other end has closed. In `receive` itself a waiting thread is
+    /// also woken whenever the other end has read what was sent; here it is not.
+    public static func waitUntilReadable(_ socket: FileDescriptor) {
+        _ = clinux_wait_readable(socket.raw, -1)
+    }
+
     /// Lets the other end read to an end of file, while this one can still receive.
     public static func shutDownSending(_ socket: FileDescriptor) {
         _ = shutdown(socket.raw, Int32(SHUT_WR))

@@ -8,6 +8,8 @@ extension BrokerState {
     /// Starts the workers that are missing and may be started now.
     mutating func startWorkers() {
         if isDraining, waiters.isEmpty { return }
+        // Asked after every event, so not by way of key paths, which copy the pool.
+        guard fetchPool.mayStart(at: now) || decodePool.mayStart(at: now) || cachePool.mayStart(at: now) else { return }
         for pool in Self.pools {
             while self[keyPath: pool].mayStart(at: now) {
                 let worker = newWorkerID()
@@ -76,6 +78,7 @@ extension BrokerState {
 
     /// Ends workers that have served long enough and have nothing left to do.
     mutating func retireWorkers() {
+        guard fetchPool.hasRetiring || decodePool.hasRetiring || cachePool.hasRetiring else { return }
         for pool in Self.pools {
             for worker in self[keyPath: pool].finished {
                 self[keyPath: pool].hungUp(worker)

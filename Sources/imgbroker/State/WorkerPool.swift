@@ -139,6 +139,9 @@ struct WorkerPool {
         if let entry = workers[worker], entry.jobsTaken >= Self.jobsOfALife { workers[worker]?.isRetiring = true }
     }
 
+    /// Whether any worker is on its way out.
+    var hasRetiring: Bool { workers.values.contains(where: \.isRetiring) }
+
     /// Workers that are to end and have nothing left to do.
     var finished: [WorkerID] {
         workers.filter { $0.value.isRetiring && !$0.value.hasHungUp && !$0.value.isDying && $0.value.jobs.isEmpty }
