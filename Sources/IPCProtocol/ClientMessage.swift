@@ -13,17 +13,48 @@ public enum ClientMessage: Equatable, Sendable {
     case release(buffers: [Int])
     /// Asks what is cached.
     case query(GetRequest)
+    /// Loads into the cache.
+    case prefetch(PrefetchRequest)
+    /// Gives the cache an original; its bytes come as a descriptor or as the frame's payload.
+    case store(StoreRequest)
     /// Forgets a URL.
     case remove(id: Int, url: SourceURL)
     /// Asks for figures.
     case stats(id: Int)
+    /// Asks to be told of events until the connection ends.
+    case subscribe(id: Int, events: Set<BrokerEvent.Name>)
+    /// Empties a tier, or takes from it what was not used for so many seconds.
+    case clear(id: Int, tier: CacheTier, olderThanSeconds: Int?)
+    /// Asks what is on the failed list.
+    case failedList(id: Int, url: SourceURL?)
+    /// Takes a URL, or all, off the failed list.
+    case failedClear(id: Int, url: SourceURL?)
+    /// Lets new loads wait.
+    case suspend(id: Int)
+    /// Lets them go on.
+    case resume(id: Int)
+    /// Ends all pending requests of all clients.
+    case cancelAll(id: Int)
 
     /// The request's name; nil for a message without an answer.
     public var id: Int? {
         switch self {
-        case .hello(let id, _), .cancel(let id, _), .remove(let id, _), .stats(let id): id
+        case .hello(let id, _), .cancel(let id, _), .remove(let id, _), .stats(let id), .subscribe(let id, _),
+            .clear(let id, _, _), .failedList(let id, _), .failedClear(let id, _), .suspend(let id), .resume(let id),
+            .cancelAll(let id):
+            id
         case .get(let request), .query(let request): request.id
+        case .prefetch(let request): request.id
+        case .store(let request): request.id
         case .release: nil
+        }
+    }
+
+    /// Whether only an administrator may ask for it.
+    public var isAdministrative: Bool {
+        switch self {
+        case .clear, .failedList, .failedClear, .suspend, .resume, .cancelAll: true
+        default: false
         }
     }
 
@@ -51,7 +82,7 @@ public enum ClientMessage: Equatable, Sendable {
             return (.rejected(id: nil, WireError(.badRequest, "id must be \(range).")), envelope)
         }
         var rejection: WireError?
-        let message = try decode(type, id: id, &reader, &rejection)
+        let message = try decode(type, envelope, id: id, &reader, &rejection)
         if rejection == nil, let problem = reader.problem {
             rejection = WireError(.badRequest, "\(problem.field) must be \(problem.expected).")
         }
@@ -87,6 +118,35 @@ public enum ClientMessage: Equatable, Sendable {
                 writer.member("url", url.text)
             case .stats(let id):
                 Self.begin(&writer, "stats", id)
+            case .prefetch(let request):
+                Self.begin(&writer, "prefetch", request.id)
+                writer.array("urls", of: request.urls.map(\.text))
+                var options = request.options
+                options.delivery = .fd
+                options.writeMembers(to: &writer)
+            case .store(let request):
+                Self.begin(&writer, "store", request.id)
+                writer.member("url", request.url.text)
+                writer.member("contentType", request.contentType)
+                if request.payload > 0 { writer.member("payload", request.payload) } else { writer.member("fds", 1) }
+            case .subscribe(let id, let events):
+                Self.begin(&writer, "subscribe", id)
+                writer.array("events", of: events.map(\.rawValue).sorted())
+            case .clear(let id, let tier, let seconds):
+                Self.begin(&writer, "clear", id)
+                writer.member("tier", tier.rawValue)
+                writer.member("olderThanSeconds", seconds)
+            case .failedList(let id, let url):
+                Self.begin(&writer, "failed", id)
+                writer.member("action", FailedAction.list.rawValue)
+                writer.member("url", url?.text)
+            case .failedClear(let id, let url):
+                Self.begin(&writer, "failed", id)
+                writer.member("action", FailedAction.clear.rawValue)
+                writer.member("url", url?.text)
+            case .suspend(let id): Self.begin(&writer, "suspend", id)
+            case .resume(let id): Self.begin(&writer, "resume", id)
+            case .cancelAll(let id): Self.begin(&writer, "cancelAll", id)
             }
         }
     }
@@ -97,7 +157,7 @@ public enum ClientMessage: Equatable, Sendable {
     }
 
     private static func decode(
-        _ type: String, id: Int, _ reader: inout JSONReader, _ rejection: inout WireError?
+        _ type: String, _ envelope: Envelope, id: Int, _ reader: inout JSONReader, _ rejection: inout WireError?
     ) throws(JSONReader.MalformedJSON) -> ClientMessage? {
         switch type {
         case "hello":
@@ -135,9 +195,74 @@ public enum ClientMessage: Equatable, Sendable {
                 return nil
             }
             return .cancel(id: id, request: request)
-        case "stats":
-            return .stats(id: id)
+        case "stats": return .stats(id: id)
+        case "prefetch":
+            return try PrefetchRequest(id: id, from: &reader, rejection: &rejection).map { .prefetch($0) }
+        case "store":
+            return try StoreRequest(id: id, envelope, from: &reader, rejection: &rejection).map { .store($0) }
+        case "subscribe": return try decodeSubscribe(id: id, &reader)
+        case "clear": return try decodeClear(id: id, &reader)
+        case "failed": return try decodeFailed(id: id, &reader, &rejection)
+        case "suspend": return .suspend(id: id)
+        case "resume": return .resume(id: id)
+        case "cancelAll": return .cancelAll(id: id)
         default:
+            return nil
+        }
+    }
+
+    private static func decodeSubscribe(
+        id: Int, _ reader: inout JSONReader
+    ) throws(JSONReader.MalformedJSON) -> ClientMessage? {
+        var events: Set<BrokerEvent.Name>?
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            guard name == "events" else { return try reader.skip() }
+            events = []
+            try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
+                if let event: BrokerEvent.Name = try reader.choice("events") { events?.insert(event) }
+            }
+        }
+        guard let events else {
+            reader.note("events", expected: "an array of names")
+            return nil
+        }
+        return .subscribe(id: id, events: events)
+    }
+
+    private static func decodeClear(
+        id: Int, _ reader: inout JSONReader
+    ) throws(JSONReader.MalformedJSON) -> ClientMessage? {
+        var (tier, seconds): (CacheTier?, Int?)
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "tier": tier = try reader.choice(name)
+            case "olderThanSeconds": seconds = try reader.integer(name, in: 0...Int(Int32.max))
+            default: try reader.skip()
+            }
+        }
+        guard let tier else {
+            reader.note("tier", expected: "one of memory, disk, all")
+            return nil
+        }
+        return .clear(id: id, tier: tier, olderThanSeconds: seconds)
+    }
+
+    private static func decodeFailed(
+        id: Int, _ reader: inout JSONReader, _ rejection: inout WireError?
+    ) throws(JSONReader.MalformedJSON) -> ClientMessage? {
+        var (action, url): (FailedAction?, SourceURL?)
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "action": action = try reader.choice(name)
+            case "url": url = try SourceURL.read(name, from: &reader, rejection: &rejection)
+            default: try reader.skip()
+            }
+        }
+        switch action {
+        case .list: return .failedList(id: id, url: url)
+        case .clear: return .failedClear(id: id, url: url)
+        case nil:
+            reader.note("action", expected: "one of list, clear")
             return nil
         }
     }

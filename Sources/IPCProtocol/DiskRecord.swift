@@ -10,26 +10,23 @@ public struct OriginalRecord: Equatable, Sendable {
     public var digest: String
     /// How many there are.
     public var bytes: Int
-    /// The response's header fields that are kept.
-    public var contentType: String?
-    /// The entity tag.
-    public var etag: String?
-    /// The date of the last change, as the origin wrote it.
-    public var lastModified: String?
+    /// What the origin said of it, last time it was asked.
+    public var response: ResponseRecord
+    /// The request's fields that the response depends on (`Vary`), in one spelling; nil when on none.
+    public var varyKey: String?
 
     /// A record with what is known.
     public init(
-        key: String, url: String, owner: UInt32?, digest: String, bytes: Int, contentType: String? = nil,
-        etag: String? = nil, lastModified: String? = nil
+        key: String, url: String, owner: UInt32?, digest: String, bytes: Int, response: ResponseRecord,
+        varyKey: String? = nil
     ) {
         self.key = key
         self.url = url
         self.owner = owner
         self.digest = digest
         self.bytes = bytes
-        self.contentType = contentType
-        self.etag = etag
-        self.lastModified = lastModified
+        self.response = response
+        self.varyKey = varyKey
     }
 }
 
@@ -61,15 +58,14 @@ extension OriginalRecord {
         writer.member("owner", owner.map { Int($0) })
         writer.member("digest", digest)
         writer.member("bytes", bytes)
-        writer.member("contentType", contentType)
-        writer.member("etag", etag)
-        writer.member("lastModified", lastModified)
+        writer.object("response", response.writeMembers)
+        writer.member("varyKey", varyKey)
     }
 
     /// Reads a record from the object of member `field`; nil, and a note, when something is missing.
     public init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
         var (key, url, owner, digest, bytes): (String?, String?, Int?, String?, Int?)
-        var (contentType, etag, lastModified): (String?, String?, String?)
+        var (response, varyKey): (ResponseRecord?, String?)
         try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
             case "key": key = try reader.string(name)
@@ -77,19 +73,18 @@ extension OriginalRecord {
             case "owner": owner = try reader.integer(name, in: 0...Int(UInt32.max))
             case "digest": digest = try reader.string(name)
             case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
-            case "contentType": contentType = try reader.string(name)
-            case "etag": etag = try reader.string(name)
-            case "lastModified": lastModified = try reader.string(name)
+            case "response": response = try ResponseRecord(from: &reader, field: name)
+            case "varyKey": varyKey = try reader.string(name)
             default: try reader.skip()
             }
         }
-        guard let key, let url, let digest, digest.utf8.count == 64, let bytes else {
+        guard let key, let url, let digest, digest.utf8.count == 64, let bytes, let response else {
             reader.note(field, expected: "a complete record")
             return nil
         }
         self.init(
-            key: key, url: url, owner: owner.map { UInt32($0) }, digest: digest, bytes: bytes, contentType: contentType,
-            etag: etag, lastModified: lastModified)
+            key: key, url: url, owner: owner.map { UInt32($0) }, digest: digest, bytes: bytes, response: response,
+            varyKey: varyKey)
     }
 }
 

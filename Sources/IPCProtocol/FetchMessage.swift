@@ -1,13 +1,49 @@
 // What the broker and a download worker say to each other: frames of the wire protocol over a socket pair.
 //
-//     broker → fetch     + 1 descriptor (where the body goes, from its beginning)
+//     broker → fetch     + 1 descriptor (where the body goes; with `resume`, its first bytes are there already)
+//     worker → responded with the header of a body that begins, once for each request that brings one
 //     worker → progress  with the first byte, then at most 20 a second
+//     worker → finished | notModified | failed
+//     broker → stop
+//     worker → stopped   unless it had ended the transfer before
+//     broker → identify  + 1 descriptor (sealed bytes)
 //     worker → finished | failed
 //
-// Any number of transfers run at once. After `stop` the worker may still report about a transfer that had just ended.
+// Any number of transfers run at once.
 
 /// One body to be downloaded.
 public struct FetchJob: Equatable, Sendable {
+    /// What a body must be different from to be sent (RFC 9110, section 13.1): what is cached has these.
+    public struct Conditions: Equatable, Sendable {
+        /// For `If-None-Match`.
+        public var etag: String?
+        /// For `If-Modified-Since`.
+        public var lastModified: String?
+
+        /// Conditions; at least one of them is given.
+        public init(etag: String? = nil, lastModified: String? = nil) {
+            self.etag = etag
+            self.lastModified = lastModified
+        }
+    }
+
+    /// The beginning of a body that is there already, and what it is the beginning of (RFC 9110, section 13.1.5).
+    public struct Resumption: Equatable, Sendable {
+        /// How many bytes there are.
+        public var offset: Int
+        /// For `If-Range`: a strong entity tag, or a date of change that is as good.
+        public var validator: String
+        /// The whole body's length, where it is known.
+        public var total: Int?
+
+        /// `offset` bytes of the body with that validator.
+        public init(offset: Int, validator: String, total: Int? = nil) {
+            self.offset = offset
+            self.validator = validator
+            self.total = total
+        }
+    }
+
     /// Names the job in every report about it.
     public var id: Int
     /// An http or https URL without a fragment, in the canonical form of `SourceURL`.
@@ -18,15 +54,48 @@ public struct FetchJob: Equatable, Sendable {
     public var credentials: Credentials?
     /// The most bytes the body may have.
     public var maxBytes: Int
+    /// What is known already.
+    public var conditions: Conditions?
+    /// What is there already.
+    public var resumption: Resumption?
+    /// The cookies of the asking user as lines of Netscape's format; nil when none go with the request, nor come back.
+    public var cookies: [String]?
+    /// Whether the server's certificate need not be one that can be verified.
+    public var allowInvalidCertificates: Bool
 
     /// A download of `url` with what goes with the request.
-    public init(id: Int, url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int) {
+    public init(
+        id: Int, url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int,
+        conditions: Conditions? = nil, resumption: Resumption? = nil, cookies: [String]? = nil,
+        allowInvalidCertificates: Bool = false
+    ) {
         self.id = id
         self.url = url
         self.headers = headers
         self.credentials = credentials
         self.maxBytes = maxBytes
+        self.conditions = conditions
+        self.resumption = resumption
+        self.cookies = cookies
+        self.allowInvalidCertificates = allowInvalidCertificates
     }
+}
+
+/// What a transfer did to a user's cookies, as lines of Netscape's format.
+public struct CookieChanges: Equatable, Sendable {
+    /// Cookies that are new, or other than before.
+    public var changed: [String]
+    /// Lines as they were given, of cookies that are gone.
+    public var removed: [String]
+
+    /// Changes of a jar.
+    public init(changed: [String] = [], removed: [String] = []) {
+        self.changed = changed
+        self.removed = removed
+    }
+
+    /// Whether nothing has changed.
+    public var isEmpty: Bool { changed.isEmpty && removed.isEmpty }
 }
 
 /// What the origin answered with success.
@@ -35,26 +104,63 @@ public struct FetchResult: Equatable, Sendable {
     public var bytes: Int
     /// The body's SHA-256, 64 hexadecimal digits.
     public var digest: String
-    /// The response's header fields that are kept.
-    public var contentType: String?
-    /// The entity tag (RFC 9110, section 8.8.3).
-    public var etag: String?
-    /// The date of the last change, as the origin wrote it.
-    public var lastModified: String?
-    /// The numeric address that the body came from.
+    /// The response; nil for bytes that were given.
+    public var response: ResponseRecord?
+    /// The numeric address that the body came from; empty for bytes that were given.
     public var remoteAddress: String
+    /// What became of the cookies.
+    public var cookies: CookieChanges
 
     /// A result with what is known of it.
     public init(
-        bytes: Int, digest: String, contentType: String? = nil, etag: String? = nil, lastModified: String? = nil,
-        remoteAddress: String
+        bytes: Int, digest: String, response: ResponseRecord? = nil, remoteAddress: String = "",
+        cookies: CookieChanges = CookieChanges()
     ) {
         self.bytes = bytes
         self.digest = digest
-        self.contentType = contentType
-        self.etag = etag
-        self.lastModified = lastModified
+        self.response = response
         self.remoteAddress = remoteAddress
+        self.cookies = cookies
+    }
+}
+
+/// The origin's word that what is cached still holds (304).
+public struct FetchConfirmation: Equatable, Sendable {
+    /// The response, its status being 304.
+    public var response: ResponseRecord
+    /// The numeric address that it came from.
+    public var remoteAddress: String
+    /// What became of the cookies.
+    public var cookies: CookieChanges
+
+    /// A confirmation with what is known of it.
+    public init(response: ResponseRecord, remoteAddress: String, cookies: CookieChanges = CookieChanges()) {
+        self.response = response
+        self.remoteAddress = remoteAddress
+        self.cookies = cookies
+    }
+}
+
+/// How a transfer has failed.
+public struct FetchFailure: Equatable, Sendable {
+    /// Why.
+    public var error: WireError
+    /// How many bytes of the body are there and can be continued from; 0 when none can.
+    public var received: Int
+    /// The response that was no success, where there was one.
+    public var response: ResponseRecord?
+    /// What became of the cookies.
+    public var cookies: CookieChanges
+
+    /// A failure with what is known of it.
+    public init(
+        _ error: WireError, received: Int = 0, response: ResponseRecord? = nil,
+        cookies: CookieChanges = CookieChanges()
+    ) {
+        self.error = error
+        self.received = received
+        self.response = response
+        self.cookies = cookies
     }
 }
 
@@ -64,55 +170,104 @@ public enum FetchOrder: Equatable, Sendable {
     case fetch(FetchJob)
     /// End a transfer: nobody wants it any more.
     case stop(job: Int)
+    /// Say what the first `bytes` bytes of the descriptor's are: their digest.
+    case identify(job: Int, bytes: Int)
 }
 
 /// What a download worker reports.
 public enum FetchReport: Equatable, Sendable {
     /// Transfers can come.
     case ready
+    /// A body begins: its response's header, and the validator by which it can be continued if it is cut short, with
+    /// the whole length.
+    case responded(job: Int, ResponseRecord, validator: String?, total: Int?)
     /// Bytes of the body that have arrived, and how many there will be, where that is known.
     case progress(job: Int, received: Int, expected: Int?)
     /// The body is complete.
     case finished(job: Int, FetchResult)
+    /// What is cached still holds.
+    case notModified(job: Int, FetchConfirmation)
     /// The transfer has ended without a body.
-    case failed(job: Int, WireError)
+    case failed(job: Int, FetchFailure)
+    /// The transfer was stopped: nothing is written any more. So many bytes are there.
+    case stopped(job: Int, received: Int)
 }
 
 extension FetchOrder: WorkerMessage {
     public var descriptorCount: Int {
-        if case .fetch = self { 1 } else { 0 }
+        if case .stop = self { 0 } else { 1 }
     }
 
     public var type: String {
         switch self {
         case .fetch: "fetch"
         case .stop: "stop"
+        case .identify: "identify"
         }
     }
 
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
-        case .fetch(let job):
-            writer.member("job", job.id)
-            writer.member("url", job.url)
-            writer.array("headers", of: job.headers) {
-                $0.member("name", $1.name)
-                $0.member("value", $1.value)
-            }
-            if let credentials = job.credentials {
-                writer.object("credentials") {
-                    $0.member("username", credentials.username)
-                    $0.member("password", credentials.password)
-                }
-            }
-            writer.member("maxBytes", job.maxBytes)
+        case .fetch(let job): job.writeMembers(to: &writer)
         case .stop(let job): writer.member("job", job)
+        case .identify(let job, let bytes):
+            writer.member("job", job)
+            writer.member("bytes", bytes)
         }
     }
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        var (id, url, maxBytes, credentials): (Int?, String?, Int?, Credentials?)
-        var headers: [HeaderField] = []
+        switch type {
+        case "fetch":
+            guard let job = try FetchJob(from: &reader) else { return nil }
+            self = .fetch(job)
+        case "stop":
+            guard let job = try FetchMembers(from: &reader).job else { return nil }
+            self = .stop(job: job)
+        case "identify":
+            let members = try FetchMembers(from: &reader)
+            guard let job = members.job, let bytes = members.bytes else { return nil }
+            self = .identify(job: job, bytes: bytes)
+        default: return nil
+        }
+    }
+}
+
+extension FetchJob {
+    fileprivate func writeMembers(to writer: inout JSONWriter) {
+        writer.member("job", id)
+        writer.member("url", url)
+        writer.array("headers", of: headers) {
+            $0.member("name", $1.name)
+            $0.member("value", $1.value)
+        }
+        if let credentials {
+            writer.object("credentials") {
+                $0.member("username", credentials.username)
+                $0.member("password", credentials.password)
+            }
+        }
+        writer.member("maxBytes", maxBytes)
+        if let conditions {
+            writer.object("conditions") {
+                $0.member("etag", conditions.etag)
+                $0.member("lastModified", conditions.lastModified)
+            }
+        }
+        if let resumption {
+            writer.object("resumption") {
+                $0.member("offset", resumption.offset)
+                $0.member("validator", resumption.validator)
+                $0.member("total", resumption.total)
+            }
+        }
+        if let cookies { writer.array("cookies", of: cookies) }
+        if allowInvalidCertificates { writer.member("allowInvalidCertificates", true) }
+    }
+
+    fileprivate init?(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        var (id, url, maxBytes): (Int?, String?, Int?)
+        self.init(id: 0, url: "", maxBytes: 0)
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
             case "job": id = try reader.integer(name, in: 0...Int.max)
@@ -121,27 +276,73 @@ extension FetchOrder: WorkerMessage {
             case "credentials": credentials = try Credentials(from: &reader, field: name)
             case "headers":
                 try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    var (field, value): (String?, String?)
-                    try reader.object("headers") { (reader, name) throws(JSONReader.MalformedJSON) in
-                        switch name {
-                        case "name": field = try reader.string(name)
-                        case "value": value = try reader.string(name)
-                        default: try reader.skip()
-                        }
-                    }
-                    if let field, let value { headers.append(HeaderField(name: field, value: value)) }
+                    if let field = try HeaderField(from: &reader, field: name) { headers.append(field) }
                 }
+            case "conditions": conditions = try Conditions(from: &reader, field: name)
+            case "resumption": resumption = try Resumption(from: &reader, field: name)
+            case "cookies": cookies = try reader.strings(name)
+            case "allowInvalidCertificates": allowInvalidCertificates = try reader.boolean(name) ?? false
             default: try reader.skip()
             }
         }
-        guard let id else { return nil }
-        switch type {
-        case "fetch":
-            guard let url, let maxBytes else { return nil }
-            self = .fetch(FetchJob(id: id, url: url, headers: headers, credentials: credentials, maxBytes: maxBytes))
-        case "stop": self = .stop(job: id)
-        default: return nil
+        guard let id, let url, let maxBytes else { return nil }
+        self.id = id
+        self.url = url
+        self.maxBytes = maxBytes
+    }
+}
+
+extension HeaderField {
+    fileprivate init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
+        var (name, value): (String?, String?)
+        try reader.object(field) { (reader, member) throws(JSONReader.MalformedJSON) in
+            switch member {
+            case "name": name = try reader.string(member)
+            case "value": value = try reader.string(member)
+            default: try reader.skip()
+            }
         }
+        guard let name, let value else { return nil }
+        self.init(name: name, value: value)
+    }
+}
+
+extension FetchJob.Conditions {
+    fileprivate init(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
+        self.init()
+        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "etag": etag = try reader.string(name)
+            case "lastModified": lastModified = try reader.string(name)
+            default: try reader.skip()
+            }
+        }
+    }
+}
+
+extension FetchJob.Resumption {
+    fileprivate init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
+        var (offset, validator, total): (Int?, String?, Int?)
+        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "offset": offset = try reader.integer(name, in: 0...Int.max)
+            case "validator": validator = try reader.string(name)
+            case "total": total = try reader.integer(name, in: 0...Int.max)
+            default: try reader.skip()
+            }
+        }
+        guard let offset, let validator else {
+            reader.note(field, expected: "complete")
+            return nil
+        }
+        self.init(offset: offset, validator: validator, total: total)
+    }
+}
+
+extension CookieChanges {
+    fileprivate func write(to writer: inout JSONWriter) {
+        if !changed.isEmpty { writer.array("cookies", of: changed) }
+        if !removed.isEmpty { writer.array("removedCookies", of: removed) }
     }
 }
 
@@ -151,15 +352,23 @@ extension FetchReport: WorkerMessage {
     public var type: String {
         switch self {
         case .ready: "ready"
+        case .responded: "responded"
         case .progress: "progress"
         case .finished: "finished"
+        case .notModified: "notModified"
         case .failed: "failed"
+        case .stopped: "stopped"
         }
     }
 
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
         case .ready: break
+        case .responded(let job, let response, let validator, let total):
+            writer.member("job", job)
+            writer.object("response", response.writeMembers)
+            writer.member("validator", validator)
+            writer.member("total", total)
         case .progress(let job, let received, let expected):
             writer.member("job", job)
             writer.member("received", received)
@@ -168,13 +377,23 @@ extension FetchReport: WorkerMessage {
             writer.member("job", job)
             writer.member("bytes", result.bytes)
             writer.member("digest", result.digest)
-            writer.member("contentType", result.contentType)
-            writer.member("etag", result.etag)
-            writer.member("lastModified", result.lastModified)
+            if let response = result.response { writer.object("response", response.writeMembers) }
             writer.member("remoteAddress", result.remoteAddress)
-        case .failed(let job, let error):
+            result.cookies.write(to: &writer)
+        case .notModified(let job, let confirmation):
             writer.member("job", job)
-            error.write(to: &writer)
+            writer.object("response", confirmation.response.writeMembers)
+            writer.member("remoteAddress", confirmation.remoteAddress)
+            confirmation.cookies.write(to: &writer)
+        case .failed(let job, let failure):
+            writer.member("job", job)
+            failure.error.write(to: &writer)
+            writer.member("received", failure.received)
+            if let response = failure.response { writer.object("response", response.writeMembers) }
+            failure.cookies.write(to: &writer)
+        case .stopped(let job, let received):
+            writer.member("job", job)
+            writer.member("received", received)
         }
     }
 
@@ -184,38 +403,69 @@ extension FetchReport: WorkerMessage {
             return
         }
         let text = reader
-        var (id, received, expected, bytes): (Int?, Int?, Int?, Int?)
-        var (digest, contentType, etag, lastModified, remoteAddress): (String?, String?, String?, String?, String?)
+        let members = try FetchMembers(from: &reader)
+        guard let job = members.job else { return nil }
+        switch type {
+        case "responded":
+            guard let response = members.response else { return nil }
+            self = .responded(job: job, response, validator: members.validator, total: members.total)
+        case "progress":
+            guard let received = members.received else { return nil }
+            self = .progress(job: job, received: received, expected: members.expected)
+        case "finished":
+            guard let bytes = members.bytes, let digest = members.digest, digest.utf8.count == 64 else { return nil }
+            self = .finished(
+                job: job,
+                FetchResult(
+                    bytes: bytes, digest: digest, response: members.response,
+                    remoteAddress: members.remoteAddress ?? "", cookies: members.cookies))
+        case "notModified":
+            guard let response = members.response, let address = members.remoteAddress else { return nil }
+            self = .notModified(
+                job: job,
+                FetchConfirmation(response: response, remoteAddress: address, cookies: members.cookies))
+        case "failed":
+            reader = text
+            self = .failed(
+                job: job,
+                FetchFailure(
+                    try WireError(from: &reader), received: members.received ?? 0, response: members.response,
+                    cookies: members.cookies))
+        case "stopped": self = .stopped(job: job, received: members.received ?? 0)
+        default: return nil
+        }
+    }
+}
+
+/// The members of all these messages but `fetch`.
+private struct FetchMembers {
+    var job: Int?
+    var received: Int?
+    var expected: Int?
+    var bytes: Int?
+    var total: Int?
+    var digest: String?
+    var validator: String?
+    var remoteAddress: String?
+    var response: ResponseRecord?
+    var cookies = CookieChanges()
+
+    init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
-            case "job": id = try reader.integer(name, in: 0...Int.max)
+            case "job": job = try reader.integer(name, in: 0...Int.max)
             case "received": received = try reader.integer(name, in: 0...Int.max)
             case "expected": expected = try reader.integer(name, in: 0...Int.max)
             case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
+            case "total": total = try reader.integer(name, in: 0...Int.max)
             case "digest": digest = try reader.string(name)
-            case "contentType": contentType = try reader.string(name)
-            case "etag": etag = try reader.string(name)
-            case "lastModified": lastModified = try reader.string(name)
+            case "validator": validator = try reader.string(name)
             case "remoteAddress": remoteAddress = try reader.string(name)
+            case "response": response = try ResponseRecord(from: &reader, field: name)
+            case "cookies": cookies.changed = try reader.strings(name)
+            case "removedCookies": cookies.removed = try reader.strings(name)
             default: try reader.skip()
             }
-        }
-        guard let id else { return nil }
-        switch type {
-        case "progress":
-            guard let received else { return nil }
-            self = .progress(job: id, received: received, expected: expected)
-        case "finished":
-            guard let bytes, let digest, digest.utf8.count == 64, let remoteAddress else { return nil }
-            self = .finished(
-                job: id,
-                FetchResult(
-                    bytes: bytes, digest: digest, contentType: contentType, etag: etag, lastModified: lastModified,
-                    remoteAddress: remoteAddress))
-        case "failed":
-            reader = text
-            self = .failed(job: id, try WireError(from: &reader))
-        default: return nil
         }
     }
 }

@@ -39,10 +39,26 @@ public struct GetOptions: Equatable, Sendable {
     public enum CacheMode: String, CaseIterable, Sendable {
         /// What is cached and fresh, else the origin.
         case `default`
+        /// What is cached once the origin has confirmed it, else the origin.
+        case noCache = "no-cache"
         /// The origin; the answer is cached.
         case reload
-        /// What is cached, else `not-cached`.
+        /// What is cached, however old, else the origin.
+        case forceCache = "force-cache"
+        /// What is cached, however old, else `not-cached`.
         case onlyIfCached = "only-if-cached"
+        /// The origin; the answer is not cached.
+        case noStore = "no-store"
+    }
+
+    /// The tiers that a result may enter.
+    public enum Storage: String, CaseIterable, Sendable {
+        case both, memory, disk, none
+
+        /// Whether the result may stay in memory.
+        public var includesMemory: Bool { self == .both || self == .memory }
+        /// Whether the result may be kept on disk.
+        public var includesDisk: Bool { self == .both || self == .disk }
     }
 
     /// The place in the queue.
@@ -99,8 +115,14 @@ public struct GetOptions: Equatable, Sendable {
     public var delivery = Delivery.fd
     /// What the cache may answer.
     public var cache = CacheMode.default
+    /// With `no-cache`: what is cached at once, then what the origin says.
+    public var staleFirst = false
+    /// The tiers that the result may enter.
+    public var storage = Storage.both
     /// The place in the queue.
     public var priority = Priority.normal
+    /// Whether to try although the failed list advises against it.
+    public var retryFailed = false
     /// Whether `progress` frames are wanted.
     public var progress = false
     /// Milliseconds without a byte, connecting included, before `timeout`.
@@ -111,6 +133,12 @@ public struct GetOptions: Equatable, Sendable {
     public var headers: [HeaderField] = []
     /// Basic credentials for the URL's host.
     public var credentials: Credentials?
+    /// Whether the asking user's cookies go with the request.
+    public var cookies = false
+    /// A name to know the original by instead of its URL; 1 to 1,024 bytes.
+    public var cacheKey: String?
+    /// Whether a server may be one whose certificate cannot be verified.
+    public var allowInvalidCertificates = false
 
     /// The defaults.
     public init() {}
@@ -126,28 +154,8 @@ extension GetRequest {
         var options = GetOptions()
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
-            case "url":
-                guard let text = try reader.string(name) else { break }
-                do throws(WireError) { url = try SourceURL(text) } catch { rejection = rejection ?? error }
-            case "as": options.representation = try reader.choice(name) ?? .pixels
-            case "variant": options.variant = try GetOptions.Variant(from: &reader, field: name)
-            case "delivery": options.delivery = try reader.choice(name) ?? .fd
-            case "cache": options.cache = try reader.choice(name) ?? .default
-            case "priority": options.priority = try reader.choice(name) ?? .normal
-            case "progress": options.progress = try reader.boolean(name) ?? false
-            case "timeoutMs":
-                options.timeoutMs = try reader.integer(name, in: 1...Self.longestTimeoutMs) ?? 1
-            case "totalTimeoutMs":
-                options.totalTimeoutMs = try reader.integer(name, in: 1...Self.longestTimeoutMs) ?? 1
-            case "headers": options.headers = try RequestHeaders.read(from: &reader, field: name)
-            case "credentials": options.credentials = try Credentials(from: &reader, field: name)
-            case "retryFailed": _ = try reader.boolean(name)
-            // What is not built yet is accepted with the value that changes nothing.
-            case "staleFirst", "progressive", "cookies", "allowInvalidCertificates": try reader.only(name, false)
-            case "storage": try reader.only(name, "both")
-            case "quality": try reader.only(name, 85)
-            case "cacheKey": reader.note(name, expected: "absent: it is not supported yet"); try reader.skip()
-            default: try reader.skip()
+            case "url": url = try SourceURL.read(name, from: &reader, rejection: &rejection)
+            default: if try !options.readMember(name, from: &reader) { try reader.skip() }
             }
         }
         guard let url else {
@@ -166,8 +174,44 @@ extension GetRequest {
 }
 
 extension GetOptions {
+    /// The longest `cacheKey`, in bytes.
+    static let longestCacheKey = 1024
+
+    /// Reads the member `name`; false when it is none of these.
+    mutating func readMember(
+        _ name: String, from reader: inout JSONReader
+    ) throws(JSONReader.MalformedJSON) -> Bool {
+        switch name {
+        case "as": representation = try reader.choice(name) ?? .pixels
+        case "variant": variant = try Variant(from: &reader, field: name)
+        case "delivery": delivery = try reader.choice(name) ?? .fd
+        case "cache": cache = try reader.choice(name) ?? .default
+        case "staleFirst": staleFirst = try reader.boolean(name) ?? false
+        case "storage": storage = try reader.choice(name) ?? .both
+        case "priority": priority = try reader.choice(name) ?? .normal
+        case "retryFailed": retryFailed = try reader.boolean(name) ?? false
+        case "progress": progress = try reader.boolean(name) ?? false
+        case "timeoutMs": timeoutMs = try reader.integer(name, in: 1...GetRequest.longestTimeoutMs) ?? 1
+        case "totalTimeoutMs": totalTimeoutMs = try reader.integer(name, in: 1...GetRequest.longestTimeoutMs) ?? 1
+        case "headers": headers = try RequestHeaders.read(from: &reader, field: name)
+        case "credentials": credentials = try Credentials(from: &reader, field: name)
+        case "cookies": cookies = try reader.boolean(name) ?? false
+        case "allowInvalidCertificates": allowInvalidCertificates = try reader.boolean(name) ?? false
+        case "cacheKey":
+            cacheKey = try reader.string(name)
+            if let key = cacheKey, key.isEmpty || key.utf8.count > Self.longestCacheKey {
+                reader.note(name, expected: "a string of 1 to \(Self.longestCacheKey) bytes")
+            }
+        // What is not built yet is accepted with the value that changes nothing.
+        case "progressive": try reader.only(name, false)
+        case "quality": try reader.only(name, 85)
+        default: return false
+        }
+        return true
+    }
+
     /// Writes the fields that differ from their defaults.
-    fileprivate func writeMembers(to writer: inout JSONWriter) {
+    func writeMembers(to writer: inout JSONWriter) {
         let defaults = GetOptions()
         if representation != defaults.representation { writer.member("as", representation.rawValue) }
         if variant != defaults.variant {
@@ -182,6 +226,9 @@ extension GetOptions {
         }
         if delivery != defaults.delivery { writer.member("delivery", delivery.rawValue) }
         if cache != defaults.cache { writer.member("cache", cache.rawValue) }
+        if staleFirst { writer.member("staleFirst", true) }
+        if storage != defaults.storage { writer.member("storage", storage.rawValue) }
+        if retryFailed { writer.member("retryFailed", true) }
         if priority != defaults.priority { writer.member("priority", priority.rawValue) }
         if progress { writer.member("progress", true) }
         if timeoutMs != defaults.timeoutMs { writer.member("timeoutMs", timeoutMs) }
@@ -195,6 +242,9 @@ extension GetOptions {
                 $0.member("password", credentials.password)
             }
         }
+        if cookies { writer.member("cookies", true) }
+        writer.member("cacheKey", cacheKey)
+        if allowInvalidCertificates { writer.member("allowInvalidCertificates", true) }
     }
 }
 
@@ -230,9 +280,4 @@ extension JSONReader {
         }
     }
 
-    fileprivate mutating func only(_ field: String, _ value: String) throws(MalformedJSON) {
-        if let read = try string(field), read != value {
-            note(field, expected: "\"\(value)\": nothing else is supported yet")
-        }
-    }
 }

@@ -201,6 +201,15 @@ public struct JSONReader {
 
     // MARK: Scanning
 
+    /// Reads member `field`, an array of strings.
+    public mutating func strings(_ field: String) throws(MalformedJSON) -> [String] {
+        var strings: [String] = []
+        try array(field) { (reader) throws(MalformedJSON) in
+            if let string = try reader.string(field) { strings.append(string) }
+        }
+        return strings
+    }
+
     private mutating func reject<Value>(_ field: String, _ expected: String) throws(MalformedJSON) -> Value? {
         note(field, expected: expected)
         try skip()

@@ -12,6 +12,14 @@ public enum Reply: Equatable, Sendable {
     case queried(id: Int, memory: Bool, disk: Bool, fresh: Bool)
     /// Answers `remove`.
     case removed(id: Int, count: Int)
+    /// URLs of a prefetch that are loaded so far, that have failed, and that there are.
+    case prefetched(id: Int, done: Int, failed: Int, total: Int)
+    /// Answers `clear`: originals that were removed, and bytes with what was made of them.
+    case cleared(id: Int, removed: Int, bytes: Int)
+    /// Answers `failed` with the action `list`.
+    case failedEntries(id: Int, [FailedEntry])
+    /// Something that a subscriber wants to know.
+    case event(id: Int, BrokerEvent)
     /// Answers `stats`.
     case stats(id: Int, StatsReport)
     /// A request has failed; without an id it was never one.
@@ -20,7 +28,7 @@ public enum Reply: Equatable, Sendable {
     /// Whether no other frame for the same request follows.
     public var isTerminal: Bool {
         switch self {
-        case .progress: false
+        case .progress, .prefetched, .event: false
         case .image(_, let image): image.final
         default: true
         }
@@ -30,7 +38,8 @@ public enum Reply: Equatable, Sendable {
     public var id: Int? {
         switch self {
         case .hello(let id, _), .image(let id, _), .progress(let id, _, _), .ok(let id), .queried(let id, _, _, _),
-            .removed(let id, _), .stats(let id, _):
+            .removed(let id, _), .stats(let id, _), .prefetched(let id, _, _, _), .cleared(let id, _, _),
+            .failedEntries(let id, _), .event(let id, _):
             id
         case .error(let id, _): id
         }
@@ -60,6 +69,25 @@ public enum Reply: Equatable, Sendable {
             case .removed(let id, let count):
                 Self.begin(&writer, "ok", id)
                 writer.member("removed", count)
+            case .prefetched(let id, let done, let failed, let total):
+                Self.begin(&writer, "progress", id)
+                writer.member("done", done)
+                writer.member("failed", failed)
+                writer.member("total", total)
+            case .cleared(let id, let removed, let bytes):
+                Self.begin(&writer, "ok", id)
+                writer.member("removed", removed)
+                writer.member("bytes", bytes)
+            case .failedEntries(let id, let entries):
+                Self.begin(&writer, "ok", id)
+                writer.array("entries", of: entries) {
+                    $0.member("url", $1.url)
+                    $0.member("code", $1.code.rawValue)
+                    $0.member("expires", $1.expires)
+                }
+            case .event(let id, let event):
+                Self.begin(&writer, "event", id)
+                event.writeMembers(to: &writer)
             case .stats(let id, let report):
                 Self.begin(&writer, "stats", id)
                 writer.object("stats") { report.writeMembers(to: &$0) }
@@ -107,32 +135,54 @@ public enum Reply: Equatable, Sendable {
                 if name == "stats" { report = try StatsReport(from: &reader, field: name) } else { try reader.skip() }
             }
             return .stats(id: id, report)
-        case "progress":
-            var (received, expected): (Int?, Int?)
-            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-                switch name {
-                case "received": received = try reader.integer(name, in: 0...Int.max)
-                case "expected" where !reader.nextIsNull: expected = try reader.integer(name, in: 0...Int.max)
-                default: try reader.skip()
-                }
-            }
-            return received.map { .progress(id: id, received: $0, expected: expected) }
-        case "ok":
-            var (memory, disk, fresh, removed): (Bool?, Bool?, Bool?, Int?)
-            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-                switch name {
-                case "memory": memory = try reader.boolean(name)
-                case "disk": disk = try reader.boolean(name)
-                case "fresh": fresh = try reader.boolean(name)
-                case "removed": removed = try reader.integer(name, in: 0...Int.max)
-                default: try reader.skip()
-                }
-            }
-            if let memory, let disk, let fresh { return .queried(id: id, memory: memory, disk: disk, fresh: fresh) }
-            if let removed { return .removed(id: id, count: removed) }
-            return .ok(id: id)
+        case "event": return try BrokerEvent(from: &reader).map { .event(id: id, $0) }
+        case "progress": return try decodeProgress(id: id, &reader)
+        case "ok": return try decodeOK(id: id, &reader)
         default: return nil
         }
+    }
+
+    private static func decodeProgress(
+        id: Int, _ reader: inout JSONReader
+    ) throws(JSONReader.MalformedJSON) -> Reply? {
+        var (received, expected, done, failed, total): (Int?, Int?, Int?, Int?, Int?)
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "received": received = try reader.integer(name, in: 0...Int.max)
+            case "expected" where !reader.nextIsNull: expected = try reader.integer(name, in: 0...Int.max)
+            case "done": done = try reader.integer(name, in: 0...Int.max)
+            case "failed": failed = try reader.integer(name, in: 0...Int.max)
+            case "total": total = try reader.integer(name, in: 0...Int.max)
+            default: try reader.skip()
+            }
+        }
+        if let done, let failed, let total { return .prefetched(id: id, done: done, failed: failed, total: total) }
+        return received.map { .progress(id: id, received: $0, expected: expected) }
+    }
+
+    private static func decodeOK(id: Int, _ reader: inout JSONReader) throws(JSONReader.MalformedJSON) -> Reply? {
+        var (memory, disk, fresh, removed, bytes): (Bool?, Bool?, Bool?, Int?, Int?)
+        var entries: [FailedEntry]?
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "memory": memory = try reader.boolean(name)
+            case "disk": disk = try reader.boolean(name)
+            case "fresh": fresh = try reader.boolean(name)
+            case "removed": removed = try reader.integer(name, in: 0...Int.max)
+            case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
+            case "entries":
+                entries = []
+                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
+                    if let entry = try FailedEntry(from: &reader, field: name) { entries?.append(entry) }
+                }
+            default: try reader.skip()
+            }
+        }
+        if let memory, let disk, let fresh { return .queried(id: id, memory: memory, disk: disk, fresh: fresh) }
+        if let entries { return .failedEntries(id: id, entries) }
+        if let removed, let bytes { return .cleared(id: id, removed: removed, bytes: bytes) }
+        if let removed { return .removed(id: id, count: removed) }
+        return .ok(id: id)
     }
 }
 
@@ -183,5 +233,24 @@ public struct HelloReply: Equatable, Sendable {
             default: try reader.skip()
             }
         }
+    }
+}
+
+extension FailedEntry {
+    fileprivate init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
+        var (url, code, expires): (String?, ErrorCode?, Int?)
+        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "url": url = try reader.string(name)
+            case "code": code = try reader.choice(name)
+            case "expires": expires = try reader.integer(name, in: 0...Envelope.maximumInteger)
+            default: try reader.skip()
+            }
+        }
+        guard let url, let code, let expires else {
+            reader.note(field, expected: "complete entries")
+            return nil
+        }
+        self.init(url: url, code: code, expires: expires)
     }
 }

@@ -111,3 +111,19 @@ public struct SourceURL: Hashable, Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 }
+
+extension SourceURL {
+    /// Reads member `field`; nil when it is no URL that can be loaded, and then `rejection` or the reader's `problem` says
+    /// why.
+    static func read(
+        _ field: String, from reader: inout JSONReader, rejection: inout WireError?
+    ) throws(JSONReader.MalformedJSON) -> SourceURL? {
+        guard let text = try reader.string(field) else { return nil }
+        do throws(WireError) {
+            return try SourceURL(text)
+        } catch {
+            rejection = rejection ?? error
+            return nil
+        }
+    }
+}

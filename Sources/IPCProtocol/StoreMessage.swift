@@ -4,7 +4,8 @@
 //
 //     broker → find                                cache → found + 1 descriptor (a sealed memfd) | missing
 //     broker → keepOriginal, keepRaster + 1 descriptor (sealed) cache → kept | notKept
-//     broker → touch, forget                       (forget:) cache → forgotten
+//     broker → touch, update
+//     broker → query, forget, clear                 cache → queried, forgotten, cleared
 //     cache → state                                whenever something in it changed
 //
 // Requests are answered in the order in which they came.
@@ -45,20 +46,25 @@ public struct DiskReport: Equatable, Sendable {
 
 /// What the broker tells the cache process.
 public enum StoreOrder: Equatable, Sendable {
-    /// Find what the original of this key was made into in this form, else the original itself. Without a form only
-    /// the original is wanted.
+    /// Find what the original of the first of these keys that is there was made into in this form, else the original
+    /// itself. Without a form only the original is wanted.
     /// With `rasterOnly` the original is not: whoever asks has it.
-    case find(job: Int, key: String, form: String?, rasterOnly: Bool = false)
+    case find(job: Int, keys: [String], form: String?, rasterOnly: Bool = false)
     /// Keep an original; comes with its bytes.
     case keepOriginal(job: Int, OriginalRecord)
     /// Keep a raster; comes with its pixels.
     case keepRaster(job: Int, RasterRecord)
-    /// Say whether the original of this key is there, without its bytes.
-    case query(job: Int, key: String)
+    /// Say whether the original of any of these keys is there, without its bytes.
+    case query(job: Int, keys: [String])
     /// These originals were used by way of memory.
     case touch(keys: [String])
-    /// Forget the originals of a URL that belong to `owner` or to all, and the rasters that only they led to.
-    case forget(job: Int, url: String, owner: UInt32)
+    /// The origin has confirmed an original that is kept: this is what it says of it now.
+    case update(OriginalRecord)
+    /// Forget the originals of a URL that belong to `owner` or to all (without an owner: all of them), and the rasters
+    /// that only they led to.
+    case forget(job: Int, url: String, owner: UInt32?)
+    /// Forget everything, or what was not used for so many seconds.
+    case clear(job: Int, olderThanSeconds: Int?)
 }
 
 /// What the cache process reports.
@@ -73,21 +79,23 @@ public enum StoreReport: Equatable, Sendable {
     case foundRaster(job: Int, OriginalRecord, RasterRecord)
     /// It is not there, or not whole.
     case missing(job: Int)
-    /// The answer to `query`.
-    case queried(job: Int, found: Bool)
+    /// The answer to `query`: what is known of the first that is there.
+    case queried(job: Int, OriginalRecord?)
     /// What was to be kept is.
     case kept(job: Int)
     /// What was to be kept is not.
     case notKept(job: Int)
     /// The keys of the originals that were forgotten.
     case forgotten(job: Int, keys: [String])
+    /// How many originals were cleared, and the bytes of their files and of the rasters'.
+    case cleared(job: Int, removed: Int, bytes: Int)
 }
 
 extension StoreOrder: WorkerMessage {
     public var descriptorCount: Int {
         switch self {
         case .keepOriginal, .keepRaster: 1
-        case .find, .query, .touch, .forget: 0
+        case .find, .query, .touch, .update, .forget, .clear: 0
         }
     }
 
@@ -98,15 +106,17 @@ extension StoreOrder: WorkerMessage {
         case .keepRaster: "keepRaster"
         case .query: "query"
         case .touch: "touch"
+        case .update: "update"
         case .forget: "forget"
+        case .clear: "clear"
         }
     }
 
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
-        case .find(let job, let key, let form, let rasterOnly):
+        case .find(let job, let keys, let form, let rasterOnly):
             writer.member("job", job)
-            writer.member("key", key)
+            writer.array("keys", of: keys)
             writer.member("form", form)
             if rasterOnly { writer.member("rasterOnly", true) }
         case .keepOriginal(let job, let record):
@@ -115,14 +125,18 @@ extension StoreOrder: WorkerMessage {
         case .keepRaster(let job, let record):
             writer.member("job", job)
             writer.object("raster", record.writeMembers)
-        case .query(let job, let key):
+        case .query(let job, let keys):
             writer.member("job", job)
-            writer.member("key", key)
+            writer.array("keys", of: keys)
+        case .update(let record): writer.object("original", record.writeMembers)
+        case .clear(let job, let seconds):
+            writer.member("job", job)
+            writer.member("olderThanSeconds", seconds)
         case .touch(let keys): writer.array("keys", of: keys)
         case .forget(let job, let url, let owner):
             writer.member("job", job)
             writer.member("url", url)
-            writer.member("owner", Int(owner))
+            writer.member("owner", owner.map { Int($0) })
         }
     }
 
@@ -132,16 +146,18 @@ extension StoreOrder: WorkerMessage {
         case "touch":
             self = .touch(keys: members.keys)
             return
+        case "update":
+            guard let record = members.original else { return nil }
+            self = .update(record)
+            return
         default: break
         }
         guard let job = members.job else { return nil }
         switch type {
         case "find":
-            guard let key = members.key else { return nil }
-            self = .find(job: job, key: key, form: members.form, rasterOnly: members.rasterOnly)
-        case "query":
-            guard let key = members.key else { return nil }
-            self = .query(job: job, key: key)
+            self = .find(job: job, keys: members.keys, form: members.form, rasterOnly: members.rasterOnly)
+        case "query": self = .query(job: job, keys: members.keys)
+        case "clear": self = .clear(job: job, olderThanSeconds: members.olderThanSeconds)
         case "keepOriginal":
             guard let record = members.original else { return nil }
             self = .keepOriginal(job: job, record)
@@ -149,8 +165,8 @@ extension StoreOrder: WorkerMessage {
             guard let record = members.raster else { return nil }
             self = .keepRaster(job: job, record)
         case "forget":
-            guard let url = members.url, let owner = members.owner else { return nil }
-            self = .forget(job: job, url: url, owner: owner)
+            guard let url = members.url else { return nil }
+            self = .forget(job: job, url: url, owner: members.owner)
         default: return nil
         }
     }
@@ -175,6 +191,7 @@ extension StoreReport: WorkerMessage {
         case .kept: "kept"
         case .notKept: "notKept"
         case .forgotten: "forgotten"
+        case .cleared: "cleared"
         }
     }
 
@@ -194,9 +211,13 @@ extension StoreReport: WorkerMessage {
             writer.object("original", original.writeMembers)
             writer.object("raster", raster.writeMembers)
         case .missing(let job), .kept(let job), .notKept(let job): writer.member("job", job)
-        case .queried(let job, let found):
+        case .queried(let job, let record):
             writer.member("job", job)
-            writer.member("found", found)
+            if let record { writer.object("original", record.writeMembers) }
+        case .cleared(let job, let removed, let bytes):
+            writer.member("job", job)
+            writer.member("removed", removed)
+            writer.member("bytes", bytes)
         case .forgotten(let job, let keys):
             writer.member("job", job)
             writer.array("keys", of: keys)
@@ -226,9 +247,10 @@ extension StoreReport: WorkerMessage {
             guard let original = members.original, let raster = members.raster else { return nil }
             self = .foundRaster(job: job, original, raster)
         case "missing": self = .missing(job: job)
-        case "queried":
-            guard let found = members.found else { return nil }
-            self = .queried(job: job, found: found)
+        case "queried": self = .queried(job: job, members.original)
+        case "cleared":
+            guard let removed = members.removed, let bytes = members.bytes else { return nil }
+            self = .cleared(job: job, removed: removed, bytes: bytes)
         case "kept": self = .kept(job: job)
         case "notKept": self = .notKept(job: job)
         case "forgotten": self = .forgotten(job: job, keys: members.keys)
@@ -240,7 +262,6 @@ extension StoreReport: WorkerMessage {
 /// The members of all these messages.
 private struct StoreMembers {
     var job: Int?
-    var key: String?
     var form: String?
     var rasterOnly = false
     var url: String?
@@ -248,7 +269,8 @@ private struct StoreMembers {
     var keys: [String] = []
     var original: OriginalRecord?
     var raster: RasterRecord?
-    var found: Bool?
+    var removed: Int?
+    var olderThanSeconds: Int?
     var state: DiskReport.State?
     var reason: String?
     var entries: Int?
@@ -258,7 +280,6 @@ private struct StoreMembers {
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
             case "job": job = try reader.integer(name, in: 0...Int.max)
-            case "key": key = try reader.string(name)
             case "rasterOnly": rasterOnly = try reader.boolean(name) ?? false
             case "form": form = try reader.string(name)
             case "url": url = try reader.string(name)
@@ -269,7 +290,8 @@ private struct StoreMembers {
                 }
             case "original": original = try OriginalRecord(from: &reader, field: name)
             case "raster": raster = try RasterRecord(from: &reader, field: name)
-            case "found": found = try reader.boolean(name)
+            case "removed": removed = try reader.integer(name, in: 0...Int.max)
+            case "olderThanSeconds": olderThanSeconds = try reader.integer(name, in: 0...Int.max)
             case "state": state = try reader.choice(name)
             case "reason": reason = try reader.string(name)
             case "entries": entries = try reader.integer(name, in: 0...Int.max)

@@ -106,8 +106,8 @@ struct StoreLoop {
 
     private func handle(_ order: StoreOrder, _ descriptors: [FileDescriptor]) throws {
         switch order {
-        case .find(let job, let key, let form, let rasterOnly):
-            switch store.find(key: key, form: form, rasterOnly: rasterOnly) {
+        case .find(let job, let keys, let form, let rasterOnly):
+            switch store.find(key: keys[0], form: form, rasterOnly: rasterOnly) {
             case .original(let record, let bytes):
                 try send(.foundOriginal(job: job, record), bytes)
             case .raster(let original, let record, let pixels):
@@ -120,10 +120,12 @@ struct StoreLoop {
         case .keepRaster(let job, let record):
             let isKept = store.keep(.raster(record, digest: ""), body: descriptors[0])
             try send(isKept ? .kept(job: job) : .notKept(job: job))
-        case .query(let job, let key): try send(.queried(job: job, found: store.contains(key: key)))
+        case .query(let job, _): try send(.queried(job: job, nil))
+        case .update: break
+        case .clear(let job, _): try send(.cleared(job: job, removed: 0, bytes: 0))
         case .touch(let keys): store.touch(keys: keys)
         case .forget(let job, let url, let owner):
-            let keys = store.forget(url: url, owner: owner)
+            let keys = store.forget(url: url, owner: owner ?? 0)
             try send(.forgotten(job: job, keys: Array(keys.prefix(Self.maximumKeys))))
         }
     }

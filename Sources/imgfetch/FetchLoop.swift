@@ -96,6 +96,8 @@ internal import LinuxSystem
                 switch order {
                 case .fetch(let job): start(job, body: descriptors[0])
                 case .stop(let job): if let transfer = transfers[job] { remove(transfer) }
+                case .identify(let job, _):
+                    channel.enqueue(FetchReport.failed(job: job, FetchFailure(WireError(.internal, "Not built."))))
                 }
             }
             return nil
@@ -128,7 +130,7 @@ internal import LinuxSystem
             log.debug("job \(job.id) begins")
             add(transfer)
         } catch {
-            channel.enqueue(FetchReport.failed(job: job.id, error))
+            channel.enqueue(FetchReport.failed(job: job.id, FetchFailure(error)))
         }
     }
 
@@ -156,7 +158,8 @@ internal import LinuxSystem
         transfers[transfer.job.id] = nil
         let reason = unsafe String(cString: curl_multi_strerror(code))
         channel.enqueue(
-            FetchReport.failed(job: transfer.job.id, WireError(.internal, "No transfer can be added: \(reason).")))
+            FetchReport.failed(
+                job: transfer.job.id, FetchFailure(WireError(.internal, "No transfer can be added: \(reason)."))))
     }
 
     private func remove(_ transfer: Transfer) {
@@ -200,7 +203,7 @@ internal import LinuxSystem
         case .failed(let error):
             transfers[job] = nil
             log.debug("job \(job) failed: \(error.code.rawValue): \(error.message)")
-            channel.enqueue(FetchReport.failed(job: job, error))
+            channel.enqueue(FetchReport.failed(job: job, FetchFailure(error)))
         }
     }
 

@@ -270,8 +270,10 @@ internal import SharedCache
         guard received > 0, let hash = hash.take() else { return .failed(TransferError.emptyBody(host: url.host)) }
         return .finished(
             FetchResult(
-                bytes: received, digest: hash.hexadecimalDigest(), contentType: headers.contentType,
-                etag: headers.etag, lastModified: headers.lastModified,
+                bytes: received, digest: hash.hexadecimalDigest(),
+                response: ResponseRecord(
+                    status: headers.status, requestedAt: WallClock.milliseconds, receivedAt: WallClock.milliseconds,
+                    etag: headers.etag, lastModified: headers.lastModified, contentType: headers.contentType),
                 remoteAddress: remoteAddress))
     }
 

@@ -28,7 +28,7 @@ import Testing
         #expect(found.message.hasPrefix("type "))
     }
 
-    @Test(arguments: ["", "GET", "get ", "image", "prefetch", "store", "subscribe", "clear", "failed", "suspend"])
+    @Test(arguments: ["", "GET", "get ", "image", "ok", "Store", "cancel-all"])
     func anUnknownTypeIsBadRequestNamingIt(type: String) throws {
         let found = try #require(try rejection("{\"type\":\"\(type)\",\"id\":9}"))
         #expect(found.id == 9)

@@ -54,6 +54,8 @@ import Testing
             // What is right for one field or another.
             switch (field, value) {
             case ("progress", "true"), ("retryFailed", "true"), ("timeoutMs", "17"), ("totalTimeoutMs", "17"): continue
+            case ("staleFirst", "true"), ("cookies", "true"), ("allowInvalidCertificates", "true"): continue
+            case ("cacheKey", "\"17\""): continue
             case ("variant", "{\"x\":17}"): continue
             default: try expectBadRequest("\"\(field)\":\(value)", naming: field.isEmpty ? "" : prefix(field, value))
             }
@@ -86,12 +88,9 @@ import Testing
 
     /// Fields of later versions: the value that changes nothing is accepted, every other refused by name.
     @Test(arguments: [
-        ("staleFirst", ["false"], ["true"]), ("progressive", ["false"], ["true"]), ("cookies", ["false"], ["true"]),
-        ("allowInvalidCertificates", ["false"], ["true"]), ("retryFailed", ["false", "true"], ["0"]),
-        ("storage", ["\"both\""], ["\"memory\"", "\"disk\"", "\"none\""]),
-        ("quality", ["85", "85.0"], ["84", "1", "100"]),
-        ("cacheKey", [], ["\"name\"", "\"\""]), ("as", ["\"pixels\""], ["\"png\"", "\"jpeg\"", "\"webp\""]),
-        ("cache", ["\"default\""], ["\"no-cache\"", "\"force-cache\"", "\"no-store\""]),
+        ("progressive", ["false"], ["true"]), ("quality", ["85", "85.0"], ["84", "1", "100"]),
+        ("as", ["\"pixels\""], ["\"png\"", "\"jpeg\"", "\"webp\""]), ("cacheKey", [], ["\"\""]),
+        ("storage", ["\"both\""], ["\"all\"", "0"]), ("cache", ["\"default\""], ["\"nocache\""]),
     ])
     func laterFieldsAreAcceptedWithTheirDefault(field: String, accepted: [String], refused: [String]) throws {
         for value in accepted { #expect(try options("\"\(field)\":\(value)") == GetOptions()) }

@@ -19,6 +19,14 @@ import Testing
             HeaderField(name: "referer", value: "https://example.org/ä"),
         ]
         options.credentials = Credentials(username: "reader", password: "a \"secret\" \\")
+        options.staleFirst = true
+        options.storage = .disk
+        options.retryFailed = true
+        options.cookies = true
+        options.cacheKey = "the picture"
+        options.allowInvalidCertificates = true
+        var prefetching = PrefetchRequest.defaultOptions
+        prefetching.priority = .normal
         return [
             ("client-hello", .hello(id: 0, client: "viewer/1.2")),
             ("client-hello-anonymous", .hello(id: 1, client: nil)),
@@ -29,6 +37,16 @@ import Testing
             ("client-release", .release(buffers: [7, 9_007_199_254_740_991])),
             ("client-remove", .remove(id: 5, url: url)),
             ("client-stats", .stats(id: 6)),
+            ("client-prefetch", .prefetch(PrefetchRequest(id: 7, urls: [url, url], options: prefetching))),
+            ("client-store-payload", .store(StoreRequest(id: 8, url: url, contentType: "image/png", payload: 1234))),
+            ("client-store-descriptor", .store(StoreRequest(id: 9, url: url, payload: 0))),
+            ("client-subscribe", .subscribe(id: 10, events: [.started, .worker])),
+            ("client-clear", .clear(id: 11, tier: .all, olderThanSeconds: nil)),
+            ("client-clear-old", .clear(id: 12, tier: .disk, olderThanSeconds: 3600)),
+            ("client-failed-list", .failedList(id: 13, url: nil)),
+            ("client-failed-clear", .failedClear(id: 14, url: url)),
+            ("client-suspend", .suspend(id: 15)), ("client-resume", .resume(id: 16)),
+            ("client-cancel-all", .cancelAll(id: 17)),
         ]
     }()
 
@@ -37,8 +55,8 @@ import Testing
         let text = try Golden.text(name, of: message.encoded())
         let (decoded, envelope) = try ClientMessage.decode(text)
         #expect(decoded == .message(message))
-        #expect(envelope.descriptors == 0)
-        #expect(envelope.payload == 0)
+        #expect(envelope.descriptors == (name == "client-store-descriptor" ? 1 : 0))
+        #expect(envelope.payload == (name == "client-store-payload" ? 1234 : 0))
     }
 
     @Test func everyFileIsChecked() throws {

@@ -83,6 +83,35 @@ import Testing
         ("reply-ok", .ok(id: 4)),
         ("reply-ok-query", .queried(id: 7, memory: true, disk: false, fresh: true)),
         ("reply-ok-remove", .removed(id: 8, count: 3)),
+        ("reply-progress-prefetch", .prefetched(id: 12, done: 2, failed: 1, total: 4)),
+        ("reply-ok-clear", .cleared(id: 13, removed: 3, bytes: 5000)),
+        (
+            "reply-ok-failed",
+            .failedEntries(
+                id: 14, [FailedEntry(url: "http://example.org/", code: .httpStatus, expires: 1_795_262_460)])
+        ),
+        ("reply-event", .event(id: 15, BrokerEvent(.failed, url: "http://example.org/", reason: "http-status"))),
+        ("reply-event-worker", .event(id: 15, BrokerEvent(.worker, pid: 4711, reason: "signal 9"))),
+        (
+            "reply-error-blacklisted",
+            .error(
+                id: 16,
+                {
+                    var error = WireError(.blacklisted, "It failed before.", retryAfterMs: 30_000)
+                    error.cause = .decodeFailed
+                    return error
+                }())
+        ),
+        (
+            "reply-error-listed",
+            .error(
+                id: 17,
+                {
+                    var error = WireError(.decodeFailed, "The picture's data are damaged.")
+                    error.blacklisted = true
+                    return error
+                }())
+        ),
         ("reply-stats", .stats(id: 9, stats)),
         ("reply-error", .error(id: 10, WireError(.decodeFailed, "The picture's data are damaged."))),
         (
@@ -103,7 +132,11 @@ import Testing
 
     @Test func onlyTheLastFrameOfARequestIsTerminal() {
         let going = Self.replies.filter { !$0.1.isTerminal }.map(\.0)
-        #expect(going == ["reply-image-not-final", "reply-progress", "reply-progress-unknown"])
+        #expect(
+            going == [
+                "reply-image-not-final", "reply-progress", "reply-progress-unknown", "reply-progress-prefetch",
+                "reply-event", "reply-event-worker",
+            ])
         #expect(Self.replies.map { $0.1.id }.last == .some(nil))
     }
 }

@@ -50,8 +50,27 @@ import Testing
                     credentials: Credentials(username: "reader", password: "secret"), maxBytes: 33_554_432))
         ),
         ("fetch-order-fetch-plain", .fetch(FetchJob(id: 2, url: "https://example.org/", maxBytes: 0))),
+        (
+            "fetch-order-fetch-known",
+            .fetch(
+                FetchJob(
+                    id: 3, url: "https://example.org/", maxBytes: 1000,
+                    conditions: FetchJob.Conditions(
+                        etag: "W/\"1\"", lastModified: "Wed, 21 Oct 2015 07:28:00 GMT"),
+                    resumption: FetchJob.Resumption(offset: 100, validator: "\"1\"", total: 900),
+                    cookies: ["example.org\tFALSE\t/\tFALSE\t0\tname\tvalue"], allowInvalidCertificates: true))
+        ),
         ("fetch-order-stop", .stop(job: 1)),
+        ("fetch-order-identify", .identify(job: 4, bytes: 1234)),
     ]
+
+    static let response = ResponseRecord(
+        requestedAt: 1_795_262_400_000, receivedAt: 1_795_262_400_250, date: "Sat, 21 Nov 2026 12:00:00 GMT", age: "10",
+        cacheControl: "max-age=60, stale-if-error=600", expires: "0", etag: "W/\"1\"",
+        lastModified: "Wed, 21 Oct 2015 07:28:00 GMT", vary: "Accept", contentType: "image/png")
+    static let cookies = CookieChanges(
+        changed: ["example.org\tFALSE\t/\tFALSE\t0\tname\tnew"],
+        removed: ["example.org\tFALSE\t/\tFALSE\t0\tname\told"])
 
     static let fetchReports: [(String, FetchReport)] = [
         ("fetch-report-ready", .ready),
@@ -62,8 +81,8 @@ import Testing
             .finished(
                 job: 1,
                 FetchResult(
-                    bytes: 34_567, digest: String(repeating: "0123456789abcdef", count: 4), contentType: "image/png",
-                    etag: "W/\"1\"", lastModified: "Wed, 21 Oct 2015 07:28:00 GMT", remoteAddress: "192.0.2.1"))
+                    bytes: 34_567, digest: String(repeating: "0123456789abcdef", count: 4), response: response,
+                    remoteAddress: "192.0.2.1", cookies: cookies))
         ),
         (
             "fetch-report-finished-bare",
@@ -72,8 +91,31 @@ import Testing
         ),
         (
             "fetch-report-failed",
-            .failed(job: 1, WireError(.httpStatus, "example.org answered 404.", httpStatus: 404))
+            .failed(
+                job: 1,
+                FetchFailure(
+                    WireError(.httpStatus, "example.org answered 404.", httpStatus: 404),
+                    response: ResponseRecord(status: 404, requestedAt: 1, receivedAt: 2, cacheControl: "max-age=5"),
+                    cookies: cookies))
         ),
+        (
+            "fetch-report-failed-midway",
+            .failed(job: 1, FetchFailure(WireError(.transferFailed, "It was cut short."), received: 4096))
+        ),
+        ("fetch-report-responded", .responded(job: 1, response, validator: "\"1\"", total: 34_567)),
+        (
+            "fetch-report-responded-bare",
+            .responded(job: 1, ResponseRecord(requestedAt: 1, receivedAt: 2), validator: nil, total: nil)
+        ),
+        (
+            "fetch-report-not-modified",
+            .notModified(
+                job: 1,
+                FetchConfirmation(
+                    response: ResponseRecord(status: 304, requestedAt: 1, receivedAt: 2, etag: "\"1\""),
+                    remoteAddress: "192.0.2.1", cookies: cookies))
+        ),
+        ("fetch-report-stopped", .stopped(job: 1, received: 4096)),
     ]
 
     static let names =
@@ -99,7 +141,7 @@ import Testing
         OriginalRecord(
             key: String(repeating: "a", count: 64), url: "http://a/", owner: 1000,
             digest: String(repeating: "b", count: 64),
-            bytes: 1234, contentType: "image/png", etag: "\"x\"", lastModified: "Sat, 21 Nov 2026 00:00:00 GMT")
+            bytes: 1234, response: response, varyKey: "accept: image/*\n")
     }
 
     private static var raster: RasterRecord? {
@@ -115,14 +157,18 @@ import Testing
     static var storeOrders: [(String, StoreOrder)] {
         guard let raster else { return [] }
         return [
-            ("store-order-find", .find(job: 1, key: original.key, form: raster.form)),
-            ("store-order-find-raster", .find(job: 7, key: original.key, form: raster.form, rasterOnly: true)),
-            ("store-order-find-original", .find(job: 2, key: original.key, form: nil)),
+            ("store-order-find", .find(job: 1, keys: [original.key, raster.original], form: raster.form)),
+            ("store-order-find-raster", .find(job: 7, keys: [original.key], form: raster.form, rasterOnly: true)),
+            ("store-order-find-original", .find(job: 2, keys: [original.key], form: nil)),
             ("store-order-keep-original", .keepOriginal(job: 3, original)),
             ("store-order-keep-raster", .keepRaster(job: 4, raster)),
-            ("store-order-query", .query(job: 5, key: original.key)),
+            ("store-order-query", .query(job: 5, keys: [original.key])),
             ("store-order-touch", .touch(keys: [original.key])),
+            ("store-order-update", .update(original)),
             ("store-order-forget", .forget(job: 6, url: "http://a/", owner: 1000)),
+            ("store-order-forget-all", .forget(job: 6, url: "http://a/", owner: nil)),
+            ("store-order-clear", .clear(job: 7, olderThanSeconds: 86_400)),
+            ("store-order-clear-all", .clear(job: 8, olderThanSeconds: nil)),
         ]
     }
 
@@ -136,7 +182,9 @@ import Testing
             ),
             ("store-report-found-original", .foundOriginal(job: 1, original)),
             ("store-report-found-raster", .foundRaster(job: 1, original, raster)),
-            ("store-report-missing", .missing(job: 2)), ("store-report-queried", .queried(job: 5, found: true)),
+            ("store-report-missing", .missing(job: 2)), ("store-report-queried", .queried(job: 5, original)),
+            ("store-report-queried-missing", .queried(job: 5, nil)),
+            ("store-report-cleared", .cleared(job: 8, removed: 3, bytes: 5000)),
             ("store-report-kept", .kept(job: 3)), ("store-report-not-kept", .notKept(job: 4)),
             ("store-report-forgotten", .forgotten(job: 6, keys: [original.key])),
         ]
@@ -155,7 +203,9 @@ import Testing
     @Test func everyMemberThatMattersIsNeeded() throws {
         let optional: Set<String> = [
             "fds", "credentials", "headers", "expected", "contentType", "etag", "lastModified", "httpStatus",
-            "retryAfterMs", "retryable", "message", "width", "height", "byteLimit",
+            "retryAfterMs", "retryable", "message", "width", "height", "byteLimit", "response", "remoteAddress",
+            "cookies",
+            "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(message.encoded().dropFirst(Frame.headerLength))

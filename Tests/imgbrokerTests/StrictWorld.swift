@@ -110,7 +110,9 @@ struct StrictWorld {
         guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
         let text = String(content, radix: 16)
         let digest = String(repeating: "0", count: 64 - text.count) + text
-        let result = FetchResult(bytes: bytes, digest: digest, contentType: "image/png", remoteAddress: address)
+        let result = FetchResult(
+            bytes: bytes, digest: digest, response: ResponseRecord(requestedAt: 0, receivedAt: 0),
+            remoteAddress: address)
         fetches[job] = nil
         happen(.fetchFinished(worker, job, result))
     }
@@ -155,7 +157,8 @@ struct StrictWorld {
             let digest = String(repeating: "0", count: 64 - text.count) + text
             let key = flight.request.key
             let record = OriginalRecord(
-                key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes)
+                key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes,
+                response: ResponseRecord(requestedAt: 0, receivedAt: 0))
             products.insert(job)
             guard asRaster, let form, let size = PixelGeometry(width: 10, height: 10),
                 case .pixels(let transform) = flight.request.form, let result = transform.plan(for: size)?.result

@@ -81,8 +81,10 @@ struct TestOriginal {
         let url = url ?? "https://example.org/\(number).png?\"quoted\""
         record = OriginalRecord(
             key: SHA256.hexadecimalDigest(of: "\(number) \(url) \(owner ?? 0)".utf8), url: url, owner: owner,
-            digest: SHA256.hexadecimalDigest(of: bytes), bytes: size, contentType: "image/png", etag: "\"\(number)\"",
-            lastModified: "Sat, 21 Nov 2026 00:00:00 GMT")
+            digest: SHA256.hexadecimalDigest(of: bytes), bytes: size,
+            response: ResponseRecord(
+                requestedAt: 1, receivedAt: 2, etag: "\"\(number)\"", lastModified: "Sat, 21 Nov 2026 00:00:00 GMT",
+                contentType: "image/png"))
     }
 
     /// Its raster of so many pixels a side.
@@ -214,7 +216,7 @@ final class CacheProcess {
     }
 
     func find(_ original: TestOriginal, form: String? = nil) throws -> Found? {
-        try send(.find(job: nextJob(), key: original.record.key, form: form))
+        try send(.find(job: nextJob(), keys: [original.record.key], form: form))
         let (answer, descriptors) = try next()
         switch answer {
         case .foundOriginal(job, let record): return .original(record, try verified(descriptors, record.bytes))
@@ -252,9 +254,9 @@ final class CacheProcess {
     }
 
     func query(_ original: TestOriginal) throws -> Bool {
-        try send(.query(job: nextJob(), key: original.record.key))
+        try send(.query(job: nextJob(), keys: [original.record.key]))
         guard case .queried(job, let found) = try next().0 else { throw WireError(.internal, "no answer") }
-        return found
+        return found != nil
     }
 
     func forget(_ url: String, owner: UInt32) throws -> Set<String> {

@@ -98,7 +98,7 @@ import Testing
         #expect(try !cache.keep(TestOriginal(3, size: 10_000)))
         #expect(try !cache.keep(TestOriginal(3).raster(side: 30)))
         var long = TestOriginal(4)
-        long.record.etag = String(repeating: "x", count: 300_000)
+        long.record.response.etag = String(repeating: "x", count: 300_000)
         #expect(try !cache.keep(long))
         #expect(try cache.keep(TestOriginal(3)))
         #expect(try cache.keep(TestOriginal(3).raster()))

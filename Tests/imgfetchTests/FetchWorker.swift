@@ -22,7 +22,7 @@ final class FetchWorker {
             if case .finished(_, let result) = end { result } else { nil }
         }
         var error: WireError? {
-            if case .failed(_, let error) = end { error } else { nil }
+            if case .failed(_, let failure) = end { failure.error } else { nil }
         }
         var text: String { String(decoding: body, as: UTF8.self) }
     }
@@ -98,6 +98,7 @@ final class FetchWorker {
         while true {
             let report = try nextReport()
             switch report {
+            case .responded, .notModified, .stopped: break
             case .ready: Issue.record("ready twice")
             case .progress(let job, let received, let expected): progress[job, default: []].append((received, expected))
             case .finished(let job, _), .failed(let job, _):

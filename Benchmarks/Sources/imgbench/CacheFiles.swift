@@ -38,7 +38,7 @@ struct CacheFiles {
         let body = [UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 1000) + Array(url.utf8)
         let record = OriginalRecord(
             key: key, url: url, owner: nil, digest: SHA256.hexadecimalDigest(of: body), bytes: body.count,
-            contentType: "image/png")
+            response: ResponseRecord(requestedAt: 0, receivedAt: 0, cacheControl: "max-age=31536000"))
         var writer = JSONWriter()
         writer.object {
             $0.member("created", Int(Date().timeIntervalSince1970 * 1000))

@@ -116,7 +116,9 @@ extension Broker {
             } catch {
                 handle(.fetchFailed(worker.id, id, WireError(.internal, "The download could not be sealed: \(error).")))
             }
-        case .failed(let job, let error): handle(.fetchFailed(worker.id, Identifier(number: job), error))
+        case .failed(let job, let failure):
+            handle(.fetchFailed(worker.id, Identifier(number: job), failure.error))
+        case .responded, .notModified, .stopped: break
         }
     }
 
@@ -142,7 +144,9 @@ extension Broker {
                 handle(.notFound(worker.id, id))
             }
         case .missing(let job): handle(.notFound(worker.id, Identifier(number: job)))
-        case .queried(let job, let found): handle(.diskQueried(worker.id, Identifier(number: job), found: found))
+        case .queried(let job, let record):
+            handle(.diskQueried(worker.id, Identifier(number: job), found: record != nil))
+        case .cleared: break
         case .kept(let job), .notKept(let job): handle(.keepingEnded(worker.id, Identifier(number: job)))
         case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))
         }

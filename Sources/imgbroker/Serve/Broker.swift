@@ -159,10 +159,10 @@ final class Broker {
         case .killWorker(let worker): workers[worker]?.child.send(Signals.kill)
         case .retireWorker(let worker): workers[worker]?.channel.endSending()
         case .find(let worker, let job, let key, let form, let rasterOnly):
-            send(StoreOrder.find(job: job.number, key: key, form: form, rasterOnly: rasterOnly), to: worker)
+            send(StoreOrder.find(job: job.number, keys: [key], form: form, rasterOnly: rasterOnly), to: worker)
         case .touch(let worker, let keys): send(StoreOrder.touch(keys: keys), to: worker)
         case .queryDisk(let worker, let job, let key):
-            send(StoreOrder.query(job: job.number, key: key), to: worker)
+            send(StoreOrder.query(job: job.number, keys: [key]), to: worker)
         case .keepOriginal(let worker, let job, let record, let buffer):
             keep(.keepOriginal(job: job.number, record), buffer, job, on: worker)
         case .keepRaster(let worker, let job, let record, let buffer):

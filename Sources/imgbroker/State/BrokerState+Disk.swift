@@ -49,7 +49,7 @@ extension BrokerState {
         for waiter in flight.waiters { waiters[waiter]?.source = .disk }
 
         let original = MemoryIndex.Original(
-            digest: digest, contentType: record.contentType, etag: record.etag, isFromDisk: true)
+            digest: digest, contentType: record.response.contentType, etag: record.response.etag, isFromDisk: true)
         dropRemoved(index.insert(original, for: flight.request.key))
         guard let raster else {
             let body = takeBody(of: job, original, bytes: record.bytes)
@@ -124,7 +124,7 @@ extension BrokerState {
         guard let worker = keeper(of: result.bytes) else { return }
         let record = OriginalRecord(
             key: key.word, url: key.url.text, owner: key.owner, digest: result.digest, bytes: result.bytes,
-            contentType: result.contentType, etag: result.etag, lastModified: result.lastModified)
+            response: result.response ?? ResponseRecord(requestedAt: 0, receivedAt: 0))
         let job = runErrand(.keep(body, bytes: result.bytes), on: worker)
         index.hold(body)
         actions.append(.keepOriginal(worker, job, record, body))

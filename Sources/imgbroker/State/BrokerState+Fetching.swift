@@ -71,7 +71,8 @@ extension BrokerState {
         counters.downloads += 1
         counters.bytesDownloaded += result.bytes
 
-        let original = MemoryIndex.Original(digest: digest, contentType: result.contentType, etag: result.etag)
+        let original = MemoryIndex.Original(
+            digest: digest, contentType: result.response?.contentType, etag: result.response?.etag)
         dropRemoved(index.insert(original, for: flight.key))
         let body = takeBody(of: job, original, bytes: result.bytes)
         keep(body, as: flight.key, result)

@@ -20,6 +20,7 @@ extension BrokerState {
         case .query(let request): query(request, from: client, asking)
         case .remove(let id, let url): remove(url, id: id, from: client, asking)
         case .stats(let id): reply(.stats(id: id, report), to: client)
+        default: break
         }
     }
 

@@ -1,0 +1,88 @@
+/// What is kept of a response's header: all that says how long its body may be used, and how to ask for it again.
+public struct ResponseRecord: Equatable, Sendable {
+    /// The status code.
+    public var status: Int
+    /// When the request was begun, in milliseconds since 1970.
+    public var requestedAt: Int
+    /// When the header had arrived, in milliseconds since 1970.
+    public var receivedAt: Int
+    /// `Date`, as are all that follow as the origin wrote them; several fields of one name are joined by ", ".
+    public var date: String?
+    /// `Age`.
+    public var age: String?
+    /// `Cache-Control`.
+    public var cacheControl: String?
+    /// `Expires`.
+    public var expires: String?
+    /// `ETag`.
+    public var etag: String?
+    /// `Last-Modified`.
+    public var lastModified: String?
+    /// `Vary`.
+    public var vary: String?
+    /// `Content-Type`.
+    public var contentType: String?
+
+    /// A record of what is known.
+    public init(
+        status: Int = 200, requestedAt: Int, receivedAt: Int, date: String? = nil, age: String? = nil,
+        cacheControl: String? = nil, expires: String? = nil, etag: String? = nil, lastModified: String? = nil,
+        vary: String? = nil, contentType: String? = nil
+    ) {
+        self.status = status
+        self.requestedAt = requestedAt
+        self.receivedAt = receivedAt
+        self.date = date
+        self.age = age
+        self.cacheControl = cacheControl
+        self.expires = expires
+        self.etag = etag
+        self.lastModified = lastModified
+        self.vary = vary
+        self.contentType = contentType
+    }
+
+    /// Writes the members of the record's object.
+    public func writeMembers(to writer: inout JSONWriter) {
+        writer.member("status", status)
+        writer.member("requestedAt", requestedAt)
+        writer.member("receivedAt", receivedAt)
+        writer.member("date", date)
+        writer.member("age", age)
+        writer.member("cacheControl", cacheControl)
+        writer.member("expires", expires)
+        writer.member("etag", etag)
+        writer.member("lastModified", lastModified)
+        writer.member("vary", vary)
+        writer.member("contentType", contentType)
+    }
+
+    /// Reads a record from the object of member `field`; nil, and a note, when something is missing.
+    public init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
+        var (status, requestedAt, receivedAt): (Int?, Int?, Int?)
+        self.init(requestedAt: 0, receivedAt: 0)
+        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "status": status = try reader.integer(name, in: 100...999)
+            case "requestedAt": requestedAt = try reader.integer(name, in: 0...Envelope.maximumInteger)
+            case "receivedAt": receivedAt = try reader.integer(name, in: 0...Envelope.maximumInteger)
+            case "date": date = try reader.string(name)
+            case "age": age = try reader.string(name)
+            case "cacheControl": cacheControl = try reader.string(name)
+            case "expires": expires = try reader.string(name)
+            case "etag": etag = try reader.string(name)
+            case "lastModified": lastModified = try reader.string(name)
+            case "vary": vary = try reader.string(name)
+            case "contentType": contentType = try reader.string(name)
+            default: try reader.skip()
+            }
+        }
+        guard let status, let requestedAt, let receivedAt else {
+            reader.note(field, expected: "a complete record")
+            return nil
+        }
+        self.status = status
+        self.requestedAt = requestedAt
+        self.receivedAt = receivedAt
+    }
+}
