@@ -124,6 +124,8 @@ public enum ClientMessage: Equatable, Sendable {
                 var options = request.options
                 options.delivery = .fd
                 options.writeMembers(to: &writer)
+                // Here it is not the default.
+                if options.priority == .normal { writer.member("priority", options.priority.rawValue) }
             case .store(let request):
                 Self.begin(&writer, "store", request.id)
                 writer.member("url", request.url.text)

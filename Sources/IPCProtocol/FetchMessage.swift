@@ -425,11 +425,13 @@ extension FetchReport: WorkerMessage {
                 job: job,
                 FetchConfirmation(response: response, remoteAddress: address, cookies: members.cookies))
         case "failed":
-            reader = text
+            var again = text
+            let error = try WireError(from: &again)
+            if reader.problem == nil { reader = again }
             self = .failed(
                 job: job,
                 FetchFailure(
-                    try WireError(from: &reader), received: members.received ?? 0, response: members.response,
+                    error, received: members.received ?? 0, response: members.response,
                     cookies: members.cookies))
         case "stopped": self = .stopped(job: job, received: members.received ?? 0)
         default: return nil
