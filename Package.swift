@@ -58,6 +58,7 @@ let package = Package(
         .target(name: "LinuxSystem", dependencies: ["CLinux"], swiftSettings: swift),
         .target(name: "SharedCache", dependencies: ["CLinux", "CNettle", "LinuxSystem"], swiftSettings: swift),
         .target(name: "IPCProtocol", swiftSettings: swift, linkerSettings: [.linkedLibrary("m")]),
+        .target(name: "HTTPCaching", dependencies: ["IPCProtocol"], swiftSettings: swift),
         .target(name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], swiftSettings: swift),
         .target(
             name: "ImageBrokerClient",
@@ -71,7 +72,7 @@ let package = Package(
             swiftSettings: swift),
         .executableTarget(
             name: "imgfetch",
-            dependencies: ["CTransfer", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            dependencies: ["CTransfer", "HTTPCaching", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
             swiftSettings: swift),
         .executableTarget(
             name: "imgworker",
@@ -100,6 +101,8 @@ let package = Package(
             ],
             path: "Tests/TestSupport", swiftSettings: swift),
         .testTarget(name: "IPCProtocolTests", dependencies: ["IPCProtocol"], exclude: ["Golden"], swiftSettings: swift),
+        .testTarget(
+            name: "HTTPCachingTests", dependencies: ["HTTPCaching", "IPCProtocol"], swiftSettings: swift),
         .testTarget(
             name: "SharedCacheTests",
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],

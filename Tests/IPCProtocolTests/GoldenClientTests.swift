@@ -60,7 +60,9 @@ import Testing
     }
 
     @Test func everyFileIsChecked() throws {
-        let known = Self.messages.map(\.0) + GoldenReplyTests.replies.map(\.0) + GoldenWorkerTests.names
+        let known =
+            Self.messages.map(\.0) + GoldenReplyTests.replies.map(\.0) + GoldenWorkerTests.names
+            + ResponseRecordTests.records.map(\.0)
         #expect(try Golden.names().sorted() == known.sorted())
         #expect(Set(known).count == known.count)
     }

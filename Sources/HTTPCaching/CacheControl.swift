@@ -1,0 +1,92 @@
+/// The directives of a response's `Cache-Control` that are known here (RFC 9111, section 5.2.2; RFC 5861; RFC 8246).
+///
+/// The reading is tolerant, and where it has to guess, it guesses against the cache: seconds that are no number, or that
+/// are given twice and differently, are 0. A directive that a field name restricts, as in `no-cache="set-cookie"`, counts
+/// as if it stood alone.
+struct CacheControl: Equatable, Sendable {
+    /// The most seconds that are counted (RFC 9111, section 1.2.2).
+    static let mostSeconds = 1 << 31
+
+    /// `max-age`, in seconds.
+    private(set) var maxAge: Int?
+    /// `s-maxage`, in seconds.
+    private(set) var sharedMaxAge: Int?
+    /// `stale-while-revalidate`, in seconds.
+    private(set) var staleWhileRevalidate: Int?
+    /// `stale-if-error`, in seconds.
+    private(set) var staleIfError: Int?
+    /// The known directives that stand there, those with seconds included.
+    private var directives: Set<Directive> = []
+
+    /// The directives that are known.
+    enum Directive: String, Sendable {
+        case maxAge = "max-age"
+        case sharedMaxAge = "s-maxage"
+        case noStore = "no-store"
+        case noCache = "no-cache"
+        case `private`
+        case `public`
+        case mustRevalidate = "must-revalidate"
+        case proxyRevalidate = "proxy-revalidate"
+        case mustUnderstand = "must-understand"
+        case immutable
+        case staleWhileRevalidate = "stale-while-revalidate"
+        case staleIfError = "stale-if-error"
+    }
+
+    /// Reads a field's value; nil is a response without the field.
+    init(_ field: String?) {
+        var rest = Array((field ?? "").utf8)[...]
+        while !rest.isEmpty {
+            let name = rest.prefix { $0 != UInt8(ascii: ",") && $0 != UInt8(ascii: "=") }
+            rest = rest[name.endIndex...]
+            let argument = rest.first == UInt8(ascii: "=") ? Self.takeArgument(from: &rest) : ""
+            rest = rest.drop { $0 != UInt8(ascii: ",") }.dropFirst()
+            guard let directive = Directive(rawValue: text(name).trimming.lowercased()) else { continue }
+            let isRepeated = !directives.insert(directive).inserted
+            switch directive {
+            case .maxAge: Self.note(argument, in: &maxAge, isRepeated)
+            case .sharedMaxAge: Self.note(argument, in: &sharedMaxAge, isRepeated)
+            case .staleWhileRevalidate: Self.note(argument, in: &staleWhileRevalidate, isRepeated)
+            case .staleIfError: Self.note(argument, in: &staleIfError, isRepeated)
+            default: break
+            }
+        }
+    }
+
+    /// Whether a directive stands there.
+    func contains(_ directive: Directive) -> Bool {
+        directives.contains(directive)
+    }
+
+    private static func note(_ argument: String, in seconds: inout Int?, _ isRepeated: Bool) {
+        let value = min(argument.decimal ?? 0, mostSeconds)
+        seconds = isRepeated && seconds != value ? 0 : value
+    }
+
+    /// Takes "=" and a token or a quoted string (RFC 9110, section 5.6.4). A quote that nothing closes is a character
+    /// like others, so that no directive behind it is lost.
+    private static func takeArgument(from rest: inout ArraySlice<UInt8>) -> String {
+        rest = rest.dropFirst().drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
+        if rest.first == UInt8(ascii: "\"") {
+            var content: [UInt8] = []
+            var index = rest.startIndex + 1
+            while index < rest.endIndex {
+                if rest[index] == UInt8(ascii: "\"") {
+                    rest = rest[(index + 1)...]
+                    return text(content[...])
+                }
+                if rest[index] == UInt8(ascii: "\\"), index + 1 < rest.endIndex { index += 1 }
+                content.append(rest[index])
+                index += 1
+            }
+        }
+        let token = rest.prefix { $0 != UInt8(ascii: ",") }
+        rest = rest[token.endIndex...]
+        return String(text(token).trimming)
+    }
+}
+
+private func text(_ bytes: ArraySlice<UInt8>) -> String {
+    String(decoding: bytes, as: UTF8.self)
+}
