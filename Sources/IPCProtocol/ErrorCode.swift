@@ -63,6 +63,10 @@ public struct WireError: Error, Hashable, Sendable {
     public var httpStatus: Int?
     /// After how many milliseconds to ask again, where that is known.
     public var retryAfterMs: Int?
+    /// The code of the failure that is behind this one, with `blacklisted`.
+    public var cause: ErrorCode?
+    /// Whether this failure put the URL on the failed list.
+    public var blacklisted = false
 
     /// An error with what applies to it.
     public init(_ code: ErrorCode, _ message: String, httpStatus: Int? = nil, retryAfterMs: Int? = nil) {
@@ -90,6 +94,8 @@ public struct WireError: Error, Hashable, Sendable {
             case "message": message = try reader.string(name) ?? ""
             case "httpStatus": httpStatus = try reader.integer(name, in: 0...999)
             case "retryAfterMs": retryAfterMs = try reader.integer(name, in: 0...Int.max)
+            case "cause": cause = try reader.choice(name)
+            case "blacklisted": blacklisted = try reader.boolean(name) ?? false
             default: try reader.skip()
             }
         }
@@ -103,5 +109,7 @@ public struct WireError: Error, Hashable, Sendable {
         writer.member("retryable", isRetryable)
         writer.member("httpStatus", httpStatus)
         writer.member("retryAfterMs", retryAfterMs)
+        writer.member("cause", cause?.rawValue)
+        if blacklisted { writer.member("blacklisted", true) }
     }
 }
