@@ -39,7 +39,7 @@ import Testing
     @Test func nobodyStandsAsideForJobsThatAreGone() {
         var queue = JobQueue(groupLimit: 1)
         let jobs = (1...3).map { JobID(number: $0) }
-        for job in jobs { queue.push(job, priority: .normal, group: "a") }
+        for job in jobs { queue.push(job, priority: .normal, client: nil, group: "a") }
         #expect(queue.pop() == jobs[0])
         #expect(queue.pop() == nil)
         queue.jobEnded(inGroup: "a")
@@ -51,10 +51,10 @@ import Testing
     @Test func nobodyStandsAsideForRaisedJobs() {
         var queue = JobQueue(groupLimit: 1)
         let jobs = (1...4).map { JobID(number: $0) }
-        for job in jobs { queue.push(job, priority: .low, group: "a") }
+        for job in jobs { queue.push(job, priority: .low, client: nil, group: "a") }
         #expect(queue.pop() == jobs[0])
         #expect(queue.pop() == nil)
-        queue.raise(jobs[3], to: .high)
+        queue.change(jobs[3], to: .high)
         queue.jobEnded(inGroup: "a")
         var order: [JobID] = []
         while let job = queue.pop() {

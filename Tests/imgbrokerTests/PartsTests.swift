@@ -62,30 +62,6 @@ struct PartsTests {
         #expect(popped == times.map(Int.init).sorted())
     }
 
-    @Test func `jobs run by priority, then by arrival, and a group holds up only itself`() {
-        var queue = JobQueue(groupLimit: 2)
-        func job(_ number: Int) -> JobID { JobID(number: number) }
-        for number in 1...4 { queue.push(job(number), priority: .normal, group: "a") }
-        queue.push(job(5), priority: .low, group: "b")
-        queue.push(job(6), priority: .high, group: "c")
-        expectNext(job(6), in: &queue)
-        expectNext(job(1), in: &queue)
-        expectNext(job(2), in: &queue)
-        expectNext(job(5), in: &queue)
-        expectNext(nil, in: &queue)
-        queue.raise(job(4), to: .high)
-        expectNext(nil, in: &queue)
-        queue.jobEnded(inGroup: "a")
-        expectNext(job(4), in: &queue)
-        queue.push(job(1), priority: .normal, group: "a", atFront: true)
-        queue.jobEnded(inGroup: "a")
-        expectNext(job(1), in: &queue)
-        queue.jobEnded(inGroup: "a")
-        queue.remove(job(3))
-        expectNext(nil, in: &queue)
-        #expect(queue.isEmpty)
-    }
-
     @Test func `a histogram's quantiles are right to six per cent`() {
         var histogram = LatencyHistogram()
         for value in 1...10_000 { histogram.record(microseconds: value) }
@@ -114,9 +90,4 @@ struct PartsTests {
         let rest = leases.releaseAll(from: client)
         #expect(rest.isEmpty)
     }
-}
-
-private func expectNext(_ expected: JobID?, in queue: inout JobQueue, at location: SourceLocation = #_sourceLocation) {
-    let next = queue.pop()
-    #expect(next == expected, sourceLocation: location)
 }

@@ -13,7 +13,7 @@ extension BrokerState {
             decodes[job]?.waiters.append(id)
             if flight.priority < priority {
                 decodes[job]?.priority = priority
-                decodeQueue.raise(job, to: priority)
+                decodeQueue.change(job, to: priority)
             }
             return
         }
@@ -35,7 +35,7 @@ extension BrokerState {
         decodingBytes += decodes[job]?.bodyBytes ?? 0
         waiters[id]?.stage = .decoding(job)
         index.hold(body)
-        decodeQueue.push(job, priority: priority)
+        decodeQueue.push(job, priority: priority, client: waiter.client)
     }
 
     /// Hands a queued decoding to a worker.
@@ -157,7 +157,8 @@ extension BrokerState {
             if flight.waiters.isEmpty {
                 _ = endDecode(job)
             } else if flight.crashes < 2 {
-                decodeQueue.push(job, priority: flight.priority, atFront: true)
+                let client = flight.waiters.first.flatMap { waiters[$0]?.client }
+                decodeQueue.push(job, priority: flight.priority, client: client, atFront: true)
             } else {
                 _ = endDecode(job)
                 quarantine.add(flight.variant.digest, at: now)

@@ -23,7 +23,7 @@ extension BrokerState {
         lookups[job] = LookupFlight(request: request, waiters: [id])
         lookupByKey[request] = job
         waiters[id]?.stage = .lookingUp(job)
-        lookupQueue.push(job, priority: waiter.request.options.priority)
+        lookupQueue.push(job, priority: waiter.request.options.priority, client: waiter.client)
         remind(.lookup(job), in: limits.lookupDeadlineMs)
     }
 

@@ -14,7 +14,7 @@ extension BrokerState {
             fetches[job]?.waiters.append(id)
             if flight.priority < priority {
                 fetches[job]?.priority = priority
-                fetchQueue.raise(job, to: priority)
+                fetchQueue.change(job, to: priority)
             }
             if let startedAt = flight.startedAt {
                 let patience = waiter.request.options.timeoutMs
@@ -27,7 +27,7 @@ extension BrokerState {
             key: waiter.key, credentials: waiter.request.options.credentials, waiters: [id], priority: priority)
         fetchByKey[waiter.key] = job
         waiters[id]?.stage = .fetching(job)
-        fetchQueue.push(job, priority: priority, group: waiter.key.url.origin)
+        fetchQueue.push(job, priority: priority, client: waiter.client, group: waiter.key.url.origin)
     }
 
     /// Hands a queued download to a worker.
@@ -149,7 +149,9 @@ extension BrokerState {
             fetches[job] = flight
             fetchQueue.jobEnded(inGroup: flight.key.url.origin)
             if flight.crashes < 3 {
-                fetchQueue.push(job, priority: flight.priority, group: flight.key.url.origin, atFront: true)
+                let client = flight.waiters.first.flatMap { waiters[$0]?.client }
+                fetchQueue.push(
+                    job, priority: flight.priority, client: client, group: flight.key.url.origin, atFront: true)
             } else {
                 fetches[job] = nil
                 fetchByKey[flight.key] = nil

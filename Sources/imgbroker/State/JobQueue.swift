@@ -1,27 +1,44 @@
 import IPCProtocol
 
-/// Jobs that wait for a worker: the highest priority first, and in the order of arrival within one. Jobs may belong to a
-/// group (an origin) of which only so many run at once; the others of that group stand aside and hold nobody up.
+/// Jobs that wait for a worker: the highest priority first, one of each client in turn within it, and each client's own
+/// in the order of their arrival or the other way round. A lower priority that was passed over for long gets its turn
+/// all the same. Jobs may belong to a group (an origin) of which only so many run at once; the others of that group stand
+/// aside and hold nobody up.
 struct JobQueue {
-    private struct Entry {
-        var priority: GetOptions.Priority
-        var group: String?
-        /// Where it stands in the order within its priority.
-        var order: Int
+    /// Which of a client's jobs of one priority comes first.
+    enum Order {
+        case fifo, lifo
     }
+
+    private struct Entry {
+        var level: Int
+        let group: String?
+        let standing: AlternatingLine.Standing
+        var isAside = false
+    }
+
+    /// So many jobs of higher priority run in a row while one of a lower waits; then that one's turn has come.
+    static let patience = 8
 
     /// The most jobs of one group that run at once.
     let groupLimit: Int
+    let order: Order
 
     private var entries: [JobID: Entry] = [:]
-    private var lines: [GetOptions.Priority: OrderedLine] = [.low: .init(), .normal: .init(), .high: .init()]
-    private var aside: [String: [JobID]] = [:]
+    /// By level: low, normal, high. Those that stand aside are known here too.
+    private var lines = Self.emptyLines
+    /// How many jobs of higher levels in a row were taken while this level waited.
+    private var passed = GetOptions.Priority.allCases.map { _ in 0 }
+    /// Those of full groups that stand aside, by group and level.
+    private var asides: [String: [AlternatingLine]] = [:]
     private var running: [String: Int] = [:]
-    private var lastOrder = 0
-    private var firstOrder = 0
+    private var lastRank = 0
 
-    init(groupLimit: Int = .max) {
+    private static var emptyLines: [AlternatingLine] { GetOptions.Priority.allCases.map { _ in AlternatingLine() } }
+
+    init(groupLimit: Int = .max, order: Order = .fifo) {
         self.groupLimit = groupLimit
+        self.order = order
     }
 
     /// Jobs that wait.
@@ -29,114 +46,112 @@ struct JobQueue {
     var isEmpty: Bool { entries.isEmpty }
     func contains(_ job: JobID) -> Bool { entries[job] != nil }
 
-    /// Puts a job at the end of its priority's line, or (one that had begun before) at the front.
-    mutating func push(_ job: JobID, priority: GetOptions.Priority, group: String? = nil, atFront: Bool = false) {
-        if atFront { firstOrder -= 1 } else { lastOrder += 1 }
-        let entry = Entry(priority: priority, group: group, order: atFront ? firstOrder : lastOrder)
-        entries[job] = entry
-        lines[priority]?.insert(job, order: entry.order)
+    /// Puts a job in its priority's line, or (one that had begun before) before all others there.
+    mutating func push(
+        _ job: JobID, priority: GetOptions.Priority, client: ClientID?, group: String? = nil, atFront: Bool = false
+    ) {
+        remove(job)
+        lastRank += 1
+        let standing = AlternatingLine.Standing(
+            client: client, rank: atFront || order == .lifo ? -lastRank : lastRank, isFront: atFront)
+        let level = Self.level(of: priority)
+        entries[job] = Entry(level: level, group: group, standing: standing)
+        insert(job, standing, at: level)
     }
 
-    /// Gives a waiting job a higher priority, at the end of that line.
-    mutating func raise(_ job: JobID, to priority: GetOptions.Priority) {
-        guard let entry = entries[job], entry.priority < priority else { return }
+    /// Gives a waiting job another priority, higher or lower. Among its client's jobs it keeps the place of its arrival.
+    mutating func change(_ job: JobID, to priority: GetOptions.Priority) {
+        let level = Self.level(of: priority)
+        guard let entry = entries[job], entry.level != level else { return }
         remove(job)
-        push(job, priority: priority, group: entry.group)
+        entries[job] = Entry(level: level, group: entry.group, standing: entry.standing)
+        // It need not stand aside in its new line: whoever comes upon it there sends it aside again.
+        insert(job, entry.standing, at: level)
     }
 
     /// Takes a waiting job out.
     mutating func remove(_ job: JobID) {
         guard let entry = entries.removeValue(forKey: job) else { return }
-        lines[entry.priority]?.remove(order: entry.order)
-        guard let group = entry.group, let jobs = aside[group] else { return }
-        let left = jobs.filter { $0 != job }
-        aside[group] = left.isEmpty ? nil : left
-        // One that was in line may have been there in place of another.
-        if left.count == jobs.count { bringBack(group) }
+        lines[entry.level].remove(job)
+        guard let group = entry.group else { return }
+        if entry.isAside {
+            asides[group]?[entry.level].remove(job)
+            forgetIfEmpty(group)
+        } else if running[group, default: 0] < groupLimit {
+            // One that was in line may have been there in place of another.
+            bringBack(group, at: entry.level)
+        }
     }
 
     /// Takes the next job that may run now; its group then has one more running.
     mutating func pop() -> JobID? {
-        for priority in [GetOptions.Priority.high, .normal, .low] {
-            while let job = lines[priority]?.popFirst() {
-                guard let group = entries[job]?.group else {
-                    entries[job] = nil
-                    return job
+        while let job = first(), let entry = entries[job] {
+            if let group = entry.group {
+                let others = running[group, default: 0]
+                if others >= groupLimit {
+                    setAside(job, entry, of: group)
+                    continue
                 }
-                if running[group, default: 0] < groupLimit {
-                    running[group, default: 0] += 1
-                    entries[job] = nil
-                    return job
-                }
-                aside[group, default: []].append(job)
+                running[group] = others + 1
             }
+            entries[job] = nil
+            lines[entry.level].serve(job)
+            passed[entry.level] = 0
+            for lower in 0..<entry.level where !lines[lower].isEmpty { passed[lower] += 1 }
+            return job
         }
         return nil
     }
 
-    /// Notes that a job of `group` has ended: the first of it that stands aside is back in line, where it stood.
+    /// Notes that a job of `group` has ended: the first of it that stands aside is back in line, where it stood. So is
+    /// the first of each priority, for which of them is next is decided there.
     mutating func jobEnded(inGroup group: String?) {
         guard let group, let count = running[group] else { return }
         running[group] = count == 1 ? nil : count - 1
-        bringBack(group)
+        for level in lines.indices { bringBack(group, at: level) }
     }
 
-    /// Puts the first job of `group` that stands aside back in line, where it stood.
-    private mutating func bringBack(_ group: String) {
-        guard var jobs = aside.removeValue(forKey: group) else { return }
-        let first = jobs.indices.min { isBefore(jobs[$0], jobs[$1]) }
-        if let first {
-            let job = jobs.remove(at: first)
-            if let entry = entries[job] { lines[entry.priority]?.insert(job, order: entry.order) }
+    /// The job whose turn it is, whether or not its group lets it run.
+    private mutating func first() -> JobID? {
+        for level in lines.indices where passed[level] >= Self.patience {
+            if let job = lines[level].first() { return job }
         }
-        if !jobs.isEmpty { aside[group] = jobs }
-    }
-
-    private func isBefore(_ left: JobID, _ right: JobID) -> Bool {
-        guard let left = entries[left], let right = entries[right] else { return false }
-        return left.priority == right.priority ? left.order < right.order : left.priority > right.priority
-    }
-}
-
-/// A line of jobs by ascending order number, from which any can step out.
-private struct OrderedLine {
-    private var jobs: [(order: Int, job: JobID?)] = []
-    private var first = 0
-
-    mutating func insert(_ job: JobID, order: Int) {
-        if let last = jobs.last, first < jobs.count, order < last.order {
-            jobs.insert((order, job), at: place(of: order))
-        } else {
-            jobs.append((order, job))
-        }
-    }
-
-    mutating func remove(order: Int) {
-        let place = place(of: order)
-        if place < jobs.count, jobs[place].order == order { jobs[place].job = nil }
-    }
-
-    mutating func popFirst() -> JobID? {
-        defer {
-            if first > 64, first > jobs.count / 2 {
-                jobs.removeFirst(first)
-                first = 0
-            }
-        }
-        while first < jobs.count {
-            first += 1
-            if let job = jobs[first - 1].job { return job }
+        for level in lines.indices.reversed() {
+            if let job = lines[level].first() { return job }
         }
         return nil
     }
 
-    /// The first place whose order is not less, by bisection.
-    private func place(of order: Int) -> Int {
-        var (low, high) = (first, jobs.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if jobs[middle].order < order { low = middle + 1 } else { high = middle }
+    private mutating func insert(_ job: JobID, _ standing: AlternatingLine.Standing, at level: Int) {
+        // Nobody has been passed over in a line where nobody was.
+        if lines[level].isEmpty { passed[level] = 0 }
+        lines[level].insert(job, standing)
+    }
+
+    private mutating func setAside(_ job: JobID, _ entry: Entry, of group: String) {
+        entries[job]?.isAside = true
+        lines[entry.level].setAside(job)
+        asides[group, default: Self.emptyLines][entry.level].insert(job, entry.standing)
+    }
+
+    /// Puts the first job of `group` that stands aside at this level back in line, where it stood.
+    private mutating func bringBack(_ group: String, at level: Int) {
+        guard let job = asides[group]?[level].first() else { return }
+        asides[group]?[level].serve(job)
+        forgetIfEmpty(group)
+        entries[job]?.isAside = false
+        lines[level].bringBack(job)
+    }
+
+    private mutating func forgetIfEmpty(_ group: String) {
+        if asides[group]?.allSatisfy(\.isEmpty) == true { asides[group] = nil }
+    }
+
+    private static func level(of priority: GetOptions.Priority) -> Int {
+        switch priority {
+        case .low: 0
+        case .normal: 1
+        case .high: 2
         }
-        return low
     }
 }
