@@ -14,6 +14,13 @@ public enum RequestHeaders {
         "transfer-encoding", "upgrade", "via",
     ]
 
+    /// What is sent where a client gives nothing else.
+    public static let defaults = [
+        HeaderField(name: "user-agent", value: ProductVersion.product),
+        HeaderField(name: "accept", value: "image/webp,image/png,image/jpeg,*/*;q=0.8"),
+        HeaderField(name: "accept-encoding", value: "identity"),
+    ]
+
     /// The headers that carry a user's rights, so that what they load belongs to that user alone.
     public static let personal: Set<String> = ["authorization", "cookie"]
 

@@ -1,8 +1,20 @@
 import IPCProtocol
 import LinuxSystem
 
-/// A `get` that is not answered yet.
+/// A request for an original that is not answered yet: a `get`, or what the broker asks itself.
 struct Waiter {
+    /// Who asks.
+    enum Purpose: Equatable {
+        /// A client.
+        case get
+        /// A client's `prefetch`.
+        case prefetch(PrefetchID)
+        /// The broker, as what it has answered with is stale.
+        case refresh
+        /// A client's `store`: what it gave is to be decoded before it is believed.
+        case store(StoreRequest)
+    }
+
     /// Whose job it waits for.
     enum Stage: Equatable {
         case lookingUp(JobID)
@@ -12,33 +24,91 @@ struct Waiter {
 
     let id: WaiterID
     let client: ClientID
+    let uid: UInt32
+    let purpose: Purpose
     let request: GetRequest
-    let key: OriginalKey
+    /// The original: the asking user's own as soon as there proves to be one.
+    var key: OriginalKey
     let receivedAt: Instant
     var stage: Stage?
     /// Where the bytes come from.
     var source = ImageReply.Source.memory
+    /// What they are, once that is known.
+    var original: MemoryIndex.Original?
     /// Whether a job that another request had started is part of the answer.
     var hasJoined = false
     /// Whether the first `progress` frame was sent.
     var hasProgress = false
+    /// Whether the disk tier has been asked.
+    var hasLookedOnDisk = false
+    /// Whether what is cached is the answer, be it as old as it may: the origin has confirmed it, or has failed.
+    var isConfirmed = false
+    /// Whether what is cached is no answer: it proved to be no picture, or its bytes are gone.
+    var mustLoad = false
+    /// Whether what is cached is on its way to the client ahead of the answer (`staleFirst`), or was.
+    var isPreviewing = false
+    var hasPreviewed = false
+
+    /// Whether what it brings may stay in memory, and on disk.
+    var mayEnterMemory: Bool { request.options.cache != .noStore && request.options.storage.includesMemory }
+    var mayEnterDisk: Bool { request.options.cache != .noStore && request.options.storage.includesDisk }
 }
 
-/// A download that is queued or under way. It belongs to no client.
-struct FetchFlight {
+/// What makes two downloads the same. One that was asked for as `reload` is never a question whether something cached is
+/// still good.
+struct FetchKey: Hashable {
     let key: OriginalKey
+    let isForced: Bool
+}
+
+/// A download that is queued or under way, or waits to be tried again. It belongs to no client.
+struct FetchFlight {
+    let request: FetchKey
+    /// The URL to ask: with a client's own name for the original it is one of several.
+    let url: SourceURL
     let credentials: Credentials?
     var waiters: [WaiterID] = []
     var priority: GetOptions.Priority
+    /// What is cached: the origin is asked whether it is still good.
+    var revalidating: MemoryIndex.Original?
+    /// Bytes that a client gave, instead of an origin.
+    var given: BufferID?
     /// The worker that runs it; nil while it is queued.
     var worker: WorkerID?
     var startedAt: Instant?
     /// When something was last heard from the origin.
     var lastActivity: Instant?
+    /// Until when it waits to be tried again; nil when it does not.
+    var retryAt: Instant?
     var received = 0
     var expected: Int?
+    /// By what the body can be continued, and its length.
+    var validator: String?
+    var total: Int?
+    /// Transfers begun, those that continue another aside.
+    var attempts = 0
+    /// Transfers that continued another, and how many bytes were there at the last one's start.
+    var resumptions = 0
+    var resumedFrom = 0
     /// How many workers it has seen die by their own making.
     var crashes = 0
+
+    var key: OriginalKey { request.key }
+    /// What a next transfer can begin with.
+    var resumption: FetchJob.Resumption? {
+        guard let validator, received > 0 else { return nil }
+        return FetchJob.Resumption(offset: received, validator: validator, total: total)
+    }
+}
+
+/// The beginning of a body that nobody waits for at present.
+struct PartialBody {
+    /// The job that has brought it: its product is kept under that name.
+    let job: JobID
+    let received: Int
+    let validator: String
+    let total: Int?
+    let until: Instant
 }
 
 /// A decoding that is queued or under way. It belongs to no client; one that has lost its last waiter while a worker was
@@ -65,14 +135,20 @@ struct DecodeFlight {
 /// A look into the disk tier that is queued or under way.
 struct LookupFlight {
     let request: LookupKey
+    /// The words of the keys that are looked for, the first being the first to be taken.
+    let keys: [OriginalKey]
     var waiters: [WaiterID] = []
     /// The worker that runs it; nil while it is queued.
     var worker: WorkerID?
+    /// Whether the original is in memory, so that only what was made of it is looked for.
+    var isForRaster = false
 }
 
 /// What makes two looks into the disk tier the same.
 struct LookupKey: Hashable {
     let key: OriginalKey
+    /// The asking user, whose own original comes before one for all.
+    let uid: UInt32
     let form: Form
 }
 
@@ -80,8 +156,28 @@ struct LookupKey: Hashable {
 enum DiskErrand {
     /// Keep a buffer, held until it is done.
     case keep(BufferID, bytes: Int)
-    /// Forget a URL: then the client is told how many originals were forgotten, those in memory included.
-    case forget(ClientID, id: Int, url: String, owner: UInt32, inMemory: Set<String>)
+    /// Forget a URL: then the client, if one has asked, is told how many originals were forgotten, those in memory
+    /// included.
+    case forget((ClientID, id: Int)?, url: String, owner: UInt32?, inMemory: Set<String>)
     /// Say what is cached.
-    case query(ClientID, id: Int, key: String, inMemory: Bool)
+    case query(ClientID, id: Int, keys: [OriginalKey], inMemory: Bool, isFresh: Bool?)
+    /// Empty the tier.
+    case clear(ClientID, id: Int, olderThanSeconds: Int?, removed: Int, bytes: Int)
+}
+
+/// A client's `prefetch`.
+struct Prefetch {
+    let client: ClientID
+    /// The request's name.
+    let request: Int
+    let uid: UInt32
+    let options: GetOptions
+    let total: Int
+    /// What was not begun yet.
+    var left: ArraySlice<SourceURL>
+    var running: Set<WaiterID> = []
+    var done = 0
+    var failed = 0
+    /// Whether URLs are being begun just now.
+    var isAdvancing = false
 }

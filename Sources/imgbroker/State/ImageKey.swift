@@ -3,31 +3,74 @@ import SharedCache
 
 /// What makes two requests ask for the same original: whoever differs in it never shares a result, in flight or cached.
 struct OriginalKey: Hashable, Sendable {
+    /// The URL; where the asker has given another name, one of those that were loaded under it.
     let url: SourceURL
+    /// The asker's own name for what the URL leads to; it counts instead of the URL.
+    let cacheKey: String?
     /// Request headers, names in lower case, sorted.
     let headers: [HeaderField]
     /// A digest of the credentials, so that the index keeps no password.
     let credentials: String?
-    /// The asking user, where the request carries that user's rights.
-    let owner: UInt32?
+    /// Whether the user's cookies go with the request.
+    let cookies: Bool
+    /// Whether the server's certificate is not looked at.
+    let allowInvalidCertificates: Bool
+    /// The user to whom the original belongs: whoever's rights or word brought it here; nil for all.
+    private(set) var owner: UInt32?
+    /// Not 0 for what no request can ask for: given bytes that are not believed yet.
+    private(set) var nonce = 0
 
     init(_ request: GetRequest, uid: UInt32) {
         url = request.url
+        cacheKey = request.options.cacheKey
+        cookies = request.options.cookies
+        allowInvalidCertificates = request.options.allowInvalidCertificates
         headers = request.options.headers
         credentials = request.options.credentials.map {
             // A name holds no colon, so the pair can be read in one way only.
             SHA256.hexadecimalDigest(of: "\($0.username):\($0.password)".utf8)
         }
-        let isPersonal = credentials != nil || headers.contains { RequestHeaders.personal.contains($0.name) }
+        let isPersonal =
+            credentials != nil || cookies || cacheKey != nil
+            || headers.contains { RequestHeaders.personal.contains($0.name) }
         owner = isPersonal ? uid : nil
+    }
+
+    /// The same original as `uid`'s own.
+    func owned(by uid: UInt32) -> OriginalKey {
+        var key = self
+        key.owner = uid
+        return key
+    }
+
+    /// The same original under a name that nobody can ask for.
+    func hidden(as nonce: Int) -> OriginalKey {
+        var key = self
+        key.nonce = nonce
+        return key
+    }
+
+    static func == (left: OriginalKey, right: OriginalKey) -> Bool {
+        left.cacheKey == right.cacheKey && (left.cacheKey != nil || left.url == right.url)
+            && left.owner == right.owner && left.headers == right.headers && left.credentials == right.credentials
+            && left.cookies == right.cookies && left.nonce == right.nonce
+            && left.allowInvalidCertificates == right.allowInvalidCertificates
+    }
+
+    func hash(into hasher: inout Hasher) {
+        // What two requests for one URL seldom differ in is left to the comparison.
+        hasher.combine(cacheKey ?? url.text)
+        hasher.combine(owner)
     }
 
     /// The key as a word of hexadecimal digits, by which the disk tier knows it.
     var word: String {
         // Lines hold no line breaks: neither URLs nor headers may.
-        var lines = [url.text] + headers.map { "\($0.name): \($0.value)" }
+        var lines = [cacheKey.map { "key \($0)" } ?? url.text] + headers.map { "\($0.name): \($0.value)" }
         lines.append("credentials \(credentials ?? "none")")
         lines.append("owner \(owner.map { "\($0)" } ?? "all")")
+        if cookies { lines.append("cookies") }
+        if allowInvalidCertificates { lines.append("any certificate") }
         return SHA256.hexadecimalDigest(of: lines.joined(separator: "\n").utf8)
     }
 }

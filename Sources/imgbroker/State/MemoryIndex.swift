@@ -1,4 +1,6 @@
+import HTTPCaching
 import IPCProtocol
+import LinuxSystem
 
 /// What is in memory: originals and pixels in sealed memfds, found by key and by content, under a budget of bytes.
 ///
@@ -7,10 +9,12 @@ import IPCProtocol
 /// one that is evicted while it is held stays findable until the last holder lets go.
 struct MemoryIndex {
     /// What is known of an original besides its bytes.
-    struct Original: Equatable {
-        var digest: ContentDigest
-        var contentType: String?
-        var etag: String?
+    struct Original {
+        let digest: ContentDigest
+        /// How many they are.
+        let bytes: Int
+        /// What the origin said of it.
+        let origin: OriginStatement
         /// Whether the disk tier had it, and so may have rasters of it.
         var isFromDisk = false
     }
@@ -31,7 +35,12 @@ struct MemoryIndex {
         var isResident = true
         /// Clients that lease it, and jobs that read it.
         var holders = 0
+        /// When it was last asked for.
+        var usedAt: Instant
     }
+
+    /// A buffer that was evicted: the originals that it was made of.
+    typealias Evicted = Set<OriginalKey>
 
     /// The budget in bytes.
     let limit: Int
@@ -43,6 +52,11 @@ struct MemoryIndex {
     private var contents: [ContentDigest: Content] = [:]
     private var order = SieveQueue<BufferID>()
     private var unheldResidents = 0
+    /// How many originals belong to a user alone.
+    private var owned: [UInt32: Int] = [:]
+    /// Whether `evictToFit` is to tell what it evicts.
+    var notesEvictions = false
+    private var evicted: [Evicted] = []
 
     /// The bytes of resident buffers.
     private(set) var residentBytes = 0
@@ -67,13 +81,19 @@ struct MemoryIndex {
 
     func original(_ key: OriginalKey) -> Original? { originals[key] }
 
+    /// Whether any original belongs to `uid` alone.
+    func hasAny(ownedBy uid: UInt32) -> Bool { owned[uid] != nil }
+
     /// The header of the picture with these bytes, where it was read before.
     func header(of digest: ContentDigest) -> ImageHeader? { contents[digest]?.header }
 
     func buffer(_ variant: VariantKey) -> BufferID? { contents[variant.digest]?.buffers[variant.form] }
 
     /// Notes that a buffer was asked for.
-    mutating func touch(_ buffer: BufferID) { order.mark(buffer) }
+    mutating func touch(_ buffer: BufferID, at now: Instant) {
+        order.mark(buffer)
+        buffers[buffer]?.usedAt = now
+    }
 
     // MARK: Adding
 
@@ -82,7 +102,7 @@ struct MemoryIndex {
     mutating func insert(_ original: Original, for key: OriginalKey) -> [BufferID] {
         var dropped: [BufferID] = []
         if let old = originals[key], old.digest != original.digest { dropped = remove(key) }
-        originals[key] = original
+        if originals.updateValue(original, forKey: key) == nil, let owner = key.owner { owned[owner, default: 0] += 1 }
         contents[original.digest, default: Content()].keys.insert(key)
         return dropped
     }
@@ -95,8 +115,10 @@ struct MemoryIndex {
     func isKnown(_ digest: ContentDigest) -> Bool { contents[digest] != nil }
 
     /// Adds a buffer, held by nobody, to a content that is known. The budget is not looked at: `evictToFit` does.
-    mutating func insert(_ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil) {
-        buffers[buffer] = Buffer(variant: variant, bytes: bytes, geometry: geometry)
+    mutating func insert(
+        _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant
+    ) {
+        buffers[buffer] = Buffer(variant: variant, bytes: bytes, geometry: geometry, usedAt: now)
         contents[variant.digest]?.buffers[variant.form] = buffer
         order.insert(buffer)
         residentBytes += bytes
@@ -157,6 +179,7 @@ struct MemoryIndex {
                 var entry = buffers[buffer]
             else { break }
             evictions += 1
+            if notesEvictions, let keys = contents[entry.variant.digest]?.keys { evicted.append(keys) }
             residentBytes -= entry.bytes
             if entry.holders == 0 {
                 unheldResidents -= 1
@@ -171,6 +194,26 @@ struct MemoryIndex {
         return dropped
     }
 
+    /// What was evicted since the last call, if it is to be noted.
+    mutating func takeEvicted() -> [Evicted] {
+        defer { evicted = [] }
+        return evicted
+    }
+
+    /// The originals of which nothing was asked for since `time`.
+    func keys(unusedSince time: Instant) -> [OriginalKey] {
+        let used = Set(buffers.values.lazy.filter { $0.usedAt > time }.map(\.variant.digest))
+        return originals.filter { !used.contains($0.value.digest) }.map(\.key)
+    }
+
+    /// The bytes of resident buffers that only this original leads to.
+    func bytes(of key: OriginalKey) -> Int {
+        guard let original = originals[key], let content = contents[original.digest], content.keys.count == 1 else {
+            return 0
+        }
+        return content.buffers.values.reduce(0) { $0 + (buffers[$1].map { $0.isResident ? $0.bytes : 0 } ?? 0) }
+    }
+
     /// The originals for which `isMeant` is true.
     func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] {
         originals.keys.filter(isMeant)
@@ -179,7 +222,7 @@ struct MemoryIndex {
     /// Forgets an original and, when no other has the same bytes, everything made of them: no later hit, not even while
     /// it is held. Returns the buffers that are gone.
     mutating func remove(_ key: OriginalKey) -> [BufferID] {
-        guard let original = originals.removeValue(forKey: key) else { return [] }
+        guard let original = forget(key) else { return [] }
         contents[original.digest]?.keys.remove(key)
         guard let content = contents[original.digest], content.keys.isEmpty else { return [] }
         contents[original.digest] = nil
@@ -206,7 +249,13 @@ struct MemoryIndex {
         contents[digest]?.buffers[entry.variant.form] = nil
         guard let content = contents[digest], content.buffers.isEmpty else { return }
         contents[digest] = nil
-        for key in content.keys { originals[key] = nil }
+        for key in content.keys { _ = forget(key) }
+    }
+
+    private mutating func forget(_ key: OriginalKey) -> Original? {
+        guard let original = originals.removeValue(forKey: key) else { return nil }
+        if let owner = key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
+        return original
     }
 
     // MARK: Invariants
@@ -230,6 +279,8 @@ struct MemoryIndex {
             return "an original without content"
         }
         if contents.values.contains(where: { $0.buffers.isEmpty || $0.keys.isEmpty }) { return "an empty content" }
+        let owners = originals.keys.compactMap(\.owner).reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        if owners != owned { return "owners" }
         if reservedBytes < 0 { return "reserved bytes" }
         return nil
     }

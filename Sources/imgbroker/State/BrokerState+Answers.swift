@@ -1,0 +1,194 @@
+import IPCProtocol
+import LinuxSystem
+
+// The ends of requests: each has exactly one.
+extension BrokerState {
+    mutating func register(_ waiter: Waiter) {
+        waiters[waiter.id] = waiter
+        if waiter.purpose == .get { clients[waiter.client]?.pending[waiter.request.id] = waiter.id }
+        remind(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
+    }
+
+    /// Answers a request with a buffer. The waiter may be registered or not.
+    mutating func deliver(
+        _ buffer: BufferID, bytes: Int? = nil, _ geometry: PixelGeometry, _ original: MemoryIndex.Original,
+        _ header: ImageHeader, to waiter: Waiter
+    ) {
+        let bytes = bytes ?? index.buffers[buffer]?.bytes ?? 0
+        if let refusal = refusal(of: bytes, in: buffer, for: waiter) { return deny(waiter, refusal) }
+        index.touch(buffer, at: now)
+        if waiter.source == .memory { noteUse(of: waiter.key) }
+        if waiter.source != .memory || waiter.request.options.retryFailed {
+            failedList.succeeded(waiter.key, form: form(of: waiter.request))
+        }
+        guard waiter.purpose == .get else { return delivered(original, to: waiter) }
+
+        let options = waiter.request.options
+        var image = ImageReply(
+            source: waiter.source, url: waiter.request.url.text, width: geometry.width, height: geometry.height,
+            pixels: nil, bytes: bytes, contentType: header.format.contentType, originalWidth: header.geometry.width,
+            originalHeight: header.geometry.height, frameCount: header.frameCount, etag: original.origin.response.etag)
+        image.expires = original.origin.policy.expires
+        image.stale = original.origin.isStale(at: now)
+        image.final = !waiter.isPreviewing
+        if options.representation == .pixels {
+            image.pixels = ImageReply.Pixels(
+                stride: geometry.stride, pixelFormat: options.variant.pixelFormat, alpha: options.variant.alpha)
+        }
+        var attachment = Action.Attachment.nothing
+        switch options.delivery {
+        case .fd:
+            image.buffer = buffer.number
+            if leases.grant(buffer, bytes: bytes, to: waiter.client) {
+                index.hold(buffer)
+                image.descriptors = 1
+                attachment = .descriptor(buffer)
+            }
+        case .inline:
+            if sendings.grant(buffer, bytes: bytes, to: waiter.client) { index.hold(buffer) }
+            image.payload = bytes
+            attachment = .payload(buffer, count: bytes)
+        case .none: break
+        }
+        if !waiter.isPreviewing { unregister(waiter) }
+        if image.final { countAnswer(to: waiter, isStale: image.stale) }
+        reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
+        if waiter.isPreviewing { endPreview(waiter.id) }
+    }
+
+    /// Why a client may not be given a buffer; nil when it may.
+    private func refusal(of bytes: Int, in buffer: BufferID, for waiter: Waiter) -> WireError? {
+        let client = waiter.client
+        switch waiter.request.options.delivery {
+        case .fd where !leases.holds(client, buffer):
+            let (count, held) = (leases.count(heldBy: client), leases.bytes(heldBy: client))
+            if held + bytes <= limits.maxLeasedBytes, count < limits.maxLeasedBuffers { return nil }
+            return WireError(.quotaExceeded, "This client leases \(count) buffers with \(held) bytes already.")
+        case .inline:
+            if bytes > limits.maxInlineBytes {
+                let message = "\(bytes) bytes are more than an inline payload may have (\(limits.maxInlineBytes))."
+                return WireError(.tooLarge, message)
+            }
+            let unsent = sendings.bytes(heldBy: client)
+            if unsent == 0 || unsent + bytes <= limits.maxInlineBytes { return nil }
+            let message = "\(unsent) bytes of inline pictures wait for this client to receive them."
+            return WireError(.quotaExceeded, message)
+        case .fd, .none: return nil
+        }
+    }
+
+    private mutating func countAnswer(to waiter: Waiter, isStale: Bool) {
+        if waiter.hasJoined {
+            counters.count(.coalesced)
+        } else {
+            counters.count(Self.outcomes[waiter.source] ?? .memoryHits)
+        }
+        if isStale { counters.staleServed += 1 }
+        if waiter.source == .network {
+            counters.loads.record(microseconds: now.microseconds(since: waiter.receivedAt))
+        }
+    }
+
+    private static let outcomes: [ImageReply.Source: StatsReport.Figure] = [
+        .memory: .memoryHits, .disk: .diskHits, .network: .networkLoads, .shared: .sharedHits,
+    ]
+
+    /// Ends a request that nobody but the broker waits for.
+    private mutating func delivered(_ original: MemoryIndex.Original, to waiter: Waiter) {
+        unregister(waiter)
+        switch waiter.purpose {
+        case .get, .refresh: break
+        case .prefetch(let prefetch): ended(waiter.id, of: prefetch, hasFailed: false)
+        case .store(let request): believe(original, request, from: waiter)
+        }
+    }
+
+    /// Answers a request, registered or not, with an error. Its flight, if any, is the caller's business.
+    mutating func deny(_ waiter: Waiter, _ error: WireError) {
+        unregister(waiter)
+        switch waiter.purpose {
+        case .get:
+            counters.count(error.code == .cancelled ? .cancelled : .failed)
+            reject(waiter.request.id, of: waiter.client, with: error)
+        case .prefetch(let prefetch): ended(waiter.id, of: prefetch, hasFailed: true)
+        case .refresh: break
+        case .store(let request): disbelieve(request, error, from: waiter)
+        }
+    }
+
+    /// Answers a registered request with an error; it leaves its flight.
+    mutating func fail(_ waiter: WaiterID, _ error: WireError) {
+        guard let waiter = waiters[waiter] else { return }
+        unregister(waiter)
+        leave(waiter)
+        deny(waiter, error)
+    }
+
+    /// Ends a request that nobody is there for any more.
+    mutating func forsake(_ waiter: WaiterID) {
+        guard let waiter = waiters[waiter] else { return }
+        unregister(waiter)
+        leave(waiter)
+        if waiter.purpose == .get { counters.count(.cancelled) }
+        if case .store = waiter.purpose { dropRemoved(index.remove(waiter.key)) }
+    }
+
+    private mutating func unregister(_ waiter: Waiter) {
+        if waiters.removeValue(forKey: waiter.id) != nil, waiter.purpose == .get {
+            clients[waiter.client]?.pending[waiter.request.id] = nil
+        }
+    }
+
+    /// Takes a waiter out of its flight, whose priority is then that of those who are left. A download that nobody waits
+    /// for any more is stopped; a decoding is only when it has not begun.
+    private mutating func leave(_ waiter: Waiter) {
+        switch waiter.stage {
+        case .lookingUp(let job):
+            lookups[job]?.waiters.removeAll { $0 == waiter.id }
+            if lookups[job]?.waiters.isEmpty == true { _ = endLookup(job) }
+        case .fetching(let job):
+            fetches[job]?.waiters.removeAll { $0 == waiter.id }
+            guard let left = fetches[job]?.waiters, let priority = priority(of: left) else {
+                return abandonFetch(job)
+            }
+            fetches[job]?.priority = priority
+            fetchQueue.change(job, to: priority)
+        case .decoding(let job):
+            decodes[job]?.waiters.removeAll { $0 == waiter.id }
+            guard let left = decodes[job]?.waiters, let priority = priority(of: left) else {
+                return abandonDecodeIfQueued(job)
+            }
+            decodes[job]?.priority = priority
+            decodeQueue.change(job, to: priority)
+        case nil: break
+        }
+    }
+
+    /// The highest priority among requests; nil when there are none.
+    private func priority(of waiting: [WaiterID]) -> GetOptions.Priority? {
+        waiting.lazy.compactMap { waiters[$0]?.request.options.priority }.max()
+    }
+
+    // MARK: Time
+
+    mutating func totalTimePassed(_ waiter: WaiterID) {
+        guard let late = waiters[waiter] else { return }
+        let seconds = Double(late.request.options.totalTimeoutMs) / 1000
+        fail(waiter, WireError(.timeout, "\(late.request.url.host): not loaded within \(seconds) s."))
+    }
+
+    /// A download's silence is measured from the last byte, or from its start.
+    mutating func idleTimePassed(_ waiter: WaiterID) {
+        guard let late = waiters[waiter], case .fetching(let job) = late.stage,
+            let lastActivity = fetches[job]?.lastActivity
+        else { return }
+        let deadline = lastActivity.adding(milliseconds: late.request.options.timeoutMs)
+        if deadline > now { return reminders.add(.idle(waiter), at: deadline) }
+        let seconds = Double(late.request.options.timeoutMs) / 1000
+        let error = WireError(.timeout, "\(late.request.url.host) sent nothing for \(seconds) s.")
+        if let flight = fetches[job], flight.received == 0, flight.given == nil {
+            hosts.failed(flight.url.origin, error, at: now)
+        }
+        fail(waiter, error)
+    }
+}

@@ -1,0 +1,167 @@
+import HTTPCaching
+import IPCProtocol
+import LinuxSystem
+
+// What is cached and what that is worth for a request: the way of every request, step by step.
+extension BrokerState {
+    /// The stored original for a request: the asking user's own comes before one for all.
+    func stored(for waiter: Waiter) -> (key: OriginalKey, original: MemoryIndex.Original)? {
+        if waiter.key.owner == nil, index.hasAny(ownedBy: waiter.uid) {
+            let own = waiter.key.owned(by: waiter.uid)
+            if let original = index.original(own) { return (own, original) }
+        }
+        return index.original(waiter.key).map { (waiter.key, $0) }
+    }
+
+    /// What a request may do with what is stored.
+    func decision(for waiter: Waiter, _ original: MemoryIndex.Original) -> CacheDecision {
+        if waiter.isConfirmed { return .use(isStale: false) }
+        if waiter.mustLoad { return .load }
+        let mode = waiter.request.options.cache
+        guard original.origin.matches(waiter.key) else { return CacheDecision.decide(mode: mode, stored: nil) }
+        return CacheDecision.decide(
+            mode: mode, stored: (original.origin.policy, original.origin.age(at: now)))
+    }
+
+    /// Takes a request, which is at no stage, one step on.
+    mutating func proceed(_ id: WaiterID) {
+        guard let waiter = waiters[id] else { return }
+        waiters[id]?.stage = nil
+        let mode = waiter.request.options.cache
+        if !waiter.isConfirmed, waiter.mustLoad || mode == .reload || mode == .noStore { return fetch(for: id) }
+        guard let (key, original) = stored(for: waiter) else {
+            if canLookUp, !waiter.hasLookedOnDisk { return lookUp(for: id) }
+            if mode == .onlyIfCached { return deny(waiter, notCached(waiter)) }
+            // What was confirmed was removed meanwhile.
+            waiters[id]?.isConfirmed = false
+            return fetch(for: id)
+        }
+        waiters[id]?.key = key
+        switch decision(for: waiter, original) {
+        case .use: produce(original, for: id)
+        case .useAndRefresh:
+            refresh(key, original, for: waiter)
+            produce(original, for: id)
+        case .revalidate where waiter.request.options.staleFirst && mode == .noCache && !waiter.hasPreviewed:
+            waiters[id]?.isPreviewing = true
+            produce(original, for: id)
+        case .revalidate: fetch(for: id, revalidating: original)
+        case .load: fetch(for: id)
+        case .refuse: deny(waiter, notCached(waiter))
+        }
+    }
+
+    /// Makes the answer from what is stored.
+    private mutating func produce(_ original: MemoryIndex.Original, for id: WaiterID) {
+        waiters[id]?.original = original
+        guard let waiter = waiters[id] else { return }
+        let form = form(of: waiter.request)
+        let variant = VariantKey(digest: original.digest, form: form)
+        if let header = index.header(of: original.digest), let buffer = index.buffer(variant) {
+            return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
+        }
+        let body = index.buffer(VariantKey(digest: original.digest, form: .original))
+        let mayHaveRaster = original.isFromDisk && form.rasterWord != nil
+        if canLookUp, !waiter.hasLookedOnDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
+        if let body {
+            if let refusal = refusal(of: waiter) { return deny(waiter, refusal) }
+            decode(variant, of: body, for: id)
+        } else if waiter.isPreviewing {
+            endPreview(id)
+        } else if waiter.request.options.cache == .onlyIfCached {
+            deny(waiter, notCached(waiter))
+        } else {
+            // What is known is known of bytes that are gone.
+            waiters[id]?.isConfirmed = false
+            waiters[id]?.mustLoad = true
+            fetch(for: id)
+        }
+    }
+
+    /// Goes on to the answer proper, whether or not the preview could be shown.
+    mutating func endPreview(_ id: WaiterID) {
+        waiters[id]?.isPreviewing = false
+        waiters[id]?.hasPreviewed = true
+        proceed(id)
+    }
+
+    /// Has what is stale revalidated behind the answer's back; once, however many are answered meanwhile.
+    private mutating func refresh(_ key: OriginalKey, _ original: MemoryIndex.Original, for asker: Waiter) {
+        guard fetchByKey[FetchKey(key: key, isForced: false)] == nil,
+            waiters.count < limits.maxQueuedJobs, !isDraining
+        else { return }
+        var options = asker.request.options
+        options.cache = .noCache
+        options.priority = .low
+        options.progress = false
+        options.delivery = .none
+        let waiter = Waiter(
+            id: newWaiterID(), client: asker.client, uid: asker.uid, purpose: .refresh,
+            request: GetRequest(id: 0, url: asker.request.url, options: options), key: key, receivedAt: now)
+        register(waiter)
+        fetch(for: waiter.id, revalidating: original)
+    }
+
+    /// Ends a request whose original cannot be had: with what is cached, where that may be used though it is stale (RFC
+    /// 5861, section 4), else with the error.
+    mutating func settle(_ id: WaiterID, _ error: WireError) {
+        guard let waiter = waiters[id] else { return }
+        let mode = waiter.request.options.cache
+        guard !waiter.isConfirmed, !waiter.mustLoad, mode == .default || mode == .noCache, waiter.purpose != .refresh,
+            let (_, original) = stored(for: waiter),
+            original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: error)
+        else { return deny(waiter, error) }
+        waiters[id]?.isConfirmed = true
+        waiters[id]?.source = .memory
+        proceed(id)
+    }
+
+    /// Why a request may not be tried; nil when it may.
+    func refusal(of waiter: Waiter) -> WireError? {
+        if waiter.request.options.retryFailed { return nil }
+        return failedList.refusal(of: waiter.key, form: form(of: waiter.request), at: now)
+    }
+
+    /// Ends a request whose picture is none. What is cached of it goes, and is loaded once more, as the origin may have
+    /// mended it.
+    mutating func pictureFailed(_ id: WaiterID, _ error: WireError) {
+        guard let waiter = waiters[id] else { return }
+        if case .store = waiter.purpose { return deny(waiter, error) }
+        let isBadContent = [.unsupportedFormat, .truncated, .decodeFailed, .emptyImage].contains(error.code)
+        if isBadContent { forget(waiter.key, of: waiter.uid) }
+        if waiter.isPreviewing {
+            waiters[id]?.mustLoad = isBadContent
+            return endPreview(id)
+        }
+        if isBadContent, waiter.source != .network, !waiter.mustLoad,
+            ![.onlyIfCached, .forceCache].contains(waiter.request.options.cache)
+        {
+            waiters[id]?.stage = nil
+            waiters[id]?.isConfirmed = false
+            waiters[id]?.mustLoad = true
+            return fetch(for: id)
+        }
+        deny(waiter, listed(error, waiter, lifetime: nil))
+    }
+
+    /// Notes a failure on the failed list, where it belongs there.
+    mutating func listed(_ error: WireError, _ waiter: Waiter, lifetime: Int?) -> WireError {
+        var error = error
+        error.blacklisted = failedList.note(
+            error, key: waiter.key, form: form(of: waiter.request), url: waiter.request.url.text, lifetime: lifetime,
+            at: now)
+        return error
+    }
+
+    /// Forgets an original that has proved to be of no use, on disk too.
+    mutating func forget(_ key: OriginalKey, of uid: UInt32) {
+        dropRemoved(index.remove(key))
+        if canLookUp { ask(.forget(nil, url: key.url.text, owner: uid, inMemory: [])) }
+    }
+
+    /// What the origin said of an original, as of now.
+    func statement(_ response: ResponseRecord, for key: OriginalKey, varyKey: String?) -> OriginStatement {
+        OriginStatement(
+            response, for: key, varyKey: varyKey, settings: limits.caching, at: now, unixMs: unixMs)
+    }
+}

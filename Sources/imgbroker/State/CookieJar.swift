@@ -1,0 +1,45 @@
+import IPCProtocol
+
+/// The cookies of one user, as lines that only the download worker reads. Two transfers at once each tell what they have
+/// changed, so neither undoes what the other did.
+struct CookieJar {
+    static let maximumLines = 300
+    static let maximumBytes = 256 << 10
+
+    /// By what makes two cookies the same: domain, path and name (RFC 6265, section 5.3).
+    private var cookies: [String: (line: String, order: Int)] = [:]
+    private var last = 0
+    private var bytes = 0
+
+    /// All cookies, the oldest first.
+    var lines: [String] { cookies.values.sorted { $0.order < $1.order }.map(\.line) }
+
+    mutating func apply(_ changes: CookieChanges) {
+        for line in changes.removed {
+            if let key = Self.key(of: line), cookies[key]?.line == line { remove(key) }
+        }
+        for line in changes.changed {
+            guard let key = Self.key(of: line) else { continue }
+            remove(key)
+            last += 1
+            cookies[key] = (line, last)
+            bytes += line.utf8.count
+        }
+        while cookies.count > Self.maximumLines || bytes > Self.maximumBytes,
+            let oldest = cookies.min(by: { $0.value.order < $1.value.order })
+        {
+            remove(oldest.key)
+        }
+    }
+
+    private mutating func remove(_ key: String) {
+        if let cookie = cookies.removeValue(forKey: key) { bytes -= cookie.line.utf8.count }
+    }
+
+    /// A line has seven fields: domain, whether subdomains count, path, whether over TLS only, expiry, name, value.
+    private static func key(of line: String) -> String? {
+        let fields = line.split(separator: "\t", maxSplits: 6, omittingEmptySubsequences: false)
+        guard fields.count == 7, line.utf8.count <= 8192 else { return nil }
+        return "\(fields[0])\t\(fields[2])\t\(fields[5])"
+    }
+}
