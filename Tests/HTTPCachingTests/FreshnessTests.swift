@@ -2,7 +2,8 @@ import HTTPCaching
 import IPCProtocol
 import Testing
 
-/// The table of RFC 9111 and of what goes with it: header in, decision out.
+/// The table of RFC 9111 and of what goes with it: header in, decision out. A section without a number of its RFC is one of
+/// RFC 9111.
 @Suite struct FreshnessTests {
     @Test(
         arguments: storing + statuses + lifetimes + guesses + ages + staleness + modes + confirmations)
@@ -15,6 +16,26 @@ import Testing
         #expect(CacheDecision.decide(mode: row.mode, stored: isStored ? (row.policy, age) : nil) == row.decision)
         // The same in other words: the end of the lifetime and the age agree.
         if age < .max { #expect(row.policy.isFresh(atAge: age) == (row.askedAt / 1000 < row.policy.expires)) }
+    }
+
+    @Test func `parts of a second are counted`() {
+        let response = ResponseRecord(status: 200, requestedAt: 1_200, receivedAt: 1_900, cacheControl: "max-age=2")
+        let policy = CachePolicy(response, isShared: true)
+        #expect(policy.initialAge == 0)
+        #expect(policy.expires == 3)
+        #expect(policy.age(at: 2_199) == 0 && policy.age(at: 2_200) == 1)
+        #expect(policy.isFresh(atAge: policy.age(at: 3_199)) && !policy.isFresh(atAge: policy.age(at: 3_200)))
+    }
+
+    @Test func `times that no clock shows do no harm`() {
+        for (requested, received) in [(Int.min, Int.max), (Int.max, Int.min), (0, 0), (Int.max, Int.max)] {
+            let response = ResponseRecord(
+                status: 200, requestedAt: requested, receivedAt: received, date: "Sat, 01 Jan 0000 00:00:00 GMT",
+                age: "9",
+                cacheControl: "max-age=9")
+            let policy = CachePolicy(response, isShared: true)
+            for time in [Int.min, 0, .max] { #expect(!policy.isFresh(atAge: policy.age(at: time))) }
+        }
     }
 
     static let use = CacheDecision.use(isStale: false)
