@@ -35,7 +35,9 @@ public struct SourceURL: Hashable, Sendable {
     /// are not taken apart and put together again. What is rare is left to `canonical`.
     static func isPlainlyCanonical(_ written: String) -> Bool {
         let bytes = written.utf8Span.span
-        guard bytes.count <= maximumLength, written.utf8.starts(with: "http".utf8), bytes.count > 8 else { return false }
+        guard bytes.count <= maximumLength, written.utf8.starts(with: "http".utf8), bytes.count > 8 else {
+            return false
+        }
         var position = bytes[4] == UInt8(ascii: "s") ? 5 : 4
         for byte in "://".utf8 {
             guard bytes[position] == byte else { return false }
