@@ -5,12 +5,13 @@ public enum Frame {
     /// The bytes of the length before it.
     public static let headerLength = 4
 
-    /// A frame with the object that `members` writes.
-    public static func encode(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
-        var writer = JSONWriter(prefix: [0, 0, 0, 0])
+    /// A frame with the object that `members` writes, in the memory of `storage`.
+    public static func encode(
+        reusing storage: consuming [UInt8] = [], _ members: (inout JSONWriter) -> Void
+    ) -> [UInt8] {
+        var writer = JSONWriter(prefix: [0, 0, 0, 0], reusing: consume storage)
         writer.object(members)
-        let length = UInt32(writer.bytes.count - headerLength)
-        writer.overwrite(at: 0, with: (0..<4).map { UInt8(truncatingIfNeeded: length >> (24 - 8 * $0)) })
+        writer.overwrite(at: 0, with: UInt32(writer.bytes.count - headerLength))
         return writer.bytes
     }
 }

@@ -4,9 +4,10 @@ public struct JSONWriter {
     public private(set) var bytes: [UInt8]
     private var needsComma = false
 
-    /// Starts after `prefix`, which stays as it is.
-    public init(prefix: [UInt8] = [], capacity: Int = 512) {
-        bytes = []
+    /// Starts after `prefix`, which stays as it is. Of `storage` nothing is used but its memory.
+    public init(prefix: [UInt8] = [], capacity: Int = 512, reusing storage: consuming [UInt8] = []) {
+        bytes = consume storage
+        bytes.removeAll(keepingCapacity: true)
         bytes.reserveCapacity(capacity)
         bytes.append(contentsOf: prefix)
     }
@@ -96,9 +97,9 @@ public struct JSONWriter {
         needsComma = true
     }
 
-    /// Overwrites bytes written before, from `offset` on.
-    mutating func overwrite(at offset: Int, with replacement: [UInt8]) {
-        bytes.replaceSubrange(offset..<offset + replacement.count, with: replacement)
+    /// Overwrites the four bytes at `offset`, written before, with a big-endian integer.
+    mutating func overwrite(at offset: Int, with value: UInt32) {
+        for index in 0..<4 { bytes[offset + index] = UInt8(truncatingIfNeeded: value >> (24 - 8 * index)) }
     }
 
     private mutating func open(_ bracket: UInt8) {
@@ -126,13 +127,19 @@ public struct JSONWriter {
 
     private mutating func append(decimal value: Int) {
         if value < 0 { bytes.append(UInt8(ascii: "-")) }
-        let start = bytes.count
+        var first = bytes.count
         var rest = value.magnitude
         repeat {
             bytes.append(UInt8(ascii: "0") + UInt8(rest % 10))
             rest /= 10
         } while rest > 0
-        bytes[start...].reverse()
+        // They stand in the wrong order. Not `reverse` of a slice, which would be a copy.
+        var last = bytes.count - 1
+        while first < last {
+            bytes.swapAt(first, last)
+            first += 1
+            last -= 1
+        }
     }
 
     private mutating func quote(_ string: String) {

@@ -45,9 +45,9 @@ public enum Reply: Equatable, Sendable {
         }
     }
 
-    /// The reply as a frame.
-    public func encoded() -> [UInt8] {
-        Frame.encode { writer in
+    /// The reply as a frame, in the memory of `storage`.
+    public func encoded(reusing storage: consuming [UInt8] = []) -> [UInt8] {
+        Frame.encode(reusing: consume storage) { writer in
             switch self {
             case .hello(let id, let hello):
                 Self.begin(&writer, "hello", id)

@@ -32,13 +32,23 @@ public final class FrameChannel {
         }
     }
 
+    /// Where bytes arrive before they are put to their frames. The channels of one thread can share one.
+    public final class ReceiveBuffer {
+        fileprivate var bytes = [UInt8](repeating: 0, count: 1 << 16)
+
+        /// Room for what one `fill` brings.
+        public init() {}
+    }
+
     /// The socket itself, for an event loop to watch.
     public let socket: FileDescriptor
 
+    private let receiveBuffer: ReceiveBuffer
     private var decoder = FrameDecoder()
     private var descriptors: [FileDescriptor] = []
     private var outgoing: [Outgoing] = []
     private var sentPayloads: [Int] = []
+    private var spareStorage: [UInt8] = []
     private var payloadBudget = 0
 
     /// The bytes of frames (not of payloads) that wait to be sent.
@@ -57,8 +67,9 @@ public final class FrameChannel {
     }
 
     /// Carries frames over `socket`.
-    public init(socket: FileDescriptor) {
+    public init(socket: FileDescriptor, receivingInto receiveBuffer: ReceiveBuffer = ReceiveBuffer()) {
         self.socket = socket
+        self.receiveBuffer = receiveBuffer
     }
 
     // MARK: Receiving
@@ -68,7 +79,7 @@ public final class FrameChannel {
     /// - Throws: `SystemError` of `recvmsg`.
     public func fill() throws(SystemError) -> Fill {
         var result: Result<UnixSocket.Received, SystemError> = .success(.wouldBlock)
-        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+        unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
             result = Result { () throws(SystemError) in try unsafe UnixSocket.receive(into: buffer, from: socket) }
             if case .success(.bytes(let count, _, _)) = result {
                 unsafe decoder.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
@@ -131,6 +142,11 @@ public final class FrameChannel {
 
     // MARK: Sending
 
+    /// The memory of a frame that was sent, for the next one to be written into.
+    public func takeStorage() -> [UInt8] {
+        exchange(&spareStorage, with: [])
+    }
+
     /// Puts a frame behind those that wait, with its descriptors and what follows it. `flush` sends it.
     public func enqueue(_ frame: [UInt8], descriptors: [FileDescriptor] = [], payload: FilePayload? = nil) {
         queuedBytes += frame.count
@@ -142,6 +158,8 @@ public final class FrameChannel {
 
     /// The most bytes of payload that one `flush` sends: a fast reader of large pictures does not keep a loop from others.
     private static let payloadBytesAtOnce = 4 << 20
+    /// The memory of a long frame is not kept for as long as its connection.
+    private static let keptCapacity = 4096
 
     /// Sends what the socket takes, payloads in parts; true when nothing waits any more.
     ///
@@ -155,6 +173,7 @@ public final class FrameChannel {
         while done < outgoing.count {
             guard try send(&outgoing[done]) else { return false }
             if let payload = outgoing[done].payload { sentPayloads.append(payload.name) }
+            if outgoing[done].bytes.capacity <= Self.keptCapacity { swap(&spareStorage, &outgoing[done].bytes) }
             done += 1
         }
         return true

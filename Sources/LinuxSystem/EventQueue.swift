@@ -15,6 +15,8 @@ public final class EventQueue {
 
     private let queue: FileDescriptor
     private var events = [clinux_event](repeating: clinux_event(), count: 256)
+    /// What was last returned: its memory is used again once the caller has let go of it.
+    private var ready: [Event] = []
 
     /// Makes an empty queue.
     ///
@@ -56,9 +58,11 @@ public final class EventQueue {
             if lastErrorNumber() == EINTR { return [] }
             throw SystemError("epoll_wait")
         }
-        return events.prefix(Int(count)).map {
-            Event(token: $0.token, readable: $0.readable != 0, writable: $0.writable != 0)
+        ready.removeAll(keepingCapacity: true)
+        for event in events.prefix(Int(count)) {
+            ready.append(Event(token: event.token, readable: event.readable != 0, writable: event.writable != 0))
         }
+        return ready
     }
 
     private func watch(

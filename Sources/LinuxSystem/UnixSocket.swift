@@ -95,9 +95,11 @@ public enum UnixSocket {
         _ bytes: UnsafeRawBufferPointer, descriptors: [FileDescriptor] = [], on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
         var part = unsafe iovec(iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress), iov_len: bytes.count)
-        let numbers = descriptors.map(\.raw)
         while true {
-            let sent = unsafe clinux_send(socket.raw, &part, 1, numbers, numbers.count)
+            let sent = unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: descriptors.count) { numbers in
+                _ = unsafe numbers.initialize(fromContentsOf: descriptors.lazy.map(\.raw))
+                return unsafe clinux_send(socket.raw, &part, 1, numbers.baseAddress, numbers.count)
+            }
             if sent >= 0 { return sent }
             switch lastErrorNumber() {
             case EINTR: continue

@@ -1,5 +1,6 @@
-import IPCProtocol
 import Testing
+
+@testable import IPCProtocol
 
 @Suite struct SourceURLTests {
     @Test(arguments: [
@@ -24,6 +25,36 @@ import Testing
         let url = try SourceURL(written)
         #expect(url.text == canonical)
         #expect(try SourceURL(url.text) == url)
+    }
+
+    /// The short way never accepts what the long one would refuse or spell otherwise.
+    @Test func whatIsPlainlyCanonicalStaysAsItIs() throws {
+        var random = RandomSource(seed: 7)
+        let schemes = ["http://", "https://", "HTTP://", "http:/", "httpss://"]
+        let hosts = ["a.org", "127.0.0.1", "A.org", "[::1]", "", "u@a.org", "é.org", "a_b"]
+        let ports = ["", ":", ":80", ":443", ":444", ":8080", ":08080", ":65535", ":65536", ":99999", ":100000", ":8x"]
+        let paths = ["", "/", "/a.png", "/a?b=c", "?b", "/a#b", "/a b", "/\u{7F}", "/é", "/\"", "//x:80/@"]
+        var plain = 0
+        for scheme in schemes {
+            for host in hosts {
+                for port in ports {
+                    for path in paths {
+                        let written = scheme + host + port + path
+                        guard SourceURL.isPlainlyCanonical(written) else { continue }
+                        plain += 1
+                        #expect(try SourceURL.canonical(written) == written)
+                    }
+                }
+            }
+        }
+        // Two schemes, two hosts, four ports, four paths.
+        #expect(plain == 64)
+        for count in 0...40 {
+            let written = "http://" + (0..<count).map { _ in random.pick(["a", "/", ":", "9", ".", "s"]) }.joined()
+            guard SourceURL.isPlainlyCanonical(written) else { continue }
+            #expect(try SourceURL.canonical(written) == written)
+        }
+        for count in 0...9 { #expect(!SourceURL.isPlainlyCanonical(String("https://a".prefix(count)))) }
     }
 
     @Test func originAndHost() throws {

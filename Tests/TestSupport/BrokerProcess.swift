@@ -32,13 +32,15 @@ public final class BrokerProcess {
     ///   - arguments: more of its arguments than the socket, the number of workers and leave to load from loopback.
     ///   - workers: its decode workers.
     ///   - allowed: addresses it may load from.
+    ///   - environment: variables of its own, besides its path.
     ///   - descriptorLimit: the most descriptors that it may open.
     ///   - folder: where the program lies, when it is not the one that was built.
     ///   - directory: where its socket is to be; a new folder unless given.
     /// - Throws: `TestFailure` when it ends early or does not answer.
     public init(
-        _ arguments: [String] = [], workers: Int = 2, allowed: [String] = ["127.0.0.0/8"], descriptorLimit: Int? = nil,
-        folder: String = BuiltProducts.folder, in directory: TemporaryDirectory? = nil
+        _ arguments: [String] = [], workers: Int = 2, allowed: [String] = ["127.0.0.0/8"],
+        environment: [String] = [], descriptorLimit: Int? = nil, folder: String = BuiltProducts.folder,
+        in directory: TemporaryDirectory? = nil
     ) throws {
         self.directory = try directory ?? TemporaryDirectory()
         socketPath = self.directory.file("s")
@@ -54,7 +56,7 @@ public final class BrokerProcess {
             path: "/bin/sh",
             arguments: ["-c", script, folder + "/imgbroker", "--socket", socketPath, "--workers", "\(workers)"]
                 + allowed.flatMap { ["--allow-address", $0] } + disk + arguments,
-            environment: ["PATH=/usr/bin:/bin"], control: control)
+            environment: ["PATH=/usr/bin:/bin"] + environment, control: control)
         status = ProcessStatus(pid: child.pid)
         Self.watch(child.pid, child.descriptor)
         try eventually("the broker answers") {

@@ -9,12 +9,13 @@ final class BrokerProcess {
     private let process = Process()
 
     /// Starts the program at `path`. Its disk tier is off unless `options` name a directory.
-    init(_ path: String, _ options: [String] = []) throws {
+    init(_ path: String, _ options: [String] = [], environment: [String: String] = [:]) throws {
         socketPath = "/tmp/imgbench-\(getpid()).sock"
         process.executableURL = URL(fileURLWithPath: path)
         process.arguments =
             ["--socket", socketPath, "--allow-address", "127.0.0.0/8", "--log-level", "warning"] + options
             + (options.contains("--cache-dir") ? [] : ["--disk-limit", "0"])
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         try process.run()
     }
 

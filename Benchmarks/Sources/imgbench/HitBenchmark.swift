@@ -7,6 +7,8 @@ import LocalOrigin
 enum HitBenchmark {
     private static let rounds = 20_000
     private static let repetitions = 5
+    /// What a hit may ask of the heap, so that it is next to nothing.
+    private static let allowedAllocations = 6.0
 
     static func run(broker path: String) throws {
         guard cecho_pin(0) == 0 else { throw Failure("cannot pin to processor 0") }
@@ -17,11 +19,10 @@ enum HitBenchmark {
             bodies["/\(picture.width)"] = .ok(SamplePNG.checkers(width: picture.width, height: picture.height))
         }
         let origin = try LocalOrigin(routes: bodies)
+        defer { origin.stop() }
+        try countAllocations(broker: path, url: origin.url("/128"))
         let broker = try BrokerProcess(path, ["--workers", "1"])
-        defer {
-            broker.stop()
-            origin.stop()
-        }
+        defer { broker.stop() }
         for picture in pictures {
             let hit = try HitProbe(broker, url: origin.url("/\(picture.width)"))
             var process: pid_t = 0
@@ -46,6 +47,27 @@ enum HitBenchmark {
                 ).show()
             }
         }
+    }
+
+    /// The same hit again, of a broker in which allocations are counted.
+    private static func countAllocations(broker path: String, url: String) throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "imgbench-\(getpid())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let allocations = try AllocationCount(in: folder)
+        let broker = try BrokerProcess(path, ["--workers", "1"], environment: allocations.environment)
+        defer { broker.stop() }
+        let hit = try HitProbe(broker, url: url)
+        defer { close(hit.socket) }
+        // The tables grow in the first ones.
+        _ = try measure(hit, false)
+        let before = try allocations.read()
+        _ = try measure(hit, false)
+        let count = Double(try allocations.read() - before) / Double(rounds)
+        Figure(
+            name: "hit, allocations", measured: rounded(count), reference: "\(rounded(allowedAllocations)) of them",
+            ratio: count / allowedAllocations, wanted: 1
+        ).show()
     }
 
     private static func measure(_ probe: HitProbe, _ polling: Bool) throws -> Sample {

@@ -12,7 +12,8 @@ extension Broker {
             do {
                 guard let socket = try UnixSocket.accept(from: listener.descriptor) else { return }
                 let peer = try UnixSocket.peerCredentials(of: socket)
-                let client = ClientConnection(id: clientIDs.next(), socket: socket)
+                let client = ClientConnection(
+                    id: clientIDs.next(), socket: socket, receivingInto: receiveBuffer)
                 try queue.add(socket.raw, token: Self.token(.client, client.id.number))
                 clients[client.id] = client
                 handle(.clientConnected(client.id, uid: peer.uid))
@@ -113,15 +114,16 @@ extension Broker {
             report[.loopMicroseconds] = turns.quantiles(unit: 1)
             reply = .stats(id: id, report)
         }
+        let frame = reply.encoded(reusing: connection.channel.takeStorage())
         switch attachment {
-        case .nothing: connection.channel.enqueue(reply.encoded())
+        case .nothing: connection.channel.enqueue(frame)
         case .descriptor(let buffer):
-            connection.channel.enqueue(reply.encoded(), descriptors: buffers[buffer].map { [$0.descriptor] } ?? [])
+            connection.channel.enqueue(frame, descriptors: buffers[buffer].map { [$0.descriptor] } ?? [])
         case .payload(let buffer, let count):
             let payload = buffers[buffer].map {
                 FrameChannel.FilePayload(file: $0.descriptor, count: count, name: buffer.number)
             }
-            connection.channel.enqueue(reply.encoded(), payload: payload)
+            connection.channel.enqueue(frame, payload: payload)
         }
         unflushed.insert(client)
     }

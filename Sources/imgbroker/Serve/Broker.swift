@@ -22,6 +22,7 @@ final class Broker {
     var state: BrokerState
     var events: [Event] = []
     var clients: [ClientID: ClientConnection] = [:]
+    let receiveBuffer = FrameChannel.ReceiveBuffer()
     var clientIDs = IdentifierSource<ClientKind>()
     var unflushed: Set<ClientID> = []
     /// Clients whose descriptors wait until others have received theirs; tried again every 100 ms.

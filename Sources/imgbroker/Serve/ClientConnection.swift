@@ -18,9 +18,9 @@ final class ClientConnection {
     /// What the event queue watches at present.
     var watched = (reading: true, writing: false)
 
-    init(id: ClientID, socket: FileDescriptor) {
+    init(id: ClientID, socket: FileDescriptor, receivingInto buffer: FrameChannel.ReceiveBuffer) {
         self.id = id
-        channel = FrameChannel(socket: socket)
+        channel = FrameChannel(socket: socket, receivingInto: buffer)
     }
 
     /// What should be watched now.

@@ -144,6 +144,8 @@ struct BrokerState {
     /// Takes one event and returns what is to be done about it.
     mutating func handle(_ event: Event, at time: Instant) -> [Action] {
         now = time
+        // Those of the last event; their memory is used again if the caller has let go of them.
+        actions.removeAll(keepingCapacity: actions.capacity <= Self.keptActions)
         switch event {
         case .clientConnected(let client, let uid): clients[client] = Client(uid: uid)
         case .clientDisconnected(let client): clientDisconnected(client)
@@ -189,9 +191,11 @@ struct BrokerState {
         retireWorkers()
         if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty && errands.isEmpty { actions.append(.exit) }
         assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")
-        defer { actions = [] }
         return actions
     }
+
+    /// The memory of more actions than this is not kept.
+    private static let keptActions = 64
 
     // MARK: Shared steps
 
