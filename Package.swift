@@ -68,7 +68,9 @@ let package = Package(
         // Processes.
         .executableTarget(
             name: "imgbroker",
-            dependencies: ["ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            dependencies: [
+                "HTTPCaching", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache",
+            ],
             swiftSettings: swift),
         .executableTarget(
             name: "imgfetch",
@@ -107,7 +109,8 @@ let package = Package(
             name: "SharedCacheTests",
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
             swiftSettings: swift),
-        .testTarget(name: "imgbrokerTests", dependencies: ["imgbroker", "IPCProtocol"], swiftSettings: swift),
+        .testTarget(
+            name: "imgbrokerTests", dependencies: ["imgbroker", "HTTPCaching", "IPCProtocol"], swiftSettings: swift),
         .testTarget(
             name: "imgfetchTests",
             dependencies: [

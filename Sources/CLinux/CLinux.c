@@ -2,6 +2,7 @@
 #include "CLinux.h"
 
 #include <grp.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <pwd.h>
 #include <sched.h>
@@ -14,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 #ifndef MFD_NOEXEC_SEAL
@@ -173,6 +175,17 @@ int clinux_bind_path(int socket, const char *path) {
 }
 
 int clinux_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }
+
+int clinux_peer_groups(int socket, gid_t *groups, int capacity) {
+    socklen_t length = (socklen_t)capacity * sizeof *groups;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &length) < 0) return -1;
+    return (int)(length / sizeof *groups);
+}
+
+int clinux_is_in_memory(int fd) {
+    struct statfs status;
+    return fstatfs(fd, &status) == 0 && status.f_type == TMPFS_MAGIC;
+}
 
 int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid) {
     struct ucred credentials;

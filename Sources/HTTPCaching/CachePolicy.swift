@@ -144,6 +144,17 @@ extension CachePolicy {
         return isCacheable || hasLifetime || control.contains(.public) || control.contains(.private)
     }
 
+    /// For how many seconds a response that is a failure says that it holds: none where nobody may keep it; nil when it
+    /// does not say.
+    public static func statedLifetime(ofFailure response: ResponseRecord) -> Int? {
+        let control = CacheControl(response.cacheControl)
+        if control.contains(.noStore) || control.contains(.noCache) { return 0 }
+        let received = bounded(response.receivedAt) / 1000
+        let date = response.date.flatMap { HTTPDate.seconds($0, now: received) } ?? received
+        let stated = statedLifetime(response, control, isShared: true, date: date, now: received)
+        return stated.map { max(0, $0 - CachePolicy(response, isShared: true).initialAge) }
+    }
+
     /// The lifetime that the response states (RFC 9111, section 4.2.1); what is no date has passed (section 5.3).
     private static func statedLifetime(
         _ response: ResponseRecord, _ control: CacheControl, isShared: Bool, date: Int, now: Int

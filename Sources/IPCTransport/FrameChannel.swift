@@ -114,14 +114,20 @@ public final class FrameChannel {
         return taken
     }
 
-    /// Closes descriptors that came and were not taken.
-    public func closeDescriptors() {
-        descriptors.removeAll()
+    /// Closes descriptors that came and were not taken, but for the first ones where a frame that is still arriving may
+    /// bring so many.
+    public func closeDescriptors(keeping count: Int = 0) {
+        if descriptors.count > count { descriptors.removeSubrange(count...) }
     }
 
     /// Steps over the `count` bytes of payload that follow the frame last returned.
     public func skipPayload(_ count: Int) {
         decoder.skipPayload(count)
+    }
+
+    /// Takes up to `count` of the bytes of payload that follow the frame last returned: those that have arrived.
+    public func takePayload(upTo count: Int) -> ArraySlice<UInt8> {
+        decoder.takePayload(upTo: count)
     }
 
     /// Receives the `count` bytes of payload that follow the frame last returned, waiting for them.

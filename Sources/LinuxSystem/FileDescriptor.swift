@@ -90,6 +90,9 @@ public final class FileDescriptor: Sendable {
         try retrying("fcntl") { clinux_set_nonblocking(raw) }
     }
 
+    /// Whether the file lies in memory (tmpfs, memfd), so that reading it waits for no disk and no other process.
+    public var isInMemory: Bool { clinux_is_in_memory(raw) != 0 }
+
     /// Writes `count` bytes of `source`, from `offset` on, at the beginning of this file.
     ///
     /// - Throws: `SystemError` of `pread` or `pwrite`.

@@ -38,6 +38,8 @@ public func lastErrorNumber() -> Int32 {
 extension SystemError {
     /// `EPIPE`: the other end has closed.
     public static var brokenPipe: Int32 { EPIPE }
+    /// There is no memory left.
+    public static var outOfMemory: Int32 { ENOMEM }
     /// `ENOENT`: there is no such file.
     public static var noEntry: Int32 { ENOENT }
     /// `ECONNREFUSED`: nobody listens there.

@@ -87,6 +87,17 @@ public enum UnixSocket {
         return PeerCredentials(pid: pid, uid: uid, gid: gid)
     }
 
+    /// The groups of the process at the other end, as the kernel saw it connect (`SO_PEERCRED`, `SO_PEERGROUPS`).
+    ///
+    /// - Throws: `SystemError` of `getsockopt`.
+    public static func peerGroups(of socket: FileDescriptor) throws(SystemError) -> [UInt32] {
+        let own = try peerCredentials(of: socket).gid
+        // As many as the kernel allows a process.
+        var groups = [gid_t](repeating: 0, count: 65_536)
+        let count = try retrying("getsockopt") { unsafe clinux_peer_groups(socket.raw, &groups, Int32(groups.count)) }
+        return [own] + groups.prefix(Int(count))
+    }
+
     /// Sends as much of `bytes` as the socket takes, the descriptors with the first byte. Returns the bytes taken, nil
     /// when it takes none now.
     ///

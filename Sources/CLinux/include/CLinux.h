@@ -94,6 +94,10 @@ int clinux_accept(int listener);
 
 /// The process at the other end of a Unix socket: 0, or -1 with errno.
 int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid);
+// The supplementary groups of the other end; their number, or -1.
+int clinux_peer_groups(int socket, gid_t *groups, int capacity);
+// Whether a file lies in memory (tmpfs, memfd), so that reading it waits for nothing.
+int clinux_is_in_memory(int fd);
 
 /// sendmsg of `count` parts with `fd_count` descriptors, never raising SIGPIPE. Bytes sent, or -1 with errno.
 ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const int *fds, size_t fd_count);

@@ -16,7 +16,7 @@ extension Broker {
                     id: clientIDs.next(), socket: socket, receivingInto: receiveBuffer)
                 try queue.add(socket.raw, token: Self.token(.client, client.id.number))
                 clients[client.id] = client
-                handle(.clientConnected(client.id, uid: peer.uid))
+                handle(.clientConnected(client.id, uid: peer.uid, isAdmin: isAdministrator(peer, socket)))
             } catch {
                 log.warning("a connection could not be accepted: \(error)")
                 if [SystemError.tooManyOpenFiles, SystemError.tooManyOpenFilesInSystem].contains(error.code) {
@@ -24,6 +24,13 @@ extension Broker {
                 }
             }
         }
+    }
+
+    /// Administrators are root, the broker's own user, and the members of one group, where there is one.
+    private func isAdministrator(_ peer: UnixSocket.PeerCredentials, _ socket: FileDescriptor) -> Bool {
+        if peer.uid == 0 || peer.uid == CurrentProcess.uid { return true }
+        guard let group = configuration.adminGroup else { return false }
+        return (try? UnixSocket.peerGroups(of: socket).contains(group)) ?? false
     }
 
     /// Leaves new connections in the backlog for a moment: the listener would be reported again and again.
@@ -52,36 +59,49 @@ extension Broker {
         } catch {
             return disconnect(client)
         }
-        // No message of a client brings descriptors.
-        client.channel.closeDescriptors()
+        // Only a `store` brings one, with the first byte of its frame.
         var hasCompleted = false
-        while !client.isClosing, let outcome = nextMessage(from: client) {
+        while !client.isClosing, let event = nextEvent(from: client) {
             hasCompleted = true
             let hits = state.counters.hitCount
             let begun = Instant.now
-            handle(outcome)
+            handle(event)
+            if !uploads.isEmpty { uploads[client.id] = nil }
             if state.counters.hitCount > hits {
                 state.counters.hits.record(microseconds: Instant.now.microseconds(since: begun))
             }
         }
+        client.channel.closeDescriptors(keeping: client.isInsideFrame ? 1 : 0)
         noteArrival(client, hasCompleted: hasCompleted)
         unflushed.insert(client.id)
     }
 
-    private func nextMessage(from client: ClientConnection) -> Event? {
-        let text: ArraySlice<UInt8>
-        do {
-            guard let frame = try client.channel.nextFrame() else { return nil }
-            text = frame
-        } catch {
-            let message = "A frame of \(error.length) bytes: only 1 to \(Frame.maximumLength) are allowed."
-            return .streamBroken(client.id, WireError(.badFrame, message))
+    private func nextEvent(from client: ClientConnection) -> Event? {
+        while true {
+            if let upload = client.upload { return receive(upload, from: client) }
+            let text: ArraySlice<UInt8>
+            do {
+                guard let frame = try client.channel.nextFrame() else { return nil }
+                text = frame
+            } catch {
+                let message = "A frame of \(error.length) bytes: only 1 to \(Frame.maximumLength) are allowed."
+                return .streamBroken(client.id, WireError(.badFrame, message))
+            }
+            if let event = read(text, from: client) { return event }
         }
+    }
+
+    /// Reads a frame; nil when it is a `store` whose bytes are to come.
+    private func read(_ text: ArraySlice<UInt8>, from client: ClientConnection) -> Event? {
         do {
             let (decoded, envelope) = try ClientMessage.decode(text)
             if envelope.payload > configuration.limits.maxDownloadBytes {
                 let message = "A payload of \(envelope.payload) bytes is too long."
                 return .streamBroken(client.id, WireError(.badFrame, message))
+            }
+            let descriptors = envelope.descriptors > 0 ? client.channel.takeDescriptors(envelope.descriptors) : []
+            if case .message(.store(let request)) = decoded {
+                return take(request, descriptors?.first, from: client)
             }
             client.channel.skipPayload(envelope.payload)
             switch decoded {
@@ -94,13 +114,56 @@ extension Broker {
         }
     }
 
+    // MARK: What clients give
+
+    private func take(_ request: StoreRequest, _ descriptor: FileDescriptor?, from client: ClientConnection) -> Event? {
+        if request.payload > 0 {
+            let arriving = clients.values.reduce(request.payload) { $0 + ($1.upload?.request.payload ?? 0) }
+            let limits = configuration.limits
+            if arriving <= max(limits.maxDownloadBytes, limits.memoryBytes / 4) {
+                client.upload = try? Upload(request)
+                if client.upload != nil { return nil }
+            }
+            client.channel.skipPayload(request.payload)
+            let error = WireError(.overloaded, "There is no room for the bytes at present.")
+            return .messageRejected(client.id, id: request.id, error)
+        }
+        guard let descriptor else {
+            let error = WireError(.badRequest, "The descriptor that fds announces did not come.")
+            return .messageRejected(client.id, id: request.id, error)
+        }
+        do {
+            let buffer = try Upload.take(descriptor, upTo: configuration.limits.maxDownloadBytes)
+            uploads[client.id] = buffer
+            return .storeReceived(client.id, request, bytes: buffer.size)
+        } catch {
+            return .messageRejected(client.id, id: request.id, error)
+        }
+    }
+
+    /// Takes what has arrived of a payload; nil while there is more to come.
+    private func receive(_ upload: Upload, from client: ClientConnection) -> Event? {
+        do {
+            try upload.append(client.channel.takePayload(upTo: upload.missing))
+            if upload.missing > 0 { return nil }
+            client.upload = nil
+            uploads[client.id] = try upload.sealed()
+            return .storeReceived(client.id, upload.request, bytes: upload.request.payload)
+        } catch {
+            client.upload = nil
+            client.channel.skipPayload(upload.missing)
+            let error = WireError(.outOfMemory, "There is no room for the bytes: \(error).")
+            return .messageRejected(client.id, id: upload.request.id, error)
+        }
+    }
+
     /// Tells the state when a frame begins that is not complete yet, and when it is.
     private func noteArrival(_ client: ClientConnection, hasCompleted: Bool) {
-        if client.hasBegunFrame, hasCompleted || !client.channel.isInsideFrame {
+        if client.hasBegunFrame, hasCompleted || !client.isInsideFrame {
             client.hasBegunFrame = false
             handle(.frameCompleted(client.id))
         }
-        if !client.hasBegunFrame, client.channel.isInsideFrame {
+        if !client.hasBegunFrame, client.isInsideFrame {
             client.hasBegunFrame = true
             handle(.frameBegun(client.id))
         }

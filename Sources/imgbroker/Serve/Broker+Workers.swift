@@ -9,6 +9,7 @@ extension Broker {
         do {
             let worker = try WorkerProcess(kind, id: id, launcher: launcher)
             workers[id] = worker
+            events.append(.workerStarted(id, pid: Int(worker.child.pid)))
             try queue.add(worker.channel.socket.raw, token: Self.token(.worker, id.number))
             try queue.add(worker.child.descriptor.raw, token: Self.token(.workerExit, id.number))
         } catch {
@@ -23,14 +24,23 @@ extension Broker {
     func startFetch(_ job: FetchJob, on worker: WorkerID) {
         let id = JobID(number: job.id)
         do {
-            let product = try Product(name: "imgbroker-original")
+            // A body that is continued is there already.
+            let product = try job.resumption.flatMap { _ in products[id] } ?? Product(name: "imgbroker-original")
             products[id] = product
             send(FetchOrder.fetch(job), product.descriptor.map { [$0] } ?? [], to: worker)
         } catch {
             let error = WireError(.outOfMemory, "There is no room for the download: \(error).")
-            events.append(.fetchFailed(worker, id, error))
+            events.append(.fetchFailed(worker, id, FetchFailure(error)))
             send(FetchOrder.stop(job: job.id), to: worker)
         }
+    }
+
+    func identify(_ buffer: BufferID, bytes: Int, for job: JobID, on worker: WorkerID) {
+        guard let descriptor = buffers[buffer]?.descriptor else {
+            let error = WireError(.internal, "The bytes are gone.")
+            return events.append(.fetchFailed(worker, job, FetchFailure(error)))
+        }
+        send(FetchOrder.identify(job: job.number, bytes: bytes), [descriptor], to: worker)
     }
 
     func provideOutput(of bytes: Int, for job: JobID, on worker: WorkerID) {
@@ -110,15 +120,24 @@ extension Broker {
             // Another worker's job is not this one's to end.
             guard state.fetchPool.isRunning(id, on: worker.id) else { return }
             do {
-                try seal(id, size: result.bytes)
+                // Bytes that were given are sealed already.
+                if products[id] != nil { try seal(id, size: result.bytes) }
                 handle(.fetchFinished(worker.id, id, result))
                 measure(worker)
             } catch {
-                handle(.fetchFailed(worker.id, id, WireError(.internal, "The download could not be sealed: \(error).")))
+                let error = WireError(.internal, "The download could not be sealed: \(error).")
+                handle(.fetchFailed(worker.id, id, FetchFailure(error)))
             }
         case .failed(let job, let failure):
-            handle(.fetchFailed(worker.id, Identifier(number: job), failure.error))
-        case .responded, .notModified, .stopped: break
+            handle(.fetchFailed(worker.id, Identifier(number: job), failure))
+        case .responded(let job, let response, let validator, let total):
+            let id = JobID(number: job)
+            handle(.fetchResponded(worker.id, id, response, validator: validator, total: total))
+        case .notModified(let job, let confirmation):
+            handle(.fetchNotModified(worker.id, Identifier(number: job), confirmation))
+            measure(worker)
+        case .stopped(let job, let received):
+            handle(.fetchStopped(worker.id, Identifier(number: job), received: received))
         }
     }
 
@@ -145,8 +164,9 @@ extension Broker {
             }
         case .missing(let job): handle(.notFound(worker.id, Identifier(number: job)))
         case .queried(let job, let record):
-            handle(.diskQueried(worker.id, Identifier(number: job), found: record != nil))
-        case .cleared: break
+            handle(.diskQueried(worker.id, Identifier(number: job), record))
+        case .cleared(let job, let removed, let bytes):
+            handle(.cleared(worker.id, Identifier(number: job), removed: removed, bytes: bytes))
         case .kept(let job), .notKept(let job): handle(.keepingEnded(worker.id, Identifier(number: job)))
         case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))
         }

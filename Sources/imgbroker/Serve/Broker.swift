@@ -31,6 +31,8 @@ final class Broker {
     var workers: [WorkerID: WorkerProcess] = [:]
     var products: [JobID: Product] = [:]
     var buffers: [BufferID: SealedBuffer] = [:]
+    /// What clients have given and the state is about to take, or not.
+    var uploads: [ClientID: SealedBuffer] = [:]
     /// How long the turns of the loop take: while one lasts, nobody else is served.
     var turns = LatencyHistogram()
     private let closer = DescriptorCloser()
@@ -145,7 +147,7 @@ final class Broker {
         // Actions add to the list when something fails; the outermost call works it off.
         guard events.count == 1 else { return }
         while let event = events.first {
-            for action in state.handle(event, at: .now) { perform(action) }
+            for action in state.handle(event, at: .now, unixMs: WallClock.milliseconds) { perform(action) }
             events.removeFirst()
         }
     }
@@ -159,11 +161,14 @@ final class Broker {
         case .startWorker(let kind, let worker): start(kind, worker)
         case .killWorker(let worker): workers[worker]?.child.send(Signals.kill)
         case .retireWorker(let worker): workers[worker]?.channel.endSending()
-        case .find(let worker, let job, let key, let form, let rasterOnly):
-            send(StoreOrder.find(job: job.number, keys: [key], form: form, rasterOnly: rasterOnly), to: worker)
+        case .find(let worker, let job, let keys, let form, let rasterOnly):
+            send(StoreOrder.find(job: job.number, keys: keys, form: form, rasterOnly: rasterOnly), to: worker)
         case .touch(let worker, let keys): send(StoreOrder.touch(keys: keys), to: worker)
-        case .queryDisk(let worker, let job, let key):
-            send(StoreOrder.query(job: job.number, keys: [key]), to: worker)
+        case .queryDisk(let worker, let job, let keys):
+            send(StoreOrder.query(job: job.number, keys: keys), to: worker)
+        case .update(let worker, let record): send(StoreOrder.update(record), to: worker)
+        case .clear(let worker, let job, let seconds):
+            send(StoreOrder.clear(job: job.number, olderThanSeconds: seconds), to: worker)
         case .keepOriginal(let worker, let job, let record, let buffer):
             keep(.keepOriginal(job: job.number, record), buffer, job, on: worker)
         case .keepRaster(let worker, let job, let record, let buffer):
@@ -171,6 +176,9 @@ final class Broker {
         case .forget(let worker, let job, let url, let owner):
             send(StoreOrder.forget(job: job.number, url: url, owner: owner), to: worker)
         case .startFetch(let worker, let job): startFetch(job, on: worker)
+        case .identify(let worker, let job, let buffer, let bytes):
+            identify(buffer, bytes: bytes, for: job, on: worker)
+        case .adopt(let client, let buffer): buffers[buffer] = uploads.removeValue(forKey: client)
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
         case .startDecode(let worker, let job, let body):
             guard let buffer = buffers[body] else {

@@ -15,8 +15,13 @@ final class ClientConnection {
     var isClosing = false
     /// Whether the state knows that a frame is arriving.
     var hasBegunFrame = false
+    /// What it is giving, while that arrives.
+    var upload: Upload?
     /// What the event queue watches at present.
     var watched = (reading: true, writing: false)
+
+    /// Whether a frame, or what belongs to it, has begun to arrive.
+    var isInsideFrame: Bool { channel.isInsideFrame || upload != nil }
 
     init(id: ClientID, socket: FileDescriptor, receivingInto buffer: FrameChannel.ReceiveBuffer) {
         self.id = id

@@ -9,6 +9,8 @@ struct Configuration {
     var user: String?
     /// What is beyond the globally routable addresses.
     var allowedAddresses: [AddressRange] = []
+    /// The group whose members may do what administrators may.
+    var adminGroup: UInt32?
     var limits = BrokerState.Limits()
     var logLevel = LogLevel.notice
     /// Where the disk tier is; nil for the usual place.

@@ -21,7 +21,10 @@ enum Action: Equatable {
     case killWorker(WorkerID)
     /// Let a worker end by itself: its socket is closed.
     case retireWorker(WorkerID)
+    /// Hand over a download; with a resumption, the job's product is there already.
     case startFetch(WorkerID, FetchJob)
+    /// Have the bytes of a buffer identified.
+    case identify(WorkerID, JobID, BufferID, bytes: Int)
     case stopFetch(WorkerID, JobID)
     case startDecode(WorkerID, DecodeJob, body: BufferID)
     /// Make a memfd of so many bytes and let the worker fill it.
@@ -29,17 +32,22 @@ enum Action: Equatable {
     case refuseOutput(WorkerID, JobID)
 
     // The disk tier.
-    case find(WorkerID, JobID, key: String, form: String?, rasterOnly: Bool)
+    case find(WorkerID, JobID, keys: [String], form: String?, rasterOnly: Bool)
     /// These originals were used by way of memory.
     case touch(WorkerID, keys: [String])
-    case queryDisk(WorkerID, JobID, key: String)
+    case queryDisk(WorkerID, JobID, keys: [String])
     case keepOriginal(WorkerID, JobID, OriginalRecord, BufferID)
     case keepRaster(WorkerID, JobID, RasterRecord, BufferID)
-    case forget(WorkerID, JobID, url: String, owner: UInt32)
+    /// The origin has confirmed an original: this is what it says of it now.
+    case update(WorkerID, OriginalRecord)
+    case forget(WorkerID, JobID, url: String, owner: UInt32?)
+    case clear(WorkerID, JobID, olderThanSeconds: Int?)
 
     // Buffers.
     /// What the job has produced becomes a buffer.
     case publish(JobID, BufferID)
+    /// What a client gave becomes a buffer.
+    case adopt(ClientID, BufferID)
     /// What the job has produced is not wanted.
     case discard(JobID)
     case dropBuffer(BufferID)

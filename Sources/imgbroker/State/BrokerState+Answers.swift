@@ -1,3 +1,4 @@
+import HTTPCaching
 import IPCProtocol
 import LinuxSystem
 
@@ -186,7 +187,7 @@ extension BrokerState {
         if deadline > now { return reminders.add(.idle(waiter), at: deadline) }
         let seconds = Double(late.request.options.timeoutMs) / 1000
         let error = WireError(.timeout, "\(late.request.url.host) sent nothing for \(seconds) s.")
-        if let flight = fetches[job], flight.received == 0, flight.given == nil {
+        if let flight = fetches[job], flight.received == 0, !flight.isGiven {
             hosts.failed(flight.url.origin, error, at: now)
         }
         fail(waiter, error)

@@ -20,12 +20,12 @@ extension BrokerState {
         if quarantine.contains(variant.digest, at: now) {
             waiters[id]?.stage = nil
             let message = "Decoders have died on this image; it is refused for a while."
-            return deny(waiter, WireError(.decoderCrashed, message))
+            return refuse(waiter, WireError(.decoderCrashed, message))
         }
         if decodePool.isBroken(at: now) {
             let message = "Decoders keep crashing; no new picture is decoded for a while."
             waiters[id]?.stage = nil
-            return deny(waiter, WireError(.decoderUnavailable, message, retryAfterMs: 10_000))
+            return refuse(waiter, WireError(.decoderUnavailable, message, retryAfterMs: 10_000))
         }
         let job = newJobID()
         decodes[job] = DecodeFlight(
@@ -115,7 +115,7 @@ extension BrokerState {
         // The URL may have been removed, or lead to other bytes by now: then this result is for its waiters alone.
         let isKept = index.isKnown(flight.variant.digest)
         if isKept {
-            index.insert(buffer, as: flight.variant, bytes: bytes, geometry: plan.result)
+            index.insert(buffer, as: flight.variant, bytes: bytes, geometry: plan.result, at: now)
             keepRaster(buffer, flight.variant, plan, microseconds: microseconds)
         }
         finish(job, in: buffer, bytes: bytes, plan.result)
@@ -125,7 +125,7 @@ extension BrokerState {
     mutating func decodeFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {
         guard decodePool.isRunning(job, on: worker), let flight = endDecode(job) else { return }
         actions.append(.discard(job))
-        for waiter in flight.waiters.compactMap({ waiters[$0] }) { deny(waiter, error) }
+        for waiter in flight.waiters { pictureFailed(waiter, error) }
     }
 
     /// Ends a decoding that nobody waits for any more, unless a worker is at it: then it is finished for the next asker.
@@ -163,22 +163,24 @@ extension BrokerState {
                 _ = endDecode(job)
                 quarantine.add(flight.variant.digest, at: now)
                 let error = WireError(.decoderCrashed, "The decoder died twice on this image.")
-                for waiter in flight.waiters.compactMap({ waiters[$0] }) { deny(waiter, error) }
+                for waiter in flight.waiters.compactMap({ waiters[$0] }) { refuse(waiter, error) }
             }
         }
+    }
+
+    /// Ends a request whose picture is not decoded now; a preview that cannot be had is left out.
+    private mutating func refuse(_ waiter: Waiter, _ error: WireError) {
+        if waiter.isPreviewing { endPreview(waiter.id) } else { deny(waiter, error) }
     }
 
     /// Answers everyone who waits for a result.
     private mutating func finish(_ job: JobID, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry) {
         guard let flight = decodes[job], let header = flight.plan?.header else { return }
+        // Whoever asks while these are answered is too late for this flight.
+        decodeByVariant[flight.variant] = nil
         for waiter in flight.waiters.compactMap({ waiters[$0] }) {
-            let original = index.original(waiter.key)
-            let isCurrent = original?.digest == flight.variant.digest
-            deliver(
-                buffer, bytes: bytes, geometry,
-                isCurrent ? original! : MemoryIndex.Original(digest: flight.variant.digest),
-                header,
-                to: waiter)
+            guard let original = waiter.original else { continue }
+            deliver(buffer, bytes: bytes, geometry, original, header, to: waiter)
         }
         _ = endDecode(job)
         drop(index.evictToFit())
@@ -187,7 +189,7 @@ extension BrokerState {
     /// Takes a decoding out of the tables, queued or running, and lets go of what it held.
     private mutating func endDecode(_ job: JobID) -> DecodeFlight? {
         guard let flight = decodes.removeValue(forKey: job) else { return nil }
-        decodeByVariant[flight.variant] = nil
+        if decodeByVariant[flight.variant] == job { decodeByVariant[flight.variant] = nil }
         decodingBytes -= flight.bodyBytes
         index.unreserve(flight.reserved)
         if let worker = flight.worker {

@@ -12,15 +12,17 @@ extension BrokerState {
     /// Lets a waiter join a look into the disk tier, or starts one.
     mutating func lookUp(for id: WaiterID) {
         guard let waiter = waiters[id] else { return }
-        let request = LookupKey(key: waiter.key, form: form(of: waiter.request))
-        if let job = lookupByKey[request] {
+        let request = LookupKey(key: waiter.key, uid: waiter.uid, form: form(of: waiter.request))
+        if let job = lookupByKey[request], let flight = lookups[job] {
             waiters[id]?.stage = .lookingUp(job)
             waiters[id]?.hasJoined = true
             lookups[job]?.waiters.append(id)
+            lookups[job]?.mayStay = flight.mayStay || waiter.mayEnterMemory
             return
         }
         let job = newJobID()
-        lookups[job] = LookupFlight(request: request, waiters: [id])
+        lookups[job] = LookupFlight(
+            request: request, keys: keys(of: waiter), waiters: [id], mayStay: waiter.mayEnterMemory)
         lookupByKey[request] = job
         waiters[id]?.stage = .lookingUp(job)
         lookupQueue.push(job, priority: waiter.request.options.priority, client: waiter.client)
@@ -31,45 +33,61 @@ extension BrokerState {
         guard let flight = lookups[job] else { return }
         cachePool.assign(job, to: worker)
         lookups[job]?.worker = worker
-        let request = flight.request
-        let body = index.original(request.key).flatMap {
+        let hasBody = body(of: flight) != nil
+        lookups[job]?.isForRaster = hasBody
+        actions.append(
+            .find(worker, job, keys: flight.keys.map(\.word), form: flight.request.form.rasterWord, rasterOnly: hasBody)
+        )
+    }
+
+    /// The original that a look is about, where it is in memory already.
+    private func body(of flight: LookupFlight) -> BufferID? {
+        flight.keys.lazy.compactMap { index.original($0) }.first.flatMap {
             index.buffer(VariantKey(digest: $0.digest, form: .original))
         }
-        actions.append(
-            .find(worker, job, key: request.key.word, form: request.form.rasterWord, rasterOnly: body != nil))
     }
 
     mutating func found(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord, _ raster: RasterRecord?) {
         guard cachePool.isRunning(job, on: worker), let flight = lookups[job] else { return }
-        guard let digest = ContentDigest(hexadecimal: record.digest), record.key == flight.request.key.word,
+        guard let digest = ContentDigest(hexadecimal: record.digest),
+            let key = flight.keys.first(where: { $0.word == record.key }),
             raster == nil || raster?.original == record.digest && raster?.form == flight.request.form.rasterWord
         else { return notFound(worker, job) }
+        // What memory knows is what came last.
+        let known = index.original(key)
+        if let known, known.digest != digest { return notFound(worker, job) }
         missedDiskAnswers = 0
         _ = endLookup(job)
-        for waiter in flight.waiters { waiters[waiter]?.source = .disk }
 
-        let original = MemoryIndex.Original(
-            digest: digest, contentType: record.response.contentType, etag: record.response.etag, isFromDisk: true)
-        dropRemoved(index.insert(original, for: flight.request.key))
-        guard let raster else {
-            let body = takeBody(of: job, original, bytes: record.bytes)
-            return serve(flight.waiters, original, from: body)
-        }
-        let variant = VariantKey(digest: digest, form: flight.request.form)
+        let origin = known?.origin ?? statement(record.response, for: key, varyKey: record.varyKey)
+        let original = MemoryIndex.Original(digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true)
+        dropRemoved(index.insert(original, for: key))
+        let variant: VariantKey
         let buffer: BufferID
-        if let known = index.buffer(variant) {
-            buffer = known
-            actions.append(.discard(job))
+        if let raster {
+            variant = VariantKey(digest: digest, form: flight.request.form)
+            if let known = index.buffer(variant) {
+                buffer = known
+                actions.append(.discard(job))
+            } else {
+                buffer = newBufferID()
+                actions.append(.publish(job, buffer))
+                index.insert(
+                    buffer, as: variant, bytes: raster.geometry.bytes, geometry: raster.geometry, at: now)
+            }
+            index.insert(raster.header, of: digest)
         } else {
-            buffer = newBufferID()
-            actions.append(.publish(job, buffer))
-            index.insert(buffer, as: variant, bytes: raster.geometry.bytes, geometry: raster.geometry)
+            buffer = takeBody(of: job, digest, bytes: record.bytes)
         }
-        index.insert(raster.header, of: digest)
+        // Held, so that serving the first waiter cannot evict it before the last one is served.
         index.hold(buffer)
-        for waiter in flight.waiters.compactMap({ waiters[$0] }) {
-            deliver(buffer, raster.geometry, original, raster.header, to: waiter)
+        for waiter in flight.waiters {
+            waiters[waiter]?.hasLookedOnDisk = true
+            waiters[waiter]?.key = key
+            waiters[waiter]?.source = .disk
+            proceed(waiter)
         }
+        if known == nil, !flight.mayStay { dropRemoved(index.remove(key)) }
         unhold(buffer)
         drop(index.evictToFit())
     }
@@ -78,56 +96,62 @@ extension BrokerState {
         guard cachePool.isRunning(job, on: worker), let flight = endLookup(job) else { return }
         missedDiskAnswers = 0
         actions.append(.discard(job))
-        goOnWithoutDisk(flight)
+        // Only what was made of the original was looked for, and that has left the memory meanwhile.
+        let looksAgain = flight.isForRaster && body(of: flight) == nil
+        goOn(flight, looksAgain: looksAgain)
     }
 
     mutating func lookupTimePassed(_ job: JobID) {
         guard let flight = endLookup(job) else { return }
         actions.append(.log(.warning("the disk tier did not answer within \(limits.lookupDeadlineMs) ms")))
-        goOnWithoutDisk(flight)
+        goOn(flight)
         missDiskAnswer()
     }
 
     /// Takes a look out of the tables, queued or running.
     mutating func endLookup(_ job: JobID) -> LookupFlight? {
         guard let flight = lookups.removeValue(forKey: job) else { return nil }
-        lookupByKey[flight.request] = nil
+        if lookupByKey[flight.request] == job { lookupByKey[flight.request] = nil }
         if let worker = flight.worker { cachePool.unassign(job, from: worker) } else { lookupQueue.remove(job) }
         return flight
     }
 
-    mutating func goOnWithoutDisk(_ flight: LookupFlight) {
-        for id in flight.waiters {
-            guard let waiter = waiters[id] else { continue }
-            waiters[id]?.stage = nil
-            waiters[id]?.hasJoined = false
-            // Another request may have brought it into memory meanwhile.
-            let original = index.original(waiter.key)
-            if let original, let (buffer, header) = cached(waiter.key, flight.request.form) {
-                deliver(buffer, size(of: buffer, header), original, header, to: waiter)
-            } else if let original,
-                let body = index.buffer(VariantKey(digest: original.digest, form: .original))
-            {
-                decode(VariantKey(digest: original.digest, form: flight.request.form), of: body, for: id)
-            } else if waiter.request.options.cache == .onlyIfCached {
-                deny(waiter, notCached(waiter))
-            } else {
-                fetch(for: id)
-            }
+    /// Ends the looks for originals that are not to be found any more.
+    mutating func endLookups(where isMeant: (OriginalKey) -> Bool) {
+        for job in lookups.filter({ $0.value.keys.contains(where: isMeant) }).keys.sorted() {
+            if let ended = endLookup(job) { goOn(ended) }
+        }
+    }
+
+    /// Lets those who waited for a look go on without it.
+    mutating func goOn(_ flight: LookupFlight, looksAgain: Bool = false) {
+        for waiter in flight.waiters {
+            waiters[waiter]?.hasJoined = false
+            waiters[waiter]?.hasLookedOnDisk = !looksAgain
+            proceed(waiter)
         }
     }
 
     // MARK: Keeping
 
-    /// Gives a downloaded original to the disk tier.
-    mutating func keep(_ body: BufferID, as key: OriginalKey, _ result: FetchResult) {
-        guard let worker = keeper(of: result.bytes) else { return }
-        let record = OriginalRecord(
-            key: key.word, url: key.url.text, owner: key.owner, digest: result.digest, bytes: result.bytes,
-            response: result.response ?? ResponseRecord(requestedAt: 0, receivedAt: 0))
-        let job = runErrand(.keep(body, bytes: result.bytes), on: worker)
+    /// Gives an original to the disk tier.
+    mutating func keep(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
+        guard let worker = keeper(of: original.bytes) else { return }
+        let job = runErrand(.keep(body, bytes: original.bytes), on: worker)
         index.hold(body)
-        actions.append(.keepOriginal(worker, job, record, body))
+        actions.append(.keepOriginal(worker, job, record(of: original, key), body))
+    }
+
+    /// Tells the disk tier what the origin says now of an original that it may have.
+    mutating func updateOnDisk(_ original: MemoryIndex.Original, _ key: OriginalKey) {
+        guard canLookUp, let worker = cachePool.available else { return }
+        actions.append(.update(worker, record(of: original, key)))
+    }
+
+    private func record(of original: MemoryIndex.Original, _ key: OriginalKey) -> OriginalRecord {
+        OriginalRecord(
+            key: key.word, url: key.url.text, owner: key.owner, digest: original.digest.hexadecimal,
+            bytes: original.bytes, response: original.origin.response, varyKey: original.origin.varyKey)
     }
 
     /// Gives pixels to the disk tier, if they took longer to make than they would take to read: 5 ns a byte, against
@@ -167,10 +191,13 @@ extension BrokerState {
     mutating func ask(_ errand: DiskErrand) {
         let job = newJobID()
         queuedErrands[job] = errand
-        remind(.errand(job), in: limits.lookupDeadlineMs)
+        // To empty a large cache takes a while.
+        let isClear = if case .clear = errand { true } else { false }
+        remind(.errand(job), in: isClear ? limits.clearDeadlineMs : limits.lookupDeadlineMs)
         // What is not asked for is still answered in time, if too much waits.
         if queuedErrands.count > limits.maxPendingRequests {
-            queuedErrands[job] = nil; answer(errand, isOnDisk: false, forgotten: [])
+            queuedErrands[job] = nil
+            answer(errand)
         }
     }
 
@@ -182,8 +209,9 @@ extension BrokerState {
             cachePool.assign(job, to: worker)
             switch errand {
             case .keep: break
-            case .forget(_, _, let url, let owner, _): actions.append(.forget(worker, job, url: url, owner: owner))
-            case .query(_, _, let key, _): actions.append(.queryDisk(worker, job, key: key))
+            case .forget(_, let url, let owner, _): actions.append(.forget(worker, job, url: url, owner: owner))
+            case .query(_, _, let keys, _, _): actions.append(.queryDisk(worker, job, keys: keys.map(\.word)))
+            case .clear(_, _, let seconds, _, _): actions.append(.clear(worker, job, olderThanSeconds: seconds))
             }
         }
     }
@@ -191,7 +219,7 @@ extension BrokerState {
     /// Answers without the disk tier, which has not answered in time. What was to be forgotten still is, later.
     mutating func errandTimePassed(_ job: JobID) {
         guard let errand = errands[job] ?? queuedErrands[job] else { return }
-        answer(errand, isOnDisk: false, forgotten: [])
+        answer(errand)
         if case .query = errand { queuedErrands[job] = nil }
         if errands[job] != nil { missDiskAnswer() }
     }
@@ -212,23 +240,40 @@ extension BrokerState {
         return errands.removeValue(forKey: job)
     }
 
-    mutating func diskQueried(_ worker: WorkerID, _ job: JobID, _ found: Bool) {
-        if let errand = endErrand(job, on: worker) { answer(errand, isOnDisk: found, forgotten: []) }
+    mutating func diskQueried(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord?) {
+        if let errand = endErrand(job, on: worker) { answer(errand, record) }
     }
 
     mutating func forgotten(_ worker: WorkerID, _ job: JobID, _ keys: [String]) {
-        if let errand = endErrand(job, on: worker) { answer(errand, isOnDisk: false, forgotten: Set(keys)) }
+        if let errand = endErrand(job, on: worker) { answer(errand, forgotten: Set(keys)) }
     }
 
-    private mutating func answer(_ errand: DiskErrand, isOnDisk: Bool, forgotten: Set<String>) {
+    mutating func cleared(_ worker: WorkerID, _ job: JobID, removed: Int, bytes: Int) {
+        if let errand = endErrand(job, on: worker) { answer(errand, removed: max(removed, 0), bytes: max(bytes, 0)) }
+    }
+
+    /// Answers the client with what the disk tier has said; with nothing, when it has not.
+    private mutating func answer(
+        _ errand: DiskErrand, _ record: OriginalRecord? = nil, forgotten: Set<String> = [], removed: Int = 0,
+        bytes: Int = 0
+    ) {
         switch errand {
         case .keep(let buffer, _): unhold(buffer)
-        case .forget(let client, let id, _, _, let inMemory):
-            guard clients[client]?.errands.remove(id) != nil else { return }
+        case .forget(let asker, _, _, let inMemory):
+            guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
             reply(.removed(id: id, count: inMemory.union(forgotten).count), to: client)
-        case .query(let client, let id, _, let inMemory):
+        case .query(let client, let id, let keys, let inMemory, let isFresh):
             guard clients[client]?.errands.remove(id) != nil else { return }
-            reply(.queried(id: id, memory: inMemory, disk: isOnDisk, fresh: inMemory || isOnDisk), to: client)
+            let onDisk = record.flatMap { record in
+                keys.first { $0.word == record.key }.map { key in
+                    self.isFresh(statement(record.response, for: key, varyKey: record.varyKey), for: key)
+                }
+            }
+            let fresh = isFresh ?? onDisk ?? false
+            reply(.queried(id: id, memory: inMemory, disk: onDisk != nil, fresh: fresh), to: client)
+        case .clear(let client, let id, _, let removedBefore, let bytesBefore):
+            guard clients[client]?.errands.remove(id) != nil else { return }
+            reply(.cleared(id: id, removed: removedBefore + removed, bytes: bytesBefore + bytes), to: client)
         }
     }
 
@@ -268,10 +313,10 @@ extension BrokerState {
             case .some(let errand): queuedErrands[job] = errand
             case nil: break
             }
-            if let flight = endLookup(job) { goOnWithoutDisk(flight) }
+            if let flight = endLookup(job) { goOn(flight) }
         }
         // Those that are queued wait for the next one, unless there is none to be expected.
         if !cachePool.isDown { return }
-        for job in lookups.keys.sorted() { if let flight = endLookup(job) { goOnWithoutDisk(flight) } }
+        for job in lookups.keys.sorted() { if let flight = endLookup(job) { goOn(flight) } }
     }
 }

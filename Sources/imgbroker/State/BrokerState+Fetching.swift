@@ -1,14 +1,22 @@
+import HTTPCaching
 import IPCProtocol
 import LinuxSystem
 
 // Downloads: one for each original, however many ask for it.
 extension BrokerState {
-    /// Lets a waiter join the download of its original, or starts one.
-    mutating func fetch(for id: WaiterID) {
-        guard let waiter = waiters[id] else { return }
+    /// Lets a waiter join the download of its original, or starts one; with `original`, the origin is asked whether that is
+    /// still good.
+    mutating func fetch(for id: WaiterID, revalidating original: MemoryIndex.Original? = nil) {
         waiters[id]?.source = .network
+        guard let waiter = waiters[id] else { return }
+        if let refusal = refusal(of: waiter) { return settle(id, refusal) }
+        let origin = waiter.request.url.origin
+        if let wait = hosts.refusal(of: origin, at: now) { return settle(id, hostUnavailable(origin, wait)) }
+
+        let mode = waiter.request.options.cache
+        let isForced = waiter.mustLoad || mode == .reload || mode == .noStore
         let priority = waiter.request.options.priority
-        if let job = fetchByKey[waiter.key], let flight = fetches[job] {
+        if let job = joinableFetch(waiter.key, isForced: isForced), let flight = fetches[job] {
             waiters[id]?.stage = .fetching(job)
             waiters[id]?.hasJoined = true
             fetches[job]?.waiters.append(id)
@@ -22,32 +30,96 @@ extension BrokerState {
             }
             return
         }
-        let job = newJobID()
-        fetches[job] = FetchFlight(
-            key: waiter.key, credentials: waiter.request.options.credentials, waiters: [id], priority: priority)
-        fetchByKey[waiter.key] = job
+        let request = FetchKey(key: waiter.key, isForced: isForced)
+        let partial = original == nil ? takePartial(waiter.key) : nil
+        let job = partial?.job ?? newJobID()
+        var flight = FetchFlight(
+            request: request, url: waiter.request.url, credentials: waiter.request.options.credentials, waiters: [id],
+            priority: priority, revalidating: original)
+        if let partial {
+            flight.received = partial.received
+            flight.validator = partial.validator
+            flight.total = partial.total
+        }
+        fetches[job] = flight
+        fetchByKey[request] = job
         waiters[id]?.stage = .fetching(job)
-        fetchQueue.push(job, priority: priority, client: waiter.client, group: waiter.key.url.origin)
+        fetchQueue.push(job, priority: priority, client: waiter.client, group: origin)
+    }
+
+    /// The download under way whose outcome a request may share: whoever wants the body itself is not served by the word
+    /// that what is cached is good.
+    private func joinableFetch(_ key: OriginalKey, isForced: Bool) -> JobID? {
+        let forced = fetchByKey[FetchKey(key: key, isForced: true)]
+        let plain = fetchByKey[FetchKey(key: key, isForced: false)]
+        if isForced { return forced ?? plain.flatMap { fetches[$0]?.revalidating == nil ? $0 : nil } }
+        return plain ?? forced
+    }
+
+    func hostUnavailable(_ origin: String, _ milliseconds: Int) -> WireError {
+        let seconds = (milliseconds + 999) / 1000
+        return WireError(
+            .hostUnavailable, "\(origin) is left alone for \(seconds) s.", retryAfterMs: milliseconds)
     }
 
     /// Hands a queued download to a worker.
     mutating func startFetch(_ job: JobID, on worker: WorkerID) {
         guard let flight = fetches[job] else { return }
+        if !flight.isGiven, let wait = hosts.admit(flight.url.origin, at: now) {
+            fetchQueue.jobEnded(inGroup: flight.url.origin)
+            guard let flight = endFetch(job) else { return }
+            let error = hostUnavailable(flight.url.origin, wait)
+            for waiter in flight.waiters { settle(waiter, error) }
+            return
+        }
         fetchPool.assign(job, to: worker)
         fetches[job]?.worker = worker
         fetches[job]?.startedAt = now
         fetches[job]?.lastActivity = now
+        if let buffer = flight.given {
+            return actions.append(.identify(worker, job, buffer, bytes: flight.received))
+        }
         for waiter in flight.waiters {
             if let patience = waiters[waiter]?.request.options.timeoutMs { remind(.idle(waiter), in: patience) }
         }
+        let resumption = flight.resumption
+        if resumption == nil {
+            fetches[job]?.attempts += 1
+        } else {
+            fetches[job]?.resumptions += 1
+            fetches[job]?.resumedFrom = flight.received
+        }
+        let owner = flight.key.owner
         let order = FetchJob(
-            id: job.number, url: flight.key.url.text, headers: flight.key.headers, credentials: flight.credentials,
-            maxBytes: limits.maxDownloadBytes)
+            id: job.number, url: flight.url.text, headers: flight.key.headers, credentials: flight.credentials,
+            maxBytes: limits.maxDownloadBytes,
+            conditions: resumption == nil ? flight.revalidating?.origin.response.conditions : nil,
+            resumption: resumption, cookies: flight.key.cookies ? owner.flatMap { jars[$0]?.lines } ?? [] : nil,
+            allowInvalidCertificates: flight.key.allowInvalidCertificates)
         actions.append(.startFetch(worker, order))
+        tell(.started, of: flight)
+    }
+
+    // MARK: What workers report
+
+    mutating func fetchResponded(
+        _ worker: WorkerID, _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?
+    ) {
+        guard fetchPool.isRunning(job, on: worker), let flight = fetches[job], !flight.isGiven else { return }
+        hosts.answered(flight.url.origin, status: response.status, retryAfterMs: nil, at: now)
+        // Anything but a part begins from the first byte.
+        if response.status != 206 {
+            index.unreserve(flight.received)
+            fetches[job]?.received = 0
+        }
+        fetches[job]?.validator = validator
+        fetches[job]?.total = total
+        fetches[job]?.lastActivity = now
+        tell(.responded, of: flight)
     }
 
     mutating func fetchProgressed(_ worker: WorkerID, _ job: JobID, received: Int, expected: Int?) {
-        guard fetchPool.isRunning(job, on: worker), let flight = fetches[job] else { return }
+        guard fetchPool.isRunning(job, on: worker), let flight = fetches[job], !flight.isGiven else { return }
         // The body is in a memfd of ours, so its bytes count.
         let received = min(max(received, flight.received), limits.maxDownloadBytes)
         index.reserve(received - flight.received)
@@ -60,57 +132,99 @@ extension BrokerState {
 
     mutating func fetchFinished(_ worker: WorkerID, _ job: JobID, _ result: FetchResult) {
         guard fetchPool.isRunning(job, on: worker) else { return }
+        if stopping[job] != nil { return stopped(job, received: 0) }
         guard let digest = ContentDigest(hexadecimal: result.digest), result.bytes <= limits.maxDownloadBytes else {
-            return fetchFailed(worker, job, WireError(.internal, "The download worker reported nonsense."))
+            return fetchFailed(worker, job, .internal, "The download worker reported nonsense.")
         }
+        if fetches[job]?.given != nil { return identified(job, digest, bytes: result.bytes) }
         guard isAllowedAddress(result.remoteAddress) else {
             let message = "\(result.remoteAddress) is not an address that may be loaded from."
-            return fetchFailed(worker, job, WireError(.forbiddenAddress, message))
+            return fetchFailed(worker, job, .forbiddenAddress, message)
         }
-        guard let flight = endFetch(job) else { return }
+        guard var response = result.response else {
+            return fetchFailed(worker, job, .internal, "The download worker reported no response.")
+        }
+        guard let flight = fetches[job] else { return }
+        // The last part makes it whole.
+        if response.status == 206 { response.status = 200 }
+        tell(.finished, of: flight)
+        take(result.cookies, of: flight.key)
+        _ = endFetch(job)
         counters.downloads += 1
         counters.bytesDownloaded += result.bytes
+        keepAndServe(job, flight, digest, bytes: result.bytes, response)
+    }
 
-        let original = MemoryIndex.Original(
-            digest: digest, contentType: result.response?.contentType, etag: result.response?.etag)
-        dropRemoved(index.insert(original, for: flight.key))
-        let body = takeBody(of: job, original, bytes: result.bytes)
-        keep(body, as: flight.key, result)
+    /// Puts what has come where it may stay, and serves those who wait for it.
+    private mutating func keepAndServe(
+        _ job: JobID, _ flight: FetchFlight, _ digest: ContentDigest, bytes: Int, _ response: ResponseRecord
+    ) {
+        var waiting = flight.waiters
+        var key = flight.key
+        let varyKey = OriginStatement.varyKey(response, of: key)
+        var origin = statement(response, for: key, varyKey: varyKey)
+        if origin.policy.storability != .shared, key.owner == nil, let uid = waiting.first.flatMap({ waiters[$0]?.uid })
+        {
+            // It is for one user; the others ask for themselves.
+            key = key.owned(by: uid)
+            origin = statement(response, for: key, varyKey: varyKey)
+            let others = waiting.filter { waiters[$0]?.uid != uid }
+            waiting.removeAll { others.contains($0) }
+            for other in others {
+                guard let waiter = waiters[other] else { continue }
+                waiters[other]?.key = waiter.key.owned(by: waiter.uid)
+                fetch(for: other)
+            }
+        }
+        let isStorable = origin.policy.storability != .never
+        let staysInMemory = isStorable && waiting.contains { waiters[$0]?.mayEnterMemory == true }
+        // What may not stay is known for as long as it is being made into something, under a name that nobody asks for.
+        let name = staysInMemory ? key : key.hidden(as: job.number)
+        let original = MemoryIndex.Original(digest: digest, bytes: bytes, origin: origin)
+        dropRemoved(index.insert(original, for: name))
+        let body = takeBody(of: job, digest, bytes: bytes)
+        if isStorable, waiting.contains(where: { waiters[$0]?.mayEnterDisk == true }) {
+            keep(body, as: key, original)
+        }
         // What the disk has of this original is older than what has just come.
-        for (look, other) in lookups.sorted(by: { $0.key < $1.key }) where other.request.key == flight.key {
-            if let ended = endLookup(look) { goOnWithoutDisk(ended) }
+        if staysInMemory { endLookups { $0 == key } }
+        serve(waiting, original, from: body, key: staysInMemory ? key : nil) { state, waiter in
+            state.reportProgress(bytes, bytes, to: waiter)
         }
-        serve(flight.waiters, original, from: body) { state, waiter in
-            state.reportProgress(result.bytes, result.bytes, to: waiter)
-        }
+        if !staysInMemory { dropRemoved(index.remove(name)) }
     }
 
     /// Makes what a job has brought the body of an original, unless its bytes are in memory already.
-    mutating func takeBody(of job: JobID, _ original: MemoryIndex.Original, bytes: Int) -> BufferID {
-        let key = VariantKey(digest: original.digest, form: .original)
+    mutating func takeBody(of job: JobID, _ digest: ContentDigest, bytes: Int) -> BufferID {
+        let key = VariantKey(digest: digest, form: .original)
         if let known = index.buffer(key) {
             actions.append(.discard(job))
             return known
         }
         let body = newBufferID()
         actions.append(.publish(job, body))
-        index.insert(body, as: key, bytes: bytes)
+        index.insert(body, as: key, bytes: bytes, at: now)
         return body
     }
 
     /// Serves waiters whose original has arrived: at once where their result is known, else by decoding.
     mutating func serve(
-        _ waiting: [WaiterID], _ original: MemoryIndex.Original, from body: BufferID,
+        _ waiting: [WaiterID], _ original: MemoryIndex.Original, from body: BufferID, key: OriginalKey?,
         before: (inout BrokerState, WaiterID) -> Void = { _, _ in }
     ) {
         // Held, so that serving the first waiter cannot evict it before the last one is served.
         index.hold(body)
         for id in waiting {
+            if let key { waiters[id]?.key = key }
+            waiters[id]?.original = original
             guard let waiter = waiters[id] else { continue }
             before(&self, id)
+            waiters[id]?.stage = nil
             let variant = VariantKey(digest: original.digest, form: form(of: waiter.request))
-            if let header = index.header(of: original.digest), let buffer = index.buffer(variant) {
-                deliver(buffer, size(of: buffer, header), original, header, to: waiter)
+            if waiter.purpose == .refresh {
+                dismiss(id)
+            } else if let header = index.header(of: original.digest), let buffer = index.buffer(variant) {
+                deliver(buffer, size(of: buffer, header), original, header, to: waiters[id] ?? waiter)
             } else {
                 decode(variant, of: body, for: id)
             }
@@ -119,17 +233,142 @@ extension BrokerState {
         drop(index.evictToFit())
     }
 
-    mutating func fetchFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {
-        guard fetchPool.isRunning(job, on: worker), let flight = endFetch(job) else { return }
-        actions.append(.discard(job))
-        for waiter in flight.waiters.compactMap({ waiters[$0] }) { deny(waiter, error) }
+    /// Bytes that a client gave have their name now.
+    private mutating func identified(_ job: JobID, _ digest: ContentDigest, bytes: Int) {
+        guard bytes == fetches[job]?.received, let flight = fetches[job], let given = flight.given,
+            let waiter = flight.waiters.first.flatMap({ waiters[$0] }), case .store(let request) = waiter.purpose
+        else { return }
+        fetches[job]?.given = nil
+        _ = endFetch(job)
+        let original = MemoryIndex.Original(
+            digest: digest, bytes: bytes, origin: statement(ofGiven: request, for: flight.key))
+        dropRemoved(index.insert(original, for: flight.key))
+        let variant = VariantKey(digest: digest, form: .original)
+        var body = given
+        if let known = index.buffer(variant) {
+            drop([given])
+            body = known
+        } else {
+            index.insert(given, as: variant, bytes: bytes, at: now)
+        }
+        serve(flight.waiters, original, from: body, key: nil)
     }
 
-    /// Ends a download that nobody waits for any more.
+    mutating func fetchNotModified(_ worker: WorkerID, _ job: JobID, _ confirmation: FetchConfirmation) {
+        guard fetchPool.isRunning(job, on: worker) else { return }
+        if stopping[job] != nil { return stopped(job, received: 0) }
+        guard let flight = fetches[job], let known = flight.revalidating else {
+            return fetchFailed(worker, job, .internal, "The download worker confirmed what it was not asked for.")
+        }
+        guard isAllowedAddress(confirmation.remoteAddress) else {
+            let message = "\(confirmation.remoteAddress) is not an address that may be loaded from."
+            return fetchFailed(worker, job, .forbiddenAddress, message)
+        }
+        hosts.answered(flight.url.origin, status: 304, retryAfterMs: nil, at: now)
+        tell(.finished, of: flight)
+        take(confirmation.cookies, of: flight.key)
+        _ = endFetch(job)
+        actions.append(.discard(job))
+        counters.revalidated += 1
+
+        let response = known.origin.response.refreshed(by: confirmation.response)
+        let varyKey = OriginStatement.varyKey(response, of: flight.key)
+        let origin = statement(response, for: flight.key, varyKey: varyKey)
+        var original = MemoryIndex.Original(digest: known.digest, bytes: known.bytes, origin: origin)
+        original.isFromDisk = known.isFromDisk
+        // It may have been removed meanwhile, or replaced.
+        if index.original(flight.key)?.digest == known.digest {
+            if origin.policy.storability == .never {
+                dropRemoved(index.remove(flight.key))
+            } else {
+                dropRemoved(index.insert(original, for: flight.key))
+            }
+        }
+        updateOnDisk(original, flight.key)
+        for id in flight.waiters {
+            if waiters[id]?.purpose == .refresh {
+                dismiss(id)
+                continue
+            }
+            waiters[id]?.isConfirmed = true
+            // The bytes are where they were kept.
+            waiters[id]?.source = .memory
+            proceed(id)
+        }
+    }
+
+    private mutating func fetchFailed(_ worker: WorkerID, _ job: JobID, _ code: ErrorCode, _ message: String) {
+        fetchFailed(worker, job, FetchFailure(WireError(code, message)))
+    }
+
+    mutating func fetchFailed(_ worker: WorkerID, _ job: JobID, _ failure: FetchFailure) {
+        guard fetchPool.isRunning(job, on: worker) else { return }
+        if stopping[job] != nil { return stopped(job, received: failure.received) }
+        guard let flight = fetches[job] else { return }
+        take(failure.cookies, of: flight.key)
+        if !flight.isGiven { noteOutcome(failure.error, of: flight.url.origin) }
+        settleReceived(job, failure.received)
+        if continues(job, after: failure.error, from: worker) { return }
+        conclude(job, failure.error, response: failure.response)
+    }
+
+    /// Ends a download for good: those who wait hear of it, unless what is cached will do.
+    private mutating func conclude(_ job: JobID, _ error: WireError, response: ResponseRecord?) {
+        guard let flight = fetches[job] else { return }
+        tell(.failed, of: flight, reason: error.code.rawValue)
+        if !keepPartial(of: job, flight) { actions.append(.discard(job)) }
+        _ = endFetch(job)
+        // What is gone from the origin does not live on here.
+        if error.code == .httpStatus, [404, 410].contains(error.httpStatus), flight.revalidating != nil,
+            let uid = flight.waiters.first.flatMap({ waiters[$0]?.uid })
+        {
+            forget(flight.key, of: uid)
+        }
+        let lifetime = response.flatMap { CachePolicy.statedLifetime(ofFailure: $0) }
+        for id in flight.waiters {
+            guard let waiter = waiters[id] else { continue }
+            if case .store = waiter.purpose {
+                deny(waiter, error)
+            } else {
+                settle(id, listed(error, waiter, lifetime: lifetime))
+            }
+        }
+    }
+
+    private mutating func noteOutcome(_ error: WireError, of origin: String) {
+        if let status = error.httpStatus {
+            hosts.answered(origin, status: status, retryAfterMs: error.retryAfterMs, at: now)
+        } else {
+            hosts.failed(origin, error, at: now)
+        }
+    }
+
+    private mutating func take(_ changes: CookieChanges, of key: OriginalKey) {
+        guard key.cookies, let owner = key.owner, !changes.isEmpty else { return }
+        jars[owner, default: CookieJar()].apply(changes)
+    }
+
+    // MARK: Ends
+
+    /// Ends the request of the broker itself.
+    private mutating func dismiss(_ id: WaiterID) {
+        waiters[id] = nil
+    }
+
+    /// Ends a download that nobody waits for any more. What it has brought of a body that can be continued is kept, once
+    /// its worker writes no more.
     mutating func abandonFetch(_ job: JobID) {
         guard let flight = fetches[job] else { return }
         if let worker = flight.worker {
             actions.append(.stopFetch(worker, job))
+            if flight.resumption != nil {
+                stopping[job] = flight
+                fetches[job] = nil
+                fetchByKey[flight.request] = nil
+                return
+            }
+            actions.append(.discard(job))
+        } else if !keepPartial(of: job, flight), flight.received > 0, !flight.isGiven {
             actions.append(.discard(job))
         }
         _ = endFetch(job)
@@ -138,47 +377,67 @@ extension BrokerState {
     /// Puts the downloads of a worker that is gone back in the queue, or fails those that nobody should try again.
     mutating func fetchWorkerEnded(_ jobs: Set<JobID>, ownMaking: Bool) {
         for job in jobs.sorted(by: >) {
+            if let flight = stopping[job] {
+                stopped(job, received: flight.received)
+                continue
+            }
             guard var flight = fetches[job] else { continue }
-            actions.append(.discard(job))
-            index.unreserve(flight.received)
-            flight.received = 0
-            flight.worker = nil
-            flight.startedAt = nil
-            flight.lastActivity = nil
+            if !flight.isGiven { hosts.abandoned(flight.url.origin) }
+            if flight.resumption == nil, !flight.isGiven {
+                actions.append(.discard(job))
+                index.unreserve(flight.received)
+                flight.received = 0
+            }
             if ownMaking { flight.crashes += 1 }
             fetches[job] = flight
-            fetchQueue.jobEnded(inGroup: flight.key.url.origin)
             if flight.crashes < 3 {
-                let client = flight.waiters.first.flatMap { waiters[$0]?.client }
-                fetchQueue.push(
-                    job, priority: flight.priority, client: client, group: flight.key.url.origin, atFront: true)
+                requeue(job)
             } else {
-                fetches[job] = nil
-                fetchByKey[flight.key] = nil
-                let error = WireError(.transferFailed, "The download worker crashed again and again.")
-                for waiter in flight.waiters.compactMap({ waiters[$0] }) { deny(waiter, error) }
+                conclude(
+                    job, WireError(.transferFailed, "The download worker crashed again and again."), response: nil)
             }
         }
     }
 
+    /// Puts a download that had begun back at the front of the queue.
+    mutating func requeue(_ job: JobID) {
+        guard let flight = fetches[job] else { return }
+        unassign(job, flight)
+        let client = flight.waiters.first.flatMap { waiters[$0]?.client }
+        let group = !flight.isGiven ? flight.url.origin : nil
+        fetchQueue.push(job, priority: flight.priority, client: client, group: group, atFront: true)
+    }
+
+    /// Takes a running download from its worker.
+    mutating func unassign(_ job: JobID, _ flight: FetchFlight) {
+        guard let worker = flight.worker else { return }
+        fetchPool.unassign(job, from: worker)
+        fetchPool.retireIfWorn(worker)
+        if !flight.isGiven { fetchQueue.jobEnded(inGroup: flight.url.origin) }
+        fetches[job]?.worker = nil
+        fetches[job]?.startedAt = nil
+        fetches[job]?.lastActivity = nil
+    }
+
     /// Takes a download out of the tables, queued or running.
-    private mutating func endFetch(_ job: JobID) -> FetchFlight? {
-        guard let flight = fetches.removeValue(forKey: job) else { return nil }
-        fetchByKey[flight.key] = nil
-        index.unreserve(flight.received)
-        if let worker = flight.worker {
-            fetchPool.unassign(job, from: worker)
-            fetchPool.retireIfWorn(worker)
-            fetchQueue.jobEnded(inGroup: flight.key.url.origin)
+    mutating func endFetch(_ job: JobID) -> FetchFlight? {
+        guard let flight = fetches[job] else { return nil }
+        if flight.worker != nil {
+            unassign(job, flight)
+            if !flight.isGiven { hosts.abandoned(flight.url.origin) }
         } else {
             fetchQueue.remove(job)
         }
+        fetches[job] = nil
+        fetchByKey[flight.request] = nil
+        if partials[flight.key]?.job != job { index.unreserve(flight.received) }
+        if let given = flight.given { drop([given]) }
         return flight
     }
 
     /// Tells a waiter that wants to know; the first frame always says that nothing was received yet.
     mutating func reportProgress(_ received: Int, _ expected: Int?, to id: WaiterID) {
-        guard let waiter = waiters[id], waiter.request.options.progress else { return }
+        guard let waiter = waiters[id], waiter.purpose == .get, waiter.request.options.progress else { return }
         if !waiter.hasProgress {
             waiters[id]?.hasProgress = true
             reply(.progress(id: waiter.request.id, received: 0, expected: expected), to: waiter.client)

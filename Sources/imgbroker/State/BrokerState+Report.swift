@@ -25,6 +25,7 @@ extension BrokerState {
         report[.clients] = clients.count
         report[.queued] = lookupQueue.count + fetchQueue.count + decodeQueue.count
         report[.running] = cachePool.runningJobs + fetchPool.runningJobs + decodePool.runningJobs
+        report[.blacklistedUrls] = failedList.count(at: now)
         report[.memoryBytes] = index.residentBytes
         report[.memoryLimitBytes] = index.limit
         report[.memoryEntries] = index.entries
@@ -42,12 +43,21 @@ extension BrokerState {
     /// The first rule that does not hold; nil when all do. The slow ones walk over every table.
     func brokenInvariant(fast: Bool = false) -> String? {
         let outcomes = StatsReport.Figure.outcomes.reduce(0) { $0 + (counters.outcomes[$1] ?? 0) }
-        if outcomes + waiters.count != counters.requests { return "a get without exactly one outcome" }
+        if outcomes + waiters.values.count(where: { $0.purpose == .get }) != counters.requests {
+            return "a get without exactly one outcome"
+        }
         if fast { return nil }
 
         if let broken = index.brokenInvariant() { return "memory index: \(broken)" }
         for waiter in waiters.values {
-            guard clients[waiter.client]?.pending[waiter.request.id] == waiter.id else { return "a waiter of nobody" }
+            switch waiter.purpose {
+            case .get where clients[waiter.client]?.pending[waiter.request.id] != waiter.id: return "a waiter of nobody"
+            case .prefetch(let id) where prefetches[id]?.running.contains(waiter.id) != true:
+                return "a waiter of no prefetch"
+            case .store(let request) where clients[waiter.client]?.errands.contains(request.id) != true:
+                return "bytes of nobody"
+            default: break
+            }
             switch waiter.stage {
             case .lookingUp(let job) where lookups[job]?.waiters.contains(waiter.id) == true: continue
             case .fetching(let job) where fetches[job]?.waiters.contains(waiter.id) == true: continue
@@ -71,7 +81,10 @@ extension BrokerState {
         }
 
         for (pool, running) in [
-            (fetchPool, fetches.filter { $0.value.worker != nil }.mapValues { $0.worker }),
+            (
+                fetchPool,
+                fetches.merging(stopping) { $1 }.filter { $0.value.worker != nil }.mapValues { $0.worker }
+            ),
             (decodePool, decodes.filter { $0.value.worker != nil }.mapValues { $0.worker }),
         ] {
             if pool.runningJobs != running.count { return "busy workers are not the running jobs" }
@@ -86,7 +99,9 @@ extension BrokerState {
                 return "a spare at work"
             }
         }
-        if fetchQueue.count != fetches.values.count(where: { $0.worker == nil }) { return "queue of downloads" }
+        if fetchQueue.count != fetches.values.count(where: { $0.worker == nil && $0.retryAt == nil }) {
+            return "queue of downloads"
+        }
         if lookupQueue.count != lookups.values.count(where: { $0.worker == nil }) { return "queue of looks" }
         let parked = decodes.filter { $0.value.plan != nil && $0.value.reserved == 0 }
         if Set(parked.keys) != Set(parkedDecodes) { return "decodings that wait for room" }
@@ -95,7 +110,9 @@ extension BrokerState {
         }
         if decodeQueue.count != decodes.values.count(where: { $0.worker == nil }) { return "queue of decodings" }
 
-        let reserved = fetches.values.reduce(0) { $0 + $1.received } + decodes.values.reduce(0) { $0 + $1.reserved }
+        let reserved =
+            fetches.values.reduce(0) { $0 + $1.received } + stopping.values.reduce(0) { $0 + $1.received }
+            + partials.values.reduce(0) { $0 + $1.received } + decodes.values.reduce(0) { $0 + $1.reserved }
         if reserved != index.reservedBytes { return "reserved bytes" }
         if decodes.values.reduce(0, { $0 + $1.bodyBytes }) != decodingBytes { return "bytes of decodings" }
         var holders = leases.holdings

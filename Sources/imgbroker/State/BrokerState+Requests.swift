@@ -1,3 +1,4 @@
+import HTTPCaching
 import IPCProtocol
 import LinuxSystem
 
@@ -5,33 +6,55 @@ import LinuxSystem
 extension BrokerState {
     mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if let id = message.id, asking.pending[id] != nil || asking.errands.contains(id) {
+        if let id = message.id, isPending(id, of: asking) {
             return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
+        }
+        if message.isAdministrative, !asking.isAdmin {
+            return reject(message.id, of: client, with: WireError(.forbidden, "Only administrators may do this."))
         }
         switch message {
         case .hello(let id, _): reply(.hello(id: id, hello), to: client)
         case .get(let request): get(request, from: client, asking)
-        case .cancel(let id, let request):
-            if let waiter = asking.pending[request] {
-                fail(waiter, WireError(.cancelled, "The request was cancelled."))
-            }
-            reply(.ok(id: id), to: client)
+        case .cancel(let id, let request): cancel(request, id: id, from: client, asking)
         case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
         case .query(let request): query(request, from: client, asking)
+        case .prefetch(let request): prefetch(request, from: client, asking)
+        // It comes with bytes, as an event of its own.
+        case .store: break
         case .remove(let id, let url): remove(url, id: id, from: client, asking)
         case .stats(let id): reply(.stats(id: id, report), to: client)
-        default: break
+        case .subscribe(let id, let events): subscribe(to: events, id: id, from: client)
+        case .clear(let id, let tier, let seconds): clear(tier, olderThanSeconds: seconds, id: id, from: client)
+        case .failedList(let id, let url): listFailed(url, id: id, from: client)
+        case .failedClear(let id, let url):
+            failedList.removeExpired(at: now)
+            reply(.removed(id: id, count: failedList.clear(url: url?.text)), to: client)
+        case .suspend(let id):
+            isSuspended = true
+            reply(.ok(id: id), to: client)
+        case .resume(let id):
+            isSuspended = false
+            reply(.ok(id: id), to: client)
+        case .cancelAll(let id):
+            cancelAll()
+            reply(.ok(id: id), to: client)
         }
+    }
+
+    private func isPending(_ id: Int, of client: Client) -> Bool {
+        client.pending[id] != nil || client.errands.contains(id) || client.prefetches[id] != nil
     }
 
     mutating func clientDisconnected(_ client: ClientID) {
         guard let gone = clients[client] else { return }
-        for waiter in gone.pending.values.sorted() {
-            // Nobody is there to be told, but the request has ended all the same.
-            if let ended = remove(waiter) { leave(ended) }
-            counters.count(.cancelled)
+        // Nobody is there to be told, but the requests have ended all the same.
+        for prefetch in gone.prefetches.values.sorted() { forsake(prefetch) }
+        for waiter in gone.pending.values.sorted() { forsake(waiter) }
+        if !gone.errands.isEmpty {
+            for waiter in waiters.values.filter({ $0.isStore(of: client) }).map(\.id).sorted() { forsake(waiter) }
         }
         clients[client] = nil
+        unsubscribe(client)
         for buffer in leases.releaseAll(from: client) + sendings.releaseAll(from: client) { unhold(buffer) }
     }
 
@@ -53,36 +76,36 @@ extension BrokerState {
     private mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Client) {
         counters.requests += 1
         let waiter = Waiter(
-            id: newWaiterID(), client: client, request: request, key: OriginalKey(request, uid: asking.uid),
-            receivedAt: now)
+            id: newWaiterID(), client: client, uid: asking.uid, purpose: .get, request: request,
+            key: OriginalKey(request, uid: asking.uid), receivedAt: now)
         if isDraining { return deny(waiter, WireError(.shuttingDown, "The broker is ending.")) }
+        if let refusal = refusal(of: request.options) { return deny(waiter, refusal) }
 
-        let form = form(of: request)
-        let original = request.options.cache == .reload ? nil : index.original(waiter.key)
-        if let original, let (buffer, header) = cached(waiter.key, form) {
+        // What is in memory and good needs neither a place in a queue nor a deadline.
+        if let (key, original) = stored(for: waiter), decision(for: waiter, original) == .use(isStale: false),
+            let header = index.header(of: original.digest),
+            let buffer = index.buffer(VariantKey(digest: original.digest, form: form(of: request)))
+        {
+            var waiter = waiter
+            waiter.key = key
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
-        let body = original.flatMap { index.buffer(VariantKey(digest: $0.digest, form: .original)) }
-        let mayHaveRaster = original?.isFromDisk == true && form.rasterWord != nil
-        let mayBeOnDisk = (body == nil || mayHaveRaster) && request.options.cache != .reload && canLookUp
-        if request.options.cache == .onlyIfCached, body == nil, !mayBeOnDisk { return deny(waiter, notCached(waiter)) }
-        if asking.pending.count + asking.errands.count >= limits.maxPendingRequests {
-            let message = "\(asking.pending.count) requests of this client are pending already."
+        let pending = asking.pending.count + asking.errands.count
+        if pending >= limits.maxPendingRequests {
+            let message = "\(pending) requests of this client are pending already."
             return deny(waiter, WireError(.quotaExceeded, message))
         }
         if lookupQueue.count + fetchQueue.count + decodeQueue.count >= limits.maxQueuedJobs {
             return deny(waiter, WireError(.overloaded, "\(limits.maxQueuedJobs) jobs are waiting already."))
         }
-        waiters[waiter.id] = waiter
-        clients[client]?.pending[request.id] = waiter.id
-        remind(.total(waiter.id), in: request.options.totalTimeoutMs)
-        if let original, let body, !mayBeOnDisk {
-            decode(VariantKey(digest: original.digest, form: form), of: body, for: waiter.id)
-        } else if mayBeOnDisk {
-            lookUp(for: waiter.id)
-        } else {
-            fetch(for: waiter.id)
-        }
+        register(waiter)
+        proceed(waiter.id)
+    }
+
+    /// Why nobody may ask so; nil when anybody may.
+    func refusal(of options: GetOptions) -> WireError? {
+        guard options.allowInvalidCertificates, !limits.allowsInvalidCertificates else { return nil }
+        return WireError(.forbidden, "This broker does not load from servers whose certificate cannot be verified.")
     }
 
     func form(of request: GetRequest) -> Form {
@@ -98,164 +121,66 @@ extension BrokerState {
         index.buffers[buffer]?.geometry ?? header.geometry
     }
 
+    private mutating func cancel(_ request: Int, id: Int, from client: ClientID, _ asking: Client) {
+        let error = WireError(.cancelled, "The request was cancelled.")
+        if let waiter = asking.pending[request] { fail(waiter, error) }
+        if let prefetch = asking.prefetches[request] { fail(prefetch, error) }
+        reply(.ok(id: id), to: client)
+    }
+
+    private mutating func cancelAll() {
+        let error = WireError(.cancelled, "An administrator has cancelled all requests.")
+        for prefetch in prefetches.keys.sorted() { fail(prefetch, error) }
+        for waiter in waiters.keys.sorted() { fail(waiter, error) }
+    }
+
+    // MARK: query and remove
+
     private mutating func query(_ request: GetRequest, from client: ClientID, _ asking: Client) {
-        let key = OriginalKey(request, uid: asking.uid)
-        let isInMemory = cached(key, form(of: request)) != nil
+        let waiter = Waiter(
+            id: WaiterID(number: 0), client: client, uid: asking.uid, purpose: .get, request: request,
+            key: OriginalKey(request, uid: asking.uid), receivedAt: now)
+        var (isInMemory, isFresh): (Bool, Bool?) = (false, nil)
+        if let (key, original) = stored(for: waiter) {
+            isInMemory = index.buffer(VariantKey(digest: original.digest, form: form(of: request))) != nil
+            isFresh = self.isFresh(original.origin, for: key)
+        }
         guard canLookUp, asking.errands.count < limits.maxPendingRequests else {
-            return reply(.queried(id: request.id, memory: isInMemory, disk: false, fresh: isInMemory), to: client)
+            let fresh = isFresh ?? false
+            return reply(.queried(id: request.id, memory: isInMemory, disk: false, fresh: fresh), to: client)
         }
         clients[client]?.errands.insert(request.id)
-        ask(.query(client, id: request.id, key: key.word, inMemory: isInMemory))
+        ask(.query(client, id: request.id, keys: keys(of: waiter), inMemory: isInMemory, isFresh: isFresh))
+    }
+
+    /// Whether a request could be answered without asking the origin.
+    func isFresh(_ origin: OriginStatement, for key: OriginalKey) -> Bool {
+        !origin.isStale(at: now) && !origin.policy.alwaysRevalidate && origin.matches(key)
+    }
+
+    /// Under which keys a request's original may be found, the first being the first to be taken.
+    func keys(of waiter: Waiter) -> [OriginalKey] {
+        waiter.key.owner == nil ? [waiter.key.owned(by: waiter.uid), waiter.key] : [waiter.key]
     }
 
     private mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Client) {
-        let keys = index.keys { $0.url == url && ($0.owner ?? asking.uid) == asking.uid }
-        for key in keys { dropRemoved(index.remove(key)) }
-        // What a look under way would find is what is being removed.
-        for (job, flight) in lookups.sorted(by: { $0.key < $1.key })
-        where flight.request.key.url == url && (flight.request.key.owner ?? asking.uid) == asking.uid {
-            if let ended = endLookup(job) { goOnWithoutDisk(ended) }
+        // An administrator removes everybody's.
+        let owner = asking.isAdmin ? nil : asking.uid
+        let isMeant = { (key: OriginalKey) in key.url == url && (owner == nil || key.owner == nil || key.owner == owner)
         }
+        let keys = index.keys(where: isMeant)
+        for key in keys { dropRemoved(index.remove(key)) }
+        dropPartials(where: isMeant)
+        // What a look under way would find is what is being removed.
+        endLookups(where: isMeant)
         guard canLookUp else { return reply(.removed(id: id, count: keys.count), to: client) }
         clients[client]?.errands.insert(id)
-        let words = Set(keys.map(\.word))
-        ask(.forget(client, id: id, url: url.text, owner: asking.uid, inMemory: words))
+        ask(.forget((client, id), url: url.text, owner: owner, inMemory: Set(keys.map(\.word))))
     }
+}
 
-    /// The buffer and the header of a result that is in memory.
-    func cached(_ key: OriginalKey, _ form: Form) -> (BufferID, ImageHeader)? {
-        guard let original = index.original(key), let header = index.header(of: original.digest),
-            let buffer = index.buffer(VariantKey(digest: original.digest, form: form))
-        else { return nil }
-        return (buffer, header)
-    }
-
-    // MARK: Ends of a get
-
-    /// Answers a request with a buffer. The waiter may be registered or not.
-    mutating func deliver(
-        _ buffer: BufferID, bytes: Int? = nil, _ geometry: PixelGeometry, _ original: MemoryIndex.Original,
-        _ header: ImageHeader, to waiter: Waiter
-    ) {
-        let options = waiter.request.options
-        let bytes = bytes ?? index.buffers[buffer]?.bytes ?? 0
-        if options.delivery == .fd, !leases.holds(waiter.client, buffer),
-            leases.bytes(heldBy: waiter.client) + bytes > limits.maxLeasedBytes
-                || leases.count(heldBy: waiter.client) >= limits.maxLeasedBuffers
-        {
-            let (count, held) = (leases.count(heldBy: waiter.client), leases.bytes(heldBy: waiter.client))
-            let message = "This client leases \(count) buffers with \(held) bytes already."
-            return deny(waiter, WireError(.quotaExceeded, message))
-        }
-        let unsent = sendings.bytes(heldBy: waiter.client)
-        if options.delivery == .inline, unsent > 0, unsent + bytes > limits.maxInlineBytes {
-            let message = "\(unsent) bytes of inline pictures wait for this client to receive them."
-            return deny(waiter, WireError(.quotaExceeded, message))
-        }
-        if options.delivery == .inline, bytes > limits.maxInlineBytes {
-            let message = "\(bytes) bytes are more than an inline payload may have (\(limits.maxInlineBytes))."
-            return deny(waiter, WireError(.tooLarge, message))
-        }
-        var image = ImageReply(
-            source: waiter.source, url: waiter.request.url.text, width: geometry.width, height: geometry.height,
-            pixels: nil, bytes: bytes, contentType: header.format.contentType, originalWidth: header.geometry.width,
-            originalHeight: header.geometry.height, frameCount: header.frameCount, etag: original.etag)
-        if options.representation == .pixels {
-            image.pixels = ImageReply.Pixels(
-                stride: geometry.stride, pixelFormat: options.variant.pixelFormat, alpha: options.variant.alpha)
-        }
-        var attachment = Action.Attachment.nothing
-        switch options.delivery {
-        case .fd:
-            image.buffer = buffer.number
-            if leases.grant(buffer, bytes: bytes, to: waiter.client) {
-                index.hold(buffer)
-                image.descriptors = 1
-                attachment = .descriptor(buffer)
-            }
-        case .inline:
-            if sendings.grant(buffer, bytes: bytes, to: waiter.client) { index.hold(buffer) }
-            image.payload = bytes
-            attachment = .payload(buffer, count: bytes)
-        case .none: break
-        }
-        index.touch(buffer)
-        if waiter.source == .memory { noteUse(of: waiter.key) }
-        unregister(waiter)
-        if waiter.hasJoined {
-            counters.count(.coalesced)
-        } else {
-            counters.count(Self.outcomes[waiter.source] ?? .memoryHits)
-        }
-        if waiter.source == .network {
-            counters.loads.record(microseconds: now.microseconds(since: waiter.receivedAt))
-        }
-        reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
-    }
-
-    private static let outcomes: [ImageReply.Source: StatsReport.Figure] = [
-        .memory: .memoryHits, .disk: .diskHits, .network: .networkLoads, .shared: .sharedHits,
-    ]
-
-    /// Answers a request, registered or not, with an error. Its flight, if any, is the caller's business.
-    mutating func deny(_ waiter: Waiter, _ error: WireError) {
-        unregister(waiter)
-        counters.count(error.code == .cancelled ? .cancelled : .failed)
-        reject(waiter.request.id, of: waiter.client, with: error)
-    }
-
-    /// Answers a registered request with an error; it leaves its flight.
-    mutating func fail(_ waiter: WaiterID, _ error: WireError) {
-        guard let waiter = waiters[waiter] else { return }
-        leave(waiter)
-        deny(waiter, error)
-    }
-
-    private mutating func remove(_ waiter: WaiterID) -> Waiter? {
-        guard let removed = waiters[waiter] else { return nil }
-        unregister(removed)
-        return removed
-    }
-
-    private mutating func unregister(_ waiter: Waiter) {
-        if waiters.removeValue(forKey: waiter.id) != nil {
-            clients[waiter.client]?.pending[waiter.request.id] = nil
-        }
-    }
-
-    /// Takes a waiter out of its flight. A download that nobody waits for any more is stopped; a decoding is only when
-    /// it has not begun.
-    private mutating func leave(_ waiter: Waiter) {
-        switch waiter.stage {
-        case .lookingUp(let job):
-            lookups[job]?.waiters.removeAll { $0 == waiter.id }
-            if lookups[job]?.waiters.isEmpty == true { _ = endLookup(job) }
-        case .fetching(let job):
-            fetches[job]?.waiters.removeAll { $0 == waiter.id }
-            if fetches[job]?.waiters.isEmpty == true { abandonFetch(job) }
-        case .decoding(let job):
-            decodes[job]?.waiters.removeAll { $0 == waiter.id }
-            if decodes[job]?.waiters.isEmpty == true { abandonDecodeIfQueued(job) }
-        case nil: break
-        }
-    }
-
-    // MARK: Time
-
-    mutating func totalTimePassed(_ waiter: WaiterID) {
-        guard let late = waiters[waiter] else { return }
-        let seconds = Double(late.request.options.totalTimeoutMs) / 1000
-        fail(waiter, WireError(.timeout, "\(late.request.url.host): not loaded within \(seconds) s."))
-    }
-
-    /// A download's silence is measured from the last byte, or from its start.
-    mutating func idleTimePassed(_ waiter: WaiterID) {
-        guard let late = waiters[waiter], case .fetching(let job) = late.stage,
-            let lastActivity = fetches[job]?.lastActivity
-        else { return }
-        let deadline = lastActivity.adding(milliseconds: late.request.options.timeoutMs)
-        if deadline > now { return reminders.add(.idle(waiter), at: deadline) }
-        let seconds = Double(late.request.options.timeoutMs) / 1000
-        fail(waiter, WireError(.timeout, "\(late.request.url.host) sent nothing for \(seconds) s."))
+extension Waiter {
+    fileprivate func isStore(of client: ClientID) -> Bool {
+        if case .store = purpose { self.client == client } else { false }
     }
 }

@@ -32,7 +32,9 @@ extension BrokerState {
         while !lookupQueue.isEmpty, hasRoomForDownloads, let worker = cachePool.available, let job = lookupQueue.pop() {
             startLookup(job, on: worker)
         }
-        while !fetchQueue.isEmpty, hasRoomForDownloads, let worker = fetchPool.available, let job = fetchQueue.pop() {
+        while !isSuspended, !fetchQueue.isEmpty, hasRoomForDownloads, let worker = fetchPool.available,
+            let job = fetchQueue.pop()
+        {
             startFetch(job, on: worker)
         }
         while !decodeQueue.isEmpty, let worker = decodePool.available, let job = decodeQueue.pop() {
@@ -65,6 +67,8 @@ extension BrokerState {
         }
         guard let ended = self[keyPath: pool].ended(worker, ownMaking: ownMaking, at: now) else { return }
         let kind = self[keyPath: pool].kind
+        let pid = pids.removeValue(forKey: worker)
+        tell(BrokerEvent(.worker, pid: pid, reason: reason), uids: [])
         if !isDraining, !ended.isRetiring {
             actions.append(.log(.warning("a \(kind.rawValue) worker is gone: \(reason)")))
         }

@@ -1,3 +1,4 @@
+import HTTPCaching
 import IPCProtocol
 import LinuxSystem
 
@@ -29,6 +30,7 @@ struct BrokerState {
         /// Bytes that wait to be kept; beyond, what comes is not kept.
         var maxKeepingBytes = 256 << 20
         var lookupDeadlineMs = 5_000
+        var clearDeadlineMs = 120_000
         var maxInlineBytes = 64 << 20
         /// Unanswered requests of one client.
         var maxPendingRequests = 1024
@@ -43,16 +45,39 @@ struct BrokerState {
         /// How long a worker may live on without its socket.
         var workerEndDeadlineMs = 1_000
         var frameDeadlineMs = 30_000
+        /// In which order the jobs of one client and one priority are begun.
+        var queueOrder = JobQueue.Order.fifo
+        /// What is assumed of responses that do not say.
+        var caching = CacheSettings()
+        /// How often a failed transfer is tried again before anybody hears of it.
+        var retries = 1
+        /// How often a body that was cut short is continued.
+        var resumptions = 8
+        /// Beginnings of bodies that are kept for later requests, their bytes, and for how long.
+        var maxPartials = 32
+        var maxPartialBytes = 32 << 20
+        var partialMs = 600_000
+        /// URLs of one prefetch that are loaded at once.
+        var prefetchesAtOnce = 8
+        /// Prefetches of one client.
+        var maxPrefetches = 16
+        /// Whether a request may ask for a server's certificate not to be looked at.
+        var allowsInvalidCertificates = false
         /// How long pending requests may go on when the process is asked to end.
         var drainMs = 4_000
     }
 
     struct Client {
         let uid: UInt32
+        let isAdmin: Bool
         /// Its unanswered `get`s by their id.
         var pending: [Int: WaiterID] = [:]
-        /// Its other unanswered requests, those that wait for the disk tier.
+        /// Its unanswered `prefetch`es by their id.
+        var prefetches: [Int: PrefetchID] = [:]
+        /// Its other unanswered requests, those that wait for the disk tier or a decoder.
         var errands: Set<Int> = []
+        /// Its `subscribe`s: the events and the request's name.
+        var subscriptions: [(events: Set<BrokerEvent.Name>, id: Int)] = []
         /// When the frame began that is still arriving.
         var frameBegunAt: Instant?
     }
@@ -65,6 +90,8 @@ struct BrokerState {
         case decode(WorkerID, JobID)
         case lookup(JobID)
         case errand(JobID)
+        case retry(JobID)
+        case partial(OriginalKey)
         case touch
         case workerStart(WorkerID)
         case workerEnd(WorkerID)
@@ -81,7 +108,12 @@ struct BrokerState {
     var clients: [ClientID: Client] = [:]
     var waiters: [WaiterID: Waiter] = [:]
     var fetches: [JobID: FetchFlight] = [:]
-    var fetchByKey: [OriginalKey: JobID] = [:]
+    var fetchByKey: [FetchKey: JobID] = [:]
+    /// Downloads that nobody waits for any more, until their worker writes no more.
+    var stopping: [JobID: FetchFlight] = [:]
+    /// What was begun of bodies that nobody waits for at present.
+    var partials: [OriginalKey: PartialBody] = [:]
+    var prefetches: [PrefetchID: Prefetch] = [:]
     var decodes: [JobID: DecodeFlight] = [:]
     var decodeByVariant: [VariantKey: JobID] = [:]
     var lookups: [JobID: LookupFlight] = [:]
@@ -95,7 +127,7 @@ struct BrokerState {
     /// The encoded bytes of all decodings, counted for each.
     var decodingBytes = 0
     var fetchQueue: JobQueue
-    var decodeQueue = JobQueue()
+    var decodeQueue: JobQueue
     var fetchPool: WorkerPool
     var decodePool: WorkerPool
     var cachePool: WorkerPool
@@ -111,27 +143,46 @@ struct BrokerState {
     var missedDiskAnswers = 0
     var disk = DiskReport(state: .off)
     var quarantine = Quarantine()
+    var failedList = FailedList()
+    var hosts = HostTable()
+    /// The cookies of each user who has used any.
+    var jars: [UInt32: CookieJar] = [:]
+    /// Clients that want to be told of events.
+    var subscribers: Set<ClientID> = []
+    /// The workers' processes, for those who are told of their end.
+    var pids: [WorkerID: Int] = [:]
+    /// Whether new loads wait.
+    var isSuspended = false
+    private var random: SplitMix64
     var reminders = DeadlineQueue<Reminder>()
     var counters = Counters()
     var isDraining = false
     /// What has not been sent by now is not waited for.
     var isDrainOver = false
 
+    private var prefetchIDs = IdentifierSource<PrefetchKind>()
     private var waiterIDs = IdentifierSource<WaiterKind>()
     private var jobIDs = IdentifierSource<JobKind>()
     private var workerIDs = IdentifierSource<WorkerProcessKind>()
     private var bufferIDs = IdentifierSource<BufferKind>()
 
-    /// The time of the event at hand, and what it leads to.
+    /// The time of the event at hand, also as milliseconds since 1970, and what it leads to.
     var now: Instant
+    var unixMs = 0
     var actions: [Action] = []
 
-    init(limits: Limits = Limits(), isAllowedAddress: @escaping (String) -> Bool = { _ in true }, at now: Instant) {
+    /// A broker without clients or workers. `seed` is any number: what is left to chance follows from it.
+    init(
+        limits: Limits = Limits(), isAllowedAddress: @escaping (String) -> Bool = { _ in true }, seed: UInt64 = 1,
+        at now: Instant
+    ) {
+        random = SplitMix64(state: seed)
         self.limits = limits
         self.isAllowedAddress = isAllowedAddress
         self.now = now
         startedAt = now
-        fetchQueue = JobQueue(groupLimit: limits.transfersPerOrigin)
+        fetchQueue = JobQueue(groupLimit: limits.transfersPerOrigin, order: limits.queueOrder)
+        decodeQueue = JobQueue(order: limits.queueOrder)
         fetchPool = WorkerPool(kind: .fetch, size: limits.fetchers, capacity: limits.transfersPerFetcher)
         decodePool = WorkerPool(kind: .decode, size: limits.workers, capacity: 1)
         cachePool = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
@@ -141,16 +192,20 @@ struct BrokerState {
     /// When `timePassed` is due; nil when nothing is waited for.
     var nextReminder: Instant? { reminders.next }
 
-    /// Takes one event and returns what is to be done about it.
-    mutating func handle(_ event: Event, at time: Instant) -> [Action] {
+    /// Takes one event and returns what is to be done about it. The time is given twice, by the clock that runs evenly and
+    /// by that of the day, which HTTP speaks of.
+    mutating func handle(_ event: Event, at time: Instant, unixMs: Int) -> [Action] {
         now = time
+        self.unixMs = unixMs
         // Those of the last event; their memory is used again if the caller has let go of them.
         actions.removeAll(keepingCapacity: actions.capacity <= Self.keptActions)
         switch event {
-        case .clientConnected(let client, let uid): clients[client] = Client(uid: uid)
+        case .clientConnected(let client, let uid, let isAdmin):
+            clients[client] = Client(uid: uid, isAdmin: isAdmin)
         case .clientDisconnected(let client): clientDisconnected(client)
         case .messageReceived(let client, let message): messageReceived(message, from: client)
         case .messageRejected(let client, let id, let error): reject(id, of: client, with: error)
+        case .storeReceived(let client, let request, let bytes): store(request, bytes: bytes, from: client)
         case .streamBroken(let client, let error):
             reject(nil, of: client, with: error)
             actions.append(.close(client))
@@ -160,13 +215,18 @@ struct BrokerState {
         case .frameCompleted(let client): clients[client]?.frameBegunAt = nil
         case .payloadSent(let client, let buffer):
             if sendings.release(buffer, from: client) { unhold(buffer) }
+        case .workerStarted(let worker, let pid): pids[worker] = pid
         case .workerReady(let worker): workerReady(worker)
         case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
         case .fetchProgressed(let worker, let job, let received, let expected):
             fetchProgressed(worker, job, received: received, expected: expected)
         case .fetchFinished(let worker, let job, let result): fetchFinished(worker, job, result)
-        case .fetchFailed(let worker, let job, let error): fetchFailed(worker, job, error)
+        case .fetchResponded(let worker, let job, let response, let validator, let total):
+            fetchResponded(worker, job, response, validator: validator, total: total)
+        case .fetchNotModified(let worker, let job, let confirmation): fetchNotModified(worker, job, confirmation)
+        case .fetchFailed(let worker, let job, let failure): fetchFailed(worker, job, failure)
+        case .fetchStopped(let worker, let job, let received): fetchStopped(worker, job, received: received)
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job): decodeFinished(worker, job)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
@@ -177,7 +237,8 @@ struct BrokerState {
         case .foundOriginal(let worker, let job, let record): found(worker, job, record, nil)
         case .foundRaster(let worker, let job, let record, let raster): found(worker, job, record, raster)
         case .notFound(let worker, let job): notFound(worker, job)
-        case .diskQueried(let worker, let job, let found): diskQueried(worker, job, found)
+        case .diskQueried(let worker, let job, let record): diskQueried(worker, job, record)
+        case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
         case .keepingEnded(let worker, let job): keepingEnded(worker, job)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .timePassed: break
@@ -187,6 +248,7 @@ struct BrokerState {
         admitParked()
         // First the jobs: starting a worker takes a millisecond, and a spare may be there.
         assignJobs()
+        tellOfEvictions()
         startWorkers()
         retireWorkers()
         if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty && errands.isEmpty { actions.append(.exit) }
@@ -204,6 +266,8 @@ struct BrokerState {
     }
 
     mutating func newWaiterID() -> WaiterID { waiterIDs.next() }
+    mutating func newPrefetchID() -> PrefetchID { prefetchIDs.next() }
+    mutating func anyNumber() -> UInt64 { random.next() }
     mutating func newJobID() -> JobID { jobIDs.next() }
     mutating func newWorkerID() -> WorkerID { workerIDs.next() }
     mutating func newBufferID() -> BufferID { bufferIDs.next() }
@@ -231,7 +295,7 @@ struct BrokerState {
     }
 
     private func isInUse(_ buffer: BufferID) -> Bool {
-        decodes.values.contains { $0.body == buffer }
+        decodes.values.contains { $0.body == buffer } || fetches.values.contains { $0.given == buffer }
             || errands.values.contains { if case .keep(buffer, _) = $0 { true } else { false } }
     }
 
@@ -243,6 +307,8 @@ struct BrokerState {
             case .decode(let worker, let job): decodeTimePassed(worker, job)
             case .lookup(let job): lookupTimePassed(job)
             case .errand(let job): errandTimePassed(job)
+            case .retry(let job): retryTimePassed(job)
+            case .partial(let key): partialTimePassed(key)
             case .touch: reportUse()
             case .workerStart(let worker): startTimePassed(worker)
             case .workerEnd(let worker): actions.append(.killWorker(worker))
@@ -268,6 +334,7 @@ struct BrokerState {
             return
         }
         isDraining = true
+        isSuspended = false
         actions.append(.stopListening)
         remind(.drained, in: limits.drainMs)
     }

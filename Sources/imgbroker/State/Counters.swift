@@ -3,6 +3,9 @@ import IPCProtocol
 /// What is counted over the broker's life.
 struct Counters {
     var requests = 0
+    var revalidated = 0
+    var staleServed = 0
+    var prefetched = 0
     var outcomes: [StatsReport.Figure: Int] = [:]
     var failures: [ErrorCode: Int] = [:]
     var bytesDownloaded = 0
@@ -24,6 +27,9 @@ struct Counters {
     /// Writes the counters into a report.
     func fill(_ report: inout StatsReport) {
         report[.requests] = requests
+        report[.revalidated] = revalidated
+        report[.staleServed] = staleServed
+        report[.prefetched] = prefetched
         for (outcome, count) in outcomes { report[outcome] = count }
         report.failures = failures
         report[.bytesDownloaded] = bytesDownloaded

@@ -13,11 +13,13 @@ enum WorkerKind: String, CaseIterable, Sendable {
 /// Something that happened outside of the state.
 enum Event {
     // Clients.
-    case clientConnected(ClientID, uid: UInt32)
+    case clientConnected(ClientID, uid: UInt32, isAdmin: Bool)
     case clientDisconnected(ClientID)
     case messageReceived(ClientID, ClientMessage)
     /// A message that is wrong; the connection goes on.
     case messageRejected(ClientID, id: Int?, WireError)
+    /// A `store` with its bytes, which the shell has.
+    case storeReceived(ClientID, StoreRequest, bytes: Int)
     /// Bytes that are no frame: the connection is lost.
     case streamBroken(ClientID, WireError)
     /// A frame has begun to arrive, or the one that had begun is complete.
@@ -27,13 +29,19 @@ enum Event {
     case payloadSent(ClientID, BufferID)
 
     // Workers.
+    case workerStarted(WorkerID, pid: Int)
     case workerReady(WorkerID)
     /// Its socket has ended; its process should, too.
     case workerHungUp(WorkerID)
     case workerExited(WorkerID, WorkerExit)
+    /// A body begins, which can be continued by `validator`.
+    case fetchResponded(WorkerID, JobID, ResponseRecord, validator: String?, total: Int?)
     case fetchProgressed(WorkerID, JobID, received: Int, expected: Int?)
     case fetchFinished(WorkerID, JobID, FetchResult)
-    case fetchFailed(WorkerID, JobID, WireError)
+    case fetchNotModified(WorkerID, JobID, FetchConfirmation)
+    case fetchFailed(WorkerID, JobID, FetchFailure)
+    /// A transfer that was to be stopped writes no more.
+    case fetchStopped(WorkerID, JobID, received: Int)
     case headerRead(WorkerID, JobID, DecodePlan)
     /// The pixels are complete, and sealed where they were asked for.
     case decodeFinished(WorkerID, JobID)
@@ -48,10 +56,11 @@ enum Event {
     case foundOriginal(WorkerID, JobID, OriginalRecord)
     case foundRaster(WorkerID, JobID, OriginalRecord, RasterRecord)
     case notFound(WorkerID, JobID)
-    case diskQueried(WorkerID, JobID, found: Bool)
+    case diskQueried(WorkerID, JobID, OriginalRecord?)
     /// What was to be kept is, or is not.
     case keepingEnded(WorkerID, JobID)
     case forgotten(WorkerID, JobID, keys: [String])
+    case cleared(WorkerID, JobID, removed: Int, bytes: Int)
 
     /// Nothing but that time has passed.
     case timePassed

@@ -94,6 +94,8 @@ struct FetchFlight {
     var crashes = 0
 
     var key: OriginalKey { request.key }
+    /// Whether its bytes are a client's.
+    var isGiven: Bool { key.nonce != 0 }
     /// What a next transfer can begin with.
     var resumption: FetchJob.Resumption? {
         guard let validator, received > 0 else { return nil }
@@ -140,6 +142,8 @@ struct LookupFlight {
     var waiters: [WaiterID] = []
     /// The worker that runs it; nil while it is queued.
     var worker: WorkerID?
+    /// Whether any of those who wait lets the result stay in memory.
+    var mayStay = false
     /// Whether the original is in memory, so that only what was made of it is looked for.
     var isForRaster = false
 }

@@ -19,12 +19,15 @@ typealias JobID = Identifier<JobKind>
 typealias BufferID = Identifier<BufferKind>
 /// A `get` that is not answered yet.
 typealias WaiterID = Identifier<WaiterKind>
+/// A `prefetch` that is not done yet.
+typealias PrefetchID = Identifier<PrefetchKind>
 
 enum ClientKind {}
 enum WorkerProcessKind {}
 enum JobKind {}
 enum BufferKind {}
 enum WaiterKind {}
+enum PrefetchKind {}
 
 /// Gives out identifiers of one kind.
 struct IdentifierSource<Kind> {
