@@ -11,11 +11,11 @@ import Testing
     @Test func halfFramesAreEndedAfterThirtySeconds() {
         var state = BrokerState(at: start)
         let client = ClientID(number: 1)
-        _ = state.handle(.clientConnected(client, uid: 1), at: start)
-        _ = state.handle(.frameBegun(client), at: start)
+        _ = state.handle(.clientConnected(client, uid: 1, isAdmin: false), at: start, unixMs: 0)
+        _ = state.handle(.frameBegun(client), at: start, unixMs: 0)
         #expect(state.nextReminder.map { $0 <= start.adding(milliseconds: 30_000) } == true)
-        #expect(!state.handle(.timePassed, at: start.adding(milliseconds: 29_999)).contains(.close(client)))
-        let actions = state.handle(.timePassed, at: start.adding(milliseconds: 30_000))
+        #expect(!state.handle(.timePassed, at: start.adding(milliseconds: 29_999), unixMs: 0).contains(.close(client)))
+        let actions = state.handle(.timePassed, at: start.adding(milliseconds: 30_000), unixMs: 0)
         #expect(actions.contains(.close(client)))
         let isTold = actions.contains {
             guard case .reply(client, .error(nil, let error), .nothing) = $0 else { return false }
@@ -27,12 +27,12 @@ import Testing
     @Test func completedFramesAreNot() {
         var state = BrokerState(at: start)
         let client = ClientID(number: 1)
-        _ = state.handle(.clientConnected(client, uid: 1), at: start)
-        _ = state.handle(.frameBegun(client), at: start)
-        _ = state.handle(.frameCompleted(client), at: start.adding(milliseconds: 20_000))
-        _ = state.handle(.frameBegun(client), at: start.adding(milliseconds: 20_000))
-        #expect(!state.handle(.timePassed, at: start.adding(milliseconds: 30_000)).contains(.close(client)))
-        #expect(state.handle(.timePassed, at: start.adding(milliseconds: 50_000)).contains(.close(client)))
+        _ = state.handle(.clientConnected(client, uid: 1, isAdmin: false), at: start, unixMs: 0)
+        _ = state.handle(.frameBegun(client), at: start, unixMs: 0)
+        _ = state.handle(.frameCompleted(client), at: start.adding(milliseconds: 20_000), unixMs: 0)
+        _ = state.handle(.frameBegun(client), at: start.adding(milliseconds: 20_000), unixMs: 0)
+        #expect(!state.handle(.timePassed, at: start.adding(milliseconds: 30_000), unixMs: 0).contains(.close(client)))
+        #expect(state.handle(.timePassed, at: start.adding(milliseconds: 50_000), unixMs: 0).contains(.close(client)))
     }
 
     /// Jobs that stand aside for others of their origin come back also when those are withdrawn before they run.

@@ -125,7 +125,7 @@ struct FailedListTests {
     }
 
     @Test func `random steps go as in a plain table`() throws {
-        var random = SplitMix(state: 11)
+        var random = SplitMix64(state: 11)
         var list = FailedList(capacity: 1000)
         var model: [String: Instant] = [:]
         var now = start

@@ -164,7 +164,7 @@ struct RetryPolicyTests {
         #expect(bounds == [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000])
         #expect(RetryPolicy.delayMs(attempt: .max, random: .max) == 60_000)
         #expect(RetryPolicy.delayMs(attempt: 3, random: 0) == 0)
-        var random = SplitMix(state: 5)
+        var random = SplitMix64(state: 5)
         let delays = (0..<1000).map { _ in RetryPolicy.delayMs(attempt: 1, random: random.next()) }
         let mean = delays.reduce(0, +) / delays.count
         #expect((450...550).contains(mean))

@@ -181,7 +181,7 @@ private struct RandomRun {
     let order: JobQueue.Order
     let groupLimit: Int
     var queue: JobQueue
-    var random: SplitMix
+    var random: SplitMix64
     var list: [Waiting] = []
     var running: [Waiting] = []
     var passed: [GetOptions.Priority: Int] = [:]
@@ -192,7 +192,7 @@ private struct RandomRun {
     init(order: JobQueue.Order, groupLimit: Int, seed: UInt64) {
         (self.order, self.groupLimit) = (order, groupLimit)
         queue = JobQueue(groupLimit: groupLimit, order: order)
-        random = SplitMix(state: seed)
+        random = SplitMix64(state: seed)
     }
 
     mutating func step() {

@@ -24,7 +24,7 @@ struct PartsTests {
     }
 
     @Test func `a thousand random steps of SIEVE lose and double nothing`() {
-        var random = SplitMix(state: 7)
+        var random = SplitMix64(state: 7)
         var queue = SieveQueue<Int>()
         var model: Set<Int> = []
         for step in 0..<5000 {
@@ -51,7 +51,7 @@ struct PartsTests {
     }
 
     @Test func `reminders come in the order of their times`() {
-        var random = SplitMix(state: 3)
+        var random = SplitMix64(state: 3)
         var queue = DeadlineQueue<Int>()
         let times = (0..<500).map { _ in Int64.random(in: 0...1000, using: &random) }
         for time in times { queue.add(Int(time), at: Instant(nanoseconds: time)) }

@@ -7,7 +7,7 @@ import Testing
 struct RandomEventTests {
     @Test(arguments: 1...40)
     func `invariants hold after every event`(seed: UInt64) throws {
-        var random = SplitMix(state: seed)
+        var random = SplitMix64(state: seed)
         var limits = BrokerState.Limits()
         limits.workers = Int.random(in: 1...3, using: &random)
         limits.fetchers = Int.random(in: 1...2, using: &random)
@@ -31,16 +31,24 @@ struct RandomEventTests {
         try drain(&world)
     }
 
-    private func step(_ world: inout StrictWorld, _ random: inout SplitMix, _ nextID: inout Int) {
+    private func step(_ world: inout StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
         let client = world.clients.keys.sorted().randomElement(using: &random)
         switch Int.random(in: 0..<100, using: &random) {
-        case 0..<6: if world.clients.count < 6 { _ = world.connect(uid: UInt32.random(in: 1...2, using: &random)) }
+        case 0..<6: if world.clients.count < 6 {
+                _ = world.connect(uid: .random(in: 1...2, using: &random), isAdmin: Bool.random(using: &random))
+            }
         case 6..<8: if let client { world.disconnect(client) }
         case 8..<40:
             guard let client else { return }
             nextID += 1
             world.get(client, id: nextID, "\(Int.random(in: 0..<8, using: &random))") { options in
-                options.cache = [.default, .default, .default, .reload, .onlyIfCached].randomElement(using: &random)!
+                let modes = GetOptions.CacheMode.allCases + [.default, .default, .default, .default]
+                options.cache = modes.randomElement(using: &random)!
+                options.staleFirst = Bool.random(using: &random)
+                options.storage = (GetOptions.Storage.allCases + [.both, .both]).randomElement(using: &random)!
+                options.retryFailed = Bool.random(using: &random)
+                if Int.random(in: 0..<8, using: &random) == 0 { options.cookies = true }
+                if Int.random(in: 0..<8, using: &random) == 0 { options.cacheKey = "name" }
                 options.delivery = [.fd, .fd, .inline, .none].randomElement(using: &random)!
                 options.representation = [.pixels, .pixels, .original].randomElement(using: &random)!
                 options.variant.pixelFormat = PixelFormat.allCases.randomElement(using: &random)!
@@ -84,11 +92,16 @@ struct RandomEventTests {
             }
             world.happen(
                 .fetchProgressed(fetch.worker, job, received: .random(in: 0...2000, using: &random), expected: 2000))
-        case 62..<72:
-            guard let job = world.fetches.keys.sorted().randomElement(using: &random) else { return }
-            world.finishFetch(
-                job, content: .random(in: 1...6, using: &random), bytes: .random(in: 1...2500, using: &random))
-        case 72..<74: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.failFetch(job) }
+        case 62..<64: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.respond(job) }
+        case 64..<72: answerFetch(&world, &random)
+        case 72..<73: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.failFetch(job) }
+        case 73..<74:
+            if let job = world.stopping.keys.sorted().randomElement(using: &random) {
+                world.endStopping(job, received: .random(in: 0...2000, using: &random))
+            }
+            if let job = world.identifying.keys.sorted().randomElement(using: &random) {
+                world.identify(job, content: .random(in: 1...6, using: &random))
+            }
         case 74..<82:
             let waiting = world.decodes.filter { !$0.value.hasPlan }.keys.sorted()
             guard let job = waiting.randomElement(using: &random) else { return }
@@ -116,12 +129,62 @@ struct RandomEventTests {
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
                 world.happen(.workerMeasured(worker, residentBytes: .random(in: 0...200 << 20, using: &random)))
             }
+        case 98 where Bool.random(using: &random): administer(&world, &random, &nextID)
         case 98: world.happen(.timePassed, after: .random(in: 0...500, using: &random))
         default: world.readyAll()
         }
         for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
             world.endWorker(worker, Bool.random(using: &random) ? .killed("signal 9") : .crashed("exit status 0"))
         }
+    }
+
+    /// An origin answers in any of its ways.
+    private func answerFetch(_ world: inout StrictWorld, _ random: inout SplitMix64) {
+        guard let job = world.fetches.keys.sorted().randomElement(using: &random) else { return }
+        let directives = [
+            nil, "max-age=1000000", "max-age=1", "max-age=1, stale-while-revalidate=100, stale-if-error=100", "no-store",
+            "private, max-age=5", "no-cache",
+        ]
+        let cacheControl = directives.randomElement(using: &random)!
+        let hasTag = Bool.random(using: &random)
+        let isKnown = world.fetches[job]?.order.conditions != nil
+        switch Int.random(in: 0..<10, using: &random) {
+        case 0..<3 where isKnown: world.confirm(job) { $0.cacheControl = cacheControl }
+        case 3: world.failFetch(job, status: [404, 410, 403, 500, 503].randomElement(using: &random)!)
+        case 4: world.failFetch(job, status: 503, retryAfterMs: 2000)
+        case 5: world.cutFetch(job, received: .random(in: 0...2000, using: &random))
+        default:
+            let bytes = Int.random(in: 1...2500, using: &random)
+            world.finishFetch(job, content: .random(in: 1...6, using: &random), bytes: bytes) {
+                $0.cacheControl = cacheControl
+                if hasTag { $0.etag = "\"tag\"" }
+            }
+        }
+    }
+
+    /// Anybody asks for anything else.
+    private func administer(_ world: inout StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
+        guard let client = world.clients.keys.sorted().randomElement(using: &random) else { return }
+        nextID += 1
+        let id = nextID
+        func url(_ number: Int) -> SourceURL { try! SourceURL("http://origin.test/\(number)") }
+        let (first, second) = (Int.random(in: 0..<8, using: &random), Int.random(in: 0..<8, using: &random))
+        switch Int.random(in: 0..<12, using: &random) {
+        case 0..<3:
+            let urls = (0..<first).map { url($0 + second) }
+            world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: id, urls: urls))))
+        case 3..<6:
+            let request = StoreRequest(id: id, url: url(first), payload: 0)
+            world.happen(.storeReceived(client, request, bytes: 1 + second * 200))
+        case 6: world.happen(.messageReceived(client, .subscribe(id: id, events: Set(BrokerEvent.Name.allCases))))
+        case 7: world.happen(.messageReceived(client, .clear(id: id, tier: .all, olderThanSeconds: nil)))
+        case 8: world.happen(.messageReceived(client, .clear(id: id, tier: .memory, olderThanSeconds: 1)))
+        case 9: world.happen(.messageReceived(client, .suspend(id: id)))
+        case 10: world.happen(.messageReceived(client, .cancelAll(id: id)))
+        default: world.happen(.messageReceived(client, .failedClear(id: id, url: nil)))
+        }
+        if Bool.random(using: &random) { world.happen(.messageReceived(client, .resume(id: id + 1))) }
+        nextID += 1
     }
 
     /// After everything has ended nothing may be left that belonged to somebody.
@@ -142,18 +205,5 @@ struct RandomEventTests {
         }
         #expect(report[.memoryBytes] <= world.state.limits.memoryBytes)
         #expect(StatsReport.Figure.outcomes.reduce(0) { $0 + report[$1] } == report[.requests])
-    }
-}
-
-/// A small generator with a seed (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -23,14 +23,21 @@ struct StrictWorld {
 
     /// What the cache process was asked for.
     enum Errand: Equatable {
-        case find(form: String?)
-        case query
+        case find(form: String?, keys: [String])
+        case clear
+        case query(keys: [String])
         case keep(BufferID)
         case forget
     }
 
     var state: BrokerState
     var clock = Instant(nanoseconds: 1_000_000_000)
+    /// The time of day, in milliseconds since 1970.
+    var unixMs: Int { 1_795_262_400_000 + Int(clock.nanoseconds / 1_000_000) }
+    /// What origins say of caching, unless a test says otherwise.
+    var cacheControl: String? = "max-age=1000000"
+    /// What the disk tier has of origins' words; nil: what they say now.
+    var diskResponse: ResponseRecord?
 
     /// Open connections with the requests that wait for their terminal frame.
     var clients: [ClientID: Set<Int>] = [:]
@@ -42,6 +49,11 @@ struct StrictWorld {
     var descriptors: [ClientID: Set<Int>] = [:]
     var workers: [WorkerID: (kind: WorkerKind, state: WorkerState)] = [:]
     var fetches: [JobID: (worker: WorkerID, order: FetchJob)] = [:]
+    /// Transfers that were to be stopped, and given bytes that are being identified.
+    var stopping: [JobID: WorkerID] = [:]
+    var identifying: [JobID: (worker: WorkerID, buffer: BufferID, bytes: Int)] = [:]
+    /// What the disk tier was told of originals that it may have.
+    var updates: [OriginalRecord] = []
     var decodes: [JobID: Job] = [:]
     var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
     var products: Set<JobID> = []
@@ -62,22 +74,25 @@ struct StrictWorld {
 
     mutating func happen(_ event: Event, after milliseconds: Int = 0) {
         clock = clock.adding(milliseconds: milliseconds)
-        lastActions = state.handle(event, at: clock)
+        lastActions = state.handle(event, at: clock, unixMs: unixMs)
         for action in lastActions { perform(action) }
         if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
         let known = Set(state.index.buffers.keys).union(state.removedInUse)
+            .union(state.fetches.values.compactMap(\.given))
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
-        if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys) {
+        let begun = Set(state.partials.values.map(\.job)).union(stopping.keys)
+            .union(state.fetches.filter { $0.value.worker == nil && $0.value.resumption != nil }.keys)
+        if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(begun) {
             complain("after \(event): unfinished products \(products) of no job")
         }
     }
 
-    mutating func connect(uid: UInt32 = 1000) -> ClientID {
+    mutating func connect(uid: UInt32 = 1000, isAdmin: Bool = false) -> ClientID {
         lastClient += 1
         let client = ClientID(number: lastClient)
         clients[client] = []
         descriptors[client] = []
-        happen(.clientConnected(client, uid: uid))
+        happen(.clientConnected(client, uid: uid, isAdmin: isAdmin))
         return client
     }
 
@@ -106,20 +121,74 @@ struct StrictWorld {
         }
     }
 
-    mutating func finishFetch(_ job: JobID, content: Int, bytes: Int = 1000, from address: String = "192.0.2.1") {
+    /// What an origin says now.
+    func response(status: Int = 200, _ change: (inout ResponseRecord) -> Void = { _ in }) -> ResponseRecord {
+        var response = ResponseRecord(status: status, requestedAt: unixMs, receivedAt: unixMs)
+        response.cacheControl = cacheControl
+        change(&response)
+        return response
+    }
+
+    /// The transfer has seen the header of a body that can be continued.
+    mutating func respond(_ job: JobID, status: Int = 200, validator: String? = "\"v\"", total: Int? = nil) {
         guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
+        happen(.fetchResponded(worker, job, response(status: status), validator: validator, total: total))
+    }
+
+    mutating func confirm(_ job: JobID, _ change: (inout ResponseRecord) -> Void = { _ in }) {
+        guard let (worker, order) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
+        if order.conditions == nil { complain("a 304 that nobody asked for") }
+        let confirmation = FetchConfirmation(response: response(status: 304, change), remoteAddress: "192.0.2.1")
+        happen(.fetchNotModified(worker, job, confirmation))
+    }
+
+    mutating func endStopping(_ job: JobID, received: Int) {
+        guard let worker = stopping.removeValue(forKey: job) else { return complain("no such transfer") }
+        happen(.fetchStopped(worker, job, received: received))
+    }
+
+    mutating func identify(_ job: JobID, content: Int) {
+        guard let (worker, _, bytes) = identifying.removeValue(forKey: job) else { return complain("no such bytes") }
+        happen(.fetchFinished(worker, job, FetchResult(bytes: bytes, digest: Self.digest(content))))
+    }
+
+    static func digest(_ content: Int) -> String {
         let text = String(content, radix: 16)
-        let digest = String(repeating: "0", count: 64 - text.count) + text
+        return String(repeating: "0", count: 64 - text.count) + text
+    }
+
+    mutating func finishFetch(
+        _ job: JobID, content: Int, bytes: Int = 1000, from address: String = "192.0.2.1",
+        _ change: (inout ResponseRecord) -> Void = { _ in }
+    ) {
+        guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
+        let digest = Self.digest(content)
         let result = FetchResult(
-            bytes: bytes, digest: digest, response: ResponseRecord(requestedAt: 0, receivedAt: 0),
-            remoteAddress: address)
+            bytes: bytes, digest: digest, response: response(change), remoteAddress: address)
         fetches[job] = nil
         happen(.fetchFinished(worker, job, result))
     }
 
     mutating func failFetch(_ job: JobID, _ code: ErrorCode = .connectFailed) {
         guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
-        happen(.fetchFailed(worker, job, WireError(code, "It failed.")))
+        happen(.fetchFailed(worker, job, FetchFailure(WireError(code, "It failed."))))
+    }
+
+    mutating func failFetch(
+        _ job: JobID, status: Int, retryAfterMs: Int? = nil, _ change: (inout ResponseRecord) -> Void = { _ in }
+    ) {
+        guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
+        let error = WireError(.httpStatus, "It answered \(status).", httpStatus: status, retryAfterMs: retryAfterMs)
+        var response = response(status: status)
+        response.cacheControl = nil
+        change(&response)
+        happen(.fetchFailed(worker, job, FetchFailure(error, response: response)))
+    }
+
+    /// The body was cut short after so many bytes.
+    mutating func cutFetch(_ job: JobID, received: Int) {
+        guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
+        happen(.fetchFailed(worker, job, FetchFailure(WireError(.transferFailed, "Cut short."), received: received)))
     }
 
     mutating func readHeader(_ job: JobID, width: Int = 10, height: Int = 10, workingBytes: Int = 0) {
@@ -149,16 +218,24 @@ struct StrictWorld {
         guard let (worker, errand) = errands.removeValue(forKey: job) else { return complain("no such errand") }
         switch errand {
         case .keep: happen(.keepingEnded(worker, job))
-        case .query: happen(.diskQueried(worker, job, found: content != nil))
+        case .query(let keys):
+            let record = content.map {
+                OriginalRecord(
+                    key: keys.last ?? "", url: "", owner: nil, digest: Self.digest($0), bytes: bytes,
+                    response: diskResponse ?? response())
+            }
+            happen(.diskQueried(worker, job, record))
+        case .clear: happen(.cleared(worker, job, removed: 1, bytes: 1000))
         case .forget: happen(.forgotten(worker, job, keys: []))
-        case .find(let form):
+        case .find(let form, let keys):
             guard let content, let flight = state.lookups[job] else { return happen(.notFound(worker, job)) }
-            let text = String(content, radix: 16)
-            let digest = String(repeating: "0", count: 64 - text.count) + text
-            let key = flight.request.key
+            let digest = Self.digest(content)
+            // As the broker keeps them: those for all.
+            guard let key = flight.keys.last else { return complain("a look for nothing") }
+            if !keys.contains(key.word) { complain("a look for something else") }
             let record = OriginalRecord(
                 key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes,
-                response: ResponseRecord(requestedAt: 0, receivedAt: 0))
+                response: diskResponse ?? response())
             products.insert(job)
             guard asRaster, let form, let size = PixelGeometry(width: 10, height: 10),
                 case .pixels(let transform) = flight.request.form, let result = transform.plan(for: size)?.result
@@ -174,6 +251,8 @@ struct StrictWorld {
         workers[worker] = nil
         for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
         for (job, decode) in decodes where decode.worker == worker { decodes[job] = nil }
+        for (job, owner) in stopping where owner == worker { stopping[job] = nil }
+        for (job, given) in identifying where given.worker == worker { identifying[job] = nil }
         for (job, errand) in errands where errand.worker == worker { errands[job] = nil }
         happen(.workerExited(worker, exit))
     }
@@ -210,12 +289,25 @@ struct StrictWorld {
         case .startFetch(let worker, let order):
             expectReady(worker, .fetch)
             let job = JobID(number: order.id)
-            if fetches[job] != nil || products.contains(job) { complain("a fetch begins twice") }
+            if fetches[job] != nil { complain("a fetch begins twice") }
+            if products.contains(job) != (order.resumption != nil) { complain("a body continued that is not there") }
+            if order.resumption != nil, order.conditions != nil { complain("a part and a condition") }
             fetches[job] = (worker, order)
             products.insert(job)
         case .stopFetch(let worker, let job):
             if fetches[job]?.worker != worker { complain("stops a fetch that does not run there") }
             fetches[job] = nil
+            if state.stopping[job] != nil { stopping[job] = worker }
+        case .identify(let worker, let job, let buffer, let bytes):
+            expectReady(worker, .fetch)
+            if !buffers.contains(buffer) { complain("identifies what is gone") }
+            identifying[job] = (worker, buffer, bytes)
+        case .update(let worker, let record):
+            expectReady(worker, .cache)
+            updates.append(record)
+        case .clear(let worker, let job, _): begin(.clear, job, on: worker)
+        case .adopt(_, let buffer):
+            if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
         case .startDecode(let worker, let order, let body):
             expectReady(worker, .decode)
             if !buffers.contains(body) { complain("decodes bytes that are gone") }
@@ -227,12 +319,13 @@ struct StrictWorld {
             products.insert(job)
         case .refuseOutput(_, let job): decodes[job] = nil
         case .retireWorker(let worker):
-            let jobs = fetches.values.map(\.worker) + decodes.values.map(\.worker) + errands.values.map(\.worker)
+            let jobs = fetches.values.map(\.worker) + stopping.values + identifying.values.map(\.worker) + decodes.values.map(\.worker) + errands.values.map(\.worker)
             if jobs.contains(worker) { complain("retires a busy worker") }
             workers[worker]?.state = .dying
-        case .find(let worker, let job, _, let form, _): begin(.find(form: form), job, on: worker)
+        case .find(let worker, let job, let keys, let form, _):
+            begin(.find(form: form, keys: keys), job, on: worker)
         case .touch(let worker, _): expectReady(worker, .cache)
-        case .queryDisk(let worker, let job, _): begin(.query, job, on: worker)
+        case .queryDisk(let worker, let job, let keys): begin(.query(keys: keys), job, on: worker)
         case .keepOriginal(let worker, let job, _, let buffer), .keepRaster(let worker, let job, _, let buffer):
             if !buffers.contains(buffer) { complain("keeps what is gone") }
             begin(.keep(buffer), job, on: worker)
