@@ -34,7 +34,8 @@ struct RandomEventTests {
     private func step(_ world: inout StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
         let client = world.clients.keys.sorted().randomElement(using: &random)
         switch Int.random(in: 0..<100, using: &random) {
-        case 0..<6: if world.clients.count < 6 {
+        case 0..<6:
+            if world.clients.count < 6 {
                 _ = world.connect(uid: .random(in: 1...2, using: &random), isAdmin: Bool.random(using: &random))
             }
         case 6..<8: if let client { world.disconnect(client) }
@@ -142,7 +143,8 @@ struct RandomEventTests {
     private func answerFetch(_ world: inout StrictWorld, _ random: inout SplitMix64) {
         guard let job = world.fetches.keys.sorted().randomElement(using: &random) else { return }
         let directives = [
-            nil, "max-age=1000000", "max-age=1", "max-age=1, stale-while-revalidate=100, stale-if-error=100", "no-store",
+            nil, "max-age=1000000", "max-age=1", "max-age=1, stale-while-revalidate=100, stale-if-error=100",
+            "no-store",
             "private, max-age=5", "no-cache",
         ]
         let cacheControl = directives.randomElement(using: &random)!

@@ -295,6 +295,7 @@ struct StrictWorld {
             fetches[job] = (worker, order)
             products.insert(job)
         case .stopFetch(let worker, let job):
+            if identifying.removeValue(forKey: job)?.worker == worker { break }
             if fetches[job]?.worker != worker { complain("stops a fetch that does not run there") }
             fetches[job] = nil
             if state.stopping[job] != nil { stopping[job] = worker }
@@ -319,7 +320,9 @@ struct StrictWorld {
             products.insert(job)
         case .refuseOutput(_, let job): decodes[job] = nil
         case .retireWorker(let worker):
-            let jobs = fetches.values.map(\.worker) + stopping.values + identifying.values.map(\.worker) + decodes.values.map(\.worker) + errands.values.map(\.worker)
+            let jobs =
+                fetches.values.map(\.worker) + stopping.values + identifying.values.map(\.worker)
+                + decodes.values.map(\.worker) + errands.values.map(\.worker)
             if jobs.contains(worker) { complain("retires a busy worker") }
             workers[worker]?.state = .dying
         case .find(let worker, let job, let keys, let form, _):

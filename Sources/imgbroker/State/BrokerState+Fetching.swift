@@ -67,10 +67,7 @@ extension BrokerState {
         guard let flight = fetches[job] else { return }
         if !flight.isGiven, let wait = hosts.admit(flight.url.origin, at: now) {
             fetchQueue.jobEnded(inGroup: flight.url.origin)
-            guard let flight = endFetch(job) else { return }
-            let error = hostUnavailable(flight.url.origin, wait)
-            for waiter in flight.waiters { settle(waiter, error) }
-            return
+            return conclude(job, hostUnavailable(flight.url.origin, wait))
         }
         fetchPool.assign(job, to: worker)
         fetches[job]?.worker = worker
@@ -313,7 +310,7 @@ extension BrokerState {
     }
 
     /// Ends a download for good: those who wait hear of it, unless what is cached will do.
-    private mutating func conclude(_ job: JobID, _ error: WireError, response: ResponseRecord?) {
+    mutating func conclude(_ job: JobID, _ error: WireError, response: ResponseRecord? = nil) {
         guard let flight = fetches[job] else { return }
         tell(.failed, of: flight, reason: error.code.rawValue)
         if !keepPartial(of: job, flight) { actions.append(.discard(job)) }
@@ -393,8 +390,7 @@ extension BrokerState {
             if flight.crashes < 3 {
                 requeue(job)
             } else {
-                conclude(
-                    job, WireError(.transferFailed, "The download worker crashed again and again."), response: nil)
+                conclude(job, WireError(.transferFailed, "The download worker crashed again and again."))
             }
         }
     }

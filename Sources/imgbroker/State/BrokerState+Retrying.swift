@@ -48,10 +48,8 @@ extension BrokerState {
     mutating func retryTimePassed(_ job: JobID) {
         guard let flight = fetches[job], let at = flight.retryAt, at <= now else { return }
         fetches[job]?.retryAt = nil
-        if let wait = hosts.refusal(of: flight.url.origin, at: now), let ended = endFetch(job) {
-            actions.append(.discard(job))
-            for waiter in ended.waiters { settle(waiter, hostUnavailable(flight.url.origin, wait)) }
-            return
+        if let wait = hosts.refusal(of: flight.url.origin, at: now) {
+            return conclude(job, hostUnavailable(flight.url.origin, wait))
         }
         let client = flight.waiters.first.flatMap { waiters[$0]?.client }
         fetchQueue.push(job, priority: flight.priority, client: client, group: flight.url.origin)
