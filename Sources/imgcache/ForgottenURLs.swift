@@ -17,7 +17,8 @@ struct ForgottenURLs {
         max(now, latest + 1)
     }
 
-    /// Notes that the entries of a URL that belong to `owner` or to all (without an owner: all of them), written until `time` are not to be found. Lasting are orders that cannot be carried out.
+    /// Notes that the entries of a URL that belong to `owner` or to all (without an owner: all of them) and were written
+    /// until `time` are not to be found. Lasting are orders that cannot be carried out.
     mutating func insert(url: String, owner: UInt32?, at time: Int, isLasting: Bool) {
         latest = max(latest, time)
         let lasting = isLasting || (orders[url] ?? []).contains { $0.owner == owner && $0.isLasting }
