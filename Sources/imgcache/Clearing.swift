@@ -19,7 +19,8 @@ extension Store {
             let used = withIndex { (index) throws(SQLiteError) in try index.latestUse() }
             clears.insertAll(job: job, until: max(now, used ?? 0))
         }
-        if !canClear { clears.stall() }
+        // While nothing can be removed nobody waits for it.
+        if !canClear || clears.isStalled { clears.stall() }
     }
 
     private var canClear: Bool {
