@@ -24,8 +24,10 @@ private func line(_ name: String, _ value: String, host: String = "127.0.0.1", e
             .echo(request).with {
                 $0.headers += [
                     .init("Set-Cookie", "new=1"), .init("Set-Cookie", "changed=b; HttpOnly"),
-                    .init("Set-Cookie", "gone=; Max-Age=0"), .init("Set-Cookie", "foreign=1; Domain=example.org"),
+                    .init("Set-Cookie", "foreign=1; Domain=example.org"),
                     .init("Set-Cookie", "lasting=1; Max-Age=3600; Path=/deep"),
+                    // The last, so that it is still listed, though expired.
+                    .init("Set-Cookie", "gone=; Max-Age=0"),
                 ]
             }
         }
