@@ -110,7 +110,7 @@ extension BrokerState {
             index.unreserve(flight.received)
             fetches[job]?.received = 0
         }
-        fetches[job]?.response = complete(response, of: flight)
+        fetches[job]?.response = Self.complete(response, of: flight)
         fetches[job]?.validator = validator
         fetches[job]?.total = total
         fetches[job]?.lastActivity = now
@@ -149,11 +149,11 @@ extension BrokerState {
         _ = endFetch(job)
         counters.downloads += 1
         counters.bytesDownloaded += result.bytes
-        keepAndServe(job, flight, digest, bytes: result.bytes, complete(response, of: flight))
+        keepAndServe(job, flight, digest, bytes: result.bytes, Self.complete(response, of: flight))
     }
 
     /// The response to which a part belongs, as the part's own says less (RFC 9111, section 3.4).
-    private func complete(_ response: ResponseRecord, of flight: FetchFlight) -> ResponseRecord {
+    private static func complete(_ response: ResponseRecord, of flight: FetchFlight) -> ResponseRecord {
         guard response.status == 206 else { return response }
         var whole = flight.response?.refreshed(by: response) ?? response
         whole.status = 200
