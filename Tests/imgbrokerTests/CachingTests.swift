@@ -235,6 +235,14 @@ struct CachingTests {
         #expect(world.state.fetches.isEmpty)
     }
 
+    @Test mutating func `requests that were cancelled leave nothing behind, not even the time of their deadline`() {
+        for id in 1...10_000 {
+            world.get(client, id: 2 * id, "a") { $0.totalTimeoutMs = 86_400_000 }
+            world.happen(.messageReceived(client, .cancel(id: 2 * id + 1, request: 2 * id)))
+        }
+        #expect(world.state.reminders.count < 5_000)
+    }
+
     @Test mutating func `a joiner raises a job's priority, and its leaving lowers it`() throws {
         world.happen(.messageReceived(world.connect(isAdmin: true), .suspend(id: 1)))
         world.get(client, id: 1, "a") { $0.priority = .low }
