@@ -74,6 +74,53 @@ struct Arguments {
         }
         return size.value
     }
+
+    /// The value of the flag just taken, as a time in seconds: "45", "90s", "30m", "12h", "7d".
+    ///
+    /// - Parameter orNever: whether anything negative is a value too: it is then nil.
+    /// - Throws: `UsageError` when it is none.
+    mutating func seconds(of flag: String, orNever: Bool = false) throws(UsageError) -> Int? {
+        let text = try value(of: flag)
+        if orNever, text.hasPrefix("-"), Seconds(text.dropFirst()) != nil { return nil }
+        guard let seconds = Seconds(text) else {
+            let expected = "seconds, or a time such as 30m, 12h or 7d" + (orNever ? " (negative: never)" : "")
+            throw UsageError(description: "\(flag) needs \(expected), not \"\(text)\"")
+        }
+        return seconds.value
+    }
+
+    /// The value of the flag just taken, as one of an enumeration's words.
+    ///
+    /// - Throws: `UsageError` that lists them when it is none.
+    mutating func choice<Choice>(
+        of flag: String
+    ) throws(UsageError) -> Choice where Choice: RawRepresentable<String> & CaseIterable {
+        let text = try value(of: flag)
+        guard let choice = Choice(rawValue: text) else {
+            let words = Choice.allCases.map(\.rawValue).joined(separator: ", ")
+            throw UsageError(description: "\(flag) needs one of \(words), not \"\(text)\"")
+        }
+        return choice
+    }
+}
+
+/// A time in seconds, as people write it.
+struct Seconds {
+    /// The longest: a hundred years, so that sums of two still fit everywhere.
+    private static let longest = 36_525 * 86_400
+
+    let value: Int
+
+    /// Reads "45", "90s", "30m", "12h", "7d"; nil for anything else, or more than a hundred years.
+    init?(_ text: some StringProtocol) {
+        let units = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+        let unit = text.last.flatMap { units[String($0)] }
+        let digits = unit == nil ? text[...] : text.dropLast()
+        guard digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(digits) else { return nil }
+        let (product, overflowed) = number.multipliedReportingOverflow(by: unit ?? 1)
+        if overflowed || product > Self.longest { return nil }
+        value = product
+    }
 }
 
 /// A number of bytes, for people.
