@@ -148,6 +148,15 @@ int clinux_link_temporary(int fd, const char *path) {
     return linkat(AT_FDCWD, source, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
+ssize_t clinux_copy_range(int source, int target, off_t offset, size_t count) {
+    off64_t from = offset, to = offset;
+    return copy_file_range(source, &from, target, &to, count, 0);
+}
+
+int clinux_cannot_copy_range(int error) {
+    return error == EXDEV || error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == EPERM;
+}
+
 int clinux_lacks_temporary(int error) { return error == EOPNOTSUPP || error == EISDIR || error == EINVAL; }
 int clinux_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 

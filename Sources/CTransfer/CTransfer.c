@@ -13,6 +13,10 @@ SETTER(url, const char *, CURLOPT_URL)
 SETTER(protocols, const char *, CURLOPT_PROTOCOLS_STR)
 SETTER(redirect_protocols, const char *, CURLOPT_REDIR_PROTOCOLS_STR)
 SETTER(proxy, const char *, CURLOPT_PROXY)
+SETTER(no_proxy, const char *, CURLOPT_NOPROXY)
+SETTER(cookie, const char *, CURLOPT_COOKIE)
+SETTER(cookie_file, const char *, CURLOPT_COOKIEFILE)
+SETTER(cookie_list, const char *, CURLOPT_COOKIELIST)
 SETTER(accept_encoding, const char *, CURLOPT_ACCEPT_ENCODING)
 SETTER(username, const char *, CURLOPT_USERNAME)
 SETTER(password, const char *, CURLOPT_PASSWORD)
@@ -20,6 +24,7 @@ SETTER(password, const char *, CURLOPT_PASSWORD)
 SETTER(no_signal, long, CURLOPT_NOSIGNAL)
 SETTER(quick_exit, long, CURLOPT_QUICK_EXIT)
 SETTER(follow_location, long, CURLOPT_FOLLOWLOCATION)
+SETTER(suppress_connect_headers, long, CURLOPT_SUPPRESS_CONNECT_HEADERS)
 SETTER(http_version, long, CURLOPT_HTTP_VERSION)
 SETTER(http_authentication, unsigned long, CURLOPT_HTTPAUTH)
 SETTER(verify_peer, long, CURLOPT_SSL_VERIFYPEER)
@@ -51,6 +56,12 @@ const char *ctransfer_remote_address(CURL *handle) {
     char *value = NULL;
     curl_easy_getinfo(handle, CURLINFO_PRIMARY_IP, &value);
     return value ? value : "";
+}
+
+struct curl_slist *ctransfer_cookie_list(CURL *handle) {
+    struct curl_slist *value = NULL;
+    curl_easy_getinfo(handle, CURLINFO_COOKIELIST, &value);
+    return value;
 }
 
 CURLMcode ctransfer_multi_set_socket_callback(CURLM *multi, curl_socket_callback callback, void *context) {

@@ -164,6 +164,37 @@ extension FileDescriptor {
         }
     }
 
+    /// Makes the first `count` bytes of `source` the first of this file too, within the kernel where it can; some file
+    /// systems then share them until one of the files changes. Returns how many there were.
+    ///
+    /// - Throws: `SystemError` of `copy_file_range`, `pread` or `pwrite`.
+    public func copyWithinKernel(_ count: Int, from source: FileDescriptor) throws(SystemError) -> Int {
+        var copied = 0
+        do {
+            while copied < count {
+                let part = try retrying("copy_file_range") {
+                    clinux_copy_range(source.raw, raw, off_t(copied), count - copied)
+                }
+                if part == 0 { break }
+                copied += part
+            }
+            return copied
+        } catch {
+            guard clinux_cannot_copy_range(error.code) != 0 else { throw error }
+            try copy(count, from: source, at: 0)
+            return min(count, try size())
+        }
+    }
+
+    /// Makes `milliseconds` since 1970 the time at which the file was last changed.
+    ///
+    /// - Throws: `SystemError` of `futimens`.
+    public func setModified(_ milliseconds: Int) throws(SystemError) {
+        let time = timespec(tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
+        let times = [time, time]
+        try retrying("futimens") { unsafe futimens(raw, times) }
+    }
+
     /// Allots room for the file's first `size` bytes.
     ///
     /// - Throws: `SystemError` of `posix_fallocate`.

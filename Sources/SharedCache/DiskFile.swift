@@ -11,7 +11,7 @@ public struct DiskFileFooter: Equatable, Sendable {
     /// The file's last bytes.
     public static let magic = "imgcache"
     /// The version of the format. A file of another version is no entry.
-    public static let version: UInt32 = 1
+    public static let version: UInt32 = 2
     /// The bytes of a footer.
     public static let length = 80
     /// The longest trailer, in bytes. Two of them still fit into one frame of the protocol.
@@ -43,6 +43,12 @@ public struct DiskFileFooter: Equatable, Sendable {
         guard length <= Self.maximumTrailerLength, length <= fileSize - Self.length else { return nil }
         trailerDigest = digest
         trailerLength = length
+    }
+
+    /// Whether these last bytes of a file are a footer of another version of the format.
+    public static func isOfAnotherVersion(_ bytes: some Collection<UInt8>) -> Bool {
+        let bytes = Array(bytes)
+        return bytes.count == length && bytes[72...].elementsEqual(magic.utf8) && number(bytes[68..<72]) != version
     }
 
     /// The footer's bytes.

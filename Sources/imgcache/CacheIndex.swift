@@ -26,7 +26,7 @@ final class CacheIndex {
     }
 
     /// The version of the tables. An index of another version is made anew.
-    private static let version = 1
+    private static let version = 2
 
     private let connection: SQLiteConnection
     private let originals: IndexTable
@@ -56,11 +56,13 @@ final class CacheIndex {
         originals = try IndexTable(.originals, connection)
         rasters = try IndexTable(.rasters, connection)
         originalsOfURL = try connection.prepare(
-            "SELECT word, digest FROM originals WHERE url = ? AND (owner IS NULL OR owner = ?)")
+            "SELECT word, digest FROM originals WHERE url = ?1 AND (?2 IS NULL OR owner IS NULL OR owner = ?2)")
         originalsOfDigest = try connection.prepare("SELECT 1 FROM originals WHERE digest = ? LIMIT 1")
         rastersOfDigest = try connection.prepare("SELECT word FROM rasters WHERE digest = ?")
         touchRasters = try connection.prepare(
-            "UPDATE rasters SET used = ?2 WHERE digest = (SELECT digest FROM originals WHERE word = ?1)")
+            """
+            UPDATE rasters SET used = ?2 WHERE used > ?3 AND digest = (SELECT digest FROM originals WHERE word = ?1)
+            """)
         totals = [.originals: try originals.total(), .rasters: try rasters.total()]
     }
 
@@ -117,6 +119,15 @@ final class CacheIndex {
         return (name, used)
     }
 
+    /// The latest use of any entry; 0 when there are none.
+    func latestUse() throws(SQLiteError) -> Int {
+        var latest = 0
+        for kind in EntryKind.allCases {
+            latest = max(latest, try connection.integer("SELECT max(used) FROM \(kind)") ?? 0)
+        }
+        return latest
+    }
+
     /// The words of a kind that begin with `prefix`.
     func words(_ kind: EntryKind, prefix: String) throws(SQLiteError) -> [String] {
         var words: [String] = []
@@ -137,10 +148,10 @@ final class CacheIndex {
         return word
     }
 
-    /// The originals of a URL that belong to `owner` or to all.
-    func originals(url: String, owner: UInt32) throws(SQLiteError) -> [(key: String, digest: String)] {
+    /// The originals of a URL that belong to `owner` or to all; without an owner, all of them.
+    func originals(url: String, owner: UInt32?) throws(SQLiteError) -> [(key: String, digest: String)] {
         var found: [(String, String)] = []
-        try originalsOfURL.forEach([.text(url), .integer(Int(owner))]) { row in
+        try originalsOfURL.forEach([.text(url), owner.map { .integer(Int($0)) } ?? .null]) { row in
             found.append((row.text(0), row.text(1)))
             return true
         }
@@ -200,10 +211,10 @@ final class CacheIndex {
         return connection.changes > 0
     }
 
-    /// Notes that the rasters of an original were used at `time`.
-    func touchRasters(ofOriginal name: EntryName, at time: Int) throws(SQLiteError) {
+    /// Notes that the rasters of an original were used at `time`, but for those last used at `earliest` or before.
+    func touchRasters(ofOriginal name: EntryName, at time: Int, usedAfter earliest: Int) throws(SQLiteError) {
         try begin()
-        try touchRasters.run([.text(name.word), .integer(time)])
+        try touchRasters.run([.text(name.word), .integer(time), .integer(earliest)])
     }
 
     /// Moves times of use that are past `time` to it: the clock was wrong then.

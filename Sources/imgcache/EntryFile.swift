@@ -8,6 +8,8 @@ enum EntryProblem: Error, CustomStringConvertible {
     case absent
     /// There is one, and it is not that entry, or not whole.
     case damaged(String)
+    /// There is one of another version of the format.
+    case outdated
     /// A system call failed; the entry may be sound.
     case system(SystemError)
 
@@ -15,6 +17,7 @@ enum EntryProblem: Error, CustomStringConvertible {
         switch self {
         case .absent: "there is no such file"
         case .damaged(let what): what
+        case .outdated: "it has another version of the format"
         case .system(let error): "\(error)"
         }
     }
@@ -45,7 +48,8 @@ struct EntryFile {
         // One read brings all of it, as a rule.
         var tail = try read(min(size, 4096), of: file, endingAt: size)
         guard let footer = DiskFileFooter(decoding: tail.suffix(DiskFileFooter.length), fileSize: size) else {
-            throw .damaged("its footer is none")
+            throw DiskFileFooter.isOfAnotherVersion(tail.suffix(DiskFileFooter.length))
+                ? .outdated : .damaged("its footer is none")
         }
         let length = footer.trailerLength + DiskFileFooter.length
         if length > tail.count { tail = try read(length, of: file, endingAt: size) }
@@ -99,17 +103,40 @@ struct EntryFile {
             guard record.digest == digest else { throw .damaged("its bytes have another digest") }
         case .raster(let record, _): trailer.content = .raster(record, digest: digest)
         }
+        return (trailer, size + (try writeEnd(trailer, to: file)))
+    }
+
+    /// Writes the entry into another, empty file with a trailer that says something else of the same body, which is
+    /// copied as it is: what is wrong with it shows when it is read, now as before. The file's time of change, which
+    /// stands for its last use, is taken over.
+    ///
+    /// - Returns: the trailer as written, and the file's size.
+    func rewrite(
+        as trailer: EntryTrailer, to file: FileDescriptor
+    ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
+        let size = trailer.bodySize
+        let copied = try Self.system { () throws(SystemError) in
+            try file.copyWithinKernel(size, from: descriptor)
+        }
+        guard copied == size else { throw .damaged("it became shorter while it was read") }
+        let end = try Self.writeEnd(trailer, to: file)
+        try Self.system { () throws(SystemError) in try file.setModified(status.modified) }
+        return (trailer, size + end)
+    }
+
+    /// Writes what follows the body, and returns how many bytes that is.
+    private static func writeEnd(_ trailer: EntryTrailer, to file: FileDescriptor) throws(EntryProblem) -> Int {
         let text = trailer.encoded
         guard let footer = DiskFileFooter(of: text) else { throw .damaged("its record is too long") }
         let end = text + footer.encoded
         try system { () throws(SystemError) in
             var result: Result<Void, SystemError> = .success(())
             unsafe end.withUnsafeBytes { bytes in
-                result = Result { () throws(SystemError) in unsafe try file.write(bytes, at: size) }
+                result = Result { () throws(SystemError) in unsafe try file.write(bytes, at: trailer.bodySize) }
             }
             try result.get()
         }
-        return (trailer, size + end.count)
+        return end.count
     }
 
     private static func system<Value>(_ body: () throws(SystemError) -> Value) throws(EntryProblem) -> Value {

@@ -23,7 +23,7 @@ extension Store {
     }
 
     /// Whether there is something to do that no message asks for.
-    var hasWork: Bool { reconciliation != nil || needsEviction }
+    var hasWork: Bool { reconciliation != nil || needsEviction || needsClearing }
 
     private var needsEviction: Bool { nextEviction.map { $0 <= .now } ?? false }
 
@@ -36,7 +36,7 @@ extension Store {
 
     private func shrink(_ kind: EntryKind, until deadline: Instant) {
         while let total = index?.totals[kind], total.bytes > target(kind) {
-            guard let oldest = oldest(kind), discard(oldest.name) else { break }
+            guard let oldest = oldest(kind), discard(oldest.name) != .failed else { break }
             if Instant.now >= deadline { return }
         }
         shrinking.remove(kind)
@@ -44,17 +44,18 @@ extension Store {
 
     private func evictOld(until deadline: Instant) {
         guard let maxAge = options.maxAge else { return }
-        let expired = WallClock.milliseconds - maxAge
+        let expired = now - maxAge
         for kind in EntryKind.allCases {
             while let oldest = oldest(kind), oldest.used <= expired {
-                guard discard(oldest.name) else { return }
+                guard discard(oldest.name) != .failed else { return }
                 if Instant.now >= deadline { return }
             }
         }
         nextAgeCheck = Instant.now.adding(milliseconds: min(max(maxAge / 10, 100), 60_000))
     }
 
-    private func oldest(_ kind: EntryKind) -> (name: EntryName, used: Int)? {
+    /// The entry of a kind whose last use is longest ago.
+    func oldest(_ kind: EntryKind) -> (name: EntryName, used: Int)? {
         withIndex { (index) throws(SQLiteError) in try index.oldest(kind) } ?? nil
     }
 }

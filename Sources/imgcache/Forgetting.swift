@@ -2,15 +2,16 @@ import IPCProtocol
 import LinuxSystem
 
 extension Store {
-    /// Removes the originals of a URL that belong to `owner` or to all, and the rasters that only they led to. Returns
-    /// the originals' keys.
-    func forget(url: String, owner: UInt32) -> [String] {
+    /// Removes the originals of a URL that belong to `owner` or to all (without an owner: all of them), and the rasters
+    /// that only they led to. Returns the originals' keys.
+    func forget(url: String, owner: UInt32?) -> [String] {
+        extras.hide(url: url, owner: owner)
         guard obstacle?.state != .locked, obstacle?.state != .off else { return [] }
         let originals = withIndex { (index) throws(SQLiteError) in try index.originals(url: url, owner: owner) } ?? []
         var allRemoved = true
         for (key, digest) in originals {
             guard let name = EntryName.original(key: key) else { continue }
-            allRemoved = discard(name) && allRemoved
+            allRemoved = discard(name) != .failed && allRemoved
             let rasters = withIndex { (index) throws(SQLiteError) in
                 try index.hasOriginal(digest: digest) ? [] : try index.rasters(ofDigest: digest)
             }
@@ -18,7 +19,7 @@ extension Store {
         }
         // Files that the index does not know yet, or that cannot be removed, are not to be found either.
         if !allRemoved || reconciliation != nil {
-            forgotten.insert(url: url, owner: owner, at: WallClock.milliseconds, isLasting: !allRemoved)
+            forgotten.insert(url: url, owner: owner, at: now, isLasting: !allRemoved)
         }
         return originals.map(\.key)
     }
@@ -26,50 +27,5 @@ extension Store {
     /// Forgets once more what could not be removed before.
     func forgetAgain() {
         for (url, owner) in forgotten.takeLasting() { _ = forget(url: url, owner: owner) }
-    }
-}
-
-/// URLs of which entries may still lie on disk although they were to be forgotten.
-struct ForgottenURLs {
-    private struct Order {
-        let owner: UInt32
-        let time: Int
-        let isLasting: Bool
-    }
-
-    private var orders: [String: [Order]] = [:]
-    private var latest = 0
-
-    /// A time of writing by which an entry of `now` is not taken for one that was to be forgotten.
-    func timeAfter(_ now: Int) -> Int {
-        max(now, latest + 1)
-    }
-
-    /// Notes that entries written until `time` are not to be found. Lasting are orders that cannot be carried out.
-    mutating func insert(url: String, owner: UInt32, at time: Int, isLasting: Bool) {
-        latest = max(latest, time)
-        let lasting = isLasting || (orders[url] ?? []).contains { $0.owner == owner && $0.isLasting }
-        orders[url, default: []].removeAll { $0.owner == owner }
-        orders[url, default: []].append(Order(owner: owner, time: time, isLasting: lasting))
-    }
-
-    /// Whether an entry was to be forgotten.
-    func contains(_ trailer: EntryTrailer) -> Bool {
-        guard !orders.isEmpty, case .original(let record) = trailer.content else { return false }
-        return (orders[record.url] ?? []).contains {
-            trailer.created <= $0.time && (record.owner == nil || record.owner == $0.owner)
-        }
-    }
-
-    /// Takes out the orders that could not be carried out.
-    mutating func takeLasting() -> [(url: String, owner: UInt32)] {
-        let lasting = orders.flatMap { url, orders in orders.filter(\.isLasting).map { (url, $0.owner) } }
-        orders = orders.mapValues { $0.filter { !$0.isLasting } }
-        return lasting
-    }
-
-    /// All files have been seen: orders that could be carried out have been.
-    mutating func removeCarriedOut() {
-        orders = orders.mapValues { $0.filter(\.isLasting) }.filter { !$0.value.isEmpty }
     }
 }

@@ -114,11 +114,16 @@ extension Store {
             let entry = try EntryFile(opening: directory.file(name), as: name)
             if forgotten.contains(entry.trailer) {
                 discard(name)
+            } else if let order = orderToClear(entry, name) {
+                clear(name, size: entry.status.size, forOrder: order)
             } else {
                 add(entry.trailer, name, size: entry.status.size, used: entry.status.modified)
             }
         } catch {
-            if case .damaged = error { discard(name) }
+            switch error {
+            case .damaged, .outdated: discard(name)
+            case .absent, .system: break
+            }
         }
     }
 }

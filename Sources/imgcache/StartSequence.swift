@@ -21,7 +21,7 @@ enum StartSequence {
             log.error(
                 """
                 usage: imgcache --directory DIR --disk-limit BYTES --raster-limit BYTES [--max-age SECONDS] \
-                [--retry-interval MILLISECONDS] [--parent PID] [--uid N --gid N] [--log-level LEVEL]
+                [--extra-directory DIR]... [--retry-interval MILLISECONDS] [--parent PID] [--uid N --gid N] [--log-level LEVEL]
                 """)
             return 2
         }
@@ -75,27 +75,29 @@ struct StartOptions: Equatable {
     /// Reads `arguments`, without the program's name; nil when they make no sense.
     init?(_ arguments: some Sequence<String>) {
         var values: [String: String] = [:]
+        var extraDirectories: [String] = []
         var rest = arguments.makeIterator()
         while let name = rest.next() {
             guard Self.names.contains(name), let value = rest.next() else { return nil }
-            values[name] = value
+            if name == "--extra-directory" { extraDirectories.append(value) } else { values[name] = value }
         }
         func number<Number: FixedWidthInteger>(_ name: String, in range: ClosedRange<Number>) -> Number?? {
             guard let text = values[name] else { return .some(nil) }
             guard let number = Number(text), range.contains(number) else { return nil }
             return number
         }
-        guard let directory = values["--directory"], !directory.isEmpty,
+        guard let directory = values["--directory"], !directory.isEmpty, extraDirectories.allSatisfy({ !$0.isEmpty }),
             case let diskLimit?? = number("--disk-limit", in: 0...Int.max),
             case let rasterLimit?? = number("--raster-limit", in: 0...Int.max),
-            case let maxAge? = number("--max-age", in: -1...Int.max / 1000),
+            case let maxAge? = number("--max-age", in: Int.min...Int.max / 1000),
             case let retryInterval? = number("--retry-interval", in: 1...Int.max / 1_000_000),
             case let parent? = number("--parent", in: 1...Int32.max),
             case let uid? = number("--uid", in: 0...UInt32.max), case let gid? = number("--gid", in: 0...UInt32.max)
         else { return nil }
         store = Store.Options(
             directory: directory, diskLimit: diskLimit, rasterLimit: rasterLimit,
-            maxAge: (maxAge ?? -1) < 0 ? nil : maxAge.map { $0 * 1000 })
+            maxAge: (maxAge ?? -1) < 0 ? nil : maxAge.map { $0 * 1000 },
+            extraDirectories: extraDirectories)
         if maxAge == nil { store.maxAge = Self.defaultMaxAge }
         if let retryInterval { store.retryInterval = retryInterval }
         self.parent = parent
@@ -115,6 +117,6 @@ struct StartOptions: Equatable {
 
     private static let names: Set = [
         "--directory", "--disk-limit", "--raster-limit", "--max-age", "--retry-interval", "--parent", "--uid", "--gid",
-        "--log-level",
+        "--log-level", "--extra-directory",
     ]
 }

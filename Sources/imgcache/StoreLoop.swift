@@ -59,7 +59,11 @@ struct StoreLoop {
             store.retryIfDue()
             let end = Instant.now.adding(milliseconds: Self.slice)
             store.evict(until: end)
+            store.clear(until: end)
             if isIdle { store.reconcile(until: end) }
+            for (job, removed, bytes) in store.clears.takeAnswers() {
+                try send(.cleared(job: job, removed: removed, bytes: bytes))
+            }
         }
     }
 
@@ -107,7 +111,7 @@ struct StoreLoop {
     private func handle(_ order: StoreOrder, _ descriptors: [FileDescriptor]) throws {
         switch order {
         case .find(let job, let keys, let form, let rasterOnly):
-            switch store.find(key: keys[0], form: form, rasterOnly: rasterOnly) {
+            switch store.find(keys: keys, form: form, rasterOnly: rasterOnly) {
             case .original(let record, let bytes):
                 try send(.foundOriginal(job: job, record), bytes)
             case .raster(let original, let record, let pixels):
@@ -120,12 +124,13 @@ struct StoreLoop {
         case .keepRaster(let job, let record):
             let isKept = store.keep(.raster(record, digest: ""), body: descriptors[0])
             try send(isKept ? .kept(job: job) : .notKept(job: job))
-        case .query(let job, _): try send(.queried(job: job, nil))
-        case .update: break
-        case .clear(let job, _): try send(.cleared(job: job, removed: 0, bytes: 0))
+        case .query(let job, let keys): try send(.queried(job: job, store.record(keys: keys)))
+        case .update(let record): store.update(record)
+        // Answered when it is done, by the loop.
+        case .clear(let job, let seconds): store.clear(job: job, olderThanSeconds: seconds)
         case .touch(let keys): store.touch(keys: keys)
         case .forget(let job, let url, let owner):
-            let keys = store.forget(url: url, owner: owner ?? 0)
+            let keys = store.forget(url: url, owner: owner)
             try send(.forgotten(job: job, keys: Array(keys.prefix(Self.maximumKeys))))
         }
     }

@@ -22,20 +22,24 @@ internal import LinuxSystem
 
     private let channel: FrameChannel
     private let policy: AddressPolicy
+    private let proxy: String?
     private let log: Log
     private let queue: EventQueue
     private let multi: UnsafeMutableRawPointer
     private var transfers: [Int: Transfer] = [:]
+    /// What is hashed, in turn.
+    private var identifications: [Identification] = []
     private var watched: Set<Int32> = []
     /// When libcurl wants to be called.
     private var timer: Instant?
     private var watchesWriting = false
 
-    /// A loop that speaks with the broker over `control`.
+    /// A loop that speaks with the broker over `control`; all transfers go through the proxy at URL `proxy`, where given.
     ///
     /// - Throws: `SystemError`.
-    init(control: FileDescriptor, policy: AddressPolicy, log: Log) throws(SystemError) {
+    init(control: FileDescriptor, policy: AddressPolicy, proxy: String?, log: Log) throws(SystemError) {
         self.policy = policy
+        self.proxy = proxy
         self.log = log
         channel = FrameChannel(socket: control)
         queue = try EventQueue()
@@ -51,7 +55,7 @@ internal import LinuxSystem
     }
 
     deinit {
-        for transfer in transfers.values { unsafe curl_multi_remove_handle(multi, transfer.handle) }
+        for transfer in transfers.values { unsafe curl_multi_remove_handle(multi, transfer.handle.raw) }
         unsafe curl_multi_cleanup(multi)
     }
 
@@ -76,12 +80,14 @@ internal import LinuxSystem
             }
             collectEnded()
             endDraining()
-            reportProgress()
+            report()
+            identify()
         }
     }
 
     /// The milliseconds until something is due; nil when nothing is.
     private func waitingTime() -> Int? {
+        if !identifications.isEmpty { return 0 }
         guard let next = ([timer] + transfers.values.map(\.drainDeadline)).compactMap({ $0 }).min() else { return nil }
         // Rounded up, so that the time has come when the wait is over.
         return max(0, (next.microseconds(since: .now) + 999) / 1000)
@@ -95,9 +101,10 @@ internal import LinuxSystem
             while let (order, descriptors) = try channel.nextMessage(FetchOrder.self) {
                 switch order {
                 case .fetch(let job): start(job, body: descriptors[0])
-                case .stop(let job): if let transfer = transfers[job] { remove(transfer) }
-                case .identify(let job, _):
-                    channel.enqueue(FetchReport.failed(job: job, FetchFailure(WireError(.internal, "Not built."))))
+                case .stop(let job): stop(job)
+                case .identify(let job, let bytes):
+                    forget(job)
+                    identifications.append(Identification(job: job, bytes: bytes, of: descriptors[0]))
                 }
             }
             return nil
@@ -120,12 +127,9 @@ internal import LinuxSystem
     }
 
     private func start(_ job: FetchJob, body: FileDescriptor) {
-        if let previous = transfers[job.id] {
-            log.error("job \(job.id) was ordered twice")
-            remove(previous)
-        }
+        forget(job.id)
         do {
-            let transfer = try Transfer(job, body: body, policy: policy)
+            let transfer = try Transfer(job, body: body, policy: policy, proxy: proxy)
             transfers[job.id] = transfer
             log.debug("job \(job.id) begins")
             add(transfer)
@@ -134,11 +138,42 @@ internal import LinuxSystem
         }
     }
 
-    private func reportProgress() {
-        guard channel.queuedBytes < Self.maxQueuedBytes else { return }
+    private func stop(_ job: Int) {
+        if let transfer = transfers[job] {
+            if let report = transfer.takeBeginning() { channel.enqueue(report) }
+            remove(transfer)
+            channel.enqueue(FetchReport.stopped(job: job, received: transfer.continuableBytes))
+        } else if let index = identifications.firstIndex(where: { $0.job == job }) {
+            identifications.remove(at: index)
+            channel.enqueue(FetchReport.stopped(job: job, received: 0))
+        }
+    }
+
+    /// Ends what has the number of a new job: no two have the same.
+    private func forget(_ job: Int) {
+        guard transfers[job] != nil || identifications.contains(where: { $0.job == job }) else { return }
+        log.error("job \(job) was ordered twice")
+        if let transfer = transfers[job] { remove(transfer) }
+        identifications.removeAll { $0.job == job }
+    }
+
+    private func report() {
+        let mayReportProgress = channel.queuedBytes < Self.maxQueuedBytes
         let now = Instant.now
         for transfer in transfers.values {
-            if let report = transfer.takeProgress(now: now) { channel.enqueue(report) }
+            if let report = transfer.takeBeginning() { channel.enqueue(report) }
+            if mayReportProgress, let report = transfer.takeProgress(now: now) { channel.enqueue(report) }
+        }
+    }
+
+    /// Hashes one slice of what waits longest for its next.
+    private func identify() {
+        guard !identifications.isEmpty else { return }
+        let identification = identifications.removeFirst()
+        if let report = identification.hashSlice() {
+            channel.enqueue(report)
+        } else {
+            identifications.append(identification)
         }
     }
 
@@ -153,7 +188,7 @@ internal import LinuxSystem
     }
 
     private func add(_ transfer: Transfer) {
-        let code = unsafe curl_multi_add_handle(multi, transfer.handle)
+        let code = unsafe curl_multi_add_handle(multi, transfer.handle.raw)
         guard code != CURLM_OK else { return }
         transfers[transfer.job.id] = nil
         let reason = unsafe String(cString: curl_multi_strerror(code))
@@ -163,7 +198,7 @@ internal import LinuxSystem
     }
 
     private func remove(_ transfer: Transfer) {
-        unsafe curl_multi_remove_handle(multi, transfer.handle)
+        unsafe curl_multi_remove_handle(multi, transfer.handle.raw)
         transfers[transfer.job.id] = nil
     }
 
@@ -189,21 +224,23 @@ internal import LinuxSystem
 
     private func conclude(_ transfer: Transfer, _ outcome: Transfer.Outcome) {
         let job = transfer.job.id
-        // A response may begin and end within one turn; its first report comes before its last.
-        if case .finished = outcome, let report = transfer.takeFirstProgress() { channel.enqueue(report) }
-        unsafe curl_multi_remove_handle(multi, transfer.handle)
+        // A response may begin and end within one turn; its first reports come before its last.
+        if let report = transfer.takeBeginning() { channel.enqueue(report) }
+        if case .ended(.finished) = outcome, let report = transfer.takeFirstProgress() { channel.enqueue(report) }
+        unsafe curl_multi_remove_handle(multi, transfer.handle.raw)
         switch outcome {
-        case .redirected(let target):
-            transfer.follow(target)
+        case .nextHop:
+            transfer.prepareNextHop()
             add(transfer)
-        case .finished(let result):
+        case .ended(let report):
             transfers[job] = nil
-            log.debug("job \(job) has \(result.bytes) bytes")
-            channel.enqueue(FetchReport.finished(job: job, result))
-        case .failed(let error):
-            transfers[job] = nil
-            log.debug("job \(job) failed: \(error.code.rawValue): \(error.message)")
-            channel.enqueue(FetchReport.failed(job: job, FetchFailure(error)))
+            switch report {
+            case .finished(_, let result): log.debug("job \(job) has \(result.bytes) bytes")
+            case .failed(_, let failure):
+                log.debug("job \(job) failed: \(failure.error.code.rawValue): \(failure.error.message)")
+            default: log.debug("job \(job) ends with \(report.type)")
+            }
+            channel.enqueue(report)
         }
     }
 

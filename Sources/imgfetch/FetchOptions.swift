@@ -16,6 +16,10 @@ struct FetchOptions: Equatable {
     var gid: UInt32?
     /// The ranges of addresses that are opened.
     var allowedAddresses: [AddressRange] = []
+    /// The proxy that all transfers go through, a URL of scheme http, https or socks5h; none when it is nil. Then
+    /// `allowedAddresses` decide nothing: the only address that is connected to is the proxy's, so that which ones may be
+    /// reached through it is for the proxy to say.
+    var proxy: String?
     /// The least grave level that is logged.
     var logLevel = LogLevel.notice
 
@@ -23,7 +27,7 @@ struct FetchOptions: Equatable {
     init(_ arguments: some Sequence<String>) throws(Mistake) {
         var rest = arguments.makeIterator()
         while let option = rest.next() {
-            guard ["--parent", "--uid", "--gid", "--allow-address", "--log-level"].contains(option) else {
+            guard ["--parent", "--uid", "--gid", "--allow-address", "--proxy", "--log-level"].contains(option) else {
                 throw Mistake(description: "unknown option \(option)")
             }
             guard let value = rest.next() else { throw Mistake(description: "\(option) needs a value") }
@@ -32,10 +36,20 @@ struct FetchOptions: Equatable {
             case "--uid": uid = try Self.parse(option, value, UInt32.init)
             case "--gid": gid = try Self.parse(option, value, UInt32.init)
             case "--allow-address": allowedAddresses.append(try Self.parse(option, value) { AddressRange($0) })
+            case "--proxy": proxy = try Self.parse(option, value, Self.proxy)
             default: logLevel = try Self.parse(option, value) { LogLevel(rawValue: $0) }
             }
         }
         if (uid == nil) != (gid == nil) { throw Mistake(description: "--uid and --gid go together") }
+    }
+
+    /// The text when it is a proxy's URL. Every scheme leaves looking up the names in URLs to the proxy.
+    private static func proxy(_ text: String) -> String? {
+        let parts = text.split(separator: "://", maxSplits: 1)
+        guard parts.count == 2, ["http", "https", "socks5h"].contains(parts[0].lowercased()),
+            (try? TransferURL("http://" + parts[1])) != nil
+        else { return nil }
+        return text
     }
 
     private static func parse<Value>(

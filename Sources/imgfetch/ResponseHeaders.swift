@@ -1,3 +1,5 @@
+internal import IPCProtocol
+
 /// The header of a response, read line by line as libcurl hands it over: informational responses first, the final one,
 /// and trailers after the body.
 struct ResponseHeaders {
@@ -30,6 +32,20 @@ struct ResponseHeaders {
     private(set) var location: String?
     /// `Retry-After`, as the origin wrote it.
     private(set) var retryAfter: String?
+    /// `Date`, as the origin wrote it, as are all that follow.
+    private(set) var date: String?
+    /// `Age`.
+    private(set) var age: String?
+    /// `Expires`.
+    private(set) var expires: String?
+    /// `Cache-Control`, all its fields; "no-store" among them when one cannot be kept.
+    private(set) var cacheControl: String?
+    /// `Vary`, all its fields; "*" among them when one cannot be kept.
+    private(set) var vary: String?
+    /// `Content-Range`.
+    private(set) var contentRange: String?
+    /// `Accept-Ranges`.
+    private(set) var acceptRanges: String?
     /// Whether the body is compressed, so that its length says nothing of what comes out.
     private(set) var isEncoded = false
 
@@ -40,6 +56,14 @@ struct ResponseHeaders {
     /// The body's length, where the header says it.
     var expectedLength: Int? {
         isEncoded || isChunked ? nil : contentLength
+    }
+
+    /// What is kept of the header, the request having begun and the header ended at these times.
+    func record(requestedAt: Int, receivedAt: Int) -> ResponseRecord {
+        ResponseRecord(
+            status: status, requestedAt: requestedAt, receivedAt: receivedAt, date: date, age: age,
+            cacheControl: cacheControl, expires: expires, etag: etag, lastModified: lastModified, vary: vary,
+            contentType: contentType)
     }
 
     /// Reads one line, its end included.
@@ -66,8 +90,18 @@ struct ResponseHeaders {
     }
 
     private mutating func readField(_ name: String, _ value: some RandomAccessCollection<UInt8>) {
-        let text = value.count <= Self.longestValue ? String(validating: value, as: UTF8.self) : nil
+        // Some go back to the origin one day, so that none may have what cannot be sent.
+        let isPlain = value.count <= Self.longestValue && value.allSatisfy { ($0 >= 0x20 || $0 == 0x09) && $0 != 0x7F }
+        let text = isPlain ? String(validating: value, as: UTF8.self) : nil
         switch name {
+        // Of those that come once, the first is believed (RFC 9111, section 4.2.1).
+        case "date": date = date ?? text
+        case "age": age = age ?? text
+        case "expires": expires = expires ?? text
+        case "cache-control": cacheControl = Self.joined(cacheControl, text, otherwise: "no-store")
+        case "vary": vary = Self.joined(vary, text, otherwise: "*")
+        case "content-range": contentRange = text
+        case "accept-ranges": acceptRanges = text
         case "content-type": contentType = text
         case "etag": etag = text
         case "last-modified": lastModified = text
@@ -78,6 +112,14 @@ struct ResponseHeaders {
         case "location": if location == nil { location = Self.percentEncoded(value) }
         default: break
         }
+    }
+
+    /// A list with one field more; what is the strictest reading when that cannot be kept.
+    private static func joined(_ list: String?, _ field: String?, otherwise strictest: String) -> String {
+        guard let field else { return strictest }
+        guard let list else { return field }
+        let longer = "\(list), \(field)"
+        return longer.utf8.count <= longestValue ? longer : strictest
     }
 
     /// The second word of a status line; 0 when it is no number of three digits.

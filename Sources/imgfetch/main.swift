@@ -34,7 +34,8 @@ do {
     signal(SIGPIPE, SIG_IGN)
     _ = CurrentProcess.raiseDescriptorLimit()
     guard ctransfer_global_init() == CURLE_OK else { quit("libcurl cannot be initialised", status: 1) }
-    let loop = try FetchLoop(control: control, policy: AddressPolicy(allowed: options.allowedAddresses), log: log)
+    let loop = try FetchLoop(
+        control: control, policy: AddressPolicy(allowed: options.allowedAddresses), proxy: options.proxy, log: log)
 
     // The sandbox is entered here: everything that needs more rights than transfers do is done.
 

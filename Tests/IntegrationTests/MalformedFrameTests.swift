@@ -46,7 +46,10 @@ import Testing
             #"{"type":"release","buffer":"x"}"#, #"{"type":"release","buffers":7}"#,
             #"{"type":"release","buffers":[0]}"#, #"{"type":"hello","id":1,"protocol":"1"}"#,
             #"{"type":"query","id":1}"#, #"{"type":"remove","id":1}"#, #"{"id":1}"#,
-            #"{"type":"clear","id":1,"tier":"memory"}"#, #"{"type":"subscribe","id":1,"events":["evicted"]}"#,
+            #"{"type":"clear","id":1,"tier":"disc"}"#, #"{"type":"subscribe","id":1,"events":["everything"]}"#,
+            #"{"type":"prefetch","id":1,"urls":["ftp://a/"]}"#, #"{"type":"failed","id":1,"action":"forgive"}"#,
+            #"{"type":"store","id":1,"url":"http://127.0.0.1/"}"#,
+            #"{"type":"store","id":1,"url":"http://127.0.0.1/","fds":1}"#,
         ]
         let stats = RawClient.frame(#"{"type":"stats","id":1}"#)
         let invalid: [UInt8] = [0xFF, 0xFE, 0x7B, 0x7D]
@@ -63,11 +66,19 @@ import Testing
                 Malformed(bytes: [0, 0], fate: .waits, descriptors: 3),
                 Malformed(bytes: header(0), fate: .closed, descriptors: 3),
                 Malformed(bytes: RawClient.frame(#"{"type":"steal","id":1,"fds":3}"#), fate: .stays),
+                Malformed(
+                    bytes: RawClient.frame(#"{"type":"store","id":1,"url":"http://127.0.0.1/","fds":1}"#), fate: .stays,
+                    descriptors: 20),
                 // Payloads: dropped where none is expected, too long, cut off.
                 Malformed(
                     bytes: RawClient.frame(#"{"type":"steal","id":1,"payload":5}"#) + [0, 0, 0, 0, 0], fate: .stays),
                 Malformed(bytes: RawClient.frame(#"{"type":"stats","id":1,"payload":40000000}"#), fate: .closed),
                 Malformed(bytes: RawClient.frame(#"{"type":"stats","id":1,"payload":100}"#) + [1, 2], fate: .waits),
+                Malformed(
+                    bytes: RawClient.frame(#"{"type":"store","id":1,"url":"http://127.0.0.1/","payload":100}"#) + [
+                        1, 2,
+                    ],
+                    fate: .waits),
             ]
     }()
 
@@ -120,7 +131,7 @@ import Testing
             #expect(frames.first?.reply.id == nil)
         case .stays:
             let error = try #require(try each.client.next().error)
-            #expect([.badRequest, .forbidden].contains(error.code))
+            #expect([.badRequest, .forbidden, .unsupportedScheme, .emptyImage].contains(error.code))
             #expect(try each.client.ask("stats").error == nil)
         case .waits: break
         }

@@ -91,7 +91,7 @@ struct TestOriginal {
     func raster(form: String = "10x10-inside-0-rgba8-premultiplied 1", side: Int = 20) -> TestRaster {
         let source = PixelGeometry(width: 640, height: 480)!
         let geometry = PixelGeometry(width: side, height: side)!
-        let seed = Int(bytes[0])
+        let seed = Int(bytes.first ?? 0)
         return TestRaster(
             record: RasterRecord(
                 original: record.digest, form: form, header: ImageHeader(format: .png, geometry: source),
@@ -216,7 +216,11 @@ final class CacheProcess {
     }
 
     func find(_ original: TestOriginal, form: String? = nil) throws -> Found? {
-        try send(.find(job: nextJob(), keys: [original.record.key], form: form))
+        try find(keys: [original.record.key], form: form)
+    }
+
+    func find(keys: [String], form: String? = nil, rasterOnly: Bool = false) throws -> Found? {
+        try send(.find(job: nextJob(), keys: keys, form: form, rasterOnly: rasterOnly))
         let (answer, descriptors) = try next()
         switch answer {
         case .foundOriginal(job, let record): return .original(record, try verified(descriptors, record.bytes))
@@ -254,12 +258,28 @@ final class CacheProcess {
     }
 
     func query(_ original: TestOriginal) throws -> Bool {
-        try send(.query(job: nextJob(), keys: [original.record.key]))
-        guard case .queried(job, let found) = try next().0 else { throw WireError(.internal, "no answer") }
-        return found != nil
+        try query(keys: [original.record.key]) != nil
     }
 
-    func forget(_ url: String, owner: UInt32) throws -> Set<String> {
+    func query(keys: [String]) throws -> OriginalRecord? {
+        try send(.query(job: nextJob(), keys: keys))
+        guard case .queried(job, let found) = try next().0 else { throw WireError(.internal, "no answer") }
+        return found
+    }
+
+    /// What a clear has removed.
+    struct Cleared: Equatable {
+        var removed: Int
+        var bytes: Int
+    }
+
+    func clear(olderThanSeconds seconds: Int? = nil) throws -> Cleared {
+        try send(.clear(job: nextJob(), olderThanSeconds: seconds))
+        guard case .cleared(job, let removed, let bytes) = try next().0 else { throw WireError(.internal, "no answer") }
+        return Cleared(removed: removed, bytes: bytes)
+    }
+
+    func forget(_ url: String, owner: UInt32?) throws -> Set<String> {
         try send(.forget(job: nextJob(), url: url, owner: owner))
         guard case .forgotten(job, let keys) = try next().0 else { throw WireError(.internal, "no answer") }
         return Set(keys)

@@ -66,13 +66,13 @@ import Testing
 
     @Test func oldEntriesGo() throws {
         let cache = try CacheProcess(directory, maxAge: 1)
-        let (used, unused) = (TestOriginal(1), TestOriginal(2))
-        #expect(try cache.keep(used))
-        #expect(try cache.keep(unused))
-        #expect(try cache.keep(unused.raster()))
+        let (used, unused, found) = (TestOriginal(1), TestOriginal(2), TestOriginal(3))
+        for original in [used, unused, found] { #expect(try cache.keep(original)) }
+        for raster in [unused.raster(), found.raster()] { #expect(try cache.keep(raster)) }
         for _ in 0..<25 {
             pause(milliseconds: 100)
             try cache.send(.touch(keys: [used.record.key]))
+            #expect(try cache.has(found.raster(), of: found))
         }
         #expect(try !cache.query(unused))
         #expect(!CurrentProcess.exists(cache.path(unused.raster())))

@@ -18,6 +18,13 @@ import Testing
         // The trailer does not fit before it.
         #expect(DiskFileFooter(decoding: bytes, fileSize: 81) == nil)
         #expect(DiskFileFooter(decoding: bytes.dropLast(), fileSize: 1000) == nil)
+        var old = bytes
+        old[71] = 1
+        #expect(DiskFileFooter(decoding: old, fileSize: 82) == nil)
+        #expect(DiskFileFooter.isOfAnotherVersion(old))
+        #expect(!DiskFileFooter.isOfAnotherVersion(bytes))
+        old[79] = 0
+        #expect(!DiskFileFooter.isOfAnotherVersion(old))
         let long = [UInt8](repeating: 32, count: DiskFileFooter.maximumTrailerLength + 1)
         #expect(DiskFileFooter(of: long) == nil)
         #expect(DiskFileFooter(of: Array(long.dropLast())) != nil)
@@ -34,6 +41,9 @@ import Testing
             for length in 0..<encoded.count { #expect(EntryTrailer(decoding: encoded[..<length]) == nil) }
         }
         #expect(EntryTrailer(decoding: Array(#"{"created":1}"#.utf8)[...]) == nil)
+        let text = String(decoding: EntryTrailer(.original(original.record), created: 1).encoded, as: UTF8.self)
+        let withoutResponse = text.replacing("\"response\"", with: "\"other\"")
+        #expect(text != withoutResponse && EntryTrailer(decoding: Array(withoutResponse.utf8)[...]) == nil)
     }
 
     @Test(arguments: ["", "a", "..", "../x", "a/b", "a.b", "é1", "a b", "a\0b"])
@@ -104,6 +114,8 @@ import Testing
         #expect(index.totals[.originals] == CacheIndex.Total(entries: 3, bytes: 45))
         try index.commit()
         #expect(try index.originals(url: "u", owner: 7).map(\.key).sorted() == ["aa", "bb", "cc"])
+        #expect(try index.originals(url: "u", owner: nil).map(\.key).sorted() == ["aa", "bb", "cc"])
+        #expect(try index.latestUse() == 20)
         #expect(try index.originals(url: "u", owner: 8).map(\.key).sorted() == ["aa", "bb"])
         try index.remove(try row("aa", used: 0).name)
         try index.remove(try row("aa", used: 0).name)
@@ -133,6 +145,9 @@ import Testing
         #expect(forgotten.contains(entry(owner: 6, created: 90)))
         #expect(forgotten.takeLasting().map(\.owner) == [6])
         #expect(!forgotten.contains(entry(owner: 6, created: 90)))
+        forgotten.insert(url: url, owner: nil, at: 100, isLasting: false)
+        #expect(forgotten.contains(entry(owner: 7, created: 100)))
+        #expect(!forgotten.contains(entry(owner: 7, created: 101)))
     }
 }
 
@@ -149,12 +164,16 @@ import Testing
         #expect(all.store.maxAge == nil)
         #expect(all.user == StartOptions.User(uid: 3, gid: 4))
         #expect(all.logLevel == .debug)
+        #expect(StartOptions(needed + ["--max-age", "-5"])?.store.maxAge == .some(nil))
+        let directories = ["--extra-directory", "/e", "--extra-directory", "/f"]
+        #expect(StartOptions(needed + directories)?.store.extraDirectories == ["/e", "/f"])
         #expect(StartOptions(needed + ["--max-age", "0"])?.store.maxAge == 0)
     }
 
     @Test(arguments: [
-        ["--uid", "3"], ["--parent"], ["--parent", "0"], ["--gid", "x"], ["12"], ["--help"], ["--max-age", "-2"],
-        ["--log-level", "loud"], ["--disk-limit", "-1"], ["--directory", ""],
+        ["--uid", "3"], ["--parent"], ["--parent", "0"], ["--gid", "x"], ["12"], ["--help"], ["--max-age", "x"],
+        ["--log-level", "loud"], ["--disk-limit", "-1"], ["--directory", ""], ["--extra-directory", ""],
+        ["--extra-directory"],
     ])
     func whatDoesNot(_ arguments: [String]) {
         #expect(StartOptions(needed + arguments) == nil)

@@ -129,6 +129,19 @@ import Testing
         #expect(try cache.has(ofOne))
     }
 
+    @Test func forgettingForAllOwners() throws {
+        let cache = try CacheProcess(directory)
+        let url = "https://example.org/a"
+        let originals = [
+            TestOriginal(1, url: url), TestOriginal(2, url: url, owner: 1), TestOriginal(3, url: url, owner: 2),
+        ]
+        let other = TestOriginal(4, owner: 1)
+        for original in originals + [other] { #expect(try cache.keep(original)) }
+        #expect(try cache.forget(url, owner: nil) == Set(originals.map(\.record.key)))
+        for original in originals { #expect(try !cache.has(original)) }
+        #expect(try cache.has(other))
+    }
+
     /// Files that the index does not know yet are forgotten as well.
     @Test func forgettingRightAfterTheIndexWasLost() throws {
         let originals = (0..<400).map { TestOriginal($0, size: 50, url: "https://example.org/\($0 % 2)") }

@@ -86,7 +86,7 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
 
     // MARK: Ending
 
-    @Test func `a stopped transfer ends and is not spoken of again`() throws {
+    @Test func `a stopped transfer ends, is said to have, and is not spoken of again`() throws {
         let origin = try LocalOrigin { request in
             request.path == "/slow" ? .ok(picture).with { $0.hold = .afterBytes(1000) } : .ok(picture)
         }
@@ -97,6 +97,7 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
         try worker.stop(stopped)
         try worker.stop(stopped)
         try worker.stop(999)
+        #expect(try worker.wait(for: stopped).end == .stopped(job: stopped, received: 0))
         #expect(origin.wait(for: "/slow") { $0.abandoned == 1 })
         #expect(try worker.run(origin.url("/a")).body == picture)
     }
@@ -108,6 +109,7 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
         let stopped = try worker.start(origin.url("/a"))
         #expect(origin.wait(for: "/a") { $0.requests == 1 })
         try worker.stop(stopped)
+        #expect(try worker.wait(for: stopped).end == .stopped(job: stopped, received: 0))
         #expect(origin.wait(for: "/a") { $0.abandoned == 1 })
     }
 

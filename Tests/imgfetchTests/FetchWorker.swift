@@ -9,20 +9,33 @@ final class FetchWorker {
     struct TookTooLong: Error {}
     struct Ended: Error {}
 
+    /// What was reported when a body began.
+    struct Beginning: Equatable {
+        var response: ResponseRecord
+        var validator: String?
+        var total: Int?
+    }
+
     /// How a job went.
     struct Run {
         /// The last report.
         var end: FetchReport
         /// What was reported before: received, expected.
         var progress: [(received: Int, expected: Int?)] = []
+        /// The bodies that began.
+        var beginnings: [Beginning] = []
         /// What the body's descriptor holds now.
         var body: [UInt8]
 
         var result: FetchResult? {
             if case .finished(_, let result) = end { result } else { nil }
         }
-        var error: WireError? {
-            if case .failed(_, let failure) = end { failure.error } else { nil }
+        var failure: FetchFailure? {
+            if case .failed(_, let failure) = end { failure } else { nil }
+        }
+        var error: WireError? { failure?.error }
+        var confirmation: FetchConfirmation? {
+            if case .notModified(_, let confirmation) = end { confirmation } else { nil }
         }
         var text: String { String(decoding: body, as: UTF8.self) }
     }
@@ -34,6 +47,7 @@ final class FetchWorker {
     private let queue: EventQueue
     private var bodies: [Int: FileDescriptor] = [:]
     private var progress: [Int: [(received: Int, expected: Int?)]] = [:]
+    private var beginnings: [Int: [Beginning]] = [:]
     private var lastJob = 0
     private var hasEnded = false
 
@@ -61,15 +75,38 @@ final class FetchWorker {
         _ url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int = 1 << 24,
         body: FileDescriptor? = nil
     ) throws -> Int {
+        try start(
+            FetchJob(id: 0, url: url, headers: headers, credentials: credentials, maxBytes: maxBytes),
+            body: body ?? Self.file())
+    }
+
+    /// Orders `job`, under a number of its own; returns that.
+    func start(_ job: FetchJob, body: FileDescriptor) throws -> Int {
         lastJob += 1
-        let path = NSTemporaryDirectory() + "imgfetch-test-\(UUID().uuidString)"
-        let descriptor = try body ?? FileDescriptor.create(at: path)
-        if body == nil { try FileManager.default.removeItem(atPath: path) }
-        bodies[lastJob] = descriptor
-        let job = FetchJob(id: lastJob, url: url, headers: headers, credentials: credentials, maxBytes: maxBytes)
-        channel.enqueue(FetchOrder.fetch(job), descriptors: [descriptor])
+        bodies[lastJob] = body
+        var job = job
+        job.id = lastJob
+        channel.enqueue(FetchOrder.fetch(job), descriptors: [body])
         try channel.flush()
         return lastJob
+    }
+
+    /// Orders the digest of the first `bytes` bytes of `descriptor`; returns the job.
+    func identify(_ descriptor: FileDescriptor, bytes: Int) throws -> Int {
+        lastJob += 1
+        bodies[lastJob] = descriptor
+        channel.enqueue(FetchOrder.identify(job: lastJob, bytes: bytes), descriptors: [descriptor])
+        try channel.flush()
+        return lastJob
+    }
+
+    /// A file without a name that holds `bytes`.
+    static func file(_ bytes: [UInt8] = []) throws -> FileDescriptor {
+        let path = NSTemporaryDirectory() + "imgfetch-test-\(UUID().uuidString)"
+        let descriptor = try FileDescriptor.create(at: path)
+        try FileManager.default.removeItem(atPath: path)
+        try unsafe bytes.withUnsafeBytes { try unsafe descriptor.write($0, at: 0) }
+        return descriptor
     }
 
     func stop(_ job: Int) throws {
@@ -86,6 +123,11 @@ final class FetchWorker {
             for: start(url, headers: headers, credentials: credentials, maxBytes: maxBytes, body: body))
     }
 
+    /// Carries out `job` on a descriptor that holds `bytes`, and waits for its end.
+    func run(_ job: FetchJob, continuing bytes: [UInt8] = []) throws -> Run {
+        try wait(for: start(job, body: Self.file(bytes)))
+    }
+
     /// Waits for the end of `job`, which must be the next to end.
     func wait(for job: Int) throws -> Run {
         let run = try waitForAny()
@@ -98,13 +140,20 @@ final class FetchWorker {
         while true {
             let report = try nextReport()
             switch report {
-            case .responded, .notModified, .stopped: break
+            case .responded(let job, let response, let validator, let total):
+                #expect(progress[job] == nil)
+                beginnings[job, default: []].append(Beginning(response: response, validator: validator, total: total))
             case .ready: Issue.record("ready twice")
             case .progress(let job, let received, let expected): progress[job, default: []].append((received, expected))
-            case .finished(let job, _), .failed(let job, _):
+            case .finished(let job, _), .failed(let job, _), .notModified(let job, _), .stopped(let job, _):
                 let ended = bodies.removeValue(forKey: job)
                 let descriptor = try #require(ended)
-                return (job, Run(end: report, progress: progress[job] ?? [], body: try Self.contents(of: descriptor)))
+                return (
+                    job,
+                    Run(
+                        end: report, progress: progress[job] ?? [], beginnings: beginnings[job] ?? [],
+                        body: try Self.contents(of: descriptor))
+                )
             }
         }
     }

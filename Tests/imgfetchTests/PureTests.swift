@@ -168,8 +168,9 @@ import Testing
     @Test func `options are read`() throws {
         let options = try FetchOptions([
             "--parent", "12", "--uid", "3", "--gid", "4", "--allow-address", "10.0.0.0/8", "--allow-address", "::1",
-            "--log-level", "debug",
+            "--log-level", "debug", "--proxy", "http://proxy.example:3128",
         ])
+        #expect(options.proxy == "http://proxy.example:3128")
         #expect(options.parent == 12 && options.uid == 3 && options.gid == 4 && options.logLevel == .debug)
         #expect(options.allowedAddresses.map(\.description) == ["10.0.0.0/8", "::1/128"])
         #expect(try FetchOptions([]).uid == nil)
@@ -177,7 +178,8 @@ import Testing
 
     @Test(arguments: [
         ["--parent"], ["--parent", "x"], ["--uid", "1"], ["--gid", "1"], ["--allow-address", "a"],
-        ["--log-level", "loud"], ["-v"], ["x"],
+        ["--log-level", "loud"], ["--proxy", "proxy.example:3128"], ["--proxy", "ftp://a"], ["--proxy", "http://"],
+        ["-v"], ["x"],
     ])
     func `wrong use is told`(arguments: [String]) {
         #expect(throws: FetchOptions.Mistake.self) { try FetchOptions(arguments) }
@@ -187,7 +189,7 @@ import Testing
 @Suite struct HeaderLineTests {
     @Test func `what was meant for one server is left out for another`() {
         let fields = ["Cookie", "AUTHORIZATION", "host", "accept", "x"].map { HeaderField(name: $0, value: "v") }
-        let lines = Transfer.headerLines(fields, withSecrets: false)
+        let lines = RequestLines.lines(fields, asking: .body, withSecrets: false)
         #expect(lines == ["User-Agent: imgbroker/0.1.0", "Accept-Encoding: identity", "accept: v", "x: v"])
     }
 }

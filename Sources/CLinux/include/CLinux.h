@@ -78,6 +78,11 @@ int clinux_open(const char *path, int flags, mode_t mode);
 int clinux_open_temporary(const char *directory, mode_t mode);
 /// Gives a file without a name the name `path` (linkat through /proc/self/fd): 0, or -1 with errno.
 int clinux_link_temporary(int fd, const char *path);
+/// copy_file_range of up to `count` bytes at `offset` of `source` to `offset` of `target`. Bytes copied (0: end), or -1
+/// with errno.
+ssize_t clinux_copy_range(int source, int target, off_t offset, size_t count);
+/// Whether clinux_copy_range failed because it cannot copy between these two files at all.
+int clinux_cannot_copy_range(int error);
 /// Whether open failed because the file system has no O_TMPFILE.
 int clinux_lacks_temporary(int error);
 /// fcntl(F_DUPFD_CLOEXEC).

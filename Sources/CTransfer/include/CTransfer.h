@@ -14,6 +14,11 @@ CURLcode ctransfer_set_url(CURL *handle, const char *value);
 CURLcode ctransfer_set_protocols(CURL *handle, const char *value);
 CURLcode ctransfer_set_redirect_protocols(CURL *handle, const char *value);
 CURLcode ctransfer_set_proxy(CURL *handle, const char *value);
+CURLcode ctransfer_set_no_proxy(CURL *handle, const char *value);
+CURLcode ctransfer_set_cookie(CURL *handle, const char *value);
+CURLcode ctransfer_set_cookie_file(CURL *handle, const char *value);
+/// Adds one cookie to those that are there; "ALL" and other words are commands.
+CURLcode ctransfer_set_cookie_list(CURL *handle, const char *value);
 CURLcode ctransfer_set_accept_encoding(CURL *handle, const char *value);
 CURLcode ctransfer_set_username(CURL *handle, const char *value);
 CURLcode ctransfer_set_password(CURL *handle, const char *value);
@@ -22,6 +27,7 @@ CURLcode ctransfer_set_password(CURL *handle, const char *value);
 CURLcode ctransfer_set_no_signal(CURL *handle, long value);
 CURLcode ctransfer_set_quick_exit(CURL *handle, long value);
 CURLcode ctransfer_set_follow_location(CURL *handle, long value);
+CURLcode ctransfer_set_suppress_connect_headers(CURL *handle, long value);
 CURLcode ctransfer_set_http_version(CURL *handle, long value);
 CURLcode ctransfer_set_http_authentication(CURL *handle, unsigned long value);
 CURLcode ctransfer_set_verify_peer(CURL *handle, long value);
@@ -42,6 +48,8 @@ CURLcode ctransfer_set_socket_callback(CURL *handle, curl_opensocket_callback ca
 void *ctransfer_private(CURL *handle);
 /// The numeric address of the latest connection, empty when there was none; valid as long as the handle.
 const char *ctransfer_remote_address(CURL *handle);
+/// The cookies that are there, one in each line of Netscape's format; the caller frees the list.
+struct curl_slist *ctransfer_cookie_list(CURL *handle);
 
 // Options of the set of transfers.
 CURLMcode ctransfer_multi_set_socket_callback(CURLM *multi, curl_socket_callback callback, void *context);

@@ -92,7 +92,10 @@ struct MemoryIndex {
     /// Notes that a buffer was asked for.
     mutating func touch(_ buffer: BufferID, at now: Instant) {
         order.mark(buffer)
-        buffers[buffer]?.usedAt = now
+        // Taken out and put back: a change in place costs allocations.
+        guard var entry = buffers[buffer] else { return }
+        entry.usedAt = now
+        buffers[buffer] = entry
     }
 
     // MARK: Adding

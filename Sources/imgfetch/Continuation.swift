@@ -1,0 +1,66 @@
+internal import HTTPCaching
+internal import IPCProtocol
+
+/// Which part of a body a response brings (RFC 9110, section 14.4).
+struct ContentRange: Equatable {
+    /// The offset of the part's first byte.
+    let first: Int
+    /// The offset of its last byte.
+    let last: Int
+    /// The whole body's length, where it is known.
+    let total: Int?
+
+    /// Reads a field's value; nil when that names no part, or one in another unit than bytes.
+    init?(_ field: String) {
+        let words = field.split(separator: " ", maxSplits: 1)
+        guard words.count == 2, words[0].lowercased() == "bytes" else { return nil }
+        let parts = words[1].split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 2 else { return nil }
+        let ends = parts[0].split(separator: "-", omittingEmptySubsequences: false).map { Self.number($0) }
+        guard ends.count == 2, let first = ends[0], let last = ends[1], first <= last, last < .max else { return nil }
+        let total = Self.number(parts[1])
+        guard parts[1] == "*" || last < total ?? 0 else { return nil }
+        (self.first, self.last, self.total) = (first, last, total)
+    }
+
+    private static func number(_ text: Substring) -> Int? {
+        text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ? Int(text) : nil
+    }
+}
+
+/// What it takes to go on with a body that was cut short.
+enum Continuation {
+    /// The least seconds for which a body must have been unchanged, lest it changes again within the second that its
+    /// date names.
+    private static let quietSeconds = 60
+
+    /// The value of `If-Range` for the rest of the body that `headers` begin (RFC 9110, section 13.1.5): a strong entity
+    /// tag or, where there is no tag at all, a date that is as good (section 8.8.2.2); nil when the body cannot be
+    /// continued.
+    static func validator(of headers: ResponseHeaders, now: Int) -> String? {
+        if headers.isEncoded || headers.acceptRanges?.lowercased() == "none" { return nil }
+        if let etag = headers.etag {
+            return etag.utf8.count >= 2 && etag.hasPrefix("\"") && etag.hasSuffix("\"") ? etag : nil
+        }
+        guard let lastModified = headers.lastModified, let date = headers.date,
+            let changed = HTTPDate.seconds(lastModified, now: now), let sent = HTTPDate.seconds(date, now: now),
+            sent - changed >= quietSeconds
+        else { return nil }
+        return lastModified
+    }
+
+    /// Which part the response brings; nil when it does not continue what is there.
+    static func part(of headers: ResponseHeaders, continuing resumption: FetchJob.Resumption) -> ContentRange? {
+        if headers.isEncoded || headers.contentType?.lowercased().hasPrefix("multipart/byteranges") == true {
+            return nil
+        }
+        guard let range = headers.contentRange.flatMap({ ContentRange($0) }), range.first == resumption.offset else {
+            return nil
+        }
+        if let total = resumption.total, range.total ?? total != total || range.last >= total { return nil }
+        if let length = headers.expectedLength, length != range.last - range.first + 1 { return nil }
+        // The origin has compared the validator; one that says another in the same breath is not believed.
+        let validator = resumption.validator.hasPrefix("\"") ? headers.etag : headers.lastModified
+        return validator ?? resumption.validator == resumption.validator ? range : nil
+    }
+}

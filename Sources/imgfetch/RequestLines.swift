@@ -1,0 +1,51 @@
+internal import IPCProtocol
+
+/// The header lines of a request as libcurl takes them.
+enum RequestLines {
+    /// What a request asks besides its URL.
+    enum Question: Equatable {
+        /// The body.
+        case body
+        /// The body, unless it is what these conditions say.
+        case change(FetchJob.Conditions)
+        /// The body's rest.
+        case rest(FetchJob.Resumption)
+
+        /// The fields that ask it. The broker lets no client give any of them.
+        var fields: [HeaderField] {
+            switch self {
+            case .body: []
+            case .change(let conditions):
+                [("If-None-Match", conditions.etag), ("If-Modified-Since", conditions.lastModified)]
+                    .compactMap { (name, value) in value.map { HeaderField(name: name, value: $0) } }
+            case .rest(let resumption):
+                [
+                    HeaderField(name: "Range", value: "bytes=\(resumption.offset)-"),
+                    HeaderField(name: "If-Range", value: resumption.validator),
+                ]
+            }
+        }
+    }
+
+    /// What the job asks for, and the defaults for what it leaves open.
+    static func lines(_ fields: [HeaderField], asking question: Question, withSecrets: Bool) -> [String] {
+        let secrets: Set = ["cookie", "authorization", "proxy-authorization", "host"]
+        let sent = fields.filter { withSecrets || !secrets.contains($0.name.lowercased()) }
+        let names = Set(sent.map { $0.name.lowercased() })
+        let defaults = [
+            HeaderField(name: "User-Agent", value: ProductVersion.product),
+            HeaderField(name: "Accept", value: "image/webp,image/png,image/jpeg,*/*;q=0.8"),
+            HeaderField(name: "Accept-Encoding", value: "identity"),
+        ]
+        // "name:" alone would mean "do not send", "name;" means an empty value.
+        return (defaults.filter { !names.contains($0.name.lowercased()) } + sent + question.fields).map {
+            $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)"
+        }
+    }
+
+    /// Whether a field can be sent as it is: the broker has refused others already.
+    static func isSendable(_ field: HeaderField) -> Bool {
+        !field.name.isEmpty && field.name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }
+            && field.value.utf8.allSatisfy { ($0 >= 0x20 || $0 == 0x09) && $0 != 0x7F }
+    }
+}

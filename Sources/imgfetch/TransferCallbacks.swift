@@ -1,0 +1,46 @@
+internal import CTransfer
+internal import IPCProtocol
+
+// libcurl calls these during `curl_multi_socket_action` and `curl_multi_add_handle`; the context is the transfer, which
+// outlives its handle.
+
+extension Transfer {
+    /// Makes the transfer known to its handle.
+    func setCallbacks() {
+        let this = unsafe Unmanaged.passUnretained(self).toOpaque()
+        unsafe ctransfer_set_private(handle.raw, this)
+        unsafe ctransfer_set_header_callback(handle.raw, headerCallback, this)
+        unsafe ctransfer_set_body_callback(handle.raw, bodyCallback, this)
+        unsafe ctransfer_set_socket_callback(handle.raw, socketCallback, this)
+    }
+
+    /// The transfer that was made known to libcurl's `handle`.
+    static func of(_ handle: UnsafeMutableRawPointer) -> Transfer? {
+        unsafe transfer(behind: ctransfer_private(handle))
+    }
+}
+
+private let headerCallback: curl_write_callback = { bytes, size, count, context in
+    guard let transfer = unsafe transfer(behind: context) else { return 0 }
+    let line = unsafe UnsafeRawBufferPointer(start: bytes, count: size * count)
+    // Any other number than that of the bytes ends the transfer.
+    return unsafe transfer.headerLineReceived(line) ? line.count : line.count + 1
+}
+
+private let bodyCallback: curl_write_callback = { bytes, size, count, context in
+    guard let transfer = unsafe transfer(behind: context) else { return 0 }
+    let piece = unsafe UnsafeRawBufferPointer(start: bytes, count: size * count)
+    return unsafe transfer.bodyReceived(piece) ? piece.count : piece.count + 1
+}
+
+private let socketCallback: curl_opensocket_callback = { context, _, address in
+    guard let transfer = unsafe transfer(behind: context), let address = unsafe address else { return CURL_SOCKET_BAD }
+    var bytes = [UInt8](repeating: 0, count: 16)
+    let count = unsafe ctransfer_address_bytes(address, &bytes)
+    guard transfer.mayConnect(to: IPAddress(bytes: Array(bytes.prefix(count)))) else { return CURL_SOCKET_BAD }
+    return unsafe ctransfer_open_socket(address)
+}
+
+private func transfer(behind context: UnsafeMutableRawPointer?) -> Transfer? {
+    unsafe context.map { unsafe Unmanaged<Transfer>.fromOpaque($0).takeUnretainedValue() }
+}
