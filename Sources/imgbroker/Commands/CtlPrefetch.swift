@@ -18,10 +18,11 @@ enum CtlPrefetch {
         do throws(ClientError) {
             let broker = try ImageBroker(path: request.socketPath)
             for complaint in list.complaints { CurrentProcess.writeToStandardError("imgbroker: \(complaint)\n") }
-            let (bad, total) = (list.complaints.count, list.complaints.count + list.urls.count)
-            var (done, failed) = try broker.prefetch(
-                list.urls, request.options,
-                progress: bar.map { bar in { done, failed, _ in bar.show(done: done, failed: failed + bad, of: total) } })
+            let bad = list.complaints.count
+            let total = bad + list.urls.count
+            var (done, failed) = try broker.prefetch(list.urls, request.options) { done, failed, _ in
+                bar?.show(done: done, failed: failed + bad, of: total)
+            }
             bar?.clear()
             failed += bad
             CtlCommand.report(request, "\(done) loaded, \(failed) failed of \(total)") {

@@ -65,7 +65,8 @@ enum StatsTable {
         ] {
             let quantiles = report[figure]
             let values = [quantiles.p50, quantiles.p90, quantiles.p99, quantiles.max]
-            lines.append(pad(name, 26) + values.map { pad("\($0 < 1000 ? oneDecimal($0) : "\(Int($0))") \(unit)", 10, right: true) }.joined())
+            let words = values.map { ($0 < 1000 ? oneDecimal($0) : "\(Int($0))") + " " + unit }
+            lines.append(pad(name, 26) + words.map { pad($0, 10, right: true) }.joined())
         }
 
         lines += [

@@ -63,11 +63,11 @@ struct Configuration {
         }
         let caching = configuration.limits.caching
         if caching.minimumLifetime > caching.maximumLifetime {
-            throw UsageError(
-                description: "--min-ttl is longer than --max-ttl (\(caching.maximumLifetime) s): give a longer --max-ttl")
+            let longest = caching.maximumLifetime
+            throw UsageError(description: "--min-ttl is longer than --max-ttl (\(longest) s): give a longer --max-ttl")
         }
         if configuration.limits.diskBytes == 0, !configuration.extraCacheDirectories.isEmpty {
-            throw UsageError(description: "--extra-cache-dir needs a disk cache of its own: give a --disk-limit above 0")
+            throw UsageError(description: "--extra-cache-dir needs an own disk cache: give a --disk-limit above 0")
         }
         configuration.limits.usesDisk = configuration.limits.diskBytes > 0
         return .serve(configuration)
@@ -153,8 +153,8 @@ struct Configuration {
     private static func group(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> UInt32 {
         let name = try arguments.value(of: flag)
         guard let group = CurrentProcess.findGroup(name) else {
-            throw UsageError(
-                description: "\(flag): there is no group \"\(name)\"; getent group lists those there are, groupadd makes one")
+            let remedy = "getent group lists those there are, groupadd makes one"
+            throw UsageError(description: "\(flag): there is no group \"\(name)\"; \(remedy)")
         }
         return group
     }

@@ -25,8 +25,8 @@ final class ListeningSocket {
         } catch  where error.code == SystemError.addressInUse {
             throw Failure(description: "\(path) is in use: another broker serves it, or it is no socket")
         } catch  where group != nil && error.call == "chown" {
-            throw Failure(
-                description: "\(path) cannot be given to the group (\(error)): only root and the group's members may do that")
+            let remedy = "only root and the group's members may do that"
+            throw Failure(description: "\(path) cannot be given to the group (\(error)): \(remedy)")
         } catch {
             throw Failure(description: "cannot listen at \(path): \(error)")
         }
