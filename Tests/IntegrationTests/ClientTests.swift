@@ -62,7 +62,7 @@ import Testing
         try broker.suspend()
         let id = try broker.send(get: url)
         try broker.cancelAll()
-        guard case .reply(.error(id, let error)) = try broker.receive() else { return complain("no answer") }
+        guard case .reply(.error(id, let error)) = try broker.receive() else { return #expect(Bool(false), "no answer") }
         #expect(error.code == .cancelled)
         try broker.resume()
         #expect(try broker.clear(.all, olderThanSeconds: 60) == (0, 0))
@@ -74,7 +74,7 @@ import Testing
         let subscription = try broker.subscribe(to: [.started, .finished])
         _ = try broker.get(setting.url("/a"))
         for name in [BrokerEvent.Name.started, .finished] {
-            guard case .event(subscription, let event) = try broker.receive() else { return complain("no event") }
+            guard case .event(subscription, let event) = try broker.receive() else { return #expect(Bool(false), "no event") }
             #expect(event == BrokerEvent(name, url: setting.url("/a")))
         }
         var urls: [String?] = []
