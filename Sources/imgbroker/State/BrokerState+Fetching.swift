@@ -38,6 +38,7 @@ extension BrokerState {
             priority: priority, revalidating: original)
         if let partial {
             flight.received = partial.received
+            flight.response = partial.response
             flight.validator = partial.validator
             flight.total = partial.total
         }
@@ -109,6 +110,7 @@ extension BrokerState {
             index.unreserve(flight.received)
             fetches[job]?.received = 0
         }
+        fetches[job]?.response = Self.complete(response, of: flight)
         fetches[job]?.validator = validator
         fetches[job]?.total = total
         fetches[job]?.lastActivity = now
@@ -138,18 +140,24 @@ extension BrokerState {
             let message = "\(result.remoteAddress) is not an address that may be loaded from."
             return fetchFailed(worker, job, .forbiddenAddress, message)
         }
-        guard var response = result.response else {
+        guard let response = result.response else {
             return fetchFailed(worker, job, .internal, "The download worker reported no response.")
         }
         guard let flight = fetches[job] else { return }
-        // The last part makes it whole.
-        if response.status == 206 { response.status = 200 }
         tell(.finished, of: flight)
         take(result.cookies, of: flight.key)
         _ = endFetch(job)
         counters.downloads += 1
         counters.bytesDownloaded += result.bytes
-        keepAndServe(job, flight, digest, bytes: result.bytes, response)
+        keepAndServe(job, flight, digest, bytes: result.bytes, Self.complete(response, of: flight))
+    }
+
+    /// The response to which a part belongs, as the part's own says less (RFC 9111, section 3.4).
+    private static func complete(_ response: ResponseRecord, of flight: FetchFlight) -> ResponseRecord {
+        guard response.status == 206 else { return response }
+        var whole = flight.response?.refreshed(by: response) ?? response
+        whole.status = 200
+        return whole
     }
 
     /// Puts what has come where it may stay, and serves those who wait for it.

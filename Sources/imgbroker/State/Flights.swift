@@ -82,7 +82,8 @@ struct FetchFlight {
     var retryAt: Instant?
     var received = 0
     var expected: Int?
-    /// By what the body can be continued, and its length.
+    /// What the origin said when the body began; by what that can be continued, and its length.
+    var response: ResponseRecord?
     var validator: String?
     var total: Int?
     /// Transfers begun, those that continue another aside.
@@ -108,6 +109,7 @@ struct PartialBody {
     /// The job that has brought it: its product is kept under that name.
     let job: JobID
     let received: Int
+    let response: ResponseRecord
     let validator: String
     let total: Int?
     let until: Instant
