@@ -50,6 +50,7 @@ struct CommandLineTests {
         #expect(configuration.limits.caching.minimumLifetime == 300)
         #expect(configuration.limits.caching.maximumLifetime == 7200)
         #expect(try read("--max-age", "-1").maxAge == nil)
+        #expect(try read("--proxy", "http://user:word@proxy:3128/").proxy == "http://user:word@proxy:3128/")
     }
 
     @Test func `defaults`() throws {
@@ -108,6 +109,11 @@ struct CommandLineTests {
         }
         #expect(error?.description.contains("\n") == false)
         #expect(error?.description.contains(words[0].prefix { $0 != "=" }) == true)
+    }
+
+    @Test func `a proxy's password is not repeated`() throws {
+        let error = #expect(throws: UsageError.self) { try read("--proxy", "ftp://user:word@proxy") }
+        #expect(error?.description.contains("word") == false)
     }
 
     @Test func `help and version`() throws {

@@ -11,7 +11,8 @@ struct Arguments {
     }
 
     private var words: [String]
-    /// The value of a flag that was written with "=".
+    /// The flag just taken, and its value if that was written with "=".
+    private var flag = ""
     private var attached: String?
     private var isPastFlags = false
 
@@ -23,7 +24,7 @@ struct Arguments {
     ///
     /// - Throws: `UsageError` when the last flag was given a value that it does not take.
     mutating func next() throws(UsageError) -> Word? {
-        if let attached { throw UsageError(description: "unexpected value \"\(attached)\"") }
+        if let attached { throw UsageError(description: "\(flag) takes no value, so not \"\(attached)\"") }
         guard !words.isEmpty else { return nil }
         let word = words.removeFirst()
         if isPastFlags || !word.hasPrefix("-") || word == "-" { return .operand(word) }
@@ -33,7 +34,8 @@ struct Arguments {
         }
         if word.hasPrefix("--"), let equals = word.firstIndex(of: "=") {
             attached = String(word[word.index(after: equals)...])
-            return .flag(String(word[..<equals]))
+            flag = String(word[..<equals])
+            return .flag(flag)
         }
         return .flag(word)
     }

@@ -16,7 +16,7 @@ enum CtlCommand {
                               finished, failed, evicted, worker (default: all)
 
         For administrators (root, the broker's user, members of its --admin-group):
-          failed list         what has failed and is not tried again for now
+          failed list [URL]   what has failed and is not tried again for now
           failed clear [URL]  let it, or everything, be tried again
           clear [TIER]        empty the cache: memory, disk or all (default)
           suspend             let new loads wait; hits are served

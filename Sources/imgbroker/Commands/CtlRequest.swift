@@ -35,7 +35,7 @@ struct CtlRequest {
             case .remove: "one URL"
             case .prefetch: "one file, or - for standard input"
             case .clear: "one tier at most: memory, disk or all"
-            case .failed: "list, clear or clear URL"
+            case .failed: "list or clear, and one URL at most"
             case .events: "names of events"
             }
         }

@@ -169,12 +169,15 @@ struct Configuration {
     private static func proxy(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> String {
         let text = try arguments.value(of: flag)
         let scheme = text.prefix { $0 != ":" }
+        // What is before the host, a password maybe, is taken as it stands and never repeated.
         let rest = text.dropFirst(scheme.count + 3)
+        let userInfo = rest.prefix { $0 != "/" }.lastIndex(of: "@").map { rest[...$0] } ?? ""
         guard ["http", "https", "socks5h"].contains(scheme.lowercased()), text.dropFirst(scheme.count).hasPrefix("://"),
-            (try? SourceURL("http://" + rest)) != nil
+            (try? SourceURL("http://" + rest.dropFirst(userInfo.count))) != nil
         else {
             let expected = "a URL such as http://proxy:3128 (or https, socks5h)"
-            throw UsageError(description: "\(flag) needs \(expected), not \"\(text)\"")
+            let found = text.contains("@") ? "" : ", not \"\(text)\""
+            throw UsageError(description: "\(flag) needs \(expected)\(found)")
         }
         return text
     }
