@@ -38,7 +38,7 @@ enum ClientProcess {
             }
             var result: ClientResult
             switch try broker.receive() {
-            case .progress: continue
+            case .progress, .event: continue
             case .image(let id, let image):
                 guard let request = started.removeValue(forKey: id) else { continue }
                 result = ClientResult(index: request.index)
