@@ -169,6 +169,9 @@ struct CachingTests {
         world.get(client, id: 4, "a") { $0.cache = .reload }
         #expect(world.fetches.count == 2)
         #expect(world.fetches.values.count { $0.order.conditions == nil } == 1)
+        // Caches on the way are told so, too.
+        let told = world.fetches.values.compactMap { $0.order.headers.first { $0.name == "cache-control" }?.value }
+        #expect(told.sorted() == ["max-age=0", "no-cache"])
     }
 
     @Test mutating func `a body that was cut short is continued, also by the next request`() throws {

@@ -36,6 +36,8 @@ extension BrokerState {
         var flight = FetchFlight(
             request: request, url: waiter.request.url, credentials: waiter.request.options.credentials, waiters: [id],
             priority: priority, revalidating: original)
+        // As the Fetch standard does ("HTTP-network-or-cache fetch"), so that no cache on the way answers instead.
+        flight.cacheControl = isForced ? "no-cache" : mode == .noCache ? "max-age=0" : nil
         if let partial {
             flight.received = partial.received
             flight.response = partial.response
@@ -88,8 +90,12 @@ extension BrokerState {
             fetches[job]?.resumedFrom = flight.received
         }
         let owner = flight.key.owner
+        var headers = flight.key.headers
+        if let cacheControl = flight.cacheControl, !headers.contains(where: { $0.name == "cache-control" }) {
+            headers.append(HeaderField(name: "cache-control", value: cacheControl))
+        }
         let order = FetchJob(
-            id: job.number, url: flight.url.text, headers: flight.key.headers, credentials: flight.credentials,
+            id: job.number, url: flight.url.text, headers: headers, credentials: flight.credentials,
             maxBytes: limits.maxDownloadBytes,
             conditions: resumption == nil ? flight.revalidating?.origin.response.conditions : nil,
             resumption: resumption, cookies: flight.key.cookies ? owner.flatMap { jars[$0]?.lines } ?? [] : nil,

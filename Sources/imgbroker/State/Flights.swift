@@ -67,6 +67,8 @@ struct FetchFlight {
     /// The URL to ask: with a client's own name for the original it is one of several.
     let url: SourceURL
     let credentials: Credentials?
+    /// What caches on the way to the origin are told, if anything.
+    var cacheControl: String?
     var waiters: [WaiterID] = []
     var priority: GetOptions.Priority
     /// What is cached: the origin is asked whether it is still good.
