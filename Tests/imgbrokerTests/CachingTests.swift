@@ -84,6 +84,20 @@ struct CachingTests {
         #expect(world.state.waiters.isEmpty)
     }
 
+    @Test mutating func `what has just come or was confirmed is not called stale`() throws {
+        try load(1, "a") {
+            $0.cacheControl = "max-age=0"
+            $0.etag = "\"one\""
+        }
+        #expect(world.image(client, 1)?.stale == false)
+        world.get(client, id: 2, "a")
+        world.confirm(try #require(world.fetches.keys.first)) { $0.cacheControl = "max-age=0" }
+        #expect(world.image(client, 2)?.stale == false)
+        world.get(client, id: 3, "a") { $0.cache = .forceCache }
+        #expect(world.image(client, 3)?.stale == true)
+        #expect(world.state.report[.staleServed] == 1)
+    }
+
     @Test mutating func `where the origin allows it, a failure is answered with the stale picture`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=60" }
         world.happen(.timePassed, after: 2_000)

@@ -302,6 +302,7 @@ extension BrokerState {
                 continue
             }
             waiters[id]?.isConfirmed = true
+            waiters[id]?.isValidated = true
             // The bytes are where they were kept.
             waiters[id]?.source = .memory
             proceed(id)

@@ -43,6 +43,8 @@ struct Waiter {
     var hasLookedOnDisk = false
     /// Whether what is cached is the answer, be it as old as it may: the origin has confirmed it, or has failed.
     var isConfirmed = false
+    /// Whether the origin has said just now that what is cached is good.
+    var isValidated = false
     /// Whether what is cached is no answer: it proved to be no picture, or its bytes are gone.
     var mustLoad = false
     /// Whether what is cached is on its way to the client ahead of the answer (`staleFirst`), or was.
