@@ -41,7 +41,9 @@ struct Tally {
             let (before, after) = (first.requestsToOrigin[index], second.requestsToOrigin[index])
             if before > 1 { complaints.append("\(name) was transferred \(before) times") }
             // What is no picture is not kept: it may have been mended.
-            if after > 0, failure(index) == nil { complaints.append("\(name) was asked for at the origin again after the restart") }
+            if after > 0, failure(index) == nil {
+                complaints.append("\(name) was asked for at the origin again after the restart")
+            }
             for size in PictureSize.allCases {
                 let (early, late) = (first.wishes[index][size]!, second.wishes[index][size]!)
                 if early.answers.union(late.answers).count > 1 {

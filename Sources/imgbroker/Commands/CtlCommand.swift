@@ -52,7 +52,7 @@ enum CtlCommand {
             let url = try CtlRequest.url(request.operands[0])
             return perform(request) { (broker) throws(ClientError) in
                 let removed = try broker.remove(url)
-                report(request, "removed \(count(removed, "original"))") { $0.member("removed", removed) }
+                request.report("removed \(count(removed, "original"))") { $0.member("removed", removed) }
             }
         case .clear:
             guard let tier = CacheTier(rawValue: request.operands.first ?? "all") else {
@@ -60,7 +60,7 @@ enum CtlCommand {
             }
             return perform(request) { (broker) throws(ClientError) in
                 let (removed, bytes) = try broker.clear(tier, olderThanSeconds: request.olderThanSeconds)
-                report(request, "removed \(count(removed, "original")), \(ByteCount(bytes))") {
+                request.report("removed \(count(removed, "original")), \(ByteCount(bytes))") {
                     $0.member("removed", removed)
                     $0.member("bytes", bytes)
                 }
@@ -68,17 +68,17 @@ enum CtlCommand {
         case .suspend:
             return perform(request) { (broker) throws(ClientError) in
                 try broker.suspend()
-                report(request, "suspended: hits are served, new loads wait") { $0.member("suspended", true) }
+                request.report("suspended: hits are served, new loads wait") { $0.member("suspended", true) }
             }
         case .resume:
             return perform(request) { (broker) throws(ClientError) in
                 try broker.resume()
-                report(request, "resumed") { $0.member("suspended", false) }
+                request.report("resumed") { $0.member("suspended", false) }
             }
         case .cancelAll:
             return perform(request) { (broker) throws(ClientError) in
                 try broker.cancelAll()
-                report(request, "cancelled all pending requests") { $0.member("cancelled", true) }
+                request.report("cancelled all pending requests") { $0.member("cancelled", true) }
             }
         }
     }
@@ -95,7 +95,7 @@ enum CtlCommand {
             return perform(request) { (broker) throws(ClientError) in
                 let removed = try broker.clearFailed(url)
                 let what = count(removed, "entry", "entries")
-                report(request, "took \(what) off the failed list") { $0.member("removed", removed) }
+                request.report("took \(what) off the failed list") { $0.member("removed", removed) }
             }
         case let action: throw UsageError(description: "ctl failed takes list or clear, not \"\(action)\"")
         }
@@ -134,15 +134,6 @@ enum CtlCommand {
 
     private static func count(_ number: Int, _ one: String, _ many: String? = nil) -> String {
         "\(number) \(number == 1 ? one : many ?? one + "s")"
-    }
-
-    /// Prints what was done: a line, or an object.
-    static func report(_ request: CtlRequest, _ line: String, _ members: (inout JSONWriter) -> Void) {
-        if request.asJSON {
-            CommandConnection.printObject(members)
-        } else {
-            CurrentProcess.writeToStandardOutput(line + "\n")
-        }
     }
 
     // MARK: Running

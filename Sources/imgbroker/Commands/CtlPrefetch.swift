@@ -25,7 +25,7 @@ enum CtlPrefetch {
             }
             bar?.clear()
             failed += bad
-            CtlCommand.report(request, "\(done) loaded, \(failed) failed of \(total)") {
+            request.report("\(done) loaded, \(failed) failed of \(total)") {
                 $0.member("done", done)
                 $0.member("failed", failed)
                 $0.member("total", total)

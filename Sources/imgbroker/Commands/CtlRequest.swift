@@ -1,4 +1,5 @@
 import IPCProtocol
+import LinuxSystem
 
 /// What the words after `ctl` ask for.
 struct CtlRequest {
@@ -98,6 +99,17 @@ struct CtlRequest {
     static func url(_ text: String) throws(UsageError) -> SourceURL {
         do { return try SourceURL(text) } catch {
             throw UsageError(description: "\"\(text)\" is no URL to load: \(error.message)")
+        }
+    }
+}
+
+extension CtlRequest {
+    /// Prints what was done: a line, or an object.
+    func report(_ line: String, _ members: (inout JSONWriter) -> Void) {
+        if asJSON {
+            CommandConnection.printObject(members)
+        } else {
+            CurrentProcess.writeToStandardOutput(line + "\n")
         }
     }
 }
