@@ -30,7 +30,8 @@ extension BrokerState {
             pixels: nil, bytes: bytes, contentType: header.format.contentType, originalWidth: header.geometry.width,
             originalHeight: header.geometry.height, frameCount: header.frameCount, etag: original.origin.response.etag)
         image.expires = original.origin.policy.expires
-        image.stale = original.origin.isStale(at: now)
+        // What has come just now, or was confirmed, is as good as it gets, however short its life.
+        image.stale = waiter.source != .network && !waiter.isValidated && original.origin.isStale(at: now)
         image.final = !waiter.isPreviewing
         if options.representation == .pixels {
             image.pixels = ImageReply.Pixels(

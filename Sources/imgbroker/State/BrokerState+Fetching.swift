@@ -36,8 +36,11 @@ extension BrokerState {
         var flight = FetchFlight(
             request: request, url: waiter.request.url, credentials: waiter.request.options.credentials, waiters: [id],
             priority: priority, revalidating: original)
+        // As the Fetch standard does ("HTTP-network-or-cache fetch"), so that no cache on the way answers instead.
+        flight.cacheControl = isForced ? "no-cache" : mode == .noCache ? "max-age=0" : nil
         if let partial {
             flight.received = partial.received
+            flight.response = partial.response
             flight.validator = partial.validator
             flight.total = partial.total
         }
@@ -87,8 +90,12 @@ extension BrokerState {
             fetches[job]?.resumedFrom = flight.received
         }
         let owner = flight.key.owner
+        var headers = flight.key.headers
+        if let cacheControl = flight.cacheControl, !headers.contains(where: { $0.name == "cache-control" }) {
+            headers.append(HeaderField(name: "cache-control", value: cacheControl))
+        }
         let order = FetchJob(
-            id: job.number, url: flight.url.text, headers: flight.key.headers, credentials: flight.credentials,
+            id: job.number, url: flight.url.text, headers: headers, credentials: flight.credentials,
             maxBytes: limits.maxDownloadBytes,
             conditions: resumption == nil ? flight.revalidating?.origin.response.conditions : nil,
             resumption: resumption, cookies: flight.key.cookies ? owner.flatMap { jars[$0]?.lines } ?? [] : nil,
@@ -109,6 +116,7 @@ extension BrokerState {
             index.unreserve(flight.received)
             fetches[job]?.received = 0
         }
+        fetches[job]?.response = Self.complete(response, of: flight)
         fetches[job]?.validator = validator
         fetches[job]?.total = total
         fetches[job]?.lastActivity = now
@@ -138,18 +146,24 @@ extension BrokerState {
             let message = "\(result.remoteAddress) is not an address that may be loaded from."
             return fetchFailed(worker, job, .forbiddenAddress, message)
         }
-        guard var response = result.response else {
+        guard let response = result.response else {
             return fetchFailed(worker, job, .internal, "The download worker reported no response.")
         }
         guard let flight = fetches[job] else { return }
-        // The last part makes it whole.
-        if response.status == 206 { response.status = 200 }
         tell(.finished, of: flight)
         take(result.cookies, of: flight.key)
         _ = endFetch(job)
         counters.downloads += 1
         counters.bytesDownloaded += result.bytes
-        keepAndServe(job, flight, digest, bytes: result.bytes, response)
+        keepAndServe(job, flight, digest, bytes: result.bytes, Self.complete(response, of: flight))
+    }
+
+    /// The response to which a part belongs, as the part's own says less (RFC 9111, section 3.4).
+    private static func complete(_ response: ResponseRecord, of flight: FetchFlight) -> ResponseRecord {
+        guard response.status == 206 else { return response }
+        var whole = flight.response?.refreshed(by: response) ?? response
+        whole.status = 200
+        return whole
     }
 
     /// Puts what has come where it may stay, and serves those who wait for it.
@@ -288,6 +302,7 @@ extension BrokerState {
                 continue
             }
             waiters[id]?.isConfirmed = true
+            waiters[id]?.isValidated = true
             // The bytes are where they were kept.
             waiters[id]?.source = .memory
             proceed(id)

@@ -79,12 +79,14 @@ extension BrokerState {
     /// Keeps the beginning of a body for the next request; false when it is none, or there is no room for it. What is
     /// kept stays reserved.
     mutating func keepPartial(of job: JobID, _ flight: FetchFlight) -> Bool {
-        guard let validator = flight.validator, flight.received > 0, !flight.isGiven, limits.maxPartials > 0,
+        guard let validator = flight.validator, let response = flight.response, flight.received > 0, !flight.isGiven,
+            limits.maxPartials > 0,
             flight.received <= limits.maxPartialBytes, partials[flight.key] == nil, !isDraining
         else { return false }
         let until = now.adding(milliseconds: limits.partialMs)
         partials[flight.key] = PartialBody(
-            job: job, received: flight.received, validator: validator, total: flight.total, until: until)
+            job: job, received: flight.received, response: response, validator: validator, total: flight.total,
+            until: until)
         reminders.add(.partial(flight.key), at: until)
         while partials.count > limits.maxPartials
             || partials.values.reduce(0, { $0 + $1.received }) > limits.maxPartialBytes,

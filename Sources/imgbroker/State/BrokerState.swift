@@ -263,6 +263,13 @@ struct BrokerState {
 
     mutating func remind(_ reminder: Reminder, in milliseconds: Int) {
         reminders.add(reminder, at: now.adding(milliseconds: milliseconds))
+        // Each request has two at most; those of cancelled ones may lie far ahead.
+        reminders.sweep(live: 2 * waiters.count + 1024) { reminder in
+            switch reminder {
+            case .total(let waiter), .idle(let waiter): waiters[waiter] != nil
+            default: true
+            }
+        }
     }
 
     mutating func newWaiterID() -> WaiterID { waiterIDs.next() }

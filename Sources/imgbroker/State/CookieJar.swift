@@ -40,6 +40,9 @@ struct CookieJar {
     private static func key(of line: String) -> String? {
         let fields = line.split(separator: "\t", maxSplits: 6, omittingEmptySubsequences: false)
         guard fields.count == 7, line.utf8.count <= 8192 else { return nil }
-        return "\(fields[0])\t\(fields[2])\t\(fields[5])"
+        // A mark that scripts, of which there are none here, are not to see it.
+        let mark = "#HttpOnly_"
+        let domain = fields[0].hasPrefix(mark) ? fields[0].dropFirst(mark.count) : fields[0]
+        return "\(domain)\t\(fields[2])\t\(fields[5])"
     }
 }

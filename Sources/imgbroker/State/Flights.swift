@@ -43,6 +43,8 @@ struct Waiter {
     var hasLookedOnDisk = false
     /// Whether what is cached is the answer, be it as old as it may: the origin has confirmed it, or has failed.
     var isConfirmed = false
+    /// Whether the origin has said just now that what is cached is good.
+    var isValidated = false
     /// Whether what is cached is no answer: it proved to be no picture, or its bytes are gone.
     var mustLoad = false
     /// Whether what is cached is on its way to the client ahead of the answer (`staleFirst`), or was.
@@ -67,6 +69,8 @@ struct FetchFlight {
     /// The URL to ask: with a client's own name for the original it is one of several.
     let url: SourceURL
     let credentials: Credentials?
+    /// What caches on the way to the origin are told, if anything.
+    var cacheControl: String?
     var waiters: [WaiterID] = []
     var priority: GetOptions.Priority
     /// What is cached: the origin is asked whether it is still good.
@@ -82,7 +86,8 @@ struct FetchFlight {
     var retryAt: Instant?
     var received = 0
     var expected: Int?
-    /// By what the body can be continued, and its length.
+    /// What the origin said when the body began; by what that can be continued, and its length.
+    var response: ResponseRecord?
     var validator: String?
     var total: Int?
     /// Transfers begun, those that continue another aside.
@@ -108,6 +113,7 @@ struct PartialBody {
     /// The job that has brought it: its product is kept under that name.
     let job: JobID
     let received: Int
+    let response: ResponseRecord
     let validator: String
     let total: Int?
     let until: Instant
