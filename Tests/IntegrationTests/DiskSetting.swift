@@ -16,10 +16,12 @@ final class DiskSetting {
     private let directory: TemporaryDirectory
     private let arguments: [String]
 
-    /// Starts an origin that has a picture for each path that is a number, and a broker.
+    /// Starts an origin that has a picture for each path that is a number, and answers any other as `other` says, and a
+    /// broker.
     init(
         _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
-        picture: @escaping @Sendable (Int) -> TestPicture = { flat($0) }
+        picture: @escaping @Sendable (Int) -> TestPicture = { flat($0) },
+        other: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = { _ in .status(404) }
     ) throws {
         self.directory = try directory ?? TemporaryDirectory()
         let open = self.directory.file("open")
@@ -30,7 +32,7 @@ final class DiskSetting {
         self.cache = cache ?? open + "/cache"
         self.arguments = ["--cache-dir", self.cache] + arguments
         origin = try LocalOrigin { request in
-            Int(request.path.dropFirst()).map { png(picture($0)) } ?? .status(404)
+            Int(request.path.dropFirst()).map { png(picture($0)) } ?? other(request)
         }
         do {
             broker = try BrokerProcess(self.arguments, in: self.directory)

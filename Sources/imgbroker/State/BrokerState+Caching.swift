@@ -128,7 +128,7 @@ extension BrokerState {
             original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: reason)
         else { return deny(waiter, error) }
         waiters[id]?.isConfirmed = true
-        waiters[id]?.source = .memory
+        waiters[id]?.source = waiter.found
         proceed(id)
     }
 

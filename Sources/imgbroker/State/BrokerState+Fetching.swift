@@ -336,7 +336,8 @@ extension BrokerState {
         if isThere { dropRemoved(index.insert(original, for: flight.key)) }
         updateOnDisk(original, flight.key)
         for id in flight.waiters {
-            if waiters[id]?.purpose == .refresh {
+            guard let waiter = waiters[id] else { continue }
+            if waiter.purpose == .refresh {
                 dismiss(id)
                 continue
             }
@@ -345,7 +346,7 @@ extension BrokerState {
             // It may have left the memory since it was found on disk.
             if !isThere { waiters[id]?.hasLookedOnDisk = false }
             // The bytes are where they were kept.
-            waiters[id]?.source = .memory
+            waiters[id]?.source = waiter.found
             proceed(id)
         }
     }

@@ -41,6 +41,8 @@ struct Waiter {
     var hasProgress = false
     /// Whether the disk tier has been asked.
     var hasLookedOnDisk = false
+    /// Where what is cached was found.
+    var found = ImageReply.Source.memory
     /// Whether what is cached is the answer, be it as old as it may: the origin has confirmed it, or has failed.
     var isConfirmed = false
     /// Whether the origin has said just now that what is cached is good.
