@@ -17,9 +17,19 @@ final class DiskSetting {
     private let arguments: [String]
 
     /// Starts an origin that has a picture for each path that is a number, and a broker.
-    init(
+    convenience init(
         _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
         picture: @escaping @Sendable (Int) -> TestPicture = { flat($0) }
+    ) throws {
+        try self.init(arguments, cache: cache, in: directory) { request in
+            Int(request.path.dropFirst()).map { png(picture($0)) } ?? .status(404)
+        }
+    }
+
+    /// Starts an origin that answers with what `respond` returns, and a broker.
+    init(
+        _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
+        respond: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response
     ) throws {
         self.directory = try directory ?? TemporaryDirectory()
         let open = self.directory.file("open")
@@ -29,9 +39,7 @@ final class DiskSetting {
         }
         self.cache = cache ?? open + "/cache"
         self.arguments = ["--cache-dir", self.cache] + arguments
-        origin = try LocalOrigin { request in
-            Int(request.path.dropFirst()).map { png(picture($0)) } ?? .status(404)
-        }
+        origin = try LocalOrigin(respond)
         do {
             broker = try BrokerProcess(self.arguments, in: self.directory)
             client = try RawClient(broker.socketPath)
