@@ -112,7 +112,7 @@ extension BrokerState {
             original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: error)
         else { return deny(waiter, error) }
         waiters[id]?.isConfirmed = true
-        waiters[id]?.source = .memory
+        waiters[id]?.source = waiter.keptIn
         proceed(id)
     }
 

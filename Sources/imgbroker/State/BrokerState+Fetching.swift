@@ -291,13 +291,14 @@ extension BrokerState {
         }
         updateOnDisk(original, flight.key)
         for id in flight.waiters {
-            if waiters[id]?.purpose == .refresh {
+            guard let waiter = waiters[id] else { continue }
+            if waiter.purpose == .refresh {
                 dismiss(id)
                 continue
             }
             waiters[id]?.isConfirmed = true
             // The bytes are where they were kept.
-            waiters[id]?.source = .memory
+            waiters[id]?.source = waiter.keptIn
             proceed(id)
         }
     }
