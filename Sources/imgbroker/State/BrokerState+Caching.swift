@@ -64,7 +64,8 @@ extension BrokerState {
         let mayHaveRaster = original.isFromDisk && form.rasterWord != nil
         if canLookUp, !waiter.hasLookedOnDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
         if let body {
-            if let refusal = refusal(of: waiter) { return deny(waiter, refusal) }
+            // What is cached is served all the same, unless it is what has failed.
+            if let refusal = refusal(of: waiter), Self.isPicturesFault(refusal.cause) { return deny(waiter, refusal) }
             decode(variant, of: body, for: id)
         } else if waiter.isPreviewing {
             endPreview(id)
@@ -120,6 +121,14 @@ extension BrokerState {
     func refusal(of waiter: Waiter) -> WireError? {
         if waiter.request.options.retryFailed { return nil }
         return failedList.refusal(of: waiter.key, form: form(of: waiter.request), at: now)
+    }
+
+    /// Whether a failure is one of the bytes, wherever they come from, and not of their way here.
+    private static func isPicturesFault(_ code: ErrorCode?) -> Bool {
+        switch code {
+        case .unsupportedFormat, .truncated, .decodeFailed, .emptyImage, .tooManyPixels: true
+        default: false
+        }
     }
 
     /// Ends a request whose picture is none. What is cached of it goes, and is loaded once more, as the origin may have
