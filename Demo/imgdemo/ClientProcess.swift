@@ -38,7 +38,7 @@ enum ClientProcess {
             }
             var result: ClientResult
             switch try broker.receive() {
-            case .progress: continue
+            case .progress, .event: continue
             case .image(let id, let image):
                 guard let request = started.removeValue(forKey: id) else { continue }
                 result = ClientResult(index: request.index)
@@ -51,7 +51,8 @@ enum ClientProcess {
             case .reply(.error(let id?, let error)):
                 guard let request = started.removeValue(forKey: id) else { continue }
                 result = ClientResult(index: request.index)
-                result.failure = error.code.rawValue
+                // Whoever asks late hears of the first failure.
+                result.failure = (error.cause ?? error.code).rawValue
             case .reply(let reply): throw DemoFailure("an unexpected answer: \(reply)")
             }
             try control.sendMessage(ClientReport.result(result))

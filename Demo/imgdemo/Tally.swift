@@ -40,7 +40,10 @@ struct Tally {
         for (index, name) in names.enumerated() {
             let (before, after) = (first.requestsToOrigin[index], second.requestsToOrigin[index])
             if before > 1 { complaints.append("\(name) was transferred \(before) times") }
-            if after > 0 { complaints.append("\(name) was asked for at the origin again after the restart") }
+            // What is no picture is not kept: it may have been mended.
+            if after > 0, failure(index) == nil {
+                complaints.append("\(name) was asked for at the origin again after the restart")
+            }
             for size in PictureSize.allCases {
                 let (early, late) = (first.wishes[index][size]!, second.wishes[index][size]!)
                 if early.answers.union(late.answers).count > 1 {
@@ -78,11 +81,17 @@ struct Tally {
 
     /// The second run in one sentence.
     var secondSummary: String {
+        let pictureDownloads = names.indices.reduce(0) {
+            $0 + (failure($1) == nil ? second.requestsToOrigin[$1] : 0)
+        }
         let asPixels = max(0, second.buffers(Self.scaled).count - scaledAgain)
         var text =
             "After a restart, \(count(second.requests, "request")) from disk: "
-            + "\(count(second.downloads, "origin request")), \(count(asPixels, "scaled result")) read as pixels, "
+            + "\(count(pictureDownloads, "origin request")), \(count(asPixels, "scaled result")) read as pixels, "
             + "\(count(decodedAgain, "full-size picture")) decoded again from kept originals"
+        if second.downloads > pictureDownloads {
+            text += "; what is no picture was asked for again"
+        }
         if notKept > 0 { text += ", \(count(scaledAgain, "scaled result")) decoded because too cheap to keep" }
         return text + "; \(count(keptDecodedAgain, "decoding")) of kept rasters."
     }

@@ -282,6 +282,15 @@ int clinux_find_user(const char *name, uid_t *uid, gid_t *gid) {
     return 0;
 }
 
+int clinux_find_group(const char *name, gid_t *gid) {
+    char *end;
+    unsigned long number = strtoul(name, &end, 10);
+    const struct group *entry = *name && !*end ? getgrgid((gid_t)number) : getgrnam(name);
+    if (!entry) return -1;
+    *gid = entry->gr_gid;
+    return 0;
+}
+
 int clinux_become_user(uid_t uid, gid_t gid) {
     if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0) return -1;
     return setresuid(uid, uid, uid);

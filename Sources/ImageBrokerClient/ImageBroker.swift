@@ -14,6 +14,8 @@ public final class ImageBroker {
         case image(id: Int, BrokerImage)
         /// Bytes downloaded so far, and how many there will be.
         case progress(id: Int, received: Int, expected: Int?)
+        /// What a subscriber is told; the id is that of the subscription.
+        case event(id: Int, BrokerEvent)
         /// Any other answer.
         case reply(Reply)
     }
@@ -50,23 +52,38 @@ public final class ImageBroker {
 
     // MARK: One at a time
 
-    /// Loads the picture at `url` and waits for it, calling `progress` on the way if it is given.
+    /// Loads the picture at `url` and waits for it.
     ///
-    /// - Throws: `ClientError`; `refused` with the broker's reason.
+    /// - Parameters:
+    ///   - options: what is wanted, and how.
+    ///   - preview: sees what is cached, however old, before the origin is asked whether it is still good; it is not called
+    ///     when nothing is cached. Giving it sets the options `cache` to `noCache` and `staleFirst`.
+    ///   - progress: is told on the way how many bytes are there, and how many there will be, where that is known.
+    /// - Returns: the final picture, new or confirmed. A preview and it are leases of their own, each given back when the
+    ///   object is let go of.
+    /// - Throws: `ClientError`; `refused` with the broker's reason. That a preview was shown does not mean that the picture
+    ///   comes.
     public func get(
-        _ url: String, _ options: GetOptions = GetOptions(), progress: ((Int, Int?) -> Void)? = nil
+        _ url: String, _ options: GetOptions = GetOptions(), preview: ((BrokerImage) -> Void)? = nil,
+        progress: ((Int, Int?) -> Void)? = nil
     ) throws(ClientError) -> BrokerImage {
         var options = options
         if progress != nil { options.progress = true }
+        if preview != nil {
+            options.cache = .noCache
+            options.staleFirst = true
+        }
         let source: SourceURL
         do { source = try SourceURL(url) } catch { throw .refused(error) }
         let id = try send(get: source, options)
         while true {
             switch try incoming(for: id) {
-            case .image(_, let image): if image.description.final { return image }
+            case .image(_, let image):
+                if image.description.final { return image }
+                preview?(image)
             case .progress(_, let received, let expected): progress?(received, expected)
             case .reply(.error(_, let error)): throw .refused(error)
-            case .reply: throw .protocolViolation("a get was answered with something else")
+            case .reply, .event: throw .protocolViolation("a get was answered with something else")
             }
         }
     }
@@ -85,32 +102,6 @@ public final class ImageBroker {
     public func stats() throws(ClientError) -> StatsReport {
         guard case .stats(_, let report) = try ask({ .stats(id: $0) }) else { throw Self.unexpected }
         return report
-    }
-
-    /// Whether the picture at `url` is cached, in which tier, and whether it is fresh.
-    ///
-    /// - Throws: `ClientError`.
-    public func query(
-        _ url: SourceURL, _ options: GetOptions = GetOptions()
-    ) throws(ClientError) -> (memory: Bool, disk: Bool, fresh: Bool) {
-        let reply = try ask { .query(GetRequest(id: $0, url: url, options: options)) }
-        guard case .queried(_, let memory, let disk, let fresh) = reply else { throw Self.unexpected }
-        return (memory, disk, fresh)
-    }
-
-    /// Makes the broker forget `url` in all its variants; returns how many originals it forgot.
-    ///
-    /// - Throws: `ClientError`.
-    public func remove(_ url: SourceURL) throws(ClientError) -> Int {
-        guard case .removed(_, let count) = try ask({ .remove(id: $0, url: url) }) else { throw Self.unexpected }
-        return count
-    }
-
-    /// Ends a `get` that is under way; its own answer still comes.
-    ///
-    /// - Throws: `ClientError`.
-    public func cancel(_ request: Int) throws(ClientError) {
-        _ = try ask { .cancel(id: $0, request: request) }
     }
 
     // MARK: Many at once
@@ -140,31 +131,42 @@ public final class ImageBroker {
     // MARK: Steps
 
     private static let releasesInOneFrame = 10_000
-    private static let unexpected = ClientError.protocolViolation("an unexpected kind of answer")
+    static let unexpected = ClientError.protocolViolation("an unexpected kind of answer")
 
-    private func send(_ message: (Int) -> ClientMessage) throws(ClientError) -> Int {
+    /// Sends a message under a new id and returns that.
+    func send(
+        descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage
+    ) throws(ClientError) -> Int {
         lastID += 1
         unanswered.insert(lastID)
-        try write(message(lastID).encoded())
+        try write(message(lastID).encoded(), descriptors: descriptors)
         return lastID
     }
 
-    private func ask(_ message: (Int) -> ClientMessage) throws(ClientError) -> Reply {
-        let id = try send(message)
+    /// Sends a message and waits for its one answer.
+    func ask(
+        descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage
+    ) throws(ClientError) -> Reply {
+        let id = try send(descriptors: descriptors, message)
         switch try incoming(for: id) {
         case .reply(.error(_, let error)): throw .refused(error)
         case .reply(let reply): return reply
-        case .image, .progress: throw Self.unexpected
+        case .image, .progress, .event: throw Self.unexpected
         }
     }
 
+    /// Sends a message whose answer says nothing but that it is done.
+    func tell(descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage) throws(ClientError) {
+        guard case .ok = try ask(descriptors: descriptors, message) else { throw Self.unexpected }
+    }
+
     /// The next news of request `id`; that of others is kept for `receive`.
-    private func incoming(for id: Int) throws(ClientError) -> Incoming {
+    func incoming(for id: Int) throws(ClientError) -> Incoming {
         while true {
             let incoming = try receiveFromSocket()
             let subject: Int? =
                 switch incoming {
-                case .image(let id, _), .progress(let id, _, _): id
+                case .image(let id, _), .progress(let id, _, _), .event(let id, _): id
                 case .reply(let reply): reply.id
                 }
             if subject == id { return incoming }
@@ -173,7 +175,7 @@ public final class ImageBroker {
         }
     }
 
-    private func write(_ frame: [UInt8]) throws(ClientError) {
+    private func write(_ frame: [UInt8], descriptors: [FileDescriptor] = []) throws(ClientError) {
         let returned = returns.take()
         if !returned.isEmpty {
             hasReturned = true
@@ -187,7 +189,7 @@ public final class ImageBroker {
                 held[buffer]?.neededUntil = lastID
             }
         }
-        if !frame.isEmpty { channel.enqueue(frame) }
+        if !frame.isEmpty { channel.enqueue(frame, descriptors: descriptors) }
         do { try channel.flush() } catch { throw .connectionLost }
         forgetReturned()
     }
@@ -215,6 +217,7 @@ public final class ImageBroker {
         case .image(let id, let image): return .image(id: id, try picture(image))
         case .progress(let id, let received, let expected):
             return .progress(id: id, received: received, expected: expected)
+        case .event(let id, let event): return .event(id: id, event)
         default: return .reply(reply)
         }
     }

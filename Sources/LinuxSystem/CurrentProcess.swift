@@ -22,6 +22,13 @@ public enum CurrentProcess {
         return (uid, gid)
     }
 
+    /// The number of the group with `name`, or with that number; nil when there is none.
+    public static func findGroup(_ name: String) -> UInt32? {
+        var gid: gid_t = 0
+        guard unsafe clinux_find_group(name, &gid) == 0 else { return nil }
+        return gid
+    }
+
     /// Becomes another user for good, without supplementary groups.
     ///
     /// - Throws: `SystemError` of `setresuid`.

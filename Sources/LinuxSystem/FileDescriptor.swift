@@ -83,6 +83,27 @@ public final class FileDescriptor: Sendable {
         return filled
     }
 
+    /// All bytes from where it stands to the end, as text; of a pipe or a terminal, too.
+    ///
+    /// - Throws: `SystemError` of `read`: `EISDIR` for a directory.
+    public func readToEnd() throws(SystemError) -> String {
+        var bytes: [UInt8] = []
+        var failure: SystemError?
+        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
+            do throws(SystemError) {
+                while true {
+                    let count = try retrying("read") { unsafe Glibc.read(raw, buffer.baseAddress!, buffer.count) }
+                    if count == 0 { break }
+                    unsafe bytes.append(contentsOf: buffer.prefix(count))
+                }
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
     /// Makes reads and writes return at once where they would wait.
     ///
     /// - Throws: `SystemError` of `fcntl`.

@@ -47,19 +47,27 @@ public enum UnixSocket {
         return socket
     }
 
-    /// Binds `path` and listens there; the descriptor does not block, and the file's mode is `mode`.
+    /// Binds `path` and listens there; the descriptor does not block. The file's mode is `mode`, and its group `group` if
+    /// that is given: nobody but its owner finds it before both are so, and nobody can connect.
     ///
-    /// - Throws: `SystemError` of `socket`, `bind`, `chmod` or `listen`.
-    public static func listen(at path: String, mode: UInt32, backlog: Int32 = 1024) throws(SystemError)
-        -> FileDescriptor
-    {
+    /// - Throws: `SystemError` of `socket`, `bind`, `chown`, `chmod` or `listen`.
+    public static func listen(
+        at path: String, mode: UInt32, group: UInt32? = nil, backlog: Int32 = 1024
+    ) throws(SystemError) -> FileDescriptor {
         let socket = try open()
         let mask = umask(0o177)
         defer { umask(mask) }
         try retrying("bind") { unsafe clinux_bind_path(socket.raw, path) }
-        try retrying("chmod") { unsafe chmod(path, mode) }
-        try retrying("listen") { CLinux.listen(socket.raw, backlog) }
-        try socket.setNonBlocking()
+        do throws(SystemError) {
+            if let group { try retrying("chown") { unsafe lchown(path, .max, group) } }
+            try retrying("chmod") { unsafe chmod(path, mode) }
+            try retrying("listen") { CLinux.listen(socket.raw, backlog) }
+            try socket.setNonBlocking()
+        } catch {
+            // It is this call's own: nobody could connect to it.
+            unsafe unlink(path)
+            throw error
+        }
         return socket
     }
 

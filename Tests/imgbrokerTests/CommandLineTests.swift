@@ -1,3 +1,4 @@
+import HTTPCaching
 import IPCProtocol
 import LinuxSystem
 import Testing
@@ -29,6 +30,29 @@ struct CommandLineTests {
         #expect(configuration.logLevel == .debug)
     }
 
+    @Test func `the flags of caching and of who may do what`() throws {
+        let configuration = try read(
+            "--queue-order", "lifo", "--max-age", "12h", "--extra-cache-dir", "/a", "--extra-cache-dir=/b", "--proxy",
+            "socks5h://proxy:1080", "--allow-invalid-certificates", "--socket-mode", "0640", "--socket-group", "root",
+            "--admin-group", "0", "--retries", "3", "--stale-while-revalidate", "90", "--stale-if-error", "1d",
+            "--min-ttl", "5m", "--max-ttl=2h")
+        #expect(configuration.limits.queueOrder == .lifo)
+        #expect(configuration.maxAge == 43_200)
+        #expect(configuration.extraCacheDirectories == ["/a", "/b"])
+        #expect(configuration.proxy == "socks5h://proxy:1080")
+        #expect(configuration.limits.allowsInvalidCertificates)
+        #expect(configuration.socketMode == 0o640)
+        #expect(configuration.socketGroup == 0)
+        #expect(configuration.adminGroup == 0)
+        #expect(configuration.limits.retries == 3)
+        #expect(configuration.limits.caching.staleWhileRevalidate == 90)
+        #expect(configuration.limits.caching.staleIfError == 86_400)
+        #expect(configuration.limits.caching.minimumLifetime == 300)
+        #expect(configuration.limits.caching.maximumLifetime == 7200)
+        #expect(try read("--max-age", "-1").maxAge == nil)
+        #expect(try read("--proxy", "http://user:word@proxy:3128/").proxy == "http://user:word@proxy:3128/")
+    }
+
     @Test func `defaults`() throws {
         let configuration = try read()
         #expect(configuration.limits.workers >= 1)
@@ -37,11 +61,46 @@ struct CommandLineTests {
         #expect(configuration.limits.maxDownloadBytes == 32 << 20)
         #expect(configuration.limits.maxPixels == 50_000_000)
         #expect(configuration.allowedAddresses.isEmpty)
+        #expect(configuration.limits.queueOrder == .fifo)
+        #expect(configuration.limits.retries == 1)
+        #expect(configuration.maxAge == 604_800)
+        #expect(configuration.socketMode == nil)
+        #expect(configuration.adminGroup == nil)
+        #expect(configuration.proxy == nil)
+        #expect(!configuration.limits.allowsInvalidCertificates)
+    }
+
+    @Test func `times for people`() {
+        for (text, seconds) in [("0", 0), ("45", 45), ("90s", 90), ("30m", 1800), ("12h", 43_200), ("7d", 604_800)] {
+            #expect(Seconds(text)?.value == seconds)
+        }
+        for text in ["", "d", "-1", "+1", "1w", "1.5h", "1 d", "36526d", "9223372036854775807h"] {
+            #expect(Seconds(text) == nil, "\(text)")
+        }
+    }
+
+    @Test func `a list of URLs to prefetch`() {
+        let list = CtlPrefetch.List("# one\r\n\r\n  http://A/b c\t\r\nhttp://a/#x\nftp://a/\n \nhttp://b/")
+        #expect(list.urls.map(\.text).suffix(2) == ["http://a/", "http://b/"])
+        #expect(list.complaints.contains { $0.hasPrefix("line 5: ") })
+        #expect(CtlPrefetch.List("").urls.isEmpty)
+    }
+
+    @Test func `an event is a line`() {
+        #expect(CtlEvents.line(of: BrokerEvent(.started, url: "http://a/")) == "started    http://a/")
+        let ended = BrokerEvent(.worker, pid: 7, reason: "killed")
+        #expect(CtlEvents.line(of: ended) == "worker     process 7  (killed)")
     }
 
     @Test(arguments: [
         ["--workers"], ["--workers", "0"], ["--workers", "many"], ["--memory-limit", "0"], ["--memory-limit", "5T"],
         ["--memory-limit", "9223372036854775807G"], ["--allow-address", "10.0.0.0/33"], ["--log-level", "loud"],
+        ["--queue-order", "random"], ["--max-age", "soon"], ["--max-age", "99999999999d"], ["--socket-mode", "0999"],
+        ["--socket-mode", "7777"], ["--socket-group", "no-such-group"], ["--admin-group", "no-such-group"],
+        ["--retries", "6"], ["--min-ttl", "-1"], ["--min-ttl", "60d"], ["--stale-if-error", "x"],
+        ["--proxy", "proxy:3128"],
+        ["--proxy", "ftp://proxy"], ["--proxy", "http:proxy"], ["--extra-cache-dir", ""],
+        ["--extra-cache-dir", "/x", "--disk-limit", "0"], ["--allow-invalid-certificates=yes"],
         ["--frobnicate"], ["serve"], ["--help=yes", "--workers", "1"], ["--max-pixels", "-5"],
     ])
     func `a wrong flag is one line that names it`(words: [String]) throws {
@@ -50,6 +109,11 @@ struct CommandLineTests {
         }
         #expect(error?.description.contains("\n") == false)
         #expect(error?.description.contains(words[0].prefix { $0 != "=" }) == true)
+    }
+
+    @Test func `a proxy's password is not repeated`() throws {
+        let error = #expect(throws: UsageError.self) { try read("--proxy", "ftp://user:word@proxy") }
+        #expect(error?.description.contains("word") == false)
     }
 
     @Test func `help and version`() throws {
@@ -79,9 +143,13 @@ struct CommandLineTests {
         report[.requests] = 10
         for outcome in StatsReport.Figure.outcomes { report[outcome] = 1 }
         report.failures[.decodeFailed] = 3
+        #expect(!StatsTable.text(of: report, path: "/run/imgbroker.sock").contains("revalidated"))
+        for extra in [StatsReport.Figure.revalidated, .staleServed, .prefetched, .blacklistedUrls] { report[extra] = 4 }
         let text = StatsTable.text(of: report, path: "/run/imgbroker.sock")
-        for word in ["from memory", "from disk", "joined", "downloaded", "failed", "cancelled", "decode-failed", "p99"]
-        {
+        for word in [
+            "from memory", "from disk", "joined", "downloaded", "failed", "cancelled", "decode-failed", "p99",
+            "revalidated", "stale served", "prefetched", "on the failed list",
+        ] {
             #expect(text.contains(word))
         }
     }

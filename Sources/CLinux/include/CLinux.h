@@ -116,6 +116,8 @@ size_t clinux_raise_descriptor_limit(void);
 int clinux_forbid_core_dumps(void);
 /// The user's numbers by name or decimal id: 0, or -1 when there is none.
 int clinux_find_user(const char *name, uid_t *uid, gid_t *gid);
+/// A group's number by name or decimal id: 0, or -1 when there is none.
+int clinux_find_group(const char *name, gid_t *gid);
 /// Becomes `uid` and `gid` for good, without supplementary groups: 0, or -1 with errno.
 int clinux_become_user(uid_t uid, gid_t gid);
 /// Writes /proc/self/oom_score_adj and the like: 0, or -1 with errno.

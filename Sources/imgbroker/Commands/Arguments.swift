@@ -11,7 +11,8 @@ struct Arguments {
     }
 
     private var words: [String]
-    /// The value of a flag that was written with "=".
+    /// The flag just taken, and its value if that was written with "=".
+    private var flag = ""
     private var attached: String?
     private var isPastFlags = false
 
@@ -23,7 +24,7 @@ struct Arguments {
     ///
     /// - Throws: `UsageError` when the last flag was given a value that it does not take.
     mutating func next() throws(UsageError) -> Word? {
-        if let attached { throw UsageError(description: "unexpected value \"\(attached)\"") }
+        if let attached { throw UsageError(description: "\(flag) takes no value, so not \"\(attached)\"") }
         guard !words.isEmpty else { return nil }
         let word = words.removeFirst()
         if isPastFlags || !word.hasPrefix("-") || word == "-" { return .operand(word) }
@@ -33,7 +34,8 @@ struct Arguments {
         }
         if word.hasPrefix("--"), let equals = word.firstIndex(of: "=") {
             attached = String(word[word.index(after: equals)...])
-            return .flag(String(word[..<equals]))
+            flag = String(word[..<equals])
+            return .flag(flag)
         }
         return .flag(word)
     }
@@ -73,6 +75,53 @@ struct Arguments {
             throw UsageError(description: "\(flag) needs a size such as 64M (K, M, G), not \"\(text)\"")
         }
         return size.value
+    }
+
+    /// The value of the flag just taken, as a time in seconds: "45", "90s", "30m", "12h", "7d".
+    ///
+    /// - Parameter orNever: whether anything negative is a value too: it is then nil.
+    /// - Throws: `UsageError` when it is none.
+    mutating func seconds(of flag: String, orNever: Bool = false) throws(UsageError) -> Int? {
+        let text = try value(of: flag)
+        if orNever, text.hasPrefix("-"), Seconds(text.dropFirst()) != nil { return nil }
+        guard let seconds = Seconds(text) else {
+            let expected = "seconds, or a time such as 30m, 12h or 7d" + (orNever ? " (negative: never)" : "")
+            throw UsageError(description: "\(flag) needs \(expected), not \"\(text)\"")
+        }
+        return seconds.value
+    }
+
+    /// The value of the flag just taken, as one of an enumeration's words.
+    ///
+    /// - Throws: `UsageError` that lists them when it is none.
+    mutating func choice<Choice>(
+        of flag: String
+    ) throws(UsageError) -> Choice where Choice: RawRepresentable<String> & CaseIterable {
+        let text = try value(of: flag)
+        guard let choice = Choice(rawValue: text) else {
+            let words = Choice.allCases.map(\.rawValue).joined(separator: ", ")
+            throw UsageError(description: "\(flag) needs one of \(words), not \"\(text)\"")
+        }
+        return choice
+    }
+}
+
+/// A time in seconds, as people write it.
+struct Seconds {
+    /// The longest: a hundred years, so that sums of two still fit everywhere.
+    private static let longest = 36_525 * 86_400
+
+    let value: Int
+
+    /// Reads "45", "90s", "30m", "12h", "7d"; nil for anything else, or more than a hundred years.
+    init?(_ text: some StringProtocol) {
+        let units = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+        let unit = text.last.flatMap { units[String($0)] }
+        let digits = unit == nil ? text[...] : text.dropLast()
+        guard digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int(digits) else { return nil }
+        let (product, overflowed) = number.multipliedReportingOverflow(by: unit ?? 1)
+        if overflowed || product > Self.longest { return nil }
+        value = product
     }
 }
 

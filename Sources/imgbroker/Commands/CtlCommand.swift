@@ -5,52 +5,152 @@ import LinuxSystem
 /// `imgbroker ctl`: looks after a running broker.
 enum CtlCommand {
     static let usage = """
-        Usage: imgbroker ctl stats [--json] [--socket PATH]
+        Usage: imgbroker ctl COMMAND [OPTION]...
 
-        Shows how the broker is doing: requests and hits, memory, workers, latencies.
+        For everybody, about what is their own:
+          stats               how the broker is doing: requests and hits, memory, workers, latencies
+          remove URL          forget what was loaded from URL, in all sizes
+          prefetch FILE       load the URLs in FILE into the cache: one a line, "-" for standard
+                              input; empty lines, and those that begin with #, mean nothing
+          events [NAME]...    print a line for each event until interrupted: started, responded,
+                              finished, failed, evicted, worker (default: all)
 
-          --json          print the figures as one JSON object
-          --socket PATH   the broker's socket (default: $IMGBROKER_SOCKET, then
-                          $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
-          --help          show this and exit
+        For administrators (root, the broker's user, members of its --admin-group):
+          failed list [URL]   what has failed and is not tried again for now
+          failed clear [URL]  let it, or everything, be tried again
+          clear [TIER]        empty the cache: memory, disk or all (default)
+          suspend             let new loads wait; hits are served
+          resume              let them go on
+          cancel-all          end all pending requests of all clients
 
-        Exit status: 0, 1 for a refused command, 2 for wrong use, 3 when no broker answers.
+        Options:
+          --older-than TIME   clear only what was not used for so long: seconds, or 30m, 12h, 7d
+          --json              print the answer as JSON; events as one object a line
+          --socket PATH       the broker's socket (default: $IMGBROKER_SOCKET, then
+                              $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
+          --help              show this and exit
+
+        How prefetch is to load; its priority is low unless given:
+        \(LoadOptions.usage)
+
+        Exit status: 0, 1 for a refused command or when a URL of a prefetch failed, 2 for wrong use,
+        3 when no broker answers.
         """
 
     /// Runs the command with the words after `ctl` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
-        var (command, asJSON, socketPath): (String?, Bool, String?) = (nil, false, nil)
-        var arguments = Arguments(words)
-        while let word = try arguments.next() {
-            switch word {
-            case .operand(let word):
-                guard command == nil else {
-                    throw UsageError(description: "ctl takes one command, not also \"\(word)\"")
+        guard let request = try CtlRequest(words) else {
+            CurrentProcess.writeToStandardOutput(usage + "\n")
+            return CommandConnection.Status.done
+        }
+        switch request.command {
+        case .stats: return perform(request, showStats)
+        case .prefetch: return CtlPrefetch.run(request)
+        case .events: return try CtlEvents.run(request)
+        case .failed: return try runFailed(request)
+        case .remove:
+            let url = try CtlRequest.url(request.operands[0])
+            return perform(request) { (broker) throws(ClientError) in
+                let removed = try broker.remove(url)
+                request.report("removed \(count(removed, "original"))") { $0.member("removed", removed) }
+            }
+        case .clear:
+            guard let tier = CacheTier(rawValue: request.operands.first ?? "all") else {
+                throw UsageError(description: "ctl clear takes memory, disk or all, not \"\(request.operands[0])\"")
+            }
+            return perform(request) { (broker) throws(ClientError) in
+                let (removed, bytes) = try broker.clear(tier, olderThanSeconds: request.olderThanSeconds)
+                request.report("removed \(count(removed, "original")), \(ByteCount(bytes))") {
+                    $0.member("removed", removed)
+                    $0.member("bytes", bytes)
                 }
-                command = word
-            case .flag("--json"): asJSON = true
-            case .flag("--socket"): socketPath = try arguments.value(of: "--socket")
-            case .flag("--help"), .flag("-h"):
-                CurrentProcess.writeToStandardOutput(usage + "\n")
-                return CommandConnection.Status.done
-            case .flag(let flag): throw UsageError(description: "unknown option \(flag) (see imgbroker ctl --help)")
+            }
+        case .suspend:
+            return perform(request) { (broker) throws(ClientError) in
+                try broker.suspend()
+                request.report("suspended: hits are served, new loads wait") { $0.member("suspended", true) }
+            }
+        case .resume:
+            return perform(request) { (broker) throws(ClientError) in
+                try broker.resume()
+                request.report("resumed") { $0.member("suspended", false) }
+            }
+        case .cancelAll:
+            return perform(request) { (broker) throws(ClientError) in
+                try broker.cancelAll()
+                request.report("cancelled all pending requests") { $0.member("cancelled", true) }
             }
         }
-        guard let command else { throw UsageError(description: "ctl needs a command: stats") }
-        guard command == "stats" else {
-            throw UsageError(description: "unknown command \"\(command)\": there is stats")
+    }
+
+    private static func runFailed(_ request: CtlRequest) throws(UsageError) -> Int32 {
+        let url: SourceURL? =
+            if request.operands.count > 1 { try CtlRequest.url(request.operands[1]) } else { nil }
+        switch request.operands[0] {
+        case "list":
+            return perform(request) { (broker) throws(ClientError) in
+                showFailed(try broker.failedEntries(of: url), request)
+            }
+        case "clear":
+            return perform(request) { (broker) throws(ClientError) in
+                let removed = try broker.clearFailed(url)
+                let what = count(removed, "entry", "entries")
+                request.report("took \(what) off the failed list") { $0.member("removed", removed) }
+            }
+        case let action: throw UsageError(description: "ctl failed takes list or clear, not \"\(action)\"")
         }
-        let path = socketPath ?? SocketPath.forClient
+    }
+
+    // MARK: Printing
+
+    private static func showStats(_ broker: ImageBroker, _ request: CtlRequest) throws(ClientError) {
+        let stats = try broker.stats()
+        if request.asJSON {
+            CommandConnection.printObject { stats.writeMembers(to: &$0) }
+        } else {
+            let path = request.socketPath ?? SocketPath.forClient
+            CurrentProcess.writeToStandardOutput(StatsTable.text(of: stats, path: path))
+        }
+    }
+
+    private static func showFailed(_ entries: [FailedEntry], _ request: CtlRequest) {
+        if request.asJSON {
+            return CommandConnection.printObject {
+                $0.array("entries", of: entries) {
+                    $0.member("url", $1.url)
+                    $0.member("code", $1.code.rawValue)
+                    $0.member("expires", $1.expires)
+                }
+            }
+        }
+        if entries.isEmpty { return CurrentProcess.writeToStandardOutput("nothing is on the failed list\n") }
+        let now = WallClock.milliseconds / 1000
+        for entry in entries {
+            let code = entry.code.rawValue
+            let space = String(repeating: " ", count: max(1, 20 - code.count))
+            CurrentProcess.writeToStandardOutput("\(code)\(space)\(max(entry.expires - now, 0)) s left  \(entry.url)\n")
+        }
+    }
+
+    private static func count(_ number: Int, _ one: String, _ many: String? = nil) -> String {
+        "\(number) \(number == 1 ? one : many ?? one + "s")"
+    }
+
+    // MARK: Running
+
+    private static func perform(
+        _ request: CtlRequest, _ body: (ImageBroker, CtlRequest) throws(ClientError) -> Void
+    ) -> Int32 {
+        perform(request) { (broker) throws(ClientError) in try body(broker, request) }
+    }
+
+    /// Runs `body` with a connection and returns the exit status.
+    private static func perform(_ request: CtlRequest, _ body: (ImageBroker) throws(ClientError) -> Void) -> Int32 {
         do throws(ClientError) {
-            let report = try ImageBroker(path: path).stats()
-            if asJSON {
-                CommandConnection.printObject { report.writeMembers(to: &$0) }
-            } else {
-                CurrentProcess.writeToStandardOutput(StatsTable.text(of: report, path: path))
-            }
+            try body(try ImageBroker(path: request.socketPath))
             return CommandConnection.Status.done
         } catch {
-            return CommandConnection.report(error, asJSON: asJSON)
+            return CommandConnection.report(error, asJSON: request.asJSON)
         }
     }
 }

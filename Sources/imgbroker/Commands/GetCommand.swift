@@ -12,12 +12,9 @@ enum GetCommand {
 
           -o, --output FILE   write the picture: as JPEG or WebP when FILE ends in .jpg, .jpeg
                               or .webp, else as PNG
-          --original          the bytes as the origin sent them, instead of pixels
-          --width N           fit the picture into this width
-          --height N          and into this height
-          --fit FIT           how: inside (default), contain, cover or fill
-          --header "N: V"     send this request header too (repeatable)
-          --cache MODE        default, reload or only-if-cached
+        \(LoadOptions.usage)
+          --stale-first       with --cache no-cache, which it implies: let the broker send what is
+                              cached ahead; what is printed and written is the final picture
           --json              print the answer as one JSON object
           --socket PATH       the broker's socket (default: $IMGBROKER_SOCKET, then
                               $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
@@ -65,7 +62,8 @@ enum GetCommand {
     /// Reads the command line; nil when help is asked for.
     private static func read(_ words: some Sequence<String>) throws(UsageError) -> Request? {
         var request = Request()
-        var headers: [String: String] = [:]
+        var load = LoadOptions()
+        var isStaleFirst = false
         var arguments = Arguments(words)
         while let word = try arguments.next() {
             switch word {
@@ -76,42 +74,25 @@ enum GetCommand {
                 request.url = url
             case .flag("--help"), .flag("-h"): return nil
             case .flag("--json"): request.asJSON = true
-            case .flag("--original"): request.options.representation = .original
             case .flag("-o"), .flag("--output"): request.output = try arguments.value(of: "-o")
             case .flag("--socket"): request.socketPath = try arguments.value(of: "--socket")
-            case .flag("--width"):
-                request.options.variant.width = try arguments.number(of: "--width", in: 1...PixelGeometry.maximumSide)
-            case .flag("--height"):
-                request.options.variant.height = try arguments.number(of: "--height", in: 1...PixelGeometry.maximumSide)
-            case .flag("--fit"): request.options.variant.fit = try choice(of: "--fit", &arguments)
-            case .flag("--cache"): request.options.cache = try choice(of: "--cache", &arguments)
-            case .flag("--header"):
-                let text = try arguments.value(of: "--header")
-                guard let colon = text.firstIndex(of: ":"), colon != text.startIndex else {
-                    throw UsageError(description: "--header needs \"Name: value\", not \"\(text)\"")
-                }
-                headers[text[..<colon].lowercased()] = String(text[text.index(after: colon)...].drop { $0 == " " })
-            case .flag(let flag): throw UsageError(description: "unknown option \(flag) (see imgbroker get --help)")
+            case .flag("--stale-first"): isStaleFirst = true
+            case .flag(let flag):
+                if try load.take(flag, &arguments) { continue }
+                throw UsageError(description: "unknown option \(flag) (see imgbroker get --help)")
             }
         }
         if request.url.isEmpty { throw UsageError(description: "get needs a URL (see imgbroker get --help)") }
-        request.options.headers = headers.map { HeaderField(name: $0.key, value: $0.value) }.sorted {
-            $0.name < $1.name
+        request.options = load.options
+        if isStaleFirst {
+            if load.hasCacheMode, request.options.cache != .noCache {
+                throw UsageError(description: "--stale-first goes with --cache no-cache only")
+            }
+            request.options.cache = .noCache
+            request.options.staleFirst = true
         }
         if request.output == nil { request.options.delivery = .none }
         return request
-    }
-
-    /// The value of a flag that takes one of an enumeration's words.
-    private static func choice<Choice>(
-        of flag: String, _ arguments: inout Arguments
-    ) throws(UsageError) -> Choice where Choice: RawRepresentable<String> & CaseIterable {
-        let text = try arguments.value(of: flag)
-        guard let choice = Choice(rawValue: text) else {
-            let words = Choice.allCases.map(\.rawValue).joined(separator: ", ")
-            throw UsageError(description: "\(flag) needs one of \(words), not \"\(text)\"")
-        }
-        return choice
     }
 
     private static func write(_ image: BrokerImage, to path: String) throws(ClientError) {
@@ -134,6 +115,7 @@ enum GetCommand {
 
     private static func summary(of image: ImageReply, writtenTo path: String?) -> String {
         var words = "\(image.width) × \(image.height), \(image.contentType)"
+        if image.stale { words += ", stale" }
         if image.frameCount > 1 { words += ", \(image.frameCount) frames" }
         words += ", \(ByteCount(image.bytes))" + (image.pixels == nil ? "" : " of pixels")
         words += ", from " + (image.source == .network ? "the network" : image.source.rawValue)

@@ -1,6 +1,6 @@
 import LinuxSystem
 
-/// A line on the terminal that fills while bytes arrive.
+/// A line on the terminal that fills while something gets done.
 final class ProgressBar {
     private let columns: Int
     private var isShown = false
@@ -13,11 +13,23 @@ final class ProgressBar {
 
     /// Shows that `received` of `expected` bytes are there.
     func show(_ received: Int, of expected: Int?) {
+        let text = ByteCount(received).description
+        guard let expected, expected > 0 else { return show(text, share: nil) }
+        show("\(text) of \(ByteCount(expected))", share: Double(received) / Double(expected))
+    }
+
+    /// Shows how many of `total` pictures are loaded or have failed.
+    func show(done: Int, failed: Int, of total: Int) {
+        let text = "\(done + failed) of \(total)" + (failed > 0 ? ", \(failed) failed" : "")
+        show(text, share: total == 0 ? nil : Double(done + failed) / Double(total))
+    }
+
+    private func show(_ text: String, share: Double?) {
         isShown = true
-        var line = ByteCount(received).description
-        if let expected, expected > 0 {
-            let share = min(1, Double(received) / Double(expected))
-            line = "\(Int(share * 100)) %  \(line) of \(ByteCount(expected))"
+        var line = text
+        if let share {
+            let share = min(1, share)
+            line = "\(Int(share * 100)) %  \(text)"
             let width = min(columns - line.count - 6, 50)
             if width > 4 { line = Self.bar(share, width: width) + "  " + line }
         }

@@ -8,6 +8,14 @@ enum StatsTable {
         (.cancelled, "cancelled"),
     ]
 
+    /// What is shown only when there is any.
+    private static let extras: [(StatsReport.Figure, String, String)] = [
+        (.revalidated, "revalidated", "confirmed by the origin without a body"),
+        (.staleServed, "stale served", "answers that were no longer fresh"),
+        (.prefetched, "prefetched", "loaded ahead, beside the requests"),
+        (.blacklistedUrls, "on the failed list", "not tried again for now"),
+    ]
+
     /// A table of what a person looks for first.
     static func text(of report: StatsReport, path: String) -> String {
         var lines = ["imgbroker at \(path), up \(duration(report[.uptimeSeconds]))", ""]
@@ -20,6 +28,9 @@ enum StatsTable {
             let share = report[.requests] == 0 ? 0 : Double(report[figure]) / Double(report[.requests])
             let bar = ProgressBar.bar(share, width: 20)
             lines.append(row("  " + name, report[figure], "\(bar)  \(percent(report[figure], of: report[.requests]))"))
+        }
+        for (figure, name, remark) in extras where report[figure] > 0 {
+            lines.append(row("  " + name, report[figure], remark))
         }
         for (code, count) in report.failures.sorted(by: { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }) {
             lines.append(row("    " + code.rawValue, count, ""))
@@ -54,7 +65,8 @@ enum StatsTable {
         ] {
             let quantiles = report[figure]
             let values = [quantiles.p50, quantiles.p90, quantiles.p99, quantiles.max]
-            lines.append(pad(name, 26) + values.map { pad("\(oneDecimal($0)) \(unit)", 10, right: true) }.joined())
+            let words = values.map { ($0 < 1000 ? oneDecimal($0) : "\(Int($0))") + " " + unit }
+            lines.append(pad(name, 26) + words.map { pad($0, 10, right: true) }.joined())
         }
 
         lines += [

@@ -57,8 +57,10 @@ final class Broker {
         limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
         let policy = configuration.addressPolicy
+        // Through a proxy only its own address is ever heard of.
+        let hasProxy = configuration.proxy != nil
         state = BrokerState(
-            limits: limits, isAllowedAddress: { IPAddress($0).map(policy.permits) ?? false }, at: .now)
+            limits: limits, isAllowedAddress: { hasProxy || IPAddress($0).map(policy.permits) ?? false }, at: .now)
         // SIGPIPE is among them only to be silent: sendfile cannot be told not to raise it.
         signals = try Signals([Signals.terminate, Signals.interrupt, Signals.hangup, Signals.brokenPipe])
         queue = try EventQueue()

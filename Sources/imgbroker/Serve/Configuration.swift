@@ -1,3 +1,4 @@
+import HTTPCaching
 import IPCProtocol
 import LinuxSystem
 
@@ -7,16 +8,26 @@ struct Configuration {
     var socketPath: String?
     /// Whom it becomes once it has bound the socket; nil to stay what it is.
     var user: String?
+    /// The socket's mode; nil for the usual one: for the owner, and for the group when one is named or root starts it.
+    var socketMode: UInt32?
+    /// The socket's group; nil for that of the process.
+    var socketGroup: UInt32?
     /// What is beyond the globally routable addresses.
     var allowedAddresses: [AddressRange] = []
     /// The group whose members may do what administrators may.
     var adminGroup: UInt32?
+    /// The proxy that all downloads go through; it then decides which addresses may be reached.
+    var proxy: String?
     var limits = BrokerState.Limits()
     var logLevel = LogLevel.notice
     /// Where the disk tier is; nil for the usual place.
     var cacheDirectory: String?
     /// The bytes of rasters, beside those of originals (`limits.diskBytes`).
     var rasterLimitBytes = 1 << 30
+    /// After how many seconds without use something leaves the disk; nil for never.
+    var maxAge: Int? = 7 * 86_400
+    /// Disk caches of others that are looked into, and never written.
+    var extraCacheDirectories: [String] = []
 
     var addressPolicy: AddressPolicy { AddressPolicy(allowed: allowedAddresses) }
 
@@ -26,36 +37,6 @@ struct Configuration {
         case help
         case version
     }
-
-    static let usage = """
-        Usage: imgbroker [OPTION]...          serve images to the processes of this machine
-               imgbroker get URL [OPTION]...  load one image through the broker
-               imgbroker ctl stats [--json]   show how the broker is doing
-
-        Options of the broker:
-          --socket PATH           listen at PATH (default: $IMGBROKER_SOCKET, /run/imgbroker.sock
-                                  where that may be written, else $XDG_RUNTIME_DIR/imgbroker.sock)
-          --workers N             decode workers (default: one per core)
-          --fetchers N            download workers (default: 1)
-          --memory-limit SIZE     decoded pictures kept in memory (default: 512M)
-          --max-download SIZE     largest body that is downloaded (default: 32M)
-          --max-pixels N          largest picture that is made (default: 50M)
-          --allow-address CIDR    let downloads reach these addresses too, e.g. 127.0.0.0/8
-                                  (repeatable; default: globally routable addresses only)
-          --user NAME             serve as this user; workers run as it, else as nobody,
-                                  when root starts the broker
-          --max-source-pixels N   largest picture that is scaled down (default: 300M)
-          --scale-down-limit SIZE what "scaleDown" brings pictures under (default: 60M)
-          --cache-dir DIR         the disk cache (default: /var/cache/imgbroker for root, else
-                                  $XDG_CACHE_HOME/imgbroker or ~/.cache/imgbroker)
-          --disk-limit SIZE       originals kept on disk; 0 for no disk cache (default: 4G)
-          --raster-limit SIZE     scaled pictures kept on disk beside them (default: 1G)
-          --log-level LEVEL       error, warning, notice, info or debug (default: notice)
-          --help                  show this and exit
-          --version               show the version and exit
-
-        Sizes take K, M and G. See also: imgbroker get --help, imgbroker ctl --help.
-        """
 
     /// Reads the words after the program's name.
     static func read(_ words: some Sequence<String>) throws(UsageError) -> Request {
@@ -69,45 +50,135 @@ struct Configuration {
                 }
                 continue
             }
+            if try configuration.takeSocket(flag, &arguments) { continue }
+            if try configuration.takeLimit(flag, &arguments) { continue }
+            if try configuration.takeDownload(flag, &arguments) { continue }
+            if try configuration.takeDisk(flag, &arguments) { continue }
             switch flag {
-            case "--socket": configuration.socketPath = try arguments.value(of: flag)
-            case "--workers": configuration.limits.workers = try arguments.number(of: flag, in: 1...256)
-            case "--fetchers": configuration.limits.fetchers = try arguments.number(of: flag, in: 1...16)
-            case "--memory-limit":
-                configuration.limits.memoryBytes = try arguments.size(of: flag, unit: .binary)
-            case "--max-download":
-                configuration.limits.maxDownloadBytes = try arguments.size(of: flag, unit: .binary)
-            case "--max-pixels": configuration.limits.maxPixels = try arguments.size(of: flag, unit: .decimal)
-            case "--allow-address":
-                let text = try arguments.value(of: flag)
-                guard let range = AddressRange(text) else {
-                    let expected = "an address range such as 10.0.0.0/8 or fd00::/8"
-                    throw UsageError(description: "\(flag) needs \(expected), not \"\(text)\"")
-                }
-                configuration.allowedAddresses.append(range)
-            case "--user": configuration.user = try arguments.value(of: flag)
-            case "--cache-dir": configuration.cacheDirectory = try arguments.value(of: flag)
-            case "--disk-limit":
-                configuration.limits.diskBytes = try arguments.size(of: flag, unit: .binary, orZero: true)
-            case "--raster-limit":
-                configuration.rasterLimitBytes = try arguments.size(of: flag, unit: .binary, orZero: true)
-            case "--max-source-pixels":
-                configuration.limits.maxSourcePixels = try arguments.size(of: flag, unit: .decimal)
-            case "--scale-down-limit":
-                configuration.limits.scaleDownBytes = try arguments.size(of: flag, unit: .decimal)
-            case "--log-level":
-                let text = try arguments.value(of: flag)
-                guard let level = LogLevel(rawValue: text) else {
-                    let levels = LogLevel.allCases.map(\.rawValue).joined(separator: ", ")
-                    throw UsageError(description: "\(flag) needs one of \(levels), not \"\(text)\"")
-                }
-                configuration.logLevel = level
+            case "--log-level": configuration.logLevel = try arguments.choice(of: flag)
             case "--help", "-h": return .help
             case "--version", "-V": return .version
             default: throw UsageError(description: "unknown option \(flag) (see imgbroker --help)")
             }
         }
+        let caching = configuration.limits.caching
+        if caching.minimumLifetime > caching.maximumLifetime {
+            let longest = caching.maximumLifetime
+            throw UsageError(description: "--min-ttl is longer than --max-ttl (\(longest) s): give a longer --max-ttl")
+        }
+        if configuration.limits.diskBytes == 0, !configuration.extraCacheDirectories.isEmpty {
+            throw UsageError(description: "--extra-cache-dir needs an own disk cache: give a --disk-limit above 0")
+        }
         configuration.limits.usesDisk = configuration.limits.diskBytes > 0
         return .serve(configuration)
+    }
+
+    // MARK: Groups of flags. Each reads the value of a flag that is its own, and returns false for any other.
+
+    private mutating func takeSocket(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
+        switch flag {
+        case "--socket": socketPath = try arguments.value(of: flag)
+        case "--socket-mode":
+            let text = try arguments.value(of: flag)
+            guard let mode = UInt32(text, radix: 8), mode <= 0o777 else {
+                throw UsageError(description: "\(flag) needs an octal mode such as 0660, not \"\(text)\"")
+            }
+            socketMode = mode
+        case "--socket-group": socketGroup = try Self.group(of: flag, &arguments)
+        case "--admin-group": adminGroup = try Self.group(of: flag, &arguments)
+        case "--user": user = try arguments.value(of: flag)
+        default: return false
+        }
+        return true
+    }
+
+    private mutating func takeLimit(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
+        switch flag {
+        case "--workers": limits.workers = try arguments.number(of: flag, in: 1...256)
+        case "--fetchers": limits.fetchers = try arguments.number(of: flag, in: 1...16)
+        case "--queue-order": limits.queueOrder = try arguments.choice(of: flag) as QueueOrder == .fifo ? .fifo : .lifo
+        case "--memory-limit": limits.memoryBytes = try arguments.size(of: flag, unit: .binary)
+        case "--max-pixels": limits.maxPixels = try arguments.size(of: flag, unit: .decimal)
+        case "--max-source-pixels": limits.maxSourcePixels = try arguments.size(of: flag, unit: .decimal)
+        case "--scale-down-limit": limits.scaleDownBytes = try arguments.size(of: flag, unit: .decimal)
+        default: return false
+        }
+        return true
+    }
+
+    private mutating func takeDownload(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
+        switch flag {
+        case "--max-download": limits.maxDownloadBytes = try arguments.size(of: flag, unit: .binary)
+        case "--allow-address":
+            let text = try arguments.value(of: flag)
+            guard let range = AddressRange(text) else {
+                let expected = "an address range such as 10.0.0.0/8 or fd00::/8"
+                throw UsageError(description: "\(flag) needs \(expected), not \"\(text)\"")
+            }
+            allowedAddresses.append(range)
+        case "--proxy": proxy = try Self.proxy(of: flag, &arguments)
+        case "--allow-invalid-certificates": limits.allowsInvalidCertificates = true
+        case "--retries": limits.retries = try arguments.number(of: flag, in: 0...5)
+        case "--min-ttl": limits.caching.minimumLifetime = try Self.time(of: flag, &arguments)
+        case "--max-ttl": limits.caching.maximumLifetime = try Self.time(of: flag, &arguments)
+        case "--stale-while-revalidate": limits.caching.staleWhileRevalidate = try Self.time(of: flag, &arguments)
+        case "--stale-if-error": limits.caching.staleIfError = try Self.time(of: flag, &arguments)
+        default: return false
+        }
+        return true
+    }
+
+    private mutating func takeDisk(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
+        switch flag {
+        case "--cache-dir": cacheDirectory = try arguments.value(of: flag)
+        case "--extra-cache-dir": extraCacheDirectories.append(try Self.directory(of: flag, &arguments))
+        case "--disk-limit": limits.diskBytes = try arguments.size(of: flag, unit: .binary, orZero: true)
+        case "--raster-limit": rasterLimitBytes = try arguments.size(of: flag, unit: .binary, orZero: true)
+        case "--max-age": maxAge = try arguments.seconds(of: flag, orNever: true)
+        default: return false
+        }
+        return true
+    }
+
+    // MARK: Values
+
+    private enum QueueOrder: String, CaseIterable {
+        case fifo, lifo
+    }
+
+    private static func time(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
+        try arguments.seconds(of: flag) ?? 0
+    }
+
+    private static func group(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> UInt32 {
+        let name = try arguments.value(of: flag)
+        guard let group = CurrentProcess.findGroup(name) else {
+            let remedy = "getent group lists those there are, groupadd makes one"
+            throw UsageError(description: "\(flag): there is no group \"\(name)\"; \(remedy)")
+        }
+        return group
+    }
+
+    private static func directory(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> String {
+        let path = try arguments.value(of: flag)
+        if path.isEmpty { throw UsageError(description: "\(flag) needs a directory") }
+        return path
+    }
+
+    /// A proxy's URL as the download worker takes it.
+    private static func proxy(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> String {
+        let text = try arguments.value(of: flag)
+        let scheme = text.prefix { $0 != ":" }
+        // What is before the host, a password maybe, is taken as it stands and never repeated.
+        let rest = text.dropFirst(scheme.count + 3)
+        let userInfo = rest.prefix { $0 != "/" }.lastIndex(of: "@").map { rest[...$0] } ?? ""
+        guard ["http", "https", "socks5h"].contains(scheme.lowercased()), text.dropFirst(scheme.count).hasPrefix("://"),
+            (try? SourceURL("http://" + rest.dropFirst(userInfo.count))) != nil
+        else {
+            let expected = "a URL such as http://proxy:3128 (or https, socks5h)"
+            let found = text.contains("@") ? "" : ", not \"\(text)\""
+            throw UsageError(description: "\(flag) needs \(expected)\(found)")
+        }
+        return text
     }
 }

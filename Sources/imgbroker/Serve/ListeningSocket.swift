@@ -12,18 +12,21 @@ final class ListeningSocket {
     let descriptor: FileDescriptor
     private let identity: UnixSocket.FileIdentity?
 
-    /// Listens at `path` with the mode given.
-    init(path: String, mode: UInt32) throws(Failure) {
+    /// Listens at `path`, a file with the mode given, and the group if one is.
+    init(path: String, mode: UInt32, group: UInt32? = nil) throws(Failure) {
         self.path = path
         do throws(SystemError) {
             // Two brokers that start at once look, remove and bind one after the other.
             let lock = try UnixSocket.lock(directory: Self.directory(of: path))
             try Self.clear(path)
-            descriptor = try UnixSocket.listen(at: path, mode: mode)
+            descriptor = try UnixSocket.listen(at: path, mode: mode, group: group)
             identity = UnixSocket.identity(of: path)
             _ = lock
         } catch  where error.code == SystemError.addressInUse {
             throw Failure(description: "\(path) is in use: another broker serves it, or it is no socket")
+        } catch  where group != nil && error.call == "chown" {
+            let remedy = "only root and the group's members may do that"
+            throw Failure(description: "\(path) cannot be given to the group (\(error)): \(remedy)")
         } catch {
             throw Failure(description: "cannot listen at \(path): \(error)")
         }

@@ -13,6 +13,7 @@ enum ServeCommand {
         }
         launcher.logLevel = configuration.logLevel
         launcher.allowedAddresses = configuration.allowedAddresses.map(\.description)
+        launcher.proxy = configuration.proxy
 
         var ownUser: (uid: UInt32, gid: UInt32)?
         if let name = configuration.user {
@@ -39,7 +40,11 @@ enum ServeCommand {
                 launcher.cacheArguments = [
                     "--directory", directory, "--disk-limit", "\(configuration.limits.diskBytes)",
                     "--raster-limit", "\(configuration.rasterLimitBytes)",
+                    "--max-age", "\(configuration.maxAge ?? -1)",
                 ]
+                for extra in configuration.extraCacheDirectories {
+                    launcher.cacheArguments += ["--extra-directory", extra]
+                }
             } else {
                 log.warning(
                     "no place for the disk cache: neither XDG_CACHE_HOME nor HOME is set; name one with --cache-dir")
@@ -53,8 +58,11 @@ enum ServeCommand {
             return 2
         }
         let listener: ListeningSocket
+        let isForGroup = CurrentProcess.uid == 0 || configuration.socketGroup != nil
         do {
-            listener = try ListeningSocket(path: path, mode: CurrentProcess.uid == 0 ? 0o660 : 0o600)
+            listener = try ListeningSocket(
+                path: path, mode: configuration.socketMode ?? (isForGroup ? 0o660 : 0o600),
+                group: configuration.socketGroup)
         } catch {
             log.error("\(error)")
             return 1

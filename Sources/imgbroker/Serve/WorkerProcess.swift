@@ -10,6 +10,8 @@ struct WorkerLauncher {
     /// Whom they become; nil when they stay what the broker is.
     var user: (uid: UInt32, gid: UInt32)?
     var allowedAddresses: [String] = []
+    /// The proxy that download workers are to use; nil for none.
+    var proxy: String?
     /// What the cache process is told about its directory and its limits.
     var cacheArguments: [String] = []
     var logLevel = LogLevel.notice
@@ -48,6 +50,7 @@ struct WorkerLauncher {
             program = "imgfetch"
             arguments += ["--log-level", logLevel.rawValue]
             for range in allowedAddresses { arguments += ["--allow-address", range] }
+            if let proxy { arguments += ["--proxy", proxy] }
         case .decode: program = "imgworker"
         case .cache:
             program = "imgcache"

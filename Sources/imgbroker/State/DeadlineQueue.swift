@@ -1,7 +1,7 @@
 import LinuxSystem
 
-/// Times at which something is to be looked at, the earliest first. Nothing is ever taken out before its time: whoever
-/// is reminded looks whether the reason still stands.
+/// Times at which something is to be looked at, the earliest first. Whoever is reminded looks whether the reason still
+/// stands; what does not any more is swept out when there is much of it.
 struct DeadlineQueue<Reason> {
     private var heap = MinHeap<Instant, Reason>()
 
@@ -11,6 +11,11 @@ struct DeadlineQueue<Reason> {
 
     mutating func add(_ reason: Reason, at instant: Instant) {
         heap.insert(reason, key: instant)
+    }
+
+    /// Takes out the reasons that do not stand any more, once there are more of them than `live` others.
+    mutating func sweep(live: Int, stillStands: (Reason) -> Bool) {
+        heap.sweep(live: live) { stillStands($1) }
     }
 
     /// Takes the earliest reason whose time has come.

@@ -1,0 +1,45 @@
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+
+/// `imgbroker ctl events`: prints what the broker tells of, until it is interrupted or the broker ends.
+enum CtlEvents {
+    static func run(_ request: CtlRequest) throws(UsageError) -> Int32 {
+        var names: Set<BrokerEvent.Name> = []
+        for word in request.operands {
+            guard let name = BrokerEvent.Name(rawValue: word) else {
+                let all = BrokerEvent.Name.allCases.map(\.rawValue).joined(separator: ", ")
+                throw UsageError(description: "there is no event \"\(word)\": there are \(all)")
+            }
+            names.insert(name)
+        }
+        if names.isEmpty { names = Set(BrokerEvent.Name.allCases) }
+        do throws(ClientError) {
+            try ImageBroker(path: request.socketPath).follow(names) { event in
+                if request.asJSON {
+                    CommandConnection.printObject {
+                        $0.member("event", event.name.rawValue)
+                        $0.member("url", event.url)
+                        $0.member("pid", event.pid)
+                        $0.member("reason", event.reason)
+                    }
+                } else {
+                    CurrentProcess.writeToStandardOutput(line(of: event) + "\n")
+                }
+                return true
+            }
+            return CommandConnection.Status.done
+        } catch {
+            return CommandConnection.report(error, asJSON: request.asJSON)
+        }
+    }
+
+    /// "failed     http://a/b.png  (http-status)", "worker     process 4711  (killed by signal 9)".
+    static func line(of event: BrokerEvent) -> String {
+        let name = event.name.rawValue
+        var line = name + String(repeating: " ", count: max(1, 11 - name.count))
+        line += event.url ?? event.pid.map { "process \($0)" } ?? ""
+        if let reason = event.reason { line += "  (\(reason))" }
+        return line
+    }
+}

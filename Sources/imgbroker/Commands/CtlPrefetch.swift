@@ -1,0 +1,61 @@
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+
+/// `imgbroker ctl prefetch`: loads a list of URLs into the cache.
+enum CtlPrefetch {
+    static func run(_ request: CtlRequest) -> Int32 {
+        let name = request.operands[0]
+        let list: List
+        do throws(SystemError) {
+            list = List(try FileDescriptor.open(readingAt: name == "-" ? "/dev/stdin" : name).readToEnd())
+        } catch {
+            let source = name == "-" ? "standard input" : name
+            CurrentProcess.writeToStandardError("imgbroker: \(source) cannot be read: \(error)\n")
+            return CommandConnection.Status.failed
+        }
+        let bar = request.asJSON ? nil : ProgressBar()
+        do throws(ClientError) {
+            let broker = try ImageBroker(path: request.socketPath)
+            for complaint in list.complaints { CurrentProcess.writeToStandardError("imgbroker: \(complaint)\n") }
+            let bad = list.complaints.count
+            let total = bad + list.urls.count
+            var (done, failed) = try broker.prefetch(list.urls, request.options) { done, failed, _ in
+                bar?.show(done: done, failed: failed + bad, of: total)
+            }
+            bar?.clear()
+            failed += bad
+            request.report("\(done) loaded, \(failed) failed of \(total)") {
+                $0.member("done", done)
+                $0.member("failed", failed)
+                $0.member("total", total)
+            }
+            return failed > 0 ? CommandConnection.Status.failed : CommandConnection.Status.done
+        } catch {
+            bar?.clear()
+            return CommandConnection.report(error, asJSON: request.asJSON)
+        }
+    }
+
+    /// The lines of a list: URLs, and what is wrong with those that are none.
+    struct List {
+        private(set) var urls: [SourceURL] = []
+        private(set) var complaints: [String] = []
+
+        init(_ text: String) {
+            // A line feed after a carriage return makes one character with it.
+            let lines = text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
+            for (number, line) in lines.enumerated() {
+                let blanks: Set<Character> = [" ", "\t", "\r"]
+                var word = line.drop { blanks.contains($0) }
+                while let last = word.last, blanks.contains(last) { word.removeLast() }
+                if word.isEmpty || word.first == "#" { continue }
+                do {
+                    urls.append(try SourceURL(String(word)))
+                } catch {
+                    complaints.append("line \(number + 1): \(error.message)")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import IPCProtocol
+import LinuxSystem
+
+/// What the words after `ctl` ask for.
+struct CtlRequest {
+    /// The commands, in the order in which help lists them.
+    enum Command: String, CaseIterable {
+        case stats, failed, remove, clear, suspend, resume
+        case cancelAll = "cancel-all"
+        case prefetch, events
+
+        /// The flags that it takes besides `--socket` and `--json`; nil for whatever says how to load.
+        fileprivate var flags: Set<String>? {
+            switch self {
+            case .clear: ["--older-than"]
+            case .prefetch: nil
+            case .stats, .failed, .remove, .suspend, .resume, .cancelAll, .events: []
+            }
+        }
+
+        /// How many words it takes.
+        fileprivate var operands: ClosedRange<Int> {
+            switch self {
+            case .stats, .suspend, .resume, .cancelAll: 0...0
+            case .remove, .prefetch: 1...1
+            case .clear: 0...1
+            case .failed: 1...2
+            case .events: 0...Int.max
+            }
+        }
+
+        /// The words that it takes, for a message.
+        fileprivate var expected: String {
+            switch self {
+            case .stats, .suspend, .resume, .cancelAll: "nothing more"
+            case .remove: "one URL"
+            case .prefetch: "one file, or - for standard input"
+            case .clear: "one tier at most: memory, disk or all"
+            case .failed: "list or clear, and one URL at most"
+            case .events: "names of events"
+            }
+        }
+    }
+
+    let command: Command
+    /// The words after it.
+    let operands: [String]
+    let asJSON: Bool
+    let socketPath: String?
+    let olderThanSeconds: Int?
+    /// How to load.
+    let options: GetOptions
+
+    /// Reads the command line; nil when help is asked for.
+    init?(_ words: some Sequence<String>) throws(UsageError) {
+        var (operands, given): ([String], [String]) = ([], [])
+        var (asJSON, socketPath, olderThanSeconds): (Bool, String?, Int?) = (false, nil, nil)
+        var load = LoadOptions(PrefetchRequest.defaultOptions)
+        var arguments = Arguments(words)
+        while let word = try arguments.next() {
+            switch word {
+            case .operand(let word): operands.append(word)
+            case .flag("--json"): asJSON = true
+            case .flag("--socket"): socketPath = try arguments.value(of: "--socket")
+            case .flag("--help"), .flag("-h"): return nil
+            case .flag(let flag):
+                if flag == "--older-than" {
+                    olderThanSeconds = try arguments.seconds(of: flag)
+                } else if try !load.take(flag, &arguments) {
+                    throw UsageError(description: "unknown option \(flag) (see imgbroker ctl --help)")
+                }
+                given.append(flag)
+            }
+        }
+        let names = Command.allCases.map(\.rawValue).joined(separator: ", ")
+        guard let name = operands.first else { throw UsageError(description: "ctl needs a command: \(names)") }
+        guard let command = Command(rawValue: name) else {
+            throw UsageError(description: "unknown command \"\(name)\": there are \(names)")
+        }
+        if let stray = given.first(where: { flag in
+            command.flags.map { !$0.contains(flag) } ?? (flag == "--older-than")
+        }) {
+            throw UsageError(description: "\(stray) means nothing to ctl \(name) (see imgbroker ctl --help)")
+        }
+        guard command.operands.contains(operands.count - 1) else {
+            throw UsageError(description: "ctl \(name) takes \(command.expected)")
+        }
+        self.command = command
+        self.operands = Array(operands.dropFirst())
+        self.asJSON = asJSON
+        self.socketPath = socketPath
+        self.olderThanSeconds = olderThanSeconds
+        options = load.options
+    }
+
+    /// A word as a URL.
+    ///
+    /// - Throws: `UsageError` when it is none.
+    static func url(_ text: String) throws(UsageError) -> SourceURL {
+        do { return try SourceURL(text) } catch {
+            throw UsageError(description: "\"\(text)\" is no URL to load: \(error.message)")
+        }
+    }
+}
+
+extension CtlRequest {
+    /// Prints what was done: a line, or an object.
+    func report(_ line: String, _ members: (inout JSONWriter) -> Void) {
+        if asJSON {
+            CommandConnection.printObject(members)
+        } else {
+            CurrentProcess.writeToStandardOutput(line + "\n")
+        }
+    }
+}

@@ -1,0 +1,95 @@
+import IPCProtocol
+
+/// The flags that say what is to be loaded and how: `get` and `ctl prefetch` have them in common.
+struct LoadOptions {
+    /// Their part of the help.
+    static let usage = """
+          --width N           fit the picture into this width
+          --height N          and into this height
+          --fit FIT           how: inside (default), contain, cover or fill
+          --original          the bytes as the origin sent them, instead of pixels
+          --cache MODE        what the cache may answer: default, no-cache, reload, force-cache,
+                              only-if-cached or no-store
+          --storage TIER      which tiers the result may enter: both (default), memory, disk
+                              or none
+          --priority P        the place in the queue: low, normal or high
+          --retry-failed      try although it has just failed
+          --timeout-ms N      give up when nothing comes for so long (default: 15000)
+          --total-timeout-ms N
+                              give up when it takes so long in all (default: 60000)
+          --header "N: V"     send this request header too (repeatable)
+          --credentials U:P   send this user name and password (HTTP Basic) to the URL's host
+          --cookies           send and keep your cookies
+          --cache-key NAME    know it by this name instead of its URL, e.g. when that is signed
+          --allow-invalid-certificates
+                              do not verify the server's certificate, if the broker lets you
+        """
+
+    /// What was read so far, but for the headers.
+    private var given: GetOptions
+    private var headers: [String: String] = [:]
+    private(set) var hasCacheMode = false
+
+    init(_ defaults: GetOptions = GetOptions()) {
+        given = defaults
+    }
+
+    /// What the flags ask for.
+    var options: GetOptions {
+        var options = given
+        options.headers = headers.map { HeaderField(name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }
+        return options
+    }
+
+    /// Reads the value of a flag that is one of these; returns false for any other.
+    mutating func take(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
+        let sides = 1...PixelGeometry.maximumSide
+        let milliseconds = 1...24 * 3600 * 1000
+        switch flag {
+        case "--width": given.variant.width = try arguments.number(of: flag, in: sides)
+        case "--height": given.variant.height = try arguments.number(of: flag, in: sides)
+        case "--fit": given.variant.fit = try arguments.choice(of: flag)
+        case "--original": given.representation = .original
+        case "--cache":
+            given.cache = try arguments.choice(of: flag)
+            hasCacheMode = true
+        case "--storage": given.storage = try arguments.choice(of: flag)
+        case "--priority": given.priority = try arguments.choice(of: flag)
+        case "--retry-failed": given.retryFailed = true
+        case "--timeout-ms": given.timeoutMs = try arguments.number(of: flag, in: milliseconds)
+        case "--total-timeout-ms": given.totalTimeoutMs = try arguments.number(of: flag, in: milliseconds)
+        case "--header": try takeHeader(flag, &arguments)
+        case "--credentials": given.credentials = try Self.credentials(of: flag, &arguments)
+        case "--cookies": given.cookies = true
+        case "--cache-key": given.cacheKey = try Self.cacheKey(of: flag, &arguments)
+        case "--allow-invalid-certificates": given.allowInvalidCertificates = true
+        default: return false
+        }
+        return true
+    }
+
+    private mutating func takeHeader(_ flag: String, _ arguments: inout Arguments) throws(UsageError) {
+        let text = try arguments.value(of: flag)
+        guard let colon = text.firstIndex(of: ":"), colon != text.startIndex else {
+            throw UsageError(description: "\(flag) needs \"Name: value\", not \"\(text)\"")
+        }
+        headers[text[..<colon].lowercased()] = String(text[text.index(after: colon)...].drop { $0 == " " })
+    }
+
+    private static func credentials(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Credentials {
+        let text = try arguments.value(of: flag)
+        guard let colon = text.firstIndex(of: ":") else {
+            // Not repeated: it may be the password.
+            throw UsageError(description: "\(flag) needs USER:PASSWORD, with a colon")
+        }
+        return Credentials(username: String(text[..<colon]), password: String(text[text.index(after: colon)...]))
+    }
+
+    private static func cacheKey(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> String {
+        let key = try arguments.value(of: flag)
+        guard (1...1024).contains(key.utf8.count) else {
+            throw UsageError(description: "\(flag) needs a name of 1 to 1024 bytes, not one of \(key.utf8.count)")
+        }
+        return key
+    }
+}

@@ -1,0 +1,111 @@
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import TestSupport
+import Testing
+
+/// The client library with a real broker.
+@Suite(.timeLimit(.minutes(5))) struct ClientTests {
+    private func refusal(_ body: () throws -> Void) -> ErrorCode? {
+        do { try body() } catch ClientError.refused(let error) { return error.code } catch {}
+        return nil
+    }
+
+    @Test func prefetchAndQuery() throws {
+        let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile($0.path.utf8.count)) }
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        let urls = try ["/a", "/none", "/bb"].map { try SourceURL(setting.url($0)) }
+        var steps: [[Int]] = []
+        let (done, failed) = try broker.prefetch(urls) { steps.append([$0, $1, $2]) }
+        #expect((done, failed) == (2, 1))
+        #expect(steps.last == [2, 1, 3])
+        #expect(steps.map { $0[0] + $0[1] } == [1, 2, 3])
+        #expect(try broker.query(urls[0]).memory)
+        #expect(try !broker.query(urls[1]).memory)
+        #expect(try broker.prefetch([]) == (0, 0))
+        #expect(try broker.remove(urls[0]) == 1)
+        #expect(try !broker.query(urls[0]).memory)
+    }
+
+    @Test func store() throws {
+        let setting = try Setting { _ in .status(404) }
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        func url(_ number: Int) throws -> SourceURL { try SourceURL(setting.url("/\(number)")) }
+        let bytes = tile(1).png
+        try broker.store(bytes, as: url(1), contentType: "image/png")
+        let writable = try WritableBuffer(name: "test")
+        unsafe try bytes.withUnsafeBytes { unsafe try writable.descriptor.write($0, at: 0) }
+        // Not sealed: it is copied, and may be changed afterwards.
+        try broker.store(writable.descriptor, as: url(2))
+        try broker.store(try writable.seal(), as: url(3))
+        for number in 1...3 {
+            let image = try broker.get(url(number).text)
+            #expect(image.description.source == .memory)
+            #expect(image.withBytes { $0.byteCount } == 16 * 16 * 4)
+        }
+        #expect(setting.origin.requests.isEmpty)
+        #expect(refusal { try broker.store([1, 2, 3], as: url(4)) } == .unsupportedFormat)
+        #expect(refusal { try broker.store([], as: url(4)) } == .emptyImage)
+        #expect(try broker.clear(.memory).removed == 3)
+    }
+
+    @Test func administration() throws {
+        let setting = try Setting { _ in .status(404) }
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        let url = try SourceURL(setting.url("/a"))
+        #expect(refusal { _ = try broker.get(url.text) } == .httpStatus)
+        #expect(try broker.failedEntries().map(\.url) == [url.text])
+        #expect(try broker.failedEntries(of: SourceURL("http://b/")).isEmpty)
+        #expect(try broker.clearFailed(url) == 1)
+        try broker.suspend()
+        let id = try broker.send(get: url)
+        try broker.cancelAll()
+        if case .reply(.error(id, let error)) = try broker.receive() {
+            #expect(error.code == .cancelled)
+        } else {
+            Issue.record("no answer")
+        }
+        try broker.resume()
+        #expect(try broker.clear(.all, olderThanSeconds: 60) == (0, 0))
+    }
+
+    @Test func events() throws {
+        let setting = try Setting { _ in png(tile(1)) }
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        let subscription = try broker.subscribe(to: [.started, .finished])
+        _ = try broker.get(setting.url("/a"))
+        for name in [BrokerEvent.Name.started, .finished] {
+            if case .event(subscription, let event) = try broker.receive() {
+                #expect(event == BrokerEvent(name, url: setting.url("/a")))
+            } else {
+                Issue.record("no event")
+            }
+        }
+        var urls: [String?] = []
+        _ = try broker.send(get: SourceURL(setting.url("/b")))
+        try broker.follow([.finished]) { event in
+            urls.append(event.url)
+            return false
+        }
+        #expect(urls == [setting.url("/b")])
+    }
+
+    @Test func preview() throws {
+        let setting = try Setting { png(tile($0.number)) }
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        var previews: [BrokerImage] = []
+        let first = try broker.get(setting.url("/a"), preview: { previews.append($0) })
+        #expect(previews.isEmpty)
+        let second = try broker.get(setting.url("/a"), preview: { previews.append($0) })
+        #expect(previews.count == 1)
+        #expect(previews.first?.description.final == false)
+        func pixels(_ image: BrokerImage?) -> [UInt8]? {
+            image?.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } }
+        }
+        #expect(pixels(previews.first) == pixels(first))
+        #expect(pixels(second) != pixels(first))
+        #expect(second.description.final)
+    }
+}

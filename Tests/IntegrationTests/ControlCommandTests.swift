@@ -1,0 +1,255 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// `imgbroker ctl` with a real broker.
+@Suite(.timeLimit(.minutes(5))) struct ControlCommandTests {
+    static let program = BuiltProducts.folder + "/imgbroker"
+
+    private func ctl(_ setting: Setting, _ words: String...) throws -> ProgramResult {
+        try run(Self.program, ["ctl"] + words + ["--socket", setting.broker.socketPath])
+    }
+
+    /// The object that a command prints, which must succeed.
+    private func object(_ setting: Setting, _ words: String...) throws -> [String: Any] {
+        let result = try run(Self.program, ["ctl"] + words + ["--json", "--socket", setting.broker.socketPath])
+        #expect(result.exit == .status(0), "\(words): \(result.errors)")
+        #expect(result.errors.isEmpty)
+        return try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
+    }
+
+    @Test(arguments: [
+        ["failed"], ["failed", "dance"], ["failed", "list", "http://a/", "more"], ["failed", "clear", "a"], ["remove"],
+        ["remove", "nowhere"], ["remove", "http://a/", "http://b/"], ["clear", "everything"],
+        ["clear", "all", "--older-than", "soon"], ["clear", "all", "--older-than", "-1"], ["suspend", "now"],
+        ["stats", "--older-than", "1d"], ["resume", "--width", "3"], ["prefetch"], ["prefetch", "a", "b"],
+        ["prefetch", "a", "--width", "0"], ["prefetch", "a", "--older-than", "1d"], ["events", "all"],
+        ["cancel-all", "http://a/"], ["--json"],
+    ]) func wrongUse(_ words: [String]) throws {
+        let result = try run(Self.program, ["ctl"] + words)
+        #expect(result.exit == .status(2), "\(words)")
+        #expect(result.output.isEmpty)
+        #expect(result.errors.split(separator: "\n").count == 1, "\(words): \(result.errors)")
+        #expect(result.errors.hasPrefix("imgbroker: "))
+    }
+
+    @Test(arguments: [
+        ["failed", "list"], ["failed", "clear"], ["remove", "http://a/"], ["clear"], ["suspend"], ["resume"],
+        ["cancel-all"], ["prefetch", "/dev/null"], ["events"],
+    ]) func noBroker(_ words: [String]) throws {
+        let directory = try TemporaryDirectory()
+        let result = try run(Self.program, ["ctl"] + words + ["--socket", directory.file("s")])
+        #expect(result.exit == .status(3), "\(words)")
+        #expect(result.errors.split(separator: "\n").count == 1)
+    }
+
+    @Test func failedList() throws {
+        let setting = try Setting { $0.path == "/b" && $0.number > 1 ? png(tile(1)) : .status(404) }
+        let client = try setting.client()
+        #expect(try ctl(setting, "failed", "list").output == "nothing is on the failed list\n")
+        for path in ["/a", "/b"] { #expect(try client.failure(setting.url(path)).blacklisted) }
+        let text = try ctl(setting, "failed", "list").output
+        #expect(text.split(separator: "\n").count == 2)
+        #expect(text.contains("http-status") && text.contains(setting.url("/a")))
+        let entries = try #require(
+            try object(setting, "failed", "list", setting.url("/b"))["entries"] as? [[String: Any]])
+        #expect(entries.count == 1)
+        #expect(entries.first?["url"] as? String == setting.url("/b"))
+        #expect(entries.first?["code"] as? String == "http-status")
+        #expect(abs((entries.first?["expires"] as? Int ?? 0) - Int(time(nil)) - 60) < 30)
+        #expect(try ctl(setting, "stats").output.contains("on the failed list"))
+
+        #expect(try object(setting, "failed", "clear", setting.url("/b"))["removed"] as? Int == 1)
+        _ = try client.load(setting.url("/b"))
+        #expect(try client.failure(setting.url("/a")).code == .blacklisted)
+        #expect(try ctl(setting, "failed", "clear").output == "took 1 entry off the failed list\n")
+        #expect(try client.failure(setting.url("/a")).code == .httpStatus)
+    }
+
+    @Test func removeAndClear() throws {
+        let setting = try Setting { png(tile($0.path.utf8.count)) }
+        let client = try setting.client()
+        for path in ["/a", "/bb", "/ccc"] { _ = try client.load(setting.url(path), #""delivery":"none""#) }
+        #expect(try ctl(setting, "remove", setting.url("/a")).output == "removed 1 original\n")
+        #expect(try object(setting, "remove", setting.url("/a"))["removed"] as? Int == 0)
+        #expect(try object(setting, "clear", "memory", "--older-than", "1h")["removed"] as? Int == 0)
+        let cleared = try object(setting, "clear")
+        #expect(cleared["removed"] as? Int == 2)
+        #expect(cleared["bytes"] as? Int ?? 0 >= 2 * 16 * 16 * 4)
+        #expect(try ctl(setting, "clear", "disk").output == "removed 0 originals, 0 B\n")
+        _ = try client.load(setting.url("/bb"))
+        #expect(setting.origin.statistics("/bb").requests == 2)
+    }
+
+    @Test func suspendAndResume() throws {
+        let setting = try Setting { png(tile($0.path.utf8.count)) }
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        #expect(try object(setting, "suspend")["suspended"] as? Bool == true)
+        #expect(try client.load(setting.url("/a")).image().source == .memory)
+        let id = try client.get(setting.url("/bb"))
+        try setting.broker.wait(for: "one is queued") { $0[.queued] == 1 }
+        usleep(100_000)
+        #expect(setting.origin.statistics("/bb").requests == 0)
+        #expect(try ctl(setting, "resume").output == "resumed\n")
+        _ = try client.answer(to: id).image()
+    }
+
+    @Test func cancelAll() throws {
+        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
+        let client = try setting.client()
+        let ids = try ["/a", "/b"].map { try client.get(setting.url($0)) }
+        #expect(setting.origin.wait(for: "/b") { $0.held == 1 })
+        #expect(try ctl(setting, "cancel-all").exit == .status(0))
+        for id in ids { #expect(try client.answer(to: id).error?.code == .cancelled) }
+        #expect(try object(setting, "cancel-all")["cancelled"] as? Bool == true)
+    }
+
+    // MARK: prefetch
+
+    @Test func prefetch() throws {
+        let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile($0.path.utf8.count, side: 64)) }
+        let directory = try TemporaryDirectory()
+        let list = directory.file("list")
+        func write(_ text: String) throws { try Data(text.utf8).write(to: URL(filePath: list)) }
+        try write("# pictures\n\n  \(setting.url("/a"))\r\n\(setting.url("/bb"))")
+        let good = try object(setting, "prefetch", list, "--width", "8")
+        #expect(good as? [String: Int] == ["done": 2, "failed": 0, "total": 2])
+        let client = try setting.client()
+        #expect(try client.load(setting.url("/a"), #""variant":{"width":8}"#).image().source == .memory)
+        #expect(try setting.broker.stats()[.decodes] == 2)
+        #expect(try ctl(setting, "stats").output.contains("prefetched"))
+
+        try write("\(setting.url("/none"))\nno URL\n\(setting.url("/ccc"))\n")
+        let bad = try ctl(setting, "prefetch", list)
+        #expect(bad.exit == .status(1))
+        #expect(bad.output == "1 loaded, 2 failed of 3\n")
+        #expect(bad.errors.contains("line 2: "))
+        #expect(bad.errors.split(separator: "\n").count == 1)
+        let missing = try ctl(setting, "prefetch", directory.file("no"))
+        #expect(missing.exit == .status(1))
+        #expect(missing.errors.split(separator: "\n").count == 1)
+        #expect(try ctl(setting, "prefetch", directory.path).exit == .status(1))
+        #expect(try ctl(setting, "prefetch", "/dev/null").output == "0 loaded, 0 failed of 0\n")
+    }
+
+    /// More than one message may hold, from standard input.
+    @Test func prefetchOfMany() throws {
+        let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile(1)) }
+        let script = """
+            for i in $(seq 1100); do echo "$1"; done | cat - "$2" | "$0" ctl prefetch - --json --socket "$3"
+            """
+        let directory = try TemporaryDirectory()
+        try Data("\(setting.url("/none"))\n".utf8).write(to: URL(filePath: directory.file("last")))
+        let result = try run(
+            "/bin/sh",
+            ["-c", script, Self.program, setting.url("/a"), directory.file("last"), setting.broker.socketPath])
+        #expect(result.exit == .status(1))
+        #expect(result.output == #"{"done":1100,"failed":1,"total":1101}"# + "\n")
+        #expect(setting.origin.statistics("/a").requests == 1)
+    }
+
+    // MARK: events
+
+    /// `ctl events` while it runs.
+    private final class Follower {
+        let directory: TemporaryDirectory
+        private let child: ChildProcess
+
+        init(_ setting: Setting, _ words: String...) throws {
+            directory = try TemporaryDirectory()
+            let (_, control) = try UnixSocket.pair()
+            let output = directory.file("out")
+            child = try ChildProcess(
+                path: "/bin/sh",
+                arguments: [
+                    "-c", #"exec "$0" "$@" >\#(output) 2>&1 3<&-"#, ControlCommandTests.program, "ctl", "events",
+                ]
+                    + words + ["--socket", setting.broker.socketPath], control: control)
+        }
+
+        deinit {
+            child.send(Signals.kill)
+            _ = child.waitForExit(milliseconds: 5000)
+        }
+
+        var lines: [Substring] { text(ofFile: directory.file("out")).split(separator: "\n") }
+
+        func end(_ signal: Int32?) -> ChildProcess.Exit? {
+            if let signal { child.send(signal) }
+            return child.waitForExit(milliseconds: 10_000)
+        }
+    }
+
+    @Test func events() throws {
+        let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile(1)) }
+        let all = try Follower(setting)
+        let some = try Follower(setting, "failed", "worker", "--json")
+        // Their subscriptions show in nothing, so something happens until they have heard of it.
+        try eventually("both follow") {
+            _ = try setting.client().failure(setting.url("/none"), #""retryFailed":true"#)
+            return !all.lines.isEmpty && !some.lines.isEmpty
+        }
+        _ = try setting.client().load(setting.url("/a"))
+        try eventually("all hears of it") {
+            all.lines.contains { $0.hasPrefix("finished") && $0.contains(setting.url("/a")) }
+        }
+        #expect(all.lines.contains { $0.hasPrefix("started") && $0.contains(setting.url("/a")) })
+        #expect(all.lines.contains { $0.hasPrefix("failed") && $0.hasSuffix("\(setting.url("/none"))  (http-status)") })
+        try setting.idleWorkers()
+        let worker = try #require(setting.broker.workers(.decode).first)
+        setting.broker.signal(worker, SIGKILL)
+        try eventually("some hears of the worker") { some.lines.contains { $0.contains("\"pid\":\(worker.pid)") } }
+        for line in some.lines {
+            let event = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+            #expect(["failed", "worker"].contains(event?["event"] as? String))
+        }
+        #expect(all.end(Signals.interrupt) == .signal(SIGINT))
+        #expect(try setting.broker.stop() == .status(0))
+        #expect(some.end(nil) == .status(1))
+    }
+
+    // MARK: Who may
+
+    /// Runs a command as nobody, with one group.
+    private func asNobody(group: String, _ words: [String], _ broker: BrokerProcess) throws -> ProgramResult {
+        let program = ["--reuid=nobody", "--regid=\(group)", "--clear-groups", Self.program, "ctl"]
+        return try run("/usr/bin/setpriv", program + words + ["--socket", broker.socketPath])
+    }
+
+    private static let maySwitch =
+        getuid() == 0 && CurrentProcess.exists("/usr/bin/setpriv") && CurrentProcess.findGroup("daemon") != nil
+        && CurrentProcess.findGroup("mail") != nil
+
+    @Test(.enabled(if: maySwitch, "needs root and setpriv")) func administratorsOnly() throws {
+        let broker = try BrokerProcess(["--socket-mode", "0666", "--admin-group", "mail"])
+        for words in [["failed", "list"], ["failed", "clear"], ["clear"], ["suspend"], ["resume"], ["cancel-all"]] {
+            let refused = try asNobody(group: "daemon", words, broker)
+            #expect(refused.exit == .status(1), "\(words)")
+            #expect(refused.errors.contains("forbidden"))
+            #expect(refused.errors.split(separator: "\n").count == 1)
+            #expect(try asNobody(group: "mail", words, broker).exit == .status(0), "\(words)")
+        }
+        for words in [["stats"], ["remove", "http://a/"], ["prefetch", "/dev/null"]] {
+            #expect(try asNobody(group: "daemon", words, broker).exit == .status(0), "\(words)")
+        }
+    }
+
+    @Test(.enabled(if: maySwitch, "needs root and setpriv")) func socketOfAGroup() throws {
+        // What the new user cannot do any more is done by then.
+        for more in [[], ["--user", "daemon"]] {
+            let broker = try BrokerProcess(["--socket-group", "mail"] + more)
+            let attributes = try FileManager.default.attributesOfItem(atPath: broker.socketPath)
+            #expect(attributes[.posixPermissions] as? Int == 0o660)
+            #expect((attributes[.groupOwnerAccountID] as? Int).map(UInt32.init) == CurrentProcess.findGroup("mail"))
+            #expect(try asNobody(group: "mail", ["stats"], broker).exit == .status(0))
+            #expect(try asNobody(group: "daemon", ["stats"], broker).exit == .status(3))
+            #expect(try broker.stop() == .status(0))
+            #expect(!broker.directory.names.contains("s"))
+        }
+    }
+}

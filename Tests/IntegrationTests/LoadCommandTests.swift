@@ -1,0 +1,176 @@
+import Foundation
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// How a `get` is to load, and what the broker's own flags make of it.
+@Suite(.timeLimit(.minutes(5))) struct LoadCommandTests {
+    private static let program = BuiltProducts.folder + "/imgbroker"
+
+    private func get(_ setting: Setting, _ path: String, _ words: String...) throws -> ProgramResult {
+        let url = path.hasPrefix("/") ? setting.url(path) : path
+        return try run(Self.program, ["get", url, "--socket", setting.broker.socketPath] + words)
+    }
+
+    /// The object that `get --json` prints.
+    private func fields(_ setting: Setting, _ path: String, _ words: String...) throws -> [String: Any] {
+        let url = path.hasPrefix("/") ? setting.url(path) : path
+        let result = try run(Self.program, ["get", url, "--json", "--socket", setting.broker.socketPath] + words)
+        return try #require(try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
+    }
+
+    private func picture(_ number: Int = 1, _ headers: (String, String)...) -> LocalOrigin.Response {
+        png(tile(number)).with { $0.headers += headers.map { LocalOrigin.Header($0.0, $0.1) } }
+    }
+
+    @Test(arguments: [
+        ["--cache", "sometimes"], ["--storage", "tape"], ["--priority", "max"], ["--credentials", "secret"],
+        ["--cache-key", ""], ["--timeout-ms", "0"], ["--total-timeout-ms", "x"], ["--fit", "tight"],
+        ["--stale-first", "--cache", "reload"], ["--cookies=yes"], ["--older-than", "1d"],
+    ]) func wrongUse(_ words: [String]) throws {
+        let result = try run(Self.program, ["get", "http://a/"] + words)
+        #expect(result.exit == .status(2), "\(words)")
+        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect(!result.errors.contains("secret"))
+    }
+
+    @Test func cacheModes() throws {
+        let setting = try Setting { request in
+            if request["If-None-Match"] == "\"1\"" { return .status(304, headers: [.init("ETag", "\"1\"")]) }
+            return png(tile(1)).with { $0.headers += [.init("ETag", "\"1\""), .init("Cache-Control", "max-age=60")] }
+        }
+        _ = try get(setting, "/a")
+        for (number, mode) in ["default", "force-cache", "only-if-cached"].enumerated() {
+            #expect(try fields(setting, "/a", "--cache", mode)["source"] as? String == "memory", "\(number)")
+        }
+        #expect(setting.origin.statistics("/a").requests == 1)
+        #expect(try get(setting, "/a", "--cache", "no-cache").output.contains("from memory"))
+        #expect(try setting.broker.stats()[.revalidated] == 1)
+        #expect(try fields(setting, "/a", "--stale-first")["final"] as? Bool == true)
+        #expect(try get(setting, "/a", "--stale-first").output.split(separator: "\n").count == 1)
+        #expect(setting.origin.statistics("/a").requests == 4)
+        for _ in 0..<2 { #expect(try fields(setting, "/b", "--cache", "no-store")["source"] as? String == "network") }
+        for _ in 0..<2 { #expect(try fields(setting, "/c", "--storage", "none")["source"] as? String == "network") }
+        #expect(try get(setting, "/b", "--cache", "only-if-cached").errors.contains("not-cached"))
+    }
+
+    @Test func whatIsSent() throws {
+        let setting = try Setting { request in
+            switch request.path {
+            case "/secret" where request["Authorization"] != "Basic dTpw": .status(403)
+            case "/jar" where request.number == 2 && request["Cookie"] != "name=value": .status(400)
+            case "/named": png(tile(request.query.utf8.count))
+            case "/slow": .silent
+            default:
+                png(tile(1)).with {
+                    $0.headers += [.init("Set-Cookie", "name=value"), .init("Cache-Control", "no-cache")]
+                }
+            }
+        }
+        #expect(try get(setting, "/secret", "--credentials", "u:p").exit == .status(0))
+        #expect(try get(setting, "/secret").exit == .status(1))
+        for _ in 0..<2 {
+            let result = try get(setting, "/jar", "--cookies", "--priority", "high")
+            #expect(result.exit == .status(0), "\(result.errors)")
+        }
+        #expect(setting.origin.statistics("/jar").requests == 2)
+        #expect(try fields(setting, "/named?signature=1", "--cache-key", "k")["source"] as? String == "network")
+        #expect(try fields(setting, "/named?signature=22", "--cache-key", "k")["source"] as? String == "memory")
+        for flag in ["--timeout-ms", "--total-timeout-ms"] {
+            #expect(try fields(setting, "/slow", flag, "200")["code"] as? String == "timeout", "\(flag)")
+        }
+    }
+
+    @Test func retryOfWhatHasFailed() throws {
+        let setting = try Setting { _ in .status(404) }
+        #expect(try fields(setting, "/a")["blacklisted"] as? Bool == true)
+        #expect(try fields(setting, "/a")["code"] as? String == "blacklisted")
+        #expect(try fields(setting, "/a", "--retry-failed")["code"] as? String == "http-status")
+        #expect(setting.origin.statistics("/a").requests == 2)
+    }
+
+    @Test func invalidCertificates() throws {
+        let routes = ["/a": picture()]
+        let strict = try Setting(routes: routes)
+        #expect(try fields(strict, "/a", "--allow-invalid-certificates")["code"] as? String == "forbidden")
+        let lax = try Setting(["--allow-invalid-certificates"], routes: routes)
+        #expect(try get(lax, "/a", "--allow-invalid-certificates").exit == .status(0))
+    }
+
+    // MARK: The broker's flags
+
+    @Test func lifetimes() throws {
+        let stale = picture(1, ("Cache-Control", "max-age=0"))
+        let long = try Setting(["--min-ttl", "1h"], routes: ["/a": stale])
+        for _ in 0..<2 { #expect(try get(long, "/a").exit == .status(0)) }
+        #expect(long.origin.statistics("/a").requests == 1)
+        let short = try Setting(["--max-ttl", "0"], routes: ["/a": picture(1, ("Cache-Control", "max-age=3600"))])
+        for _ in 0..<2 { #expect(try get(short, "/a").exit == .status(0)) }
+        #expect(short.origin.statistics("/a").requests == 2)
+    }
+
+    @Test func staleAnswers() throws {
+        let answer = picture(1, ("Cache-Control", "max-age=0"))
+        let broken = try Setting(["--stale-if-error", "1h"]) { $0.number == 1 ? answer : .status(500) }
+        _ = try get(broken, "/a")
+        #expect(try fields(broken, "/a")["stale"] as? Bool == true)
+        #expect(try get(broken, "/a").output.contains("stale"))
+        let strict = try Setting { $0.number == 1 ? answer : .status(500) }
+        _ = try get(strict, "/a")
+        #expect(try fields(strict, "/a")["httpStatus"] as? Int == 500)
+
+        let late = try Setting(["--stale-while-revalidate", "1h"]) { request in
+            answer.with { if request.number > 1 { $0.hold = .beforeHeaders } }
+        }
+        _ = try get(late, "/a")
+        let before = try late.broker.stats()[.staleServed]
+        #expect(try fields(late, "/a")["source"] as? String == "memory")
+        #expect(late.origin.wait(for: "/a") { $0.requests == 2 })
+        #expect(try late.broker.stats()[.staleServed] == before + 1)
+    }
+
+    @Test func retries() throws {
+        for (flags, isRetried) in [([], true), (["--retries", "0"], false)] {
+            let setting = try Setting(flags) { [picture] in $0.number == 1 ? .status(502) : picture(1) }
+            #expect(try get(setting, "/a").exit == .status(isRetried ? 0 : 1))
+            #expect(setting.origin.statistics("/a").requests == (isRetried ? 2 : 1))
+        }
+    }
+
+    /// Six downloads from one origin at once; of those that wait, the latest goes first.
+    @Test(arguments: [("fifo", "/a"), ("lifo", "/c")]) func queueOrder(_ order: String, _ first: String) throws {
+        let setting = try Setting(["--queue-order", order]) { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
+        let client = try setting.client()
+        for number in 1...6 { _ = try client.get(setting.url("/\(number)")) }
+        for number in 1...6 { #expect(setting.origin.wait(for: "/\(number)") { $0.held == 1 }) }
+        for path in ["/a", "/b", "/c"] { _ = try client.get(setting.url(path)) }
+        try setting.broker.wait(for: "three are queued") { $0[.queued] == 3 }
+        setting.origin.gate("/1").open()
+        #expect(setting.origin.wait(for: first) { $0.held == 1 })
+        #expect(setting.origin.requests.count == 7)
+    }
+
+    /// The name is looked up by the proxy, and nothing is said of any address.
+    @Test func proxy() throws {
+        let origin = try LocalOrigin { $0.path == "http://pictures.example/a" ? png(tile(1)) : .status(404) }
+        defer { origin.stop() }
+        let broker = try BrokerProcess(["--proxy", "http://127.0.0.1:\(origin.port)"], allowed: [])
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.load("http://pictures.example/a").image().width == 16)
+        #expect(origin.requests.first?["Host"] == "pictures.example")
+    }
+
+    @Test func extraCacheDirectory() throws {
+        let first = try DiskSetting(["--max-age", "-1"])
+        _ = try first.load(1)
+        try first.wait(for: .on, entries: 1)
+        let kept = first.cache
+        try first.end()
+        let (second, directory) = (try DiskSetting(["--extra-cache-dir", kept]), first)
+        // Known by its URL, so the first origin's.
+        #expect(try second.client.load(directory.url(1)).image().source == .disk)
+        #expect(directory.downloads(1) == 1)
+    }
+}
