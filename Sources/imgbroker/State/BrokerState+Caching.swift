@@ -69,6 +69,7 @@ extension BrokerState {
         let mayHaveRaster = original.isFromDisk && form.rasterWord != nil
         if canLookUp, !waiter.hasLookedOnDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
         if let body {
+            // What is cached is served all the same, unless it is what has failed.
             if let refusal = refusal(of: waiter), refusal.cause.map(Self.imageErrors.contains) == true {
                 return deny(waiter, refusal)
             }
@@ -128,7 +129,7 @@ extension BrokerState {
             original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: reason)
         else { return deny(waiter, error) }
         waiters[id]?.isConfirmed = true
-        waiters[id]?.source = waiter.found
+        waiters[id]?.source = waiter.keptIn
         proceed(id)
     }
 

@@ -346,7 +346,7 @@ extension BrokerState {
             // It may have left the memory since it was found on disk.
             if !isThere { waiters[id]?.hasLookedOnDisk = false }
             // The bytes are where they were kept.
-            waiters[id]?.source = waiter.found
+            waiters[id]?.source = waiter.keptIn
             proceed(id)
         }
     }

@@ -33,6 +33,8 @@ struct Waiter {
     var stage: Stage?
     /// Where the bytes come from.
     var source = ImageReply.Source.memory
+    /// Where what is cached was found, should it prove to be good.
+    var keptIn = ImageReply.Source.memory
     /// What they are, once that is known.
     var original: MemoryIndex.Original?
     /// Whether a job that another request had started is part of the answer.
@@ -41,8 +43,6 @@ struct Waiter {
     var hasProgress = false
     /// Whether the disk tier has been asked.
     var hasLookedOnDisk = false
-    /// Where what is cached was found.
-    var found = ImageReply.Source.memory
     /// Whether what is cached is the answer, be it as old as it may: the origin has confirmed it, or has failed.
     var isConfirmed = false
     /// Whether the origin has said just now that what is cached is good.
