@@ -16,13 +16,15 @@ final class DiskSetting {
     private let directory: TemporaryDirectory
     private let arguments: [String]
 
-    /// Starts an origin that has a picture for each path that is a number, and a broker.
+    /// Starts an origin that has a picture for each path that is a number, and answers any other as `other` says, and a
+    /// broker.
     convenience init(
         _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
-        picture: @escaping @Sendable (Int) -> TestPicture = { flat($0) }
+        picture: @escaping @Sendable (Int) -> TestPicture = { flat($0) },
+        other: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = { _ in .status(404) }
     ) throws {
         try self.init(arguments, cache: cache, in: directory) { request in
-            Int(request.path.dropFirst()).map { png(picture($0)) } ?? .status(404)
+            Int(request.path.dropFirst()).map { png(picture($0)) } ?? other(request)
         }
     }
 

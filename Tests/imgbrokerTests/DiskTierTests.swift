@@ -57,6 +57,32 @@ struct DiskTierTests {
         #expect(world.errands.isEmpty)
     }
 
+    /// The bytes are where they were kept, whether the origin has confirmed them or cannot be reached.
+    @Test func `an original from disk is one from disk after a revalidation, too`() throws {
+        var world = world()
+        let client = world.connect()
+        world.diskResponse = world.response {
+            $0.etag = "\"v\""
+            $0.cacheControl = "max-age=0, stale-if-error=60"
+        }
+        world.get(client, id: 1, "a")
+        world.answerErrand(try find(world), content: 1)
+        world.confirm(try #require(world.fetches.keys.first))
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+        #expect(world.image(client, 1)?.source == .disk)
+        world.get(client, id: 2, "b")
+        world.answerErrand(try find(world), content: 1)
+        world.failFetch(try #require(world.fetches.keys.first), status: 500)
+        #expect(world.image(client, 2)?.source == .disk)
+        // From then on it is in memory.
+        world.get(client, id: 3, "b")
+        world.confirm(try #require(world.fetches.keys.first))
+        #expect(world.image(client, 3)?.source == .memory)
+        #expect(world.state.report[.diskHits] == 2)
+    }
+
     @Test func `a raster from disk is served without decoding`() throws {
         var world = world()
         let client = world.connect()

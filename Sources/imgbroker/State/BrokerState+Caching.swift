@@ -129,7 +129,7 @@ extension BrokerState {
             original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: reason)
         else { return deny(waiter, error) }
         waiters[id]?.isConfirmed = true
-        waiters[id]?.source = waiter.found
+        waiters[id]?.source = waiter.keptIn
         proceed(id)
     }
 

@@ -86,6 +86,7 @@ extension BrokerState {
             waiters[waiter]?.hasLookedOnDisk = true
             waiters[waiter]?.key = key
             waiters[waiter]?.source = .disk
+            waiters[waiter]?.keptIn = .disk
             proceed(waiter)
         }
         if known == nil, !flight.mayStay { dropRemoved(index.remove(key)) }

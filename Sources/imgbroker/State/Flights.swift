@@ -33,6 +33,8 @@ struct Waiter {
     var stage: Stage?
     /// Where the bytes come from.
     var source = ImageReply.Source.memory
+    /// Where what is cached was found, should it prove to be good.
+    var keptIn = ImageReply.Source.memory
     /// What they are, once that is known.
     var original: MemoryIndex.Original?
     /// Whether a job that another request had started is part of the answer.

@@ -1,0 +1,194 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What stays, where, and for how long: behaviours 18 to 23.
+extension BehaviourTests {
+    @Test func variantIsMadeOfTheCachedOriginal() throws {
+        let setting = try DiskSetting()
+        #expect(try setting.load(1).picture == flat(1))
+        try setting.wait(for: .on, entries: 1)
+        let small = try setting.load(1, Self.thumbnail)
+        #expect(small.picture == flat(1, width: 20, height: 20))
+        #expect(small.source == .memory)
+        // From disk too, by a broker that has neither.
+        try setting.restart()
+        let other = try setting.load(1, #""variant":{"width":10}"#)
+        #expect(other.picture == flat(1, width: 10, height: 10))
+        #expect(other.source == .disk)
+        // None of them takes the place of another, nor of the original.
+        #expect(try setting.load(1).picture == flat(1))
+        #expect(try setting.load(1, Self.thumbnail).picture == flat(1, width: 20, height: 20))
+        let incoming = try setting.client.load(setting.url(1), #""as":"original""#)
+        #expect(try setting.client.bytes(of: incoming) == flat(1).png)
+        #expect(setting.downloads(1) == 1)
+    }
+
+    @Test func storageSaysWhichTiersKeepIt() throws {
+        let setting = try DiskSetting()
+        try setting.wait(for: .on)
+        func query(_ number: Int, _ members: String = "") throws -> [Bool?] {
+            let fields = try setting.client.ask("query", #""url":"\#(setting.url(number))"\#(members)"#).fields
+            return ["memory", "disk"].map { fields[$0] as? Bool }
+        }
+        let cases = [("none", false, false), ("memory", true, false), ("disk", false, true), ("both", true, true)]
+        for (number, (storage, _, _)) in cases.enumerated() {
+            #expect(try setting.load(number, #""storage":"\#(storage)""#).picture == flat(number))
+        }
+        try setting.wait(for: .on, entries: 2)
+        for (number, (storage, memory, disk)) in cases.enumerated() {
+            #expect(try query(number) == [memory, disk], "\(storage)")
+        }
+        // A variant is known for itself.
+        let variant = "," + Self.thumbnail
+        #expect(try query(3, variant) == [false, true])
+        _ = try setting.load(3, Self.thumbnail)
+        #expect(try query(3, variant) == [true, true])
+    }
+
+    @Test func removedDirectoryIsMadeAgain() throws {
+        let setting = try DiskSetting()
+        _ = try setting.load(0)
+        try setting.wait(for: .on, entries: 1)
+        try FileManager.default.removeItem(atPath: setting.cache)
+        var number = 0
+        try eventually("it keeps again") {
+            number += 1
+            guard try setting.load(number).picture == flat(number) else { throw TestFailure("\(number) is wrong") }
+            return setting.file(number) != nil
+        }
+        try setting.restart()
+        #expect(try setting.load(number).source == .disk)
+        #expect(setting.downloads(number) == 1)
+    }
+
+    @Test func ageMakesStaleAndRevalidationFresh() throws {
+        let setting = try Setting { request in
+            // On the first answer to /old its time has just passed.
+            let age = request.path == "/old" && request.number == 1 ? "60" : "0"
+            return .resource(tile(1).png, etag: #""one""#, cacheControl: "max-age=60", for: request).with {
+                $0.headers.append(.init("Age", age))
+            }
+        }
+        let client = try setting.client()
+        for (path, requests) in [("/young", [1, 1, 1]), ("/old", [1, 2, 2])] {
+            for count in requests {
+                #expect(try client.picture(try client.load(setting.url(path))) == tile(1))
+                #expect(setting.origin.statistics(path).requests == count)
+            }
+        }
+        #expect(setting.origin.requests("/old").map { $0["If-None-Match"] } == [nil, #""one""#])
+        #expect(try client.stats()[.revalidated] == 1)
+    }
+
+    @Test func useKeepsInMemory() throws {
+        // Eight of these fill it, each with its original.
+        let setting = try Setting(["--memory-limit", "1M"]) { png(tile(Int($0.path.dropFirst()) ?? 0, side: 128)) }
+        let client = try setting.client()
+        func source(_ number: Int) throws -> ImageReply.Source {
+            try client.load(setting.url("/\(number)"), #""delivery":"none""#).image().source
+        }
+        #expect(try source(0) == .network)
+        for number in 1...4 { #expect(try source(number) == .network) }
+        // Nothing goes while there is room.
+        #expect(try client.stats()[.evictions] == 0)
+        for number in 0...4 { #expect(try source(number) == .memory) }
+        for number in 5...30 {
+            #expect(try source(number) == .network)
+            #expect(try source(0) == .memory, "after \(number)")
+            #expect(try client.stats()[.memoryBytes] <= 1 << 20)
+        }
+        #expect(try client.stats()[.evictions] > 0)
+        #expect(setting.origin.statistics("/0").requests == 1)
+        #expect(try source(5) == .network)
+    }
+
+    @Test func leastRecentlyUsedLeaveTheDisk() throws {
+        // Four of these fit, of 40 KB each.
+        let setting = try DiskSetting(["--disk-limit", "180K"])
+        for number in 0..<4 {
+            _ = try setting.load(number)
+            try setting.wait(for: .on, entries: number + 1)
+        }
+        // Found by another broker, the oldest one is the latest.
+        try setting.restart()
+        #expect(try setting.load(0).source == .disk)
+        _ = try setting.load(4)
+        try eventually("one has gone") { setting.file(4) != nil && setting.files("originals").count == 4 }
+        #expect((0...4).map { setting.file($0) != nil } == [true, false, true, true, true])
+        try setting.wait(for: .on, entries: 4)
+        #expect(try setting.broker.stats()[.diskBytes] <= 180 << 10)
+    }
+
+    @Test func namesOfURLsAreNoNamesOfFiles() throws {
+        let targets = [
+            "/", "/plain", "/a.png?size=1", "/a.png?size=2", "/a.png?", "/x." + String(repeating: "long", count: 200),
+            "/%2Fetc%2Fpasswd", "/con:aux|*%00.png", "/a/b/c.d/e", "/caf%C3%A9.jpg", "/-rf", "/.tmp", "/A.PNG?size=1",
+        ]
+        let setting = try DiskSetting(other: { request in
+            let target = request.path + (request.query.isEmpty ? "" : "?" + request.query)
+            return targets.firstIndex { $0 == target || $0 == target + "?" }.map { png(tile($0 + 1)) } ?? .status(404)
+        })
+        for run in 0..<2 {
+            for (number, target) in targets.enumerated() {
+                let incoming = try setting.client.load(setting.origin.url(target))
+                #expect(try setting.client.picture(incoming) == tile(number + 1), "\(target.prefix(40))")
+                #expect(try incoming.image().source == (run == 0 ? .network : .disk), "\(target.prefix(40))")
+            }
+            try setting.wait(for: .on, entries: targets.count)
+            if run == 0 { try setting.restart() }
+        }
+        for path in setting.files("originals") {
+            let name = path.split(separator: "/").last ?? ""
+            #expect(name.count == 64 && name.allSatisfy { $0.isHexDigit }, "\(name)")
+        }
+        for url in ["", "a.png", "http://", "http:///a.png"] {
+            #expect(try setting.client.failure(url).code == .badRequest, "\(url)")
+        }
+    }
+
+    @Test func damagedFilesAreMisses() throws {
+        let setting = try DiskSetting()
+        for number in 0..<7 { _ = try setting.load(number) }
+        try setting.wait(for: .on, entries: 7)
+        try setting.end()
+        let manager = FileManager.default
+        for number in 0..<6 {
+            let path = try #require(setting.file(number))
+            var bytes = try #require(manager.contents(atPath: path))
+            switch number {
+            case 0: bytes[bytes.count / 2] ^= 1
+            case 1: bytes = bytes.prefix(1000)
+            case 2: _ = unsafe chmod(path, 0)
+            default: try manager.removeItem(atPath: path)
+            }
+            if number < 2 { try bytes.write(to: URL(filePath: path)) }
+            if number == 4 { try manager.createSymbolicLink(atPath: path, withDestinationPath: "/nonexistent/a") }
+            if number == 5 { try manager.createDirectory(atPath: path, withIntermediateDirectories: false) }
+        }
+        try setting.start()
+        for number in 0..<7 {
+            let (picture, source) = try setting.load(number)
+            #expect(picture == flat(number), "\(number)")
+            #expect(source == (number == 6 ? .disk : .network), "\(number)")
+        }
+        let report = try setting.client.stats()
+        #expect((report[.failed], report[.workerRestarts]) == (0, 0))
+    }
+
+    @Test func fileRemovedUnderneathIsAMiss() throws {
+        let setting = try DiskSetting()
+        _ = try setting.load(1, #""storage":"disk""#)
+        try setting.wait(for: .on, entries: 1)
+        #expect(try setting.load(1, #""storage":"disk""#).source == .disk)
+        try FileManager.default.removeItem(atPath: try #require(setting.file(1)))
+        let (picture, source) = try setting.load(1)
+        #expect(picture == flat(1))
+        #expect(source == .network)
+        try eventually("it is kept again") { setting.file(1) != nil }
+    }
+}

@@ -1,0 +1,257 @@
+import IPCProtocol
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What comes from the origin, and what does not: behaviours 11 to 17.
+extension BehaviourTests {
+    @Test func eachFailureHasItsOwnError() throws {
+        let file = tile(1).png
+        let setting = try Setting(routes: [
+            "/500": .status(500), "/404": .status(404), "/empty": .ok([], contentType: "image/png"),
+            "/page": .ok(Array("<!DOCTYPE html>".utf8), contentType: "image/png"),
+            "/half": .ok(Array(file.prefix(file.count / 2)), contentType: "image/png"),
+            "/mislabelled": .ok(file, contentType: "text/html"),
+        ])
+        let client = try setting.client()
+        let cases: [(String, ErrorCode, Int?)] = [
+            ("/500", .httpStatus, 500), ("/404", .httpStatus, 404), ("/empty", .emptyImage, nil),
+            ("/page", .unsupportedFormat, nil), ("/half", .truncated, nil),
+        ]
+        for (path, code, status) in cases {
+            let error = try client.failure(setting.url(path))
+            #expect((error.code, error.httpStatus) == (code, status), "\(path): \(error)")
+        }
+        #expect(try client.failure("").code == .badRequest)
+        // What a picture is called is nobody's business.
+        #expect(try client.picture(try client.load(setting.url("/mislabelled"))) == tile(1))
+    }
+
+    @Test(arguments: [true, false]) func oversizeBodyIsStopped(_ lengthIsKnown: Bool) throws {
+        let limit = 64 << 10
+        let file = tile(1).png
+        let setting = try Setting(["--max-download", "64K"]) { request in
+            if request.path == "/full" { return .ok(file + [UInt8](repeating: 0, count: limit - file.count)) }
+            return .ok([UInt8](repeating: 0, count: limit * 3)).with {
+                $0.framing = lengthIsKnown ? .length : .chunked
+                $0.hold = .afterBytes(lengthIsKnown ? 0 : limit * 2)
+            }
+        }
+        let client = try setting.client()
+        #expect(try client.failure(setting.url("/a")).code == .tooLarge)
+        // The rest is not waited for.
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
+        #expect(setting.origin.statistics("/a").requests == 1)
+        #expect(try client.picture(try client.load(setting.url("/full"))) == tile(1))
+    }
+
+    /// A way in which a body is broken off, and what the origin is asked for then.
+    private struct Break {
+        let path: String
+        var etag: String?
+        var lastModified: String?
+        var acceptRanges: String? = "bytes"
+        var ranges = LocalOrigin.RangeConduct.right
+        /// `If-Range` of the second request; nil when the body is to be loaded anew.
+        var condition: String?
+
+        func answer(_ request: LocalOrigin.Request) -> LocalOrigin.Response {
+            let body = tile(path.utf8.count, side: 64).png
+            return .resource(body, etag: etag, lastModified: lastModified, ranges: ranges, for: request).with {
+                $0.headers.removeAll { $0.name == "Accept-Ranges" }
+                if let acceptRanges { $0.headers.append(.init("Accept-Ranges", acceptRanges)) }
+                guard request.number == 1 else { return }
+                $0.body = Array(body.prefix(5000))
+                $0.framing = .wrongLength(body.count)
+            }
+        }
+    }
+
+    private static let breaks = [
+        Break(path: "/tag", etag: #""one""#, condition: #""one""#),
+        Break(path: "/date", lastModified: "Tue, 01 Jan 2019 00:00:00 GMT", condition: "Tue, 01 Jan 2019 00:00:00 GMT"),
+        // A server need not say that it can.
+        Break(path: "/unsaid", etag: #""one""#, acceptRanges: nil, condition: #""one""#),
+        Break(path: "/whole-again", etag: #""one""#, ranges: .ignored, condition: #""one""#),
+        Break(path: "/elsewhere", etag: #""one""#, ranges: .shifted(100), condition: #""one""#),
+        Break(path: "/cannot", etag: #""one""#, acceptRanges: "none"), Break(path: "/weak", etag: #"W/"one""#),
+        Break(path: "/nameless"),
+    ]
+
+    @Test func brokenOffBodyIsContinued() throws {
+        let setting = try Setting { request in
+            Self.breaks.first { $0.path == request.path }?.answer(request) ?? .status(404)
+        }
+        let client = try setting.client()
+        let ids = try Self.breaks.map { try client.get(setting.url($0.path)) }
+        for (each, id) in zip(Self.breaks, ids) {
+            let incoming = try client.answer(to: id)
+            #expect(incoming.error == nil, "\(each.path)")
+            if incoming.error != nil { continue }
+            #expect(try client.picture(incoming) == tile(each.path.utf8.count, side: 64), "\(each.path)")
+            let requests = setting.origin.requests(each.path)
+            #expect(requests.first?["Range"] == nil)
+            let second = requests.dropFirst().first
+            #expect(second?["Range"] == (each.condition == nil ? nil : "bytes=5000-"), "\(each.path)")
+            #expect(second?["If-Range"] == each.condition, "\(each.path)")
+        }
+    }
+
+    /// Also when the request in between ends before the origin has answered it.
+    @Test func cancelledBodyIsContinuedByTheNextRequest() throws {
+        let body = tile(1, side: 100).png
+        let setting = try Setting { request in
+            .resource(body, etag: #""one""#, for: request).with {
+                switch request.number {
+                case 1:
+                    (($0.pieceBytes, $0.pauseMs), $0.hold) = ((2000, 30), .afterBytes(20_000))
+                case 2: $0.hold = .beforeHeaders
+                default: break
+                }
+            }
+        }
+        let client = try setting.client()
+        let first = try client.get(setting.url("/a"), #""progress":true"#)
+        while case .progress(_, let received, _) = try client.answer(to: first, orProgress: true).reply {
+            if received > 0 { break }
+        }
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        for number in 1...2 {
+            let id = number == 1 ? first : try client.get(setting.url("/a"))
+            #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.requests == number && $0.held == 1 })
+            try cancel(client, id)
+            #expect(try client.answer(to: id).error?.code == .cancelled)
+            #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == number })
+            try setting.broker.wait(for: "its worker has let go") { $0[.running] == 0 }
+        }
+        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1, side: 100))
+        let ranges = setting.origin.requests.map { $0["Range"] }
+        #expect(ranges.count == 3)
+        #expect(ranges.first == .some(nil))
+        #expect(ranges.last??.hasPrefix("bytes=") == true)
+        #expect(ranges.dropFirst().first == ranges.last)
+    }
+
+    @Test func wholeBodyIsNotContinued() throws {
+        let setting = try Setting { .resource(tile(1).png, etag: #""one""#, for: $0) }
+        let client = try setting.client()
+        for _ in 0..<2 {
+            #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+            #expect(try client.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
+        }
+        #expect(setting.origin.requests.map { $0["Range"] } == [nil, nil])
+    }
+
+    @Test(arguments: [301, 302, 303, 307, 308]) func redirectsAreFollowed(_ status: Int) throws {
+        let setting = try Setting(routes: [
+            "/a": .redirect(to: "b/c", status: status), "/b/c": .redirect(to: "../d", status: status),
+            "/d": png(tile(1)),
+        ])
+        let client = try setting.client()
+        let incoming = try client.load(setting.url("/a"))
+        #expect(try client.picture(incoming) == tile(1))
+        #expect(try incoming.image().url == setting.url("/a"))
+        // It is known by the URL that was asked for.
+        #expect(try client.load(setting.url("/a")).image().source == .memory)
+        #expect(setting.origin.requests.map(\.path) == ["/a", "/b/c", "/d"])
+    }
+
+    @Test func largeBodiesComeTogether() throws {
+        @Sendable func body(_ number: Int) -> [UInt8] {
+            tile(number).png + [UInt8](repeating: UInt8(number), count: 3 << 20)
+        }
+        let setting = try Setting { request in
+            .ok(body(Int(request.path.dropFirst()) ?? 0)).with { $0.hold = .afterBytes(1 << 20) }
+        }
+        let client = try setting.client()
+        let ids = try (0..<6).map { try client.get(setting.url("/\($0)"), #""as":"original""#) }
+        for number in 0..<6 {
+            #expect(setting.origin.wait(for: "/\(number)", seconds: patience) { $0.held == 1 })
+        }
+        for number in 0..<6 { setting.origin.gate("/\(number)").open() }
+        for (number, id) in ids.enumerated() {
+            #expect(try client.bytes(of: try client.answer(to: id)) == body(number))
+            #expect(try client.picture(try client.load(setting.url("/\(number)"))) == tile(number))
+        }
+    }
+
+    @Test func failedTransferIsTriedOnceMore() throws {
+        let setting = try Setting { request in
+            switch request.path {
+            case "/bad-gateway": .status(502)
+            case "/short": png(tile(1)).with { $0.framing = .wrongLength(5000) }
+            case "/mended": request.number == 1 ? .status(503) : png(tile(1))
+            case "/page": .ok(Array("<!DOCTYPE html>".utf8))
+            case "/broken": .status(500)
+            default: .status(404)
+            }
+        }
+        let client = try setting.client()
+        let cases: [(String, requests: Int, ErrorCode?)] = [
+            ("/bad-gateway", 2, .httpStatus), ("/short", 2, .transferFailed), ("/mended", 2, nil),
+            // These are answers.
+            ("/missing", 1, .httpStatus), ("/page", 1, .unsupportedFormat), ("/broken", 1, .httpStatus),
+        ]
+        let ids = try cases.map { try client.get(setting.url($0.0)) }
+        for ((path, requests, code), id) in zip(cases, ids) {
+            #expect(try client.answer(to: id).error?.code == code, "\(path)")
+            #expect(setting.origin.statistics(path).requests == requests, "\(path)")
+        }
+    }
+
+    @Test func cancelledRequestIsNotTriedAgain() throws {
+        let setting = try Setting { _ in .status(502).with { $0.hold = .beforeHeaders } }
+        let client = try setting.client()
+        let paths = (0..<4).map { "/\($0)" }
+        let ids = try paths.map { try client.get(setting.url($0)) }
+        for path in paths { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
+        // The second tries are due, and wait.
+        #expect(try client.ask("suspend").error == nil)
+        for path in paths { setting.origin.gate(path).open() }
+        try setting.broker.wait(for: "all are to be tried again") { $0[.queued] == 4 }
+        for id in ids[..<2] {
+            try cancel(client, id)
+            #expect(try client.answer(to: id).error?.code == .cancelled)
+        }
+        #expect(try client.ask("resume").error == nil)
+        for id in ids[2...] { #expect(try client.answer(to: id).error?.httpStatus == 502) }
+        try setting.idle()
+        #expect(paths.map { setting.origin.statistics($0).requests } == [1, 1, 2, 2])
+    }
+
+    @Test func refreshShowsWhatIsCachedFirst() throws {
+        let setting = try Setting { request in
+            // It changes once, before the third request.
+            let version = request.number < 3 ? 1 : 2
+            return .resource(tile(version).png, etag: "\"\(version)\"", for: request)
+        }
+        let client = try setting.client()
+        let members = #""cache":"no-cache","staleFirst":true"#
+        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        for (version, source) in [(1, ImageReply.Source.memory), (2, .network)] {
+            let id = try client.get(setting.url("/a"), members)
+            let first = try client.answer(to: id, orProgress: true)
+            #expect(try !first.image().final)
+            #expect(try client.picture(first) == tile(1))
+            let last = try client.answer(to: id, orProgress: true)
+            #expect(try last.image().final)
+            #expect(try last.image().source == source)
+            #expect(try client.picture(last) == tile(version))
+        }
+        #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2))
+        #expect(try client.nextIfThere() == nil)
+        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", "\"1\""])
+    }
+
+    @Test func cacheAloneHasAnErrorForAMiss() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        let error = try client.failure(setting.url("/a"), #""cache":"only-if-cached""#)
+        #expect(error.code == .notCached)
+        #expect(setting.origin.requests.isEmpty)
+        _ = try client.load(setting.url("/a"))
+        let hit = try client.load(setting.url("/a"), #""cache":"only-if-cached""#)
+        #expect(try client.picture(hit) == tile(1))
+        #expect(setting.origin.requests.count == 1)
+    }
+}

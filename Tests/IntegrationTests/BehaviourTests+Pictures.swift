@@ -1,0 +1,142 @@
+import IPCProtocol
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What becomes of pictures, and of what was needed for them: behaviours 24 and 25.
+extension BehaviourTests {
+    /// A broker and a client of it, the origin having `file` at /a.
+    private func serve(_ file: [UInt8]) throws -> (url: String, client: RawClient) {
+        let setting = try Setting(routes: ["/a": .ok(file)])
+        return (setting.url("/a"), try setting.client())
+    }
+
+    @Test(arguments: [2, 3, 6, 8]) func orientationIsAppliedOnce(_ orientation: Int) throws {
+        // Of four colours, so that each way to turn it shows at any size.
+        let colors: [SIMD4<UInt8>] = [
+            SIMD4(255, 0, 0, 255), SIMD4(0, 255, 0, 255), SIMD4(0, 0, 255, 255), SIMD4(255, 255, 0, 255),
+        ]
+        func quarters(_ width: Int, _ height: Int) -> TestPicture {
+            TestPicture(width: width, height: height) { x, y in
+                colors[(x < width / 2 ? 0 : 1) + (y < height / 2 ? 0 : 2)]
+            }
+        }
+        let picture = quarters(48, 32)
+        let file = TestExif.inserted(TestExif.block(orientation: orientation), intoPNG: picture.png)
+        let (url, client) = try serve(file)
+        let full = try client.load(url)
+        #expect(try client.picture(full) == picture.shown(orientation: orientation))
+        let (width, height) = orientation > 4 ? (32, 48) : (48, 32)
+        #expect(try full.image().originalWidth == width)
+        // Scaled, the sides are those of what is shown.
+        let half = try client.picture(try client.load(url, #""variant":{"width":\#(width / 2)}"#))
+        #expect((half.width, half.height) == (width / 2, height / 2))
+        let shown = quarters(24, 16).shown(orientation: orientation)
+        for (x, y) in [(2, 2), (half.width - 3, 2), (2, half.height - 3), (half.width - 3, half.height - 3)] {
+            #expect(half[x, y] == shown[x, y], "\(x), \(y)")
+        }
+        // What was received is not touched, so its orientation is still to be applied.
+        #expect(try client.bytes(of: try client.load(url, #""as":"original""#)) == file)
+    }
+
+    @Test func smallPictureIsNotEnlarged() throws {
+        let picture = TestPicture.gradient(width: 30, height: 20)
+        let (url, client) = try serve(picture.png)
+        for variant in [#""width":300,"height":300"#, #""width":31"#, #""height":65535"#, #""scaleDown":true"#] {
+            let incoming = try client.load(url, #""variant":{\#(variant)}"#)
+            #expect(try client.picture(incoming) == picture, "\(variant)")
+        }
+        // Unless it is asked for.
+        let large = try client.load(url, #""variant":{"width":60,"fit":"contain"}"#).image()
+        #expect((large.width, large.height) == (60, 40))
+    }
+
+    @Test func sizesAreExact() throws {
+        let (url, client) = try serve(flat(3, width: 101, height: 67).png)
+        // Rounded to the nearest, and never to nothing.
+        let cases = [(50, 33), (33, 22), (100, 66), (7, 5), (1, 1)]
+        for (width, height) in cases {
+            let incoming = try client.load(url, #""variant":{"width":\#(width)}"#)
+            let image = try incoming.image()
+            #expect((image.width, image.height) == (width, height))
+            #expect((image.bytes, image.pixels?.stride) == (width * height * 4, width * 4))
+            #expect((image.originalWidth, image.originalHeight) == (101, 67))
+            #expect(try client.picture(incoming) == flat(3, width: width, height: height))
+        }
+    }
+
+    @Test func alphaIsKept() throws {
+        let picture = TestPicture.gradient(width: 40, height: 30, transparent: true)
+        let (url, client) = try serve(picture.png)
+        #expect(try client.picture(try client.load(url)) == picture.premultiplied)
+        #expect(try client.picture(try client.load(url, #""variant":{"alpha":"straight"}"#)) == picture)
+        // What cannot be seen does not shine through when it is scaled.
+        let halves = TestPicture(width: 40, height: 40) { x, _ in
+            x % 2 == 0 ? SIMD4(200, 100, 50, 255) : SIMD4(0, 255, 255, 0)
+        }
+        let (other, second) = try serve(halves.png)
+        let small = try second.picture(
+            try second.load(other, #""variant":{"width":20,"height":20,"alpha":"straight"}"#))
+        for (x, y) in [(5, 5), (10, 10), (14, 3)] {
+            let pixel = small[x, y]
+            #expect((120...136).contains(pixel.w), "\(pixel)")
+            #expect(abs(Int(pixel.x) - 200) <= 2 && abs(Int(pixel.y) - 100) <= 2, "\(pixel)")
+        }
+    }
+
+    @Test(arguments: [1, 8]) func monochromeIsShown(_ depth: Int) throws {
+        let (white, step) = ((1 << depth) - 1, depth == 1 ? 1 : 5)
+        let png = TestPNG(width: 21, height: 13, kind: .gray, depth: depth) { x, y in [(x + y) * step % (white + 1)] }
+        let (url, client) = try serve(png.file)
+        let expected = TestPicture(width: 21, height: 13) { x, y in
+            let value = UInt8((x + y) * step % (white + 1) * 255 / white)
+            return SIMD4(value, value, value, 255)
+        }
+        #expect(try client.picture(try client.load(url)) == expected)
+    }
+
+    @Test func sixteenBitsBecomeEight() throws {
+        let picture = TestPicture.gradient(width: 30, height: 20, transparent: true)
+        let png = TestPNG(width: 30, height: 20, kind: .rgba, depth: 16) { x, y in
+            let pixel = picture[x, y]
+            return [Int(pixel.x) * 257, Int(pixel.y) * 257, Int(pixel.z) * 257, Int(pixel.w) * 257]
+        }
+        let (url, client) = try serve(png.file)
+        let incoming = try client.load(url, #""variant":{"alpha":"straight"}"#)
+        #expect(try client.picture(incoming) == picture)
+        #expect(try incoming.image().pixels?.pixelFormat == .rgba8)
+    }
+
+    @Test func nothingIsLeftOfRequests() throws {
+        let setting = try Setting { request in
+            switch request.path.prefix(4) {
+            case "/yes": png(tile(Int(request.path.dropFirst(4)) ?? 0))
+            case "/bad": .ok(Array(tile(1).png.prefix(100)))
+            case "/hel": png(tile(2)).with { $0.hold = .afterBytes(100) }
+            default: .status(404)
+            }
+        }
+        let client = try setting.client()
+        _ = try client.load(setting.url("/yes0"), #""delivery":"none""#)
+        let before = try setting.idle()
+        let warm = setting.broker.status.descriptors - before[.memoryEntries]
+        for round in 1...5 {
+            _ = try client.load(setting.url("/yes\(round)"), #""delivery":"none""#)
+            #expect(try client.failure(setting.url("/bad\(round)")).code == .truncated)
+            #expect(try client.failure(setting.url("/no\(round)")).code == .httpStatus)
+            let id = try client.get(setting.url("/held\(round)"))
+            #expect(setting.origin.wait(for: "/held\(round)", seconds: patience) { $0.held == 1 })
+            try cancel(client, id)
+            #expect(try client.answer(to: id).error?.code == .cancelled)
+        }
+        let report = try setting.idle()
+        #expect(report.ended == report[.requests])
+        #expect((report[.networkLoads], report[.failed], report[.cancelled]) == (6, 10, 5))
+        #expect((report[.queued], report[.running], report[.reservedBytes], report[.leasedBytes]) == (0, 0, 0, 0))
+        #expect(try client.nextIfThere() == nil)
+        try setting.broker.waitForDescriptors(warm + report[.memoryEntries])
+        for worker in setting.broker.workers(.decode) + setting.broker.workers(.fetch) {
+            try eventually("no worker has one open") { !worker.openFiles.contains { $0.contains("memfd:") } }
+        }
+    }
+}

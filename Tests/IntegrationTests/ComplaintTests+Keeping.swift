@@ -1,0 +1,206 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What is kept, who shares it, and what begins after the end: complaints 8 to 16.
+extension ComplaintTests {
+    // MARK: 8 to 10: what is kept
+
+    @Test(arguments: [true, false]) func bodyCutShortIsNeverKept(_ lengthIsKnown: Bool) throws {
+        let file = flat(1).png
+        let setting = try DiskSetting(other: { request in
+            .ok(request.number > 2 ? file : Array(file.prefix(file.count / 2))).with {
+                if request.number > 2 { return }
+                $0.framing = lengthIsKnown ? .wrongLength(file.count) : .chunkedWithoutEnd
+            }
+        })
+        let url = setting.origin.url("/a")
+        // Tried twice, as the second one is cut short too.
+        #expect(try setting.client.failure(url).code == .transferFailed)
+        let fields = try setting.client.ask("query", #""url":"\#(url)""#).fields
+        #expect(["memory", "disk", "fresh"].map { fields[$0] as? Bool } == [false, false, false])
+        let incoming = try setting.client.load(url)
+        #expect(try setting.client.picture(incoming) == flat(1))
+        #expect(try incoming.image().source == .network)
+        try setting.wait(for: .on, entries: 1)
+        #expect(setting.origin.requests.count == 3)
+    }
+
+    @Test(arguments: [true, false]) func corruptOriginalIsLoadedAgainOnce(_ isMended: Bool) throws {
+        let setting = try DiskSetting(other: { request in
+            .ok(request.number == 1 || !isMended ? Self.damaged(flat(1)) : flat(1).png)
+        })
+        let url = setting.origin.url("/a")
+        // As bytes it is what it is.
+        let incoming = try setting.client.load(url, #""as":"original""#)
+        #expect(try setting.client.bytes(of: incoming) == Self.damaged(flat(1)))
+        try setting.wait(for: .on, entries: 1)
+        try setting.restart()
+        if isMended {
+            #expect(try setting.client.picture(try setting.client.load(url)) == flat(1))
+            try eventually("the good one is kept") { setting.files("originals").count == 1 }
+        } else {
+            #expect(try setting.client.failure(url).code == .decodeFailed)
+            try eventually("it is kept no more") { setting.files("originals").isEmpty }
+        }
+        #expect(setting.origin.requests.count == 2)
+        #expect(try setting.client.stats()[.workerRestarts] == 0)
+    }
+
+    @Test func limitsHoldWhateverComes() throws {
+        let (memory, disk) = (1 << 20, 400 << 10)
+        let setting = try DiskSetting(["--memory-limit", "1M", "--disk-limit", "400K", "--raster-limit", "20K"])
+        for number in 0..<40 {
+            _ = try setting.load(number)
+            _ = try setting.load(number, BehaviourTests.thumbnail)
+            #expect(try setting.broker.stats()[.memoryBytes] <= memory)
+        }
+        try eventually("the last one is kept, and nothing too much") {
+            let sizes = setting.files("originals").map { FileManager.default.contents(atPath: $0)?.count ?? 0 }
+            return setting.file(39) != nil && sizes.reduce(0, +) <= disk
+        }
+        try setting.broker.wait(for: "it says so") { $0[.diskBytes] <= disk + 20 << 10 }
+        // By age, not all: to fill it again costs downloads.
+        #expect(setting.files("originals").count >= 8)
+        #expect(setting.file(0) == nil)
+        #expect(try setting.broker.stats()[.evictions] > 0)
+    }
+
+    @Test func originalsAreKeptAsTheyCame() throws {
+        let exif = TestExif.inserted(TestExif.block(orientation: 6), intoPNG: flat(1).png)
+        let setting = try DiskSetting(other: { _ in .ok(exif) })
+        let url = setting.origin.url("/a")
+        _ = try setting.client.load(url, BehaviourTests.thumbnail)
+        for source in [ImageReply.Source.memory, .disk] {
+            let incoming = try setting.client.load(url, #""as":"original""#)
+            #expect(try incoming.image().source == source)
+            #expect(try setting.client.bytes(of: incoming) == exif)
+            if source == .disk { break }
+            try eventually("it is kept") { setting.files("originals").count == 1 }
+            try setting.wait(for: .on)
+            try setting.restart()
+        }
+        let path = try #require(setting.files("originals").first)
+        let stored = try #require(FileManager.default.contents(atPath: path))
+        #expect(stored.range(of: Data(exif)) != nil)
+        #expect(stored.count < exif.count + 4096)
+        #expect(setting.origin.requests.count == 1)
+    }
+
+    // MARK: 12 to 15: sharing
+
+    @Test func prefetchGivesWay() throws {
+        let setting = try Setting(workers: 1) { request in
+            png(tile(request.path.utf8.count)).with { $0.hold = request.path.hasPrefix("/p") ? .beforeHeaders : .never }
+        }
+        let (client, other) = (try setting.client(), try setting.client())
+        let urls = (0..<20).map { "\"" + setting.url("/p\($0)") + "\"" }.joined(separator: ",")
+        let prefetch = client.newID()
+        try client.send(#"{"type":"prefetch","id":\#(prefetch),"urls":[\#(urls)]}"#)
+        // As many as one origin is asked at once; two wait, and the others have not begun.
+        for number in 0..<6 { #expect(setting.origin.wait(for: "/p\(number)", seconds: patience) { $0.held == 1 }) }
+        let normal = try other.get(setting.url("/now"))
+        let joined = try other.get(setting.url("/p7"), #""priority":"high""#)
+        try setting.broker.wait(for: "both have asked") { $0[.requests] == 2 && $0[.queued] == 3 }
+        for path in ["/p7", "/p0"] { setting.origin.gate(path).open() }
+        #expect(try other.picture(try other.answer(to: joined)) == tile(3))
+        #expect(try other.picture(try other.answer(to: normal)) == tile(4))
+        let order = setting.origin.requests.map(\.path)
+        #expect(Set(order.prefix(6)) == Set((0..<6).map { "/p\($0)" }))
+        #expect(order.dropFirst(6).prefix(2) == ["/p7", "/now"])
+        for number in 0..<20 { setting.origin.gate("/p\(number)").open() }
+        let end = try client.answer(to: prefetch)
+        #expect(end.fields["type"] as? String == "ok")
+        #expect(setting.origin.requests.count == 21)
+        #expect(try client.stats()[.prefetched] == 20)
+    }
+
+    @Test func signedURLsShareByCacheKey() throws {
+        let setting = try Setting { request in png(tile(request.query.utf8.count)) }
+        let client = try setting.client()
+        let key = #""cacheKey":"a picture""#
+        #expect(try client.picture(try client.load(setting.url("/a?signature=1"), key)) == tile(11))
+        let second = try client.load(setting.url("/a?signature=22"), key)
+        #expect(try second.image().source == .memory)
+        #expect(try client.picture(second) == tile(11))
+        #expect(setting.origin.requests.count == 1)
+        // Nothing is stripped by itself, and the name is none of the URL's.
+        #expect(try client.picture(try client.load(setting.url("/a?signature=333"))) == tile(13))
+        #expect(try client.picture(try client.load(setting.url("/a?signature=1"))) == tile(11))
+        #expect(setting.origin.requests.count == 3)
+    }
+
+    @Test func processesShareOneDownload() throws {
+        let setting = try Setting { _ in png(flat(7, width: 60, height: 40)).with { $0.pauseMs = 50 } }
+        let directory = try TemporaryDirectory()
+        let one = #""$0" get "$1" --socket "$2" -o"#
+        let script = (0..<5).map { #"\#(one) "$3/\#($0).png" & "# }.joined() + "wait"
+        let words = [BuiltProducts.folder + "/imgbroker", setting.url("/a"), setting.broker.socketPath, directory.path]
+        let result = try run("/bin/sh", ["-c", script] + words)
+        #expect(result.exit == .status(0), "\(result.errors)")
+        let files = try (0..<5).map { try #require(FileManager.default.contents(atPath: directory.file("\($0).png"))) }
+        #expect(Set(files).count == 1)
+        #expect(setting.origin.requests.count == 1)
+        let report = try setting.broker.stats()
+        #expect((report[.requests], report[.networkLoads], report[.decodes]) == (5, 1, 1))
+    }
+
+    @Test func scaledDownPictureIsForThoseWhoAsk() throws {
+        let source = flat(5, width: 60, height: 40)
+        let setting = try Setting(["--scale-down-limit", "4000"], routes: ["/a": png(source)])
+        let client = try setting.client()
+        for _ in 0..<2 {
+            let limited = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#)
+            #expect(try client.picture(limited) == flat(5, width: 38, height: 25))
+            #expect(try client.picture(try client.load(setting.url("/a"))) == source)
+        }
+        #expect(setting.origin.requests.count == 1)
+    }
+
+    // MARK: 16: after the end
+
+    /// Where one step leads to another: after a look into the cache, a failed transfer, a picture that is none.
+    @Test func nothingBeginsAfterACancellation() throws {
+        let setting = try DiskSetting(other: { request in
+            request.path == "/failing" ? .status(502).with { $0.hold = .beforeHeaders } : .ok(Self.damaged(flat(1)))
+        })
+        let (client, broker) = (setting.client, setting.broker)
+        try setting.wait(for: .on)
+        func resume(_ workers: [ProcessStatus]) { for worker in workers { broker.signal(worker, SIGCONT) } }
+
+        let cache = try broker.stopAll(.cache)
+        let looking = try client.get(setting.url(1))
+        try broker.wait(for: "it is looked for") { $0[.running] == 1 }
+        try cancel(client, looking)
+        resume(cache)
+
+        let failing = try client.get(setting.origin.url("/failing"))
+        #expect(setting.origin.wait(for: "/failing", seconds: patience) { $0.held == 1 })
+        #expect(try client.ask("suspend").error == nil)
+        setting.origin.gate("/failing").open()
+        try broker.wait(for: "it is to be tried again") { $0[.queued] == 1 }
+        try cancel(client, failing)
+        #expect(try client.ask("resume").error == nil)
+
+        // What turns out to be damaged would be loaded once more.
+        let url = setting.origin.url("/damaged")
+        _ = try client.load(url, #""as":"original","delivery":"none""#)
+        let decoders = try broker.stopAll(.decode)
+        let decoding = try client.get(url)
+        try broker.wait(for: "it is decoded") { $0[.running] == 1 && $0[.queued] == 0 }
+        try cancel(client, decoding)
+        resume(decoders)
+
+        // All of them have had their time when this one has gone the same ways.
+        #expect(try setting.load(2).picture == flat(2))
+        try broker.wait(for: "nothing runs") { $0[.running] == 0 && $0[.queued] == 0 }
+        #expect(setting.downloads(1) == 0)
+        #expect(setting.origin.statistics("/failing").requests == 1)
+        #expect(setting.origin.statistics("/damaged").requests == 1)
+        #expect(try client.stats()[.cancelled] == 3)
+    }
+}

@@ -1,0 +1,273 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+// What users of image loaders within a process complain of again and again, and that a broker's users need not. From 8
+// on they are in ComplaintTests+Keeping.swift.
+//
+//  1   Decoding takes memory until the process dies            picturesThatAreTooLargeAreRefusedUnmade
+//  2   So does the body itself                                 bodiesAreInNoProcessMemory
+//  3   Cancelling one cancels all who share                    dyingClientTakesNobodyAlong
+//  4   Completion is lost or doubled on cancel                 eachRequestEndsOnceHoweverItIsCancelled
+//  5   One URL in several sizes: wrong size, double work       eachSizeIsItsOwn
+//  6   URL is blacklisted for a network's mood                 moodsOfTheNetworkBlacklistNothing,
+//                                                              blacklistEndsByTimeAndByOrder
+//  7   304 is unreliable, or gives no picture                  unchangedPictureIsWhole,
+//                                                              unchangedButForgottenPictureIsLoadedAgain
+//  8   Partial or corrupt file is served for ever              bodyCutShortIsNeverKept,
+//                                                              corruptOriginalIsLoadedAgainOnce
+//  9   Size limit is not enforced                              limitsHoldWhateverComes
+//  10  What is stored differs from what came                   originalsAreKeptAsTheyCame
+//  11  Progressive decoding goes on after the end              (with partial pictures)
+//  12  Prefetching starves others, or joiners stay behind      prefetchGivesWay
+//  13  Signed URLs defeat the cache                            signedURLsShareByCacheKey
+//  14  Separate pipelines load twice                           processesShareOneDownload
+//  15  Scaling down changes what others get                    scaledDownPictureIsForThoseWhoAsk
+//                                                              (of animations: with animations)
+//  16  Something begins after the cancellation                 nothingBeginsAfterACancellation
+@Suite(.timeLimit(.minutes(5))) struct ComplaintTests {
+    /// A PNG whose header is good and whose data are not.
+    static func damaged(_ picture: TestPicture) -> [UInt8] {
+        var file = picture.png
+        file[file.count / 2] ^= 0x55
+        return file
+    }
+
+    /// The most bytes that a process has ever had in memory.
+    private func peak(_ process: ProcessStatus) -> Int {
+        let line = text(ofFile: "/proc/\(process.pid)/status").split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+        return line.flatMap { Int($0.filter(\.isNumber)) }.map { $0 << 10 } ?? 0
+    }
+
+    func cancel(_ client: RawClient, _ id: Int) throws {
+        #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
+        #expect(try client.answer(to: id).error?.code == .cancelled)
+    }
+
+    // MARK: 1 and 2: memory
+
+    @Test func picturesThatAreTooLargeAreRefusedUnmade() throws {
+        let bomb = Array(TestPNG.blank(width: 30_000, height: 30_000).prefix(5000))
+        let large = (0..<4).map { TestPNG.blank(width: 1000 + $0, height: 1000) }
+        let setting = try Setting(["--memory-limit", "6M"], workers: 3) { request in
+            .ok(request.path == "/bomb" ? bomb : large[Int(request.path.dropFirst()) ?? 0])
+        }
+        let client = try setting.client()
+        try setting.idle()
+        let before = setting.broker.workers(.decode).map(peak).max() ?? 0
+        for variant in ["", #""width":20"#, #""scaleDown":true"#] {
+            let members = #""variant":{\#(variant)},"retryFailed":true"#
+            #expect(try client.failure(setting.url("/bomb"), members).code == .tooManyPixels)
+        }
+        #expect((setting.broker.workers(.decode).map(peak).max() ?? 0) - before < 16 << 20)
+        // Of those that may be made, no more at once than there is room for: one here.
+        let ids = try large.indices.map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }
+        var most = 0
+        try eventually("all are answered") {
+            let report = try setting.broker.stats()
+            most = max(most, report[.reservedBytes])
+            return report.ended == report[.requests]
+        }
+        for (number, id) in ids.enumerated() { #expect(try client.answer(to: id).image().width == 1000 + number) }
+        #expect(most <= 6 << 20)
+        #expect(try setting.idle()[.workerRestarts] == 0)
+    }
+
+    @Test func bodiesAreInNoProcessMemory() throws {
+        let file = tile(1).png
+        let body = file + [UInt8](repeating: 0, count: 20 << 20)
+        let setting = try Setting(routes: ["/a": .ok(body), "/warm": .ok(file + [0])])
+        let client = try setting.client()
+        _ = try client.load(setting.url("/warm"), #""as":"original""#)
+        try setting.idle()
+        let processes = [setting.broker.status] + setting.broker.workers(.fetch)
+        let before = processes.map(peak)
+        let small = try client.load(setting.url("/a"), #""variant":{"width":8}"#).image()
+        #expect(small.width == 8)
+        let original = try client.load(setting.url("/a"), #""as":"original","delivery":"none""#).image()
+        #expect(original.bytes == body.count)
+        for (process, before) in zip(processes, before) {
+            #expect(peak(process) - before < 8 << 20, "\(process.name)")
+        }
+    }
+
+    // MARK: 3 and 4: cancelling
+
+    @Test func dyingClientTakesNobodyAlong() throws {
+        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .afterBytes(100) } }
+        let (dying, staying) = (try setting.client(), try setting.client())
+        try dying.get(setting.url("/a"), #""priority":"high""#)
+        let id = try staying.get(setting.url("/a"))
+        try dying.get(setting.url("/b"))
+        for path in ["/a", "/b"] { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
+        dying.close()
+        // What nobody else wants ends with it.
+        #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
+        setting.origin.gate("/a").open()
+        #expect(try staying.picture(try staying.answer(to: id)) == tile(1))
+        #expect(setting.origin.statistics("/a").requests == 1)
+        let report = try setting.idle()
+        #expect((report[.requests], report.ended, report[.cancelled]) == (3, 3, 2))
+    }
+
+    @Test func eachRequestEndsOnceHoweverItIsCancelled() throws {
+        let setting = try Setting { request in
+            let number = Int(request.path.dropFirst()) ?? 0
+            return png(tile(number)).with { $0.hold = number % 2 == 0 ? .never : .afterBytes(100) }
+        }
+        let client = try setting.client()
+        var asked: Set<Int> = []
+        var cancelled: Set<Int> = []
+        for number in 0..<40 {
+            let id = try client.get(setting.url("/\(number % 10)"), #""delivery":"none""#)
+            asked.insert(id)
+            // At once, later, twice, or not at all; some are answered by then.
+            for _ in 0..<[0, 1, 2, 0][number % 4] {
+                let cancelling = client.newID()
+                try client.send(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
+                asked.insert(cancelling)
+                cancelled.insert(id)
+            }
+        }
+        for id in asked where id % 3 == 0 {
+            let cancelling = client.newID()
+            try client.send(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
+            asked.insert(cancelling)
+        }
+        for number in 0..<10 { setting.origin.gate("/\(number)").open() }
+        var ends: [Int: Int] = [:]
+        while ends.count < asked.count {
+            let incoming = try client.next()
+            ends[try #require(incoming.reply.id), default: 0] += 1
+        }
+        try setting.idle()
+        _ = try client.ask("stats")
+        #expect(try client.nextIfThere() == nil)
+        #expect(Set(ends.keys) == asked)
+        #expect(ends.values.allSatisfy { $0 == 1 })
+        let report = try setting.broker.stats()
+        #expect((report[.requests], report.ended) == (40, 40))
+        #expect(report[.cancelled] > 0)
+        #expect(cancelled.count == 20)
+    }
+
+    // MARK: 5: sizes
+
+    @Test func eachSizeIsItsOwn() throws {
+        let setting = try Setting { _ in png(flat(7, width: 60, height: 40)).with { $0.hold = .afterBytes(100) } }
+        let client = try setting.client()
+        let variants: [(String, Int, Int)] = [
+            (#""width":30"#, 30, 20), ("", 60, 40), (#""height":10"#, 15, 10),
+            (#""width":30,"height":30,"fit":"cover""#, 30, 30), (#""width":30,"height":30,"fit":"fill""#, 30, 30),
+            (#""width":30,"height":30"#, 30, 20),
+        ]
+        let asked = try variants.map { (try client.get(setting.url("/a"), #""variant":{\#($0.0)}"#), $0) }
+        try setting.broker.wait(for: "all have asked") { $0[.requests] == variants.count }
+        setting.origin.gate("/a").open()
+        for (id, (_, width, height)) in asked {
+            #expect(try client.picture(try client.answer(to: id)) == flat(7, width: width, height: height))
+        }
+        // Nor does what is cached of one answer for another.
+        for (variant, width, height) in variants.reversed() {
+            let incoming = try client.load(setting.url("/a"), #""variant":{\#(variant)}"#)
+            #expect(try incoming.image().source == .memory)
+            #expect(try client.picture(incoming) == flat(7, width: width, height: height))
+        }
+        #expect(setting.origin.requests.count == 1)
+        #expect(try client.stats()[.decodes] <= variants.count)
+    }
+
+    // MARK: 6: the failed list
+
+    @Test func moodsOfTheNetworkBlacklistNothing() throws {
+        let closed = try LocalOrigin(routes: [:])
+        closed.stop()
+        let setting = try Setting { request in
+            if request.number > 2 { return png(tile(1)) }
+            return switch request.path {
+            case "/silent": request.number == 1 ? .silent : png(tile(1))
+            case "/short": png(tile(1)).with { $0.framing = .wrongLength(5000) }
+            default: .status(502)
+            }
+        }
+        let client = try setting.client()
+        let cases: [(String, String, ErrorCode)] = [
+            (setting.url("/silent"), #""timeoutMs":150"#, .timeout), (setting.url("/short"), "", .transferFailed),
+            (setting.url("/failing"), "", .httpStatus), (closed.url("/refused"), "", .connectFailed),
+        ]
+        let ids = try cases.map { try client.get($0.0, $0.1) }
+        for ((url, _, code), id) in zip(cases, ids) {
+            let error = try #require(try client.answer(to: id).error)
+            #expect(error.code == code, "\(url)")
+            #expect(!error.blacklisted && error.isRetryable, "\(url)")
+        }
+        #expect(try client.stats()[.blacklistedUrls] == 0)
+        let list = try client.ask("failed", #""action":"list""#)
+        #expect((list.fields["entries"] as? [Any])?.isEmpty == true)
+        // Once the mood is better they come, though nobody has asked for anything to be retried.
+        for (url, _, _) in cases.dropLast() { #expect(try client.picture(try client.load(url)) == tile(1), "\(url)") }
+        #expect(try client.failure(cases[3].0).code == .connectFailed)
+    }
+
+    @Test func blacklistEndsByTimeAndByOrder() throws {
+        let setting = try Setting { request in request.number % 2 == 1 ? .status(404) : png(tile(1)) }
+        let client = try setting.client()
+        let url = setting.url("/a")
+        #expect(try client.failure(url).blacklisted)
+        let again = try client.failure(url)
+        #expect((again.code, again.cause) == (.blacklisted, .httpStatus))
+        #expect((1...60_000).contains(again.retryAfterMs ?? 0))
+        #expect(setting.origin.requests.count == 1)
+        #expect(try client.ask("failed", #""action":"clear","url":"\#(url)""#).fields["removed"] as? Int == 1)
+        #expect(try client.picture(try client.load(url)) == tile(1))
+        // Whoever has seen it fail may also ask for it all the same.
+        #expect(try client.failure(url, #""cache":"reload""#).blacklisted)
+        let insisted = try client.load(url, #""cache":"reload","retryFailed":true"#)
+        #expect(try client.picture(insisted) == tile(1))
+        #expect(try client.stats()[.blacklistedUrls] == 0)
+    }
+
+    // MARK: 7: revalidation
+
+    @Test func unchangedPictureIsWhole() throws {
+        let setting = try DiskSetting(other: {
+            .resource(flat(1).png, etag: #""one""#, cacheControl: "no-cache", for: $0)
+        })
+        let url = setting.origin.url("/a")
+        func load(_ source: ImageReply.Source, _ members: String = "") throws {
+            let incoming = try setting.client.load(url, members)
+            #expect(try incoming.image().source == source)
+            let isSmall = members == BehaviourTests.thumbnail
+            #expect(try setting.client.picture(incoming) == (isSmall ? flat(1, width: 20, height: 20) : flat(1)))
+        }
+        try load(.network)
+        try load(.memory)
+        try load(.memory, BehaviourTests.thumbnail)
+        try setting.wait(for: .on)
+        try eventually("it is kept") { setting.files("originals").count == 1 }
+        try setting.restart()
+        try load(.disk)
+        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil] + Array(repeating: #""one""#, count: 3))
+        #expect(setting.origin.statistics("/a").bytesSent == flat(1).png.count)
+    }
+
+    @Test func unchangedButForgottenPictureIsLoadedAgain() throws {
+        let setting = try Setting { request in
+            .resource(tile(1).png, etag: #""one""#, for: request).with {
+                $0.hold = request.number == 2 ? .beforeHeaders : .never
+            }
+        }
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"), #""delivery":"none""#)
+        let id = try client.get(setting.url("/a"), #""cache":"no-cache""#)
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        #expect(try client.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
+        setting.origin.gate("/a").open()
+        let incoming = try client.answer(to: id)
+        #expect(try client.picture(incoming) == tile(1))
+        #expect(try incoming.image().source == .network)
+        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, #""one""#, nil])
+    }
+}
