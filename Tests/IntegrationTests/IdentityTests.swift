@@ -107,6 +107,20 @@ struct IdentityTests {
         #expect(try setting.client().load(url).image().source == .network)
     }
 
+    @Test func whatBecomesPrivateIsNotSharedAnyMore() throws {
+        let setting = try Setting { request in
+            .resource(
+                tile(7).png, etag: "\"1\"", cacheControl: request.number == 1 ? "max-age=0" : "private, max-age=600",
+                contentType: "image/png", for: request)
+        }
+        let users = try [ann, bob].map { try setting.client(as: $0) }
+        // The word that it is comes with a 304 to one of them, for whom it is loaded once more.
+        for (user, count) in [(0, 1), (0, 3), (0, 3), (1, 4), (1, 4), (0, 4)] {
+            #expect(try users[user].picture(try users[user].load(setting.url("/a"))) == tile(7))
+            #expect(setting.origin.requests.count == count)
+        }
+    }
+
     @Test func uncacheableResponsesAreNotSharedAmongUsers() throws {
         let setting = try changingOrigin(caching: "no-store")
         let users = try [ann, bob].map { try setting.client(as: $0) }
@@ -220,6 +234,23 @@ struct IdentityTests {
         let root = try setting.client()
         #expect(try root.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 3)
         #expect(try second.load(url).image().source == .network)
+    }
+
+    @Test func removeLeavesWhatOthersHaveOnDisk() throws {
+        let setting = try DiskSetting { request in png(tile(request.number * 251)) }
+        try setting.wait(for: .on)
+        let url = setting.url(1)
+        for uid in [ann, bob] {
+            #expect(stored(try setting.broker.client(as: uid).store(url, tile(Int(uid)).png)))
+        }
+        try eventually("both are on disk") { setting.files("originals").count == 2 }
+        try setting.restart()
+        try setting.wait(for: .on)
+        let removed = try setting.broker.client(as: ann).ask("remove", #""url":"\#(url)""#)
+        #expect(removed.fields["removed"] as? Int == 1)
+        let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
+        #expect(try first.failure(url, #""cache":"only-if-cached""#).code == .notCached)
+        #expect(try second.picture(try second.load(url, #""cache":"only-if-cached""#)) == tile(Int(bob)))
     }
 
     @Test func queriesTellNothingOfOthers() throws {
