@@ -386,9 +386,10 @@ extension BrokerState {
         tell(.failed, of: flight, reason: error.code.rawValue)
         if !keepPartial(of: job, flight) { actions.append(.discard(job)) }
         _ = endFetch(job)
-        // What is gone from the origin does not live on here.
+        // What is gone from the origin does not live on here; unless whoever has asked wanted the cache to be left alone.
         if error.code == .httpStatus, [404, 410].contains(error.httpStatus),
             flight.revalidating != nil || flight.request.isForced,
+            flight.waiters.contains(where: { waiters[$0].map { $0.request.options.cache != .noStore } ?? false }),
             let uid = flight.waiters.first.flatMap({ waiters[$0]?.uid })
         {
             forget(flight.key, of: uid)
