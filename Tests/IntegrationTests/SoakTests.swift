@@ -54,7 +54,9 @@ import Testing
         }
     }
 
-    private static let modes = ["default", "default", "default", "no-cache", "reload", "force-cache", "only-if-cached"]
+    private static let modes =
+        Array(repeating: "default", count: 12)
+        + ["no-cache", "reload", "no-store", "force-cache", "force-cache", "only-if-cached", "only-if-cached"]
     private static let variants = [
         "", "", #","variant":{"pixelFormat":"bgra8"}"#, #","variant":{"width":8}"#,
         #","variant":{"width":5,"height":5,"fit":"cover"}"#, #","as":"original""#,
@@ -115,7 +117,7 @@ import Testing
             let number = Int(request.path.dropFirst()) ?? 0
             if number % 23 == 22 { return .status(404) }
             if number % 29 == 28 { return .ok(Array("no picture".utf8)) }
-            let control = number % 3 == 0 ? "max-age=0, stale-while-revalidate=600" : "max-age=\(number % 4)"
+            let control = number % 7 == 0 ? "max-age=0, stale-while-revalidate=600" : "max-age=\(number % 4 * 200)"
             return .resource(
                 picture(number).png, etag: "\"\(number)\"",
                 cacheControl: number % 17 == 0 ? "no-store" : number % 19 == 0 ? "private, max-age=60" : control,
@@ -134,7 +136,7 @@ import Testing
             while sent < count {
                 let index = Int.random(in: 0..<guests.count, using: &random)
                 // Several at once, as a client does that shows a page.
-                for _ in 0..<8 { if try ask(guests[index], setting, &random) { sent += 1 } }
+                for _ in 0..<16 { if try ask(guests[index], setting, &random) { sent += 1 } }
                 while let incoming = try guests[index].client.nextIfThere() { guests[index].take(incoming) }
                 while guests[index].pending > 60 { guests[index].take(try guests[index].client.next()) }
                 if Int.random(in: 0..<50, using: &random) == 0 {
