@@ -83,6 +83,28 @@ struct DiskTierTests {
         #expect(world.state.report[.diskHits] == 2)
     }
 
+    @Test func `what is confirmed but must not stay in memory is read from disk once more`() throws {
+        var world = world()
+        let client = world.connect()
+        world.diskResponse = world.response {
+            $0.etag = "\"v\""
+            $0.cacheControl = "no-cache"
+        }
+        for id in 1...2 {
+            world.get(client, id: id, "a") { $0.storage = .disk }
+            world.answerErrand(try find(world), content: 1)
+            world.confirm(try #require(world.fetches.keys.first))
+            // It may be gone from there, too; then it is loaded, and not asked for again.
+            world.answerErrand(try find(world), content: id == 1 ? 1 : nil)
+            if id == 2 { world.finishFetch(try #require(world.fetches.keys.first), content: 2) }
+            let decode = try #require(world.decodes.keys.first)
+            world.readHeader(decode)
+            world.finishDecode(decode)
+            #expect(world.image(client, id)?.source == (id == 1 ? .disk : .network))
+            for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+        }
+    }
+
     @Test func `a raster from disk is served without decoding`() throws {
         var world = world()
         let client = world.connect()

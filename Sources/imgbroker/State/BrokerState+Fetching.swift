@@ -306,6 +306,8 @@ extension BrokerState {
             waiters[id]?.isValidated = true
             // The bytes are where they were kept.
             waiters[id]?.source = waiter.found
+            // What was found on disk and must not stay in memory is on disk again.
+            if waiter.found == .disk, stored(for: waiter) == nil { waiters[id]?.hasLookedOnDisk = false }
             proceed(id)
         }
     }
