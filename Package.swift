@@ -96,10 +96,11 @@ let package = Package(
             path: "Demo/imgdemo", swiftSettings: swift),
 
         // Tests.
+        .target(name: "CTestSupport", path: "Tests/CTestSupport", cSettings: c),
         .target(
             name: "TestSupport",
             dependencies: [
-                "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache",
+                "CTestSupport", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache",
             ],
             path: "Tests/TestSupport", swiftSettings: swift),
         .testTarget(name: "IPCProtocolTests", dependencies: ["IPCProtocol"], exclude: ["Golden"], swiftSettings: swift),

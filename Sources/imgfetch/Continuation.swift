@@ -30,23 +30,9 @@ struct ContentRange: Equatable {
 
 /// What it takes to go on with a body that was cut short.
 enum Continuation {
-    /// The least seconds for which a body must have been unchanged, lest it changes again within the second that its
-    /// date names.
-    private static let quietSeconds = 60
-
-    /// The value of `If-Range` for the rest of the body that `headers` begin (RFC 9110, section 13.1.5): a strong entity
-    /// tag or, where there is no tag at all, a date that is as good (section 8.8.2.2); nil when the body cannot be
-    /// continued.
-    static func validator(of headers: ResponseHeaders, now: Int) -> String? {
-        if headers.isEncoded || headers.acceptRanges?.lowercased() == "none" { return nil }
-        if let etag = headers.etag {
-            return etag.utf8.count >= 2 && etag.hasPrefix("\"") && etag.hasSuffix("\"") ? etag : nil
-        }
-        guard let lastModified = headers.lastModified, let date = headers.date,
-            let changed = HTTPDate.seconds(lastModified, now: now), let sent = HTTPDate.seconds(date, now: now),
-            sent - changed >= quietSeconds
-        else { return nil }
-        return lastModified
+    /// The value of `If-Range` for the rest of the body that `headers` begin; nil when the body cannot be continued.
+    static func validator(of headers: ResponseHeaders, _ record: ResponseRecord) -> String? {
+        headers.isEncoded || headers.acceptRanges?.lowercased() == "none" ? nil : record.strongValidator
     }
 
     /// Which part the response brings; nil when it does not continue what is there.

@@ -187,7 +187,7 @@ internal import LinuxSystem
     /// A whole body comes, in place of what is there.
     private func beginBody() -> Bool {
         do { try body.startOver() } catch { return fail(TransferError.diskFailed("\(error)", host: url.host)) }
-        validator = Continuation.validator(of: headers, now: receivedAt / 1000)
+        validator = Continuation.validator(of: headers, record)
         (start, end, total) = (0, nil, headers.expectedLength)
         return announceBody()
     }

@@ -18,10 +18,20 @@ final class DiskSetting {
 
     /// Starts an origin that has a picture for each path that is a number, and answers any other as `other` says, and a
     /// broker.
-    init(
+    convenience init(
         _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
         picture: @escaping @Sendable (Int) -> TestPicture = { flat($0) },
         other: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = { _ in .status(404) }
+    ) throws {
+        try self.init(arguments, cache: cache, in: directory) { request in
+            Int(request.path.dropFirst()).map { png(picture($0)) } ?? other(request)
+        }
+    }
+
+    /// Starts an origin that answers with what `respond` returns, and a broker.
+    init(
+        _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
+        respond: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response
     ) throws {
         self.directory = try directory ?? TemporaryDirectory()
         let open = self.directory.file("open")
@@ -31,9 +41,7 @@ final class DiskSetting {
         }
         self.cache = cache ?? open + "/cache"
         self.arguments = ["--cache-dir", self.cache] + arguments
-        origin = try LocalOrigin { request in
-            Int(request.path.dropFirst()).map { png(picture($0)) } ?? other(request)
-        }
+        origin = try LocalOrigin(respond)
         do {
             broker = try BrokerProcess(self.arguments, in: self.directory)
             client = try RawClient(broker.socketPath)

@@ -1,3 +1,4 @@
+import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
@@ -47,6 +48,13 @@ final class Setting {
         return client
     }
 
+    /// A connection of another user's.
+    func client(as uid: UInt32) throws -> RawClient {
+        let client = try broker.client(as: uid)
+        client.owner = self
+        return client
+    }
+
     /// Waits until as many workers are ready as may be busy, and the spares are there.
     func idleWorkers() throws {
         try broker.wait(for: "all workers are ready") {
@@ -71,6 +79,14 @@ func tile(_ seed: Int, side: Int = 16) -> TestPicture {
 /// 200 with the picture as PNG.
 func png(_ picture: TestPicture) -> LocalOrigin.Response {
     .ok(picture.png, contentType: "image/png")
+}
+
+extension BrokerProcess {
+    /// A connection of another user's, who is let in first.
+    func client(as uid: UInt32) throws -> RawClient {
+        _ = unsafe chmod(socketPath, 0o666)
+        return try RawClient(socketPath, connectingAs: uid)
+    }
 }
 
 extension StatsReport {

@@ -1,3 +1,4 @@
+internal import CTestSupport
 internal import Foundation
 internal import Glibc
 public import IPCProtocol
@@ -57,6 +58,16 @@ public final class RawClient {
         let socket = try UnixSocket.connect(to: path)
         try socket.setNonBlocking()
         self.socket = socket
+    }
+
+    /// Connects to the broker at `path` as another user, which only root can do: what the kernel tells the broker of its
+    /// client is what was true at that moment.
+    ///
+    /// - Throws: `SystemError`.
+    public convenience init(_ path: String, connectingAs uid: UInt32) throws {
+        guard ctest_set_effective_user(uid) == 0 else { throw SystemError("setresuid") }
+        defer { if ctest_set_effective_user(0) != 0 { fatalError("The thread stays user \(uid).") } }
+        try self.init(path)
     }
 
     /// Closes the connection, whatever else holds this object.
@@ -123,6 +134,60 @@ public final class RawClient {
         let id = newID()
         try send(Self.getText(id, url, members))
         return id
+    }
+
+    /// Gives the broker the bytes of a picture as a payload, and waits for its answer.
+    ///
+    /// - Throws: as `next`.
+    public func store(_ url: String, _ bytes: [UInt8], contentType: String = "image/png") throws -> Incoming {
+        let id = newID()
+        try send(Self.frame(Self.storeText(id, url, #""payload":\#(bytes.count)"#, contentType: contentType)) + bytes)
+        return try answer(to: id)
+    }
+
+    /// Gives the broker a picture by its descriptor, and waits for its answer.
+    ///
+    /// - Throws: as `next`.
+    public func store(_ url: String, _ file: FileDescriptor, contentType: String = "image/png") throws -> Incoming {
+        let id = newID()
+        try send(Self.frame(Self.storeText(id, url, #""fds":1"#, contentType: contentType)), descriptors: [file])
+        return try answer(to: id)
+    }
+
+    /// The text of a `store`; `members` say how the bytes come.
+    public static func storeText(
+        _ id: Int, _ url: String, _ members: String, contentType: String = "image/png"
+    ) -> String {
+        #"{"type":"store","id":\#(id),"url":"\#(url)","contentType":"\#(contentType)",\#(members)}"#
+    }
+
+    /// Asks for a picture, and returns all frames about it, the last one included.
+    ///
+    /// - Throws: as `next`.
+    public func frames(_ url: String, _ members: String = "") throws -> [Incoming] {
+        let id = try get(url, members)
+        var frames = [try answer(to: id, orProgress: true)]
+        while !frames.last!.reply.isTerminal { frames.append(try answer(to: id, orProgress: true)) }
+        return frames
+    }
+
+    /// Waits for events until one satisfies `isLast`, and returns them all; other frames stay for later.
+    ///
+    /// - Throws: as `next`.
+    public func events(until isLast: (BrokerEvent) -> Bool) throws -> [BrokerEvent] {
+        let deadline = Deadline(seconds: patience)
+        var events: [BrokerEvent] = []
+        var others: [Incoming] = []
+        defer { stash = others + stash }
+        while true {
+            let incoming = stash.isEmpty ? try receive(deadline) : stash.removeFirst()
+            guard case .event(_, let event) = incoming.reply else {
+                others.append(incoming)
+                continue
+            }
+            events.append(event)
+            if isLast(event) { return events }
+        }
     }
 
     /// The text of a `get`.

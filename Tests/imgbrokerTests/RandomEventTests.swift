@@ -199,6 +199,8 @@ struct RandomEventTests {
         for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) {
             world.endWorker(worker, .killed("signal 9"))
         }
+        // What was begun of bodies is kept for ten minutes.
+        world.happen(.timePassed, after: 600_000)
         let report = world.state.report
         for figure in [
             StatsReport.Figure.leasedBytes, .evictedLeasedBytes, .reservedBytes, .queued, .running, .clients,

@@ -22,7 +22,7 @@ extension BrokerState {
         }
         endLookups { _ in true }
         clients[client]?.errands.insert(id)
-        ask(.clear(client, id: id, olderThanSeconds: olderThanSeconds, removed: removed, bytes: bytes))
+        ask(.clear((client, id), olderThanSeconds: olderThanSeconds, removed: removed, bytes: bytes))
     }
 
     mutating func listFailed(_ url: SourceURL?, id: Int, from client: ClientID) {

@@ -188,9 +188,19 @@ extension BrokerState {
         if deadline > now { return reminders.add(.idle(waiter), at: deadline) }
         let seconds = Double(late.request.options.timeoutMs) / 1000
         let error = WireError(.timeout, "\(late.request.url.host) sent nothing for \(seconds) s.")
-        if let flight = fetches[job], flight.received == 0, !flight.isGiven {
-            hosts.failed(flight.url.origin, error, at: now)
-        }
-        fail(waiter, error)
+        blame(job, error)
+        leave(late)
+        waiters[waiter]?.stage = nil
+        settle(waiter, error)
+    }
+
+    /// Counts a silent origin as one that cannot be reached, once for a transfer, and only when it had time enough:
+    /// nobody's impatience closes it to others.
+    private mutating func blame(_ job: JobID, _ error: WireError) {
+        guard let flight = fetches[job], !flight.isGiven, !flight.hasResponded, !flight.isBlamed,
+            let startedAt = flight.startedAt, startedAt.adding(milliseconds: limits.patienceMs) <= now
+        else { return }
+        fetches[job]?.isBlamed = true
+        hosts.failed(flight.url.origin, error, at: now)
     }
 }

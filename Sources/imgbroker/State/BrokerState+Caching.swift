@@ -27,8 +27,13 @@ extension BrokerState {
     mutating func proceed(_ id: WaiterID) {
         guard let waiter = waiters[id] else { return }
         waiters[id]?.stage = nil
+        waiters[id]?.isPreviewing = false
         let mode = waiter.request.options.cache
-        if !waiter.isConfirmed, waiter.mustLoad || mode == .reload || mode == .noStore { return fetch(for: id) }
+        if !waiter.isConfirmed, waiter.mustLoad || mode == .reload || mode == .noStore {
+            // What is loaded anew takes the place of the user's own.
+            if let (key, _) = stored(for: waiter) { waiters[id]?.key = key }
+            return fetch(for: id)
+        }
         guard let (key, original) = stored(for: waiter) else {
             if canLookUp, !waiter.hasLookedOnDisk { return lookUp(for: id) }
             if mode == .onlyIfCached { return deny(waiter, notCached(waiter)) }
@@ -64,7 +69,10 @@ extension BrokerState {
         let mayHaveRaster = original.isFromDisk && form.rasterWord != nil
         if canLookUp, !waiter.hasLookedOnDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
         if let body {
-            if let refusal = refusal(of: waiter) { return deny(waiter, refusal) }
+            // What is cached is served all the same, unless it is what has failed.
+            if let refusal = refusal(of: waiter), refusal.cause.map(Self.imageErrors.contains) == true {
+                return deny(waiter, refusal)
+            }
             decode(variant, of: body, for: id)
         } else if waiter.isPreviewing {
             endPreview(id)
@@ -77,6 +85,11 @@ extension BrokerState {
             fetch(for: id)
         }
     }
+
+    /// What a picture's own bytes cause, whatever becomes of the origin.
+    private static let imageErrors: Set<ErrorCode> = [
+        .unsupportedFormat, .truncated, .decodeFailed, .emptyImage, .tooManyPixels,
+    ]
 
     /// Goes on to the answer proper, whether or not the preview could be shown.
     mutating func endPreview(_ id: WaiterID) {
@@ -95,6 +108,7 @@ extension BrokerState {
         options.priority = .low
         options.progress = false
         options.delivery = .none
+        options.storage = .both
         let waiter = Waiter(
             id: newWaiterID(), client: asker.client, uid: asker.uid, purpose: .refresh,
             request: GetRequest(id: 0, url: asker.request.url, options: options), key: key, receivedAt: now)
@@ -107,19 +121,23 @@ extension BrokerState {
     mutating func settle(_ id: WaiterID, _ error: WireError) {
         guard let waiter = waiters[id] else { return }
         let mode = waiter.request.options.cache
+        // What failed before fails for the same reason.
+        var reason = error
+        if error.code == .blacklisted, let cause = error.cause { reason.code = cause }
         guard !waiter.isConfirmed, !waiter.mustLoad, mode == .default || mode == .noCache, waiter.purpose != .refresh,
             let (_, original) = stored(for: waiter),
-            original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: error)
+            original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: reason)
         else { return deny(waiter, error) }
         waiters[id]?.isConfirmed = true
-        waiters[id]?.source = waiter.found
+        waiters[id]?.source = waiter.keptIn
         proceed(id)
     }
 
     /// Why a request may not be tried; nil when it may.
     func refusal(of waiter: Waiter) -> WireError? {
         if waiter.request.options.retryFailed { return nil }
-        return failedList.refusal(of: waiter.key, form: form(of: waiter.request), at: now)
+        let form = form(of: waiter.request)
+        return keys(of: waiter).lazy.compactMap { self.failedList.refusal(of: $0, form: form, at: self.now) }.first
     }
 
     /// Ends a request whose picture is none. What is cached of it goes, and is loaded once more, as the origin may have

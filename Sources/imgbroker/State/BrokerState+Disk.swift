@@ -1,3 +1,4 @@
+import HTTPCaching
 import IPCProtocol
 import LinuxSystem
 
@@ -55,11 +56,11 @@ extension BrokerState {
         else { return notFound(worker, job) }
         // What memory knows is what came last.
         let known = index.original(key)
-        if let known, known.digest != digest { return notFound(worker, job) }
+        let origin = known?.origin ?? statement(record.response, for: key, varyKey: record.varyKey)
+        if known.map({ $0.digest != digest }) ?? (origin.policy.storability == .never) { return notFound(worker, job) }
         missedDiskAnswers = 0
         _ = endLookup(job)
 
-        let origin = known?.origin ?? statement(record.response, for: key, varyKey: record.varyKey)
         let original = MemoryIndex.Original(digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true)
         dropRemoved(index.insert(original, for: key))
         let variant: VariantKey
@@ -85,7 +86,7 @@ extension BrokerState {
             waiters[waiter]?.hasLookedOnDisk = true
             waiters[waiter]?.key = key
             waiters[waiter]?.source = .disk
-            waiters[waiter]?.found = .disk
+            waiters[waiter]?.keptIn = .disk
             proceed(waiter)
         }
         if known == nil, !flight.mayStay { dropRemoved(index.remove(key)) }
@@ -211,8 +212,8 @@ extension BrokerState {
             switch errand {
             case .keep: break
             case .forget(_, let url, let owner, _): actions.append(.forget(worker, job, url: url, owner: owner))
-            case .query(_, _, let keys, _, _): actions.append(.queryDisk(worker, job, keys: keys.map(\.word)))
-            case .clear(_, _, let seconds, _, _): actions.append(.clear(worker, job, olderThanSeconds: seconds))
+            case .query(_, let keys, _, _): actions.append(.queryDisk(worker, job, keys: keys.map(\.word)))
+            case .clear(_, let seconds, _, _): actions.append(.clear(worker, job, olderThanSeconds: seconds))
             }
         }
     }
@@ -221,8 +222,15 @@ extension BrokerState {
     mutating func errandTimePassed(_ job: JobID) {
         guard let errand = errands[job] ?? queuedErrands[job] else { return }
         answer(errand)
-        if case .query = errand { queuedErrands[job] = nil }
-        if errands[job] != nil { missDiskAnswer() }
+        // What was asked for is done all the same, but its answer is nobody's any more.
+        if errands[job] != nil {
+            errands[job] = errand.withoutAsker
+            missDiskAnswer()
+        } else if case .query = errand {
+            queuedErrands[job] = nil
+        } else {
+            queuedErrands[job] = errand.withoutAsker
+        }
     }
 
     /// Ends a cache process that has not answered several times in a row: it hangs, or its disk does.
@@ -250,7 +258,9 @@ extension BrokerState {
     }
 
     mutating func cleared(_ worker: WorkerID, _ job: JobID, removed: Int, bytes: Int) {
-        if let errand = endErrand(job, on: worker) { answer(errand, removed: max(removed, 0), bytes: max(bytes, 0)) }
+        if let errand = endErrand(job, on: worker) {
+            answer(errand, removed: min(max(removed, 0), 1 << 40), bytes: min(max(bytes, 0), 1 << 60))
+        }
     }
 
     /// Answers the client with what the disk tier has said; with nothing, when it has not.
@@ -263,8 +273,8 @@ extension BrokerState {
         case .forget(let asker, _, _, let inMemory):
             guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
             reply(.removed(id: id, count: inMemory.union(forgotten).count), to: client)
-        case .query(let client, let id, let keys, let inMemory, let isFresh):
-            guard clients[client]?.errands.remove(id) != nil else { return }
+        case .query(let asker, let keys, let inMemory, let isFresh):
+            guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
             let onDisk = record.flatMap { record in
                 keys.first { $0.word == record.key }.map { key in
                     self.isFresh(statement(record.response, for: key, varyKey: record.varyKey), for: key)
@@ -272,8 +282,8 @@ extension BrokerState {
             }
             let fresh = isFresh ?? onDisk ?? false
             reply(.queried(id: id, memory: inMemory, disk: onDisk != nil, fresh: fresh), to: client)
-        case .clear(let client, let id, _, let removedBefore, let bytesBefore):
-            guard clients[client]?.errands.remove(id) != nil else { return }
+        case .clear(let asker, _, let removedBefore, let bytesBefore):
+            guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
             reply(.cleared(id: id, removed: removedBefore + removed, bytes: bytesBefore + bytes), to: client)
         }
     }

@@ -31,7 +31,7 @@ extension BrokerState {
             return
         }
         let request = FetchKey(key: waiter.key, isForced: isForced)
-        let partial = original == nil ? takePartial(waiter.key) : nil
+        let partial = original == nil ? takePartial(waiter.key, of: waiter.request.url) : nil
         let job = partial?.job ?? newJobID()
         var flight = FetchFlight(
             request: request, url: waiter.request.url, credentials: waiter.request.options.credentials, waiters: [id],
@@ -76,6 +76,8 @@ extension BrokerState {
         fetches[job]?.worker = worker
         fetches[job]?.startedAt = now
         fetches[job]?.lastActivity = now
+        fetches[job]?.hasResponded = false
+        fetches[job]?.isBlamed = false
         if let buffer = flight.given {
             return actions.append(.identify(worker, job, buffer, bytes: flight.received))
         }
@@ -109,18 +111,27 @@ extension BrokerState {
     mutating func fetchResponded(
         _ worker: WorkerID, _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?
     ) {
-        guard fetchPool.isRunning(job, on: worker), let flight = fetches[job], !flight.isGiven else { return }
+        guard fetchPool.isRunning(job, on: worker), var flight = fetches[job] ?? stopping[job], !flight.isGiven
+        else { return }
         hosts.answered(flight.url.origin, status: response.status, retryAfterMs: nil, at: now)
+        flight.response = Self.complete(response, of: flight)
         // Anything but a part begins from the first byte.
         if response.status != 206 {
             index.unreserve(flight.received)
-            fetches[job]?.received = 0
+            flight.received = 0
+            flight.resumedFrom = 0
         }
-        fetches[job]?.response = Self.complete(response, of: flight)
-        fetches[job]?.validator = validator
-        fetches[job]?.total = total
-        fetches[job]?.lastActivity = now
-        tell(.responded, of: flight)
+        flight.validator = validator
+        flight.total = total
+        flight.lastActivity = now
+        flight.hasResponded = true
+        // What comes of a transfer that is to stop is still a version of the body.
+        if stopping[job] != nil {
+            stopping[job] = flight
+        } else {
+            fetches[job] = flight
+            tell(.responded, of: flight)
+        }
     }
 
     mutating func fetchProgressed(_ worker: WorkerID, _ job: JobID, received: Int, expected: Int?) {
@@ -187,22 +198,46 @@ extension BrokerState {
                 fetch(for: other)
             }
         }
+        dropPartials { $0 == key || $0 == flight.key }
         let isStorable = origin.policy.storability != .never
         let staysInMemory = isStorable && waiting.contains { waiters[$0]?.mayEnterMemory == true }
         // What may not stay is known for as long as it is being made into something, under a name that nobody asks for.
         let name = staysInMemory ? key : key.hidden(as: job.number)
+        // Where the new bytes may not enter, the old ones are no answer any more; unless whoever has loaded them wanted
+        // the cache to be left alone.
+        if waiting.contains(where: { waiters[$0].map { $0.request.options.cache != .noStore } ?? false }) {
+            forgetOld(key, flight.key, new: digest, isStorable: isStorable, staysInMemory: staysInMemory, waiting)
+        }
         let original = MemoryIndex.Original(digest: digest, bytes: bytes, origin: origin)
         dropRemoved(index.insert(original, for: name))
         let body = takeBody(of: job, digest, bytes: bytes)
-        if isStorable, waiting.contains(where: { waiters[$0]?.mayEnterDisk == true }) {
-            keep(body, as: key, original)
-        }
+        let entersDisk = isStorable && waiting.contains { waiters[$0]?.mayEnterDisk == true }
+        if entersDisk { keep(body, as: key, original) }
         // What the disk has of this original is older than what has just come.
         if staysInMemory { endLookups { $0 == key } }
-        serve(waiting, original, from: body, key: staysInMemory ? key : nil) { state, waiter in
+        serve(waiting, original, from: body, key: key) { state, waiter in
             state.reportProgress(bytes, bytes, to: waiter)
         }
         if !staysInMemory { dropRemoved(index.remove(name)) }
+    }
+
+    private mutating func forgetOld(
+        _ key: OriginalKey, _ asked: OriginalKey, new digest: ContentDigest, isStorable: Bool, staysInMemory: Bool,
+        _ waiting: [WaiterID]
+    ) {
+        let known = index.original(key) ?? index.original(asked)
+        if !staysInMemory {
+            for key in Set([key, asked]) where index.original(key).map({ $0.digest != digest }) ?? false {
+                dropRemoved(index.remove(key))
+            }
+        }
+        // What is kept on disk takes the old one's place there.
+        let isKept = waiting.contains { waiters[$0]?.mayEnterDisk == true }
+        if !isKept || !isStorable, canLookUp, known.map({ $0.digest != digest }) ?? true,
+            let uid = waiting.first.flatMap({ waiters[$0]?.uid })
+        {
+            ask(.forget(nil, url: key.url.text, owner: uid, inMemory: []))
+        }
     }
 
     /// Makes what a job has brought the body of an original, unless its bytes are in memory already.
@@ -248,7 +283,9 @@ extension BrokerState {
     private mutating func identified(_ job: JobID, _ digest: ContentDigest, bytes: Int) {
         guard bytes == fetches[job]?.received, let flight = fetches[job], let given = flight.given,
             let waiter = flight.waiters.first.flatMap({ waiters[$0] }), case .store(let request) = waiter.purpose
-        else { return }
+        else {
+            return conclude(job, WireError(.internal, "The download worker reported nonsense."))
+        }
         fetches[job]?.given = nil
         _ = endFetch(job)
         let original = MemoryIndex.Original(
@@ -285,16 +322,18 @@ extension BrokerState {
         let response = known.origin.response.refreshed(by: confirmation.response)
         let varyKey = OriginStatement.varyKey(response, of: flight.key)
         let origin = statement(response, for: flight.key, varyKey: varyKey)
+        let isOther =
+            Self.isStrong(known.origin.response.etag) && Self.isStrong(confirmation.response.etag)
+            && known.origin.response.etag != confirmation.response.etag
+        let isPermitted =
+            origin.policy.storability == .shared
+            || origin.policy.storability == .personal && flight.key.owner != nil
+        if isOther || !isPermitted { return loadInstead(flight) }
         var original = MemoryIndex.Original(digest: known.digest, bytes: known.bytes, origin: origin)
         original.isFromDisk = known.isFromDisk
         // It may have been removed meanwhile, or replaced.
-        if index.original(flight.key)?.digest == known.digest {
-            if origin.policy.storability == .never {
-                dropRemoved(index.remove(flight.key))
-            } else {
-                dropRemoved(index.insert(original, for: flight.key))
-            }
-        }
+        let isThere = index.original(flight.key)?.digest == known.digest
+        if isThere { dropRemoved(index.insert(original, for: flight.key)) }
         updateOnDisk(original, flight.key)
         for id in flight.waiters {
             guard let waiter = waiters[id] else { continue }
@@ -304,12 +343,26 @@ extension BrokerState {
             }
             waiters[id]?.isConfirmed = true
             waiters[id]?.isValidated = true
+            // It may have left the memory since it was found on disk.
+            if !isThere { waiters[id]?.hasLookedOnDisk = false }
             // The bytes are where they were kept.
-            waiters[id]?.source = waiter.found
-            // What was found on disk and must not stay in memory is on disk again.
-            if waiter.found == .disk, stored(for: waiter) == nil { waiters[id]?.hasLookedOnDisk = false }
+            waiters[id]?.source = waiter.keptIn
             proceed(id)
         }
+    }
+
+    /// Loads what was confirmed, but is another version (RFC 9111, section 4.3.4), or may not be kept as it was.
+    private mutating func loadInstead(_ flight: FetchFlight) {
+        if let uid = flight.waiters.first.flatMap({ waiters[$0]?.uid }) { forget(flight.key, of: uid) }
+        for id in flight.waiters {
+            waiters[id]?.stage = nil
+            waiters[id]?.mustLoad = true
+            fetch(for: id)
+        }
+    }
+
+    private static func isStrong(_ etag: String?) -> Bool {
+        etag.map { !$0.hasPrefix("W/") } ?? false
     }
 
     private mutating func fetchFailed(_ worker: WorkerID, _ job: JobID, _ code: ErrorCode, _ message: String) {
@@ -334,7 +387,8 @@ extension BrokerState {
         if !keepPartial(of: job, flight) { actions.append(.discard(job)) }
         _ = endFetch(job)
         // What is gone from the origin does not live on here.
-        if error.code == .httpStatus, [404, 410].contains(error.httpStatus), flight.revalidating != nil,
+        if error.code == .httpStatus, [404, 410].contains(error.httpStatus),
+            flight.revalidating != nil || flight.request.isForced,
             let uid = flight.waiters.first.flatMap({ waiters[$0]?.uid })
         {
             forget(flight.key, of: uid)
@@ -378,6 +432,7 @@ extension BrokerState {
             actions.append(.stopFetch(worker, job))
             if flight.resumption != nil {
                 stopping[job] = flight
+                remind(.stopping(job), in: limits.stopDeadlineMs)
                 fetches[job] = nil
                 fetchByKey[flight.request] = nil
                 return
@@ -393,12 +448,14 @@ extension BrokerState {
     mutating func fetchWorkerEnded(_ jobs: Set<JobID>, ownMaking: Bool) {
         for job in jobs.sorted(by: >) {
             if let flight = stopping[job] {
-                stopped(job, received: flight.received)
+                stopped(job, received: flight.hasResponded ? flight.received : 0)
                 continue
             }
             guard var flight = fetches[job] else { continue }
             if !flight.isGiven { hosts.abandoned(flight.url.origin) }
-            if flight.resumption == nil, !flight.isGiven {
+            // One that was to continue a body may have begun anew.
+            if flight.resumption == nil || !flight.hasResponded, !flight.isGiven {
+                flight.validator = nil
                 actions.append(.discard(job))
                 index.unreserve(flight.received)
                 flight.received = 0

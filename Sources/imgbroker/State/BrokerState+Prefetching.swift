@@ -13,6 +13,7 @@ extension BrokerState {
         var options = request.options
         options.delivery = .none
         options.progress = false
+        options.staleFirst = false
         prefetches[id] = Prefetch(
             client: client, request: request.id, uid: asking.uid, options: options, total: request.urls.count,
             left: request.urls[...])

@@ -41,6 +41,12 @@ extension BrokerState {
         }
     }
 
+    /// Answers what is wrong; a request that is pending under the same name is another, and gets its own answer.
+    mutating func messageRejected(_ id: Int?, of client: ClientID, with error: WireError) {
+        let isTaken = id.flatMap { id in clients[client].map { isPending(id, of: $0) } } ?? false
+        reject(isTaken ? nil : id, of: client, with: error)
+    }
+
     private func isPending(_ id: Int, of client: Client) -> Bool {
         client.pending[id] != nil || client.errands.contains(id) || client.prefetches[id] != nil
     }
@@ -129,9 +135,7 @@ extension BrokerState {
     }
 
     private mutating func cancelAll() {
-        let error = WireError(.cancelled, "An administrator has cancelled all requests.")
-        for prefetch in prefetches.keys.sorted() { fail(prefetch, error) }
-        for waiter in waiters.keys.sorted() { fail(waiter, error) }
+        failAll(WireError(.cancelled, "An administrator has cancelled all requests."))
     }
 
     // MARK: query and remove
@@ -150,7 +154,7 @@ extension BrokerState {
             return reply(.queried(id: request.id, memory: isInMemory, disk: false, fresh: fresh), to: client)
         }
         clients[client]?.errands.insert(request.id)
-        ask(.query(client, id: request.id, keys: keys(of: waiter), inMemory: isInMemory, isFresh: isFresh))
+        ask(.query((client, request.id), keys: keys(of: waiter), inMemory: isInMemory, isFresh: isFresh))
     }
 
     /// Whether a request could be answered without asking the origin.
@@ -166,7 +170,8 @@ extension BrokerState {
     private mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Client) {
         // An administrator removes everybody's.
         let owner = asking.isAdmin ? nil : asking.uid
-        let isMeant = { (key: OriginalKey) in key.url == url && (owner == nil || key.owner == nil || key.owner == owner)
+        let isMeant = { (key: OriginalKey) in
+            key.nonce == 0 && key.url == url && (owner == nil || key.owner == nil || key.owner == owner)
         }
         let keys = index.keys(where: isMeant)
         for key in keys { dropRemoved(index.remove(key)) }

@@ -1,3 +1,4 @@
+import HTTPCaching
 import IPCProtocol
 import LinuxSystem
 
@@ -38,6 +39,9 @@ extension BrokerState {
             actions.append(.discard(job))
             index.unreserve(flight.received)
             fetches[job]?.received = 0
+        } else {
+            // A continuation counts once it has failed.
+            fetches[job]?.attempts += 1
         }
         unassign(job, flight)
         fetches[job]?.retryAt = at
@@ -63,6 +67,12 @@ extension BrokerState {
         stopped(job, received: received)
     }
 
+    mutating func stoppingTimePassed(_ job: JobID) {
+        guard let worker = stopping[job]?.worker else { return }
+        actions.append(.log(.warning("a download worker did not stop a transfer: ended")))
+        kill(worker, of: \.fetchPool)
+    }
+
     mutating func stopped(_ job: JobID, received: Int) {
         guard var flight = stopping.removeValue(forKey: job) else { return }
         index.unreserve(flight.received)
@@ -83,24 +93,28 @@ extension BrokerState {
             limits.maxPartials > 0,
             flight.received <= limits.maxPartialBytes, partials[flight.key] == nil, !isDraining
         else { return false }
+        // What nobody may keep, or one user alone, is not kept for others, not even in parts.
+        let storability = statement(response, for: flight.key, varyKey: nil).policy.storability
+        guard storability == .shared || storability == .personal && flight.key.owner != nil else { return false }
         let until = now.adding(milliseconds: limits.partialMs)
         partials[flight.key] = PartialBody(
-            job: job, received: flight.received, response: response, validator: validator, total: flight.total,
+            job: job, url: flight.url, received: flight.received, response: response, validator: validator,
+            total: flight.total,
             until: until)
         reminders.add(.partial(flight.key), at: until)
         while partials.count > limits.maxPartials
             || partials.values.reduce(0, { $0 + $1.received }) > limits.maxPartialBytes,
-            let oldest = partials.min(by: { ($0.value.until, $0.value.job) < ($1.value.until, $1.value.job) })?.key
+            let oldest = partials.filter({ $0.key != flight.key })
+                .min(by: { ($0.value.until, $0.value.job) < ($1.value.until, $1.value.job) })?.key
         {
-            // The one just kept may be it only when it is alone, and then it fits.
             dropPartials { $0 == oldest }
         }
         return true
     }
 
     /// What is kept of a body's beginning, which is then the taker's.
-    mutating func takePartial(_ key: OriginalKey) -> PartialBody? {
-        partials.removeValue(forKey: key)
+    mutating func takePartial(_ key: OriginalKey, of url: SourceURL) -> PartialBody? {
+        partials[key]?.url == url ? partials.removeValue(forKey: key) : nil
     }
 
     mutating func dropPartials(where isMeant: (OriginalKey) -> Bool) {

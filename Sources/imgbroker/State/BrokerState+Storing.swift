@@ -64,13 +64,18 @@ extension BrokerState {
     mutating func believe(_ original: MemoryIndex.Original, _ request: StoreRequest, from waiter: Waiter) {
         let shared = OriginalKey(waiter.request, uid: waiter.uid)
         let key = clients[waiter.client]?.isAdmin == true ? shared : shared.owned(by: waiter.uid)
-        let body = index.buffer(VariantKey(digest: original.digest, form: .original))
+        guard index.original(waiter.key) != nil,
+            let body = index.buffer(VariantKey(digest: original.digest, form: .original))
+        else {
+            let error = WireError(.overloaded, "The bytes have left the memory before they were decoded.")
+            return disbelieve(request, error, from: waiter)
+        }
         let believed = MemoryIndex.Original(
             digest: original.digest, bytes: original.bytes, origin: statement(ofGiven: request, for: key))
         dropRemoved(index.insert(believed, for: key))
         dropRemoved(index.remove(waiter.key))
-        if let body { keep(body, as: key, believed) }
-        _ = failedList.clear(url: request.url.text)
+        keep(body, as: key, believed)
+        failedList.succeeded(key, form: form(of: waiter.request))
         guard clients[waiter.client]?.errands.remove(request.id) != nil else { return }
         reply(.ok(id: request.id), to: waiter.client)
     }

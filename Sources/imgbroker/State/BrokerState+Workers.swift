@@ -23,7 +23,11 @@ extension BrokerState {
     /// Originals that wait for a decoder cannot be evicted: while they fill half of the memory, none is fetched, neither
     /// from the network nor from disk. Each decoding that ends makes room.
     private var hasRoomForDownloads: Bool {
-        if index.reservedBytes >= limits.memoryBytes / 2, fetchPool.runningJobs > 0 { return false }
+        if index.reservedBytes >= limits.memoryBytes / 2, fetchPool.runningJobs > 0 {
+            // Given bytes are there already, and looking at them frees them.
+            let given = fetches.values.reduce(0) { $1.isGiven ? $0 + $1.received : $0 }
+            if index.reservedBytes - given >= limits.memoryBytes / 2 { return false }
+        }
         return decodes.isEmpty || decodingBytes < limits.memoryBytes / 2 && decodes.count < limits.memoryEntries / 2
     }
 

@@ -51,6 +51,10 @@ struct BrokerState {
         var caching = CacheSettings()
         /// How often a failed transfer is tried again before anybody hears of it.
         var retries = 1
+        /// After how long a silence an origin counts as one that cannot be reached.
+        var patienceMs = 10_000
+        /// How long a worker may take to stop a transfer.
+        var stopDeadlineMs = 10_000
         /// How often a body that was cut short is continued.
         var resumptions = 8
         /// Beginnings of bodies that are kept for later requests, their bytes, and for how long.
@@ -91,6 +95,8 @@ struct BrokerState {
         case lookup(JobID)
         case errand(JobID)
         case retry(JobID)
+        /// A worker has not ended a transfer that it was to stop.
+        case stopping(JobID)
         case partial(OriginalKey)
         case touch
         case workerStart(WorkerID)
@@ -204,7 +210,7 @@ struct BrokerState {
             clients[client] = Client(uid: uid, isAdmin: isAdmin)
         case .clientDisconnected(let client): clientDisconnected(client)
         case .messageReceived(let client, let message): messageReceived(message, from: client)
-        case .messageRejected(let client, let id, let error): reject(id, of: client, with: error)
+        case .messageRejected(let client, let id, let error): messageRejected(id, of: client, with: error)
         case .storeReceived(let client, let request, let bytes): store(request, bytes: bytes, from: client)
         case .streamBroken(let client, let error):
             reject(nil, of: client, with: error)
@@ -251,7 +257,9 @@ struct BrokerState {
         tellOfEvictions()
         startWorkers()
         retireWorkers()
-        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty && errands.isEmpty { actions.append(.exit) }
+        if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty && errands.isEmpty && queuedErrands.isEmpty {
+            actions.append(.exit)
+        }
         assert(brokenInvariant(fast: true) == nil, brokenInvariant(fast: true) ?? "")
         return actions
     }
@@ -263,11 +271,19 @@ struct BrokerState {
 
     mutating func remind(_ reminder: Reminder, in milliseconds: Int) {
         reminders.add(reminder, at: now.adding(milliseconds: milliseconds))
-        // Each request has two at most; those of cancelled ones may lie far ahead.
-        reminders.sweep(live: 2 * waiters.count + 1024) { reminder in
+        // Those of what has ended may lie far ahead.
+        let live = 2 * (waiters.count + decodes.count + fetches.count) + lookups.count + errands.count
+        reminders.sweep(live: live + queuedErrands.count + partials.count + clients.count + 1024) { reminder in
             switch reminder {
             case .total(let waiter), .idle(let waiter): waiters[waiter] != nil
-            default: true
+            case .decode(_, let job): decodes[job] != nil
+            case .lookup(let job): lookups[job] != nil
+            case .errand(let job): errands[job] != nil || queuedErrands[job] != nil
+            case .retry(let job): fetches[job]?.retryAt != nil
+            case .stopping(let job): stopping[job] != nil
+            case .partial(let key): partials[key] != nil
+            case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
+            case .touch, .workerStart, .workerEnd, .restart, .drained: true
             }
         }
     }
@@ -315,6 +331,7 @@ struct BrokerState {
             case .lookup(let job): lookupTimePassed(job)
             case .errand(let job): errandTimePassed(job)
             case .retry(let job): retryTimePassed(job)
+            case .stopping(let job): stoppingTimePassed(job)
             case .partial(let key): partialTimePassed(key)
             case .touch: reportUse()
             case .workerStart(let worker): startTimePassed(worker)
@@ -324,21 +341,28 @@ struct BrokerState {
                 reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))
                 actions.append(.close(client))
             case .drained where isDraining:
-                isDrainOver = true
-                for waiter in waiters.keys.sorted() {
-                    fail(waiter, WireError(.shuttingDown, "The broker is ending."))
-                }
+                endAll()
             case .drained, .restart: break
             }
         }
     }
 
+    /// Ends all requests: there is no more time.
+    private mutating func endAll() {
+        isDrainOver = true
+        failAll(WireError(.shuttingDown, "The broker is ending."))
+    }
+
+    /// Ends all requests with an error; the prefetches first, as they would begin others.
+    mutating func failAll(_ error: WireError) {
+        for prefetch in prefetches.keys.sorted() { fail(prefetch, error) }
+        for waiter in waiters.keys.sorted() { fail(waiter, error) }
+    }
+
     private mutating func shutdownRequested() {
         if isDraining {
             // Asked twice: at once, then.
-            isDrainOver = true
-            for waiter in waiters.keys.sorted() { fail(waiter, WireError(.shuttingDown, "The broker is ending.")) }
-            return
+            return endAll()
         }
         isDraining = true
         isSuspended = false

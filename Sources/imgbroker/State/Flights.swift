@@ -33,6 +33,8 @@ struct Waiter {
     var stage: Stage?
     /// Where the bytes come from.
     var source = ImageReply.Source.memory
+    /// Where what is cached was found, should it prove to be good.
+    var keptIn = ImageReply.Source.memory
     /// What they are, once that is known.
     var original: MemoryIndex.Original?
     /// Whether a job that another request had started is part of the answer.
@@ -41,8 +43,6 @@ struct Waiter {
     var hasProgress = false
     /// Whether the disk tier has been asked.
     var hasLookedOnDisk = false
-    /// Where what is cached was found.
-    var found = ImageReply.Source.memory
     /// Whether what is cached is the answer, be it as old as it may: the origin has confirmed it, or has failed.
     var isConfirmed = false
     /// Whether the origin has said just now that what is cached is good.
@@ -97,6 +97,10 @@ struct FetchFlight {
     /// Transfers that continued another, and how many bytes were there at the last one's start.
     var resumptions = 0
     var resumedFrom = 0
+    /// Whether the transfer under way has seen a body's header: until then its worker may or may not have begun anew.
+    var hasResponded = false
+    /// Whether the origin was blamed for the silence of the transfer under way.
+    var isBlamed = false
     /// How many workers it has seen die by their own making.
     var crashes = 0
 
@@ -114,6 +118,8 @@ struct FetchFlight {
 struct PartialBody {
     /// The job that has brought it: its product is kept under that name.
     let job: JobID
+    /// The URL that it was asked of: with a client's own name for the original there are several.
+    let url: SourceURL
     let received: Int
     let response: ResponseRecord
     let validator: String
@@ -170,11 +176,26 @@ enum DiskErrand {
     case keep(BufferID, bytes: Int)
     /// Forget a URL: then the client, if one has asked, is told how many originals were forgotten, those in memory
     /// included.
-    case forget((ClientID, id: Int)?, url: String, owner: UInt32?, inMemory: Set<String>)
+    case forget(Asker?, url: String, owner: UInt32?, inMemory: Set<String>)
     /// Say what is cached.
-    case query(ClientID, id: Int, keys: [OriginalKey], inMemory: Bool, isFresh: Bool?)
+    case query(Asker?, keys: [OriginalKey], inMemory: Bool, isFresh: Bool?)
     /// Empty the tier.
-    case clear(ClientID, id: Int, olderThanSeconds: Int?, removed: Int, bytes: Int)
+    case clear(Asker?, olderThanSeconds: Int?, removed: Int, bytes: Int)
+
+    /// Who is to be told, and by which name of the request.
+    typealias Asker = (client: ClientID, id: Int)
+
+    /// The same errand when its asker has been told already.
+    var withoutAsker: DiskErrand {
+        switch self {
+        case .keep: self
+        case .forget(_, let url, let owner, let inMemory): .forget(nil, url: url, owner: owner, inMemory: inMemory)
+        case .query(_, let keys, let inMemory, let isFresh):
+            .query(nil, keys: keys, inMemory: inMemory, isFresh: isFresh)
+        case .clear(_, let seconds, let removed, let bytes):
+            .clear(nil, olderThanSeconds: seconds, removed: removed, bytes: bytes)
+        }
+    }
 }
 
 /// A client's `prefetch`.

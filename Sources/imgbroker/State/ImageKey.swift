@@ -58,8 +58,8 @@ struct OriginalKey: Hashable, Sendable {
     }
 
     func hash(into hasher: inout Hasher) {
-        // What two requests for one URL seldom differ in is left to the comparison.
         hasher.combine(cacheKey ?? url.text)
+        if !headers.isEmpty { hasher.combine(headers) }
         hasher.combine(owner)
     }
 

@@ -107,8 +107,22 @@ struct MemoryIndex {
         if let old = originals[key], old.digest != original.digest { dropped = remove(key) }
         if originals.updateValue(original, forKey: key) == nil, let owner = key.owner { owned[owner, default: 0] += 1 }
         contents[original.digest, default: Content()].keys.insert(key)
+        limitKeys(of: original.digest, keeping: key)
         return dropped
     }
+
+    /// Originals that share their bytes share buffers too, so the budget does not see how many they are.
+    private mutating func limitKeys(of digest: ContentDigest, keeping key: OriginalKey) {
+        guard let keys = contents[digest]?.keys, keys.count > 1,
+            keys.count > Self.maximumKeys || originals.count > maximumEntries,
+            let other = keys.first(where: { $0 != key && $0.nonce == 0 })
+        else { return }
+        contents[digest]?.keys.remove(other)
+        _ = forget(other)
+    }
+
+    /// The most originals that share their bytes.
+    private static let maximumKeys = 1024
 
     mutating func insert(_ header: ImageHeader, of digest: ContentDigest) {
         contents[digest]?.header = header

@@ -1,0 +1,11 @@
+// What only tests need of Linux and Swift cannot call: variadic functions.
+#ifndef CTESTSUPPORT_H
+#define CTESTSUPPORT_H
+
+#include <sys/types.h>
+
+/// Gives the calling thread alone another effective user: 0, or -1 with errno. (glibc's own functions change all
+/// threads.)
+int ctest_set_effective_user(uid_t uid);
+
+#endif

@@ -1,0 +1,233 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What administrators may ask for, and events.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct AdminTests {
+    private static func setting(_ arguments: [String] = []) throws -> Setting {
+        try Setting(arguments) { request in
+            if request.path.hasPrefix("/missing") { return .status(404) }
+            let number = Int(request.path.drop { !$0.isNumber }) ?? 0
+            return png(tile(number)).with { $0.hold = request.path.hasPrefix("/held") ? .beforeHeaders : .never }
+        }
+    }
+
+    private func succeeded(_ answer: RawClient.Incoming) -> Bool { answer.fields["type"] as? String == "ok" }
+
+    @Test func suspendedHitsAreServedAndLoadsWait() throws {
+        let setting = try Self.setting()
+        let (client, root) = (try setting.client(), try setting.client())
+        _ = try client.load(setting.url("/1"))
+        #expect(succeeded(try root.ask("suspend")))
+        let ids = try (2..<5).map { try client.get(setting.url("/\($0)")) }
+        #expect(try client.load(setting.url("/1")).image().source == .memory)
+        try setting.broker.wait(for: "they wait") { $0[.queued] == 3 && $0[.running] == 0 }
+        #expect(setting.origin.requests.count == 1)
+        // Those that wait can be cancelled.
+        _ = try client.ask("cancel", #""request":\#(ids[2])"#)
+        #expect(try client.answer(to: ids[2]).error?.code == .cancelled)
+        #expect(succeeded(try root.ask("resume")))
+        for (id, number) in zip(ids.dropLast(), 2...) {
+            #expect(try client.picture(try client.answer(to: id)) == tile(number))
+        }
+        #expect(setting.origin.requests.count == 3)
+    }
+
+    @Test func suspendedTimeRunsOut() throws {
+        let setting = try Self.setting()
+        let client = try setting.client()
+        _ = try client.ask("suspend")
+        #expect(try client.failure(setting.url("/1"), #""totalTimeoutMs":50"#).code == .timeout)
+        #expect(setting.origin.requests.isEmpty)
+        #expect(try setting.idle()[.queued] == 0)
+    }
+
+    @Test func cancelAllEndsWhatIsPending() throws {
+        let setting = try Self.setting()
+        let clients = try (0..<3).map { _ in try setting.client() }
+        let ids = try clients.map { try $0.get(setting.url("/held/1")) }
+        let prefetch = clients[0].newID()
+        try clients[0].send(#"{"type":"prefetch","id":\#(prefetch),"urls":["\#(setting.url("/held/2"))"]}"#)
+        #expect(setting.origin.wait(for: "/held/2", seconds: patience) { $0.held == 1 })
+        #expect(succeeded(try clients[2].ask("cancelAll")))
+        for (client, id) in zip(clients, ids) { #expect(try client.answer(to: id).error?.code == .cancelled) }
+        #expect(try clients[0].answer(to: prefetch).error?.code == .cancelled)
+        #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.abandoned == 1 })
+        #expect(setting.origin.wait(for: "/held/2", seconds: patience) { $0.abandoned == 1 })
+        let report = try setting.idle()
+        #expect(report[.cancelled] == 3)
+        #expect(report[.reservedBytes] == 0)
+        // It goes on afterwards.
+        #expect(try clients[1].load(setting.url("/3")).image().source == .network)
+    }
+
+    @Test func clearTakesATier() throws {
+        let setting = try DiskSetting()
+        try setting.wait(for: .on)
+        let client = setting.client
+        func clear(_ members: String) throws -> (removed: Int, bytes: Int) {
+            let fields = try client.ask("clear", members).fields
+            return (fields["removed"] as? Int ?? -1, fields["bytes"] as? Int ?? -1)
+        }
+        for number in 1...3 { _ = try setting.load(number) }
+        try setting.wait(for: .on, entries: 3)
+        let memory = try client.stats()[.memoryBytes]
+        #expect(try clear(#""tier":"all","olderThanSeconds":3600"#).removed == 0)
+        #expect(try client.stats()[.memoryBytes] == memory)
+        let fromMemory = try clear(#""tier":"memory""#)
+        #expect(fromMemory.removed == 3)
+        #expect(fromMemory.bytes == memory)
+        #expect(try client.stats()[.memoryBytes] == 0)
+        #expect(try setting.load(1).source == .disk)
+        let fromDisk = try clear(#""tier":"disk""#)
+        #expect(fromDisk.removed == 3)
+        #expect(fromDisk.bytes > 0)
+        try setting.wait(for: .on, entries: 0)
+        #expect(setting.files("originals").isEmpty)
+        #expect(try setting.load(1).source == .memory)
+        #expect(try setting.load(2).source == .network)
+        try setting.wait(for: .on, entries: 1)
+        #expect(try clear(#""tier":"all""#).removed == 3)
+        for number in 1...3 { #expect(try setting.load(number).source == .network) }
+        #expect(try client.ask("clear", #""tier":"ram""#).error?.code == .badRequest)
+    }
+
+    @Test func clearLeavesHoldersTheirBytes() throws {
+        let setting = try Self.setting()
+        let client = try setting.client()
+        let held = try client.load(setting.url("/1"))
+        #expect(try client.ask("clear", #""tier":"memory""#).fields["removed"] as? Int == 1)
+        #expect(try client.picture(held) == tile(1))
+        #expect(try client.load(setting.url("/1")).image().source == .network)
+    }
+
+    // MARK: prefetch
+
+    private func prefetch(_ setting: Setting, _ paths: [String], _ members: String = "") -> String {
+        let urls = paths.map { "\"\(setting.url($0))\"" }.joined(separator: ",")
+        return #""urls":[\#(urls)]\#(members)"#
+    }
+
+    private func frames(_ client: RawClient, _ id: Int) throws -> [RawClient.Incoming] {
+        var frames = [try client.answer(to: id, orProgress: true)]
+        while !frames.last!.reply.isTerminal { frames.append(try client.answer(to: id, orProgress: true)) }
+        return frames
+    }
+
+    private func send(_ client: RawClient, _ members: String) throws -> Int {
+        let id = client.newID()
+        try client.send(#"{"type":"prefetch","id":\#(id),\#(members)}"#)
+        return id
+    }
+
+    @Test func prefetchedIsInMemory() throws {
+        let setting = try Self.setting()
+        let client = try setting.client()
+        let paths = (1...20).map { $0 % 5 == 0 ? "/missing/\($0)" : "/\($0)" }
+        let frames = try frames(client, try send(client, prefetch(setting, paths)))
+        #expect(succeeded(frames.last!))
+        let counts = frames.dropLast().map { frame in
+            ["done", "failed", "total"].map { frame.fields[$0] as? Int ?? -1 }
+        }
+        #expect(counts.last == [16, 4, 20])
+        #expect(counts.allSatisfy { $0[2] == 20 && $0[0] + $0[1] <= 20 })
+        #expect(counts.map { $0[0] + $0[1] } == counts.map { $0[0] + $0[1] }.sorted())
+        let report = try client.stats()
+        #expect(report[.prefetched] == 16)
+        #expect(report[.requests] == 0)
+        #expect(report[.leasedBytes] == 0)
+        for number in [1, 19] {
+            let incoming = try client.load(setting.url("/\(number)"))
+            #expect(try incoming.image().source == .memory)
+            #expect(try client.picture(incoming) == tile(number))
+        }
+        #expect(try client.stats()[.decodes] == 16)
+    }
+
+    @Test func prefetchOfNothingAndOfTheSame() throws {
+        let setting = try Self.setting()
+        let client = try setting.client()
+        let nothing = try frames(client, try send(client, #""urls":[]"#))
+        #expect(succeeded(nothing.last!))
+        #expect(nothing.dropLast().map { $0.fields["total"] as? Int } == [0])
+        let same = try frames(client, try send(client, prefetch(setting, ["/1", "/1", "/1#a"])))
+        #expect(succeeded(same.last!))
+        #expect(same.dropLast().last?.fields["done"] as? Int == 3)
+        #expect(setting.origin.requests.count == 1)
+        let many = prefetch(setting, (0...1000).map { "/\($0)" })
+        #expect(try client.answer(to: try send(client, many)).error?.code == .badRequest)
+    }
+
+    @Test func prefetchGivesWayAndIsTakenOver() throws {
+        let setting = try Self.setting()
+        let client = try setting.client()
+        // All places for one origin are taken; what comes later waits.
+        let held = try (1...6).map { try client.get(setting.url("/held/\($0)")) }
+        #expect(setting.origin.wait(for: "/held/6", seconds: patience) { $0.held == 1 })
+        let id = try send(client, prefetch(setting, ["/10", "/11", "/12"]))
+        try setting.broker.wait(for: "they wait") { $0[.queued] == 3 }
+        let wanted = try client.get(setting.url("/12"))
+        try setting.broker.wait(for: "the request") { $0[.requests] == 7 }
+        for number in 1...6 { setting.origin.gate("/held/\(number)").open() }
+        for id in held { _ = try client.answer(to: id) }
+        #expect(try client.picture(try client.answer(to: wanted)) == tile(12))
+        #expect(succeeded(try frames(client, id).last!))
+        let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/held") }
+        #expect(order.first == "/12")
+        #expect(order.count == 3)
+        #expect(try client.stats()[.coalesced] == 1)
+    }
+
+    @Test func prefetchCanBeCancelled() throws {
+        let setting = try Self.setting()
+        let client = try setting.client()
+        let id = try send(client, prefetch(setting, (1...30).map { "/held/\($0)" }))
+        #expect(setting.origin.wait(for: "/held/1", seconds: patience) { $0.held == 1 })
+        let wanted = try client.get(setting.url("/held/1"))
+        _ = try client.ask("cancel", #""request":\#(id)"#)
+        #expect(try client.answer(to: id).error?.code == .cancelled)
+        // What somebody else waits for goes on.
+        setting.origin.gate("/held/1").open()
+        #expect(try client.picture(try client.answer(to: wanted)) == tile(1))
+        let report = try setting.idle()
+        #expect(report[.prefetched] == 0)
+        #expect(report[.reservedBytes] == 0)
+        #expect(setting.origin.requests.count <= 8)
+    }
+
+    // MARK: Events
+
+    @Test func downloadsAreToldInOrder() throws {
+        let setting = try Self.setting()
+        let (client, watcher) = (try setting.client(), try setting.client())
+        #expect(succeeded(try watcher.ask("subscribe", #""events":["started","responded","finished","failed"]"#)))
+        _ = try client.load(setting.url("/1"))
+        _ = try client.load(setting.url("/1"))
+        _ = try client.failure(setting.url("/missing"))
+        let events = try watcher.events { $0.name == .failed }
+        #expect(events.filter { $0.url == setting.url("/1") }.map(\.name) == [.started, .responded, .finished])
+        #expect(events.filter { $0.url == setting.url("/missing") }.map(\.name).first == .started)
+        #expect(events.last == BrokerEvent(.failed, url: setting.url("/missing"), reason: "http-status"))
+        #expect(try watcher.ask("subscribe", #""events":["stopped"]"#).error?.code == .badRequest)
+    }
+
+    @Test func evictionsAndWorkersAreTold() throws {
+        let setting = try Self.setting(["--memory-limit", "64K"])
+        let (client, watcher) = (try setting.client(), try setting.client())
+        #expect(succeeded(try watcher.ask("subscribe", #""events":["evicted","worker"]"#)))
+        try setting.idleWorkers()
+        for number in 1...60 { _ = try client.load(setting.url("/\(number)"), #""delivery":"none""#) }
+        let evicted = try watcher.events { $0.name == .evicted }
+        #expect(evicted.last?.url?.hasPrefix(setting.url("/")) == true)
+        try setting.idleWorkers()
+        let worker = try #require(setting.broker.workers(.decode).first)
+        setting.broker.signal(worker, SIGKILL)
+        let told = try #require(try watcher.events { $0.name == .worker }.last)
+        #expect(told.pid == Int(worker.pid))
+        #expect(told.reason?.isEmpty == false)
+        try setting.idleWorkers()
+    }
+}

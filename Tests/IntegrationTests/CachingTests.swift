@@ -1,0 +1,267 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What is asked of the origin again and what is not, over real HTTP.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct CachingTests {
+    /// One picture with an entity tag; `cacheControl` says how long it is good, by the number of the request.
+    private static func tagged(
+        _ request: LocalOrigin.Request, _ cacheControl: String, _ picture: TestPicture = tile(7),
+        etag: String = "\"1\""
+    ) -> LocalOrigin.Response {
+        .resource(picture.png, etag: etag, cacheControl: cacheControl, contentType: "image/png", for: request)
+    }
+
+    // MARK: Modes
+
+    private struct Outcome: Equatable {
+        var source: ImageReply.Source?
+        var isStale = false
+        var error: ErrorCode?
+        /// Requests with a condition, and without.
+        var conditional = 0
+        var plain = 0
+    }
+
+    @Test func modes() throws {
+        let setting = try Setting { request in
+            Self.tagged(request, request.path.hasSuffix("stale") ? "max-age=0" : "max-age=600")
+        }
+        let client = try setting.client()
+        let kept = Outcome(source: .memory)
+        let confirmed = Outcome(source: .memory, conditional: 1)
+        let confirmedStale = Outcome(source: .memory, isStale: true, conditional: 1)
+        let stale = Outcome(source: .memory, isStale: true)
+        let loaded = Outcome(source: .network, plain: 1)
+        let loadedStale = Outcome(source: .network, isStale: true, plain: 1)
+        let expected: [(mode: String, fresh: Outcome, stale: Outcome, missing: Outcome)] = [
+            ("default", kept, confirmedStale, loaded),
+            ("no-cache", confirmed, confirmedStale, loaded),
+            ("reload", loaded, loadedStale, loaded),
+            ("no-store", loaded, loadedStale, loaded),
+            ("force-cache", kept, stale, loaded),
+            ("only-if-cached", kept, stale, Outcome(error: .notCached)),
+        ]
+        for (mode, fresh, stale, missing) in expected {
+            for (name, expected) in [("fresh", fresh), ("stale", stale), ("missing", missing)] {
+                let path = "/\(mode)-\(name)"
+                if name != "missing" { _ = try client.load(setting.url(path)) }
+                let before = setting.origin.requests(path).count
+                var outcome = Outcome()
+                let answer = try client.answer(to: try client.get(setting.url(path), #""cache":"\#(mode)""#))
+                if let image = try? answer.image() {
+                    (outcome.source, outcome.isStale) = (image.source, image.stale)
+                    #expect(try client.picture(answer) == tile(7))
+                }
+                outcome.error = answer.error?.code
+                for request in setting.origin.requests(path)[before...] {
+                    if request["If-None-Match"] == "\"1\"" { outcome.conditional += 1 } else { outcome.plain += 1 }
+                }
+                #expect(outcome == expected, "\(mode), \(name)")
+            }
+        }
+        #expect(try client.stats()[.decodes] == 1)
+        // Loaded with no-store, it was not kept.
+        #expect(try client.failure(setting.url("/no-store-missing"), #""cache":"only-if-cached""#).code == .notCached)
+    }
+
+    @Test func confirmationRefreshesAndDecodesNothing() throws {
+        let setting = try Setting { Self.tagged($0, $0.number == 1 ? "max-age=0" : "max-age=5000") }
+        let client = try setting.client()
+        let url = setting.url("/a")
+        let first = try client.load(url).image()
+        let second = try client.load(url).image()
+        let third = try client.load(url).image()
+        #expect([first.source, second.source, third.source] == [.network, .memory, .memory])
+        #expect([first.stale, second.stale, third.stale] == [true, false, false])
+        #expect(second.buffer == first.buffer)
+        #expect(try #require(second.expires) - #require(first.expires) > 4000)
+        #expect(third.expires == second.expires)
+        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\""])
+        let report = try client.stats()
+        #expect(report[.revalidated] == 1)
+        #expect(report[.decodes] == 1)
+        #expect(report[.downloads] == 1)
+        #expect(report[.memoryHits] == 2)
+    }
+
+    @Test func anotherPictureReplacesTheOldOne() throws {
+        let setting = try Setting { Self.tagged($0, "max-age=0", tile($0.number), etag: "\"\($0.number)\"") }
+        let client = try setting.client()
+        for number in 1...3 {
+            let incoming = try client.load(setting.url("/a"))
+            #expect(try incoming.image().source == .network)
+            #expect(try client.picture(incoming) == tile(number))
+        }
+        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", "\"2\""])
+    }
+
+    @Test func freshnessEnds() throws {
+        let setting = try Setting { Self.tagged($0, "max-age=1") }
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        try eventually("it is stale and revalidated", within: 10) {
+            _ = try client.load(setting.url("/a"))
+            return setting.origin.requests.count == 2
+        }
+        #expect(setting.origin.requests[1]["If-None-Match"] == "\"1\"")
+    }
+
+    // MARK: Stale
+
+    @Test func staleWhileRevalidateAnswersAtOnceAndAsksOnce() throws {
+        let setting = try Setting { request in
+            if request.number == 1 { return Self.tagged(request, "max-age=0, stale-while-revalidate=600") }
+            return Self.tagged(request, "max-age=600", tile(8), etag: "\"2\"").with { $0.hold = .beforeHeaders }
+        }
+        let url = setting.url("/a")
+        _ = try setting.client().load(url)
+        let clients = try (0..<4).map { _ in try setting.client() }
+        for client in clients + clients + clients {
+            let incoming = try client.load(url)
+            #expect(try incoming.image().stale)
+            #expect(try incoming.image().source == .memory)
+            #expect(try client.picture(incoming) == tile(7))
+        }
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        setting.origin.gate("/a").open()
+        try eventually("the new one is there") { try clients[0].picture(try clients[0].load(url)) == tile(8) }
+        #expect(try !clients[0].load(url).image().stale)
+        #expect(setting.origin.requests.count == 2)
+        let report = try setting.idle()
+        #expect(report[.staleServed] >= 12)
+        #expect(report.ended == report[.requests])
+    }
+
+    @Test func staleIfErrorOutlivesTheOrigin() throws {
+        let setting = try Setting { request in
+            if request.number > 1 { return .status(503) }
+            let control = request.path == "/a" ? "max-age=0, stale-if-error=600" : "max-age=0"
+            return Self.tagged(request, control)
+        }
+        let client = try setting.client()
+        for path in ["/a", "/b"] { _ = try client.load(setting.url(path)) }
+        let before = try client.stats()[.staleServed]
+        for hasStopped in [false, true] {
+            if hasStopped { setting.origin.stop() }
+            let incoming = try client.load(setting.url("/a"))
+            #expect(try incoming.image().stale)
+            #expect(try incoming.image().source == .memory)
+            #expect(try client.picture(incoming) == tile(7))
+            // Where the origin has not allowed it, the failure is the answer.
+            #expect(try client.failure(setting.url("/b")).code == (hasStopped ? .connectFailed : .httpStatus))
+        }
+        #expect(try client.stats()[.staleServed] == before + 2)
+    }
+
+    @Test func goneMeansGoneEvenWhereStaleWouldDo() throws {
+        let setting = try Setting { request in
+            request.number == 1 ? Self.tagged(request, "max-age=0, stale-if-error=600") : .status(410)
+        }
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        #expect(try client.failure(setting.url("/a")).httpStatus == 410)
+        #expect(try client.failure(setting.url("/a"), #""cache":"only-if-cached""#).code == .notCached)
+    }
+
+    // MARK: What is not kept, and for whom
+
+    @Test func uncacheableIsKeptNowhere() throws {
+        let setting = try DiskSetting { Self.tagged($0, "no-store") }
+        try setting.wait(for: .on)
+        for _ in 0..<2 { #expect(try setting.load(1).source == .network) }
+        let answer = try setting.client.ask("query", #""url":"\#(setting.url(1))""#).fields
+        #expect(answer["memory"] as? Bool == false)
+        #expect(answer["disk"] as? Bool == false)
+        try setting.wait(for: .on, entries: 0)
+        #expect(setting.files("originals").isEmpty)
+        try setting.restart()
+        #expect(try setting.load(1).source == .network)
+    }
+
+    @Test func varyDecides() throws {
+        let setting = try Setting { request in
+            let name = request.path == "/any" ? "*" : String(request.path.dropFirst())
+            return Self.tagged(request, "max-age=600", tile(request.number)).with {
+                $0.headers.append(.init("Vary", name))
+            }
+        }
+        let client = try setting.client()
+        for _ in 0..<2 { #expect(try client.load(setting.url("/any")).image().source == .network) }
+        // Headers that are given are in the key; those that are not are always the same.
+        for (source, languages) in [(ImageReply.Source.network, ["de", "fr"]), (.memory, ["fr", "de"])] {
+            for language in languages {
+                let members = #""headers":{"Accept-Language":"\#(language)"}"#
+                #expect(try client.load(setting.url("/accept-language"), members).image().source == source)
+            }
+        }
+        _ = try client.load(setting.url("/accept"))
+        #expect(try client.load(setting.url("/accept")).image().source == .memory)
+        // The jar is nothing that a request shows.
+        _ = try client.load(setting.url("/cookie"), #""cookies":true"#)
+        _ = try client.load(setting.url("/cookie"), #""cookies":true"#)
+        #expect(setting.origin.requests("/cookie").count == 2)
+    }
+
+    // MARK: staleFirst
+
+    @Test func staleFirstShowsWhatIsThereAndThenTheFinalOne() throws {
+        let setting = try Setting { request in
+            let changes = request.path == "/new" && request.number > 1
+            return Self.tagged(request, "max-age=600", tile(changes ? 8 : 7), etag: changes ? "\"2\"" : "\"1\"").with {
+                $0.hold = request.number > 1 ? .beforeHeaders : .never
+            }
+        }
+        let client = try setting.client()
+        let members = #""cache":"no-cache","staleFirst":true"#
+        for (path, last) in [("/new", tile(8)), ("/same", tile(7))] {
+            // Nothing is there: one frame.
+            #expect(try client.frames(setting.url(path), members).count == 1)
+            let id = try client.get(setting.url(path), members)
+            let preview = try client.answer(to: id, orProgress: true)
+            #expect(try !preview.image().final)
+            #expect(try preview.image().source == .memory)
+            #expect(try client.picture(preview) == tile(7))
+            #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 })
+            setting.origin.gate(path).open()
+            let final = try client.answer(to: id, orProgress: true)
+            #expect(try final.image().final)
+            #expect(try client.picture(final) == last)
+            #expect(try final.image().source == (path == "/new" ? .network : .memory))
+            // Nothing follows.
+            _ = try client.hello()
+            #expect(try client.nextIfThere() == nil)
+        }
+        let report = try client.stats()
+        #expect(report.ended == 4)
+        #expect(report[.requests] == 4)
+    }
+
+    @Test func staleFirstEndsWithTheError() throws {
+        let setting = try Setting { $0.number == 1 ? Self.tagged($0, "max-age=600") : .status(404) }
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        let frames = try client.frames(setting.url("/a"), #""cache":"no-cache","staleFirst":true"#)
+        #expect(frames.count == 2)
+        #expect(try !frames[0].image().final)
+        #expect(frames[1].error?.httpStatus == 404)
+    }
+
+    @Test func confirmedBytesThatAreGoneAreLoadedAgain() throws {
+        let setting = try Setting { request in
+            Self.tagged(request, "max-age=0").with { $0.hold = request.number == 2 ? .beforeHeaders : .never }
+        }
+        let (client, other) = (try setting.client(), try setting.client())
+        _ = try client.load(setting.url("/a"))
+        let id = try client.get(setting.url("/a"))
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        #expect(try other.ask("remove", #""url":"\#(setting.url("/a"))""#).fields["removed"] as? Int == 1)
+        setting.origin.gate("/a").open()
+        let answer = try client.answer(to: id)
+        #expect(try client.picture(answer) == tile(7))
+        #expect(try answer.image().source == .network)
+        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", nil])
+    }
+}

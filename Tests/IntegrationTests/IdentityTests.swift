@@ -1,0 +1,293 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+private let ann: UInt32 = 20_001
+private let bob: UInt32 = 20_002
+
+/// Users who share a broker share what is everybody's, and nothing else.
+@Suite(.serialized, .enabled(if: getuid() == 0, "only root can connect as several users"), .timeLimit(.minutes(5)))
+struct IdentityTests {
+    /// An origin whose every answer is another picture, held until the path's gate opens.
+    private func changingOrigin(
+        _ arguments: [String] = [], holds: Bool = true, caching cacheControl: String = "max-age=600"
+    ) throws -> Setting {
+        try Setting(arguments) { request in
+            png(tile(request.number * 251)).with {
+                $0.headers.append(.init("Cache-Control", cacheControl))
+                $0.hold = holds ? .beforeHeaders : .never
+            }
+        }
+    }
+
+    private func stored(_ incoming: RawClient.Incoming) -> Bool { incoming.fields["type"] as? String == "ok" }
+
+    // MARK: What is loaded
+
+    @Test(arguments: [
+        #""headers":{"Authorization":"Bearer abc"}"#, #""headers":{"Cookie":"a=1"}"#, #""cookies":true"#,
+        #""credentials":{"username":"u","password":"p"}"#, #""cacheKey":"one""#,
+    ])
+    func loadedWithOnesRightsIsOnesOwn(_ members: String) throws {
+        let setting = try changingOrigin()
+        let users = try [ann, bob].map { try setting.client(as: $0) }
+        let url = setting.url("/a")
+        let ids = try users.map { try $0.get(url, members) }
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 2 })
+        setting.origin.gate("/a").open()
+        let pictures = try zip(users, ids).map { try $0.picture(try $0.answer(to: $1)) }
+        #expect(pictures[0] != pictures[1])
+        // In the cache, too, each finds the own.
+        for (user, picture) in zip(users, pictures) {
+            let again = try user.load(url, members)
+            #expect(try again.image().source == .memory)
+            #expect(try user.picture(again) == picture)
+        }
+        #expect(setting.origin.requests.count == 2)
+        // Root has other rights, not all.
+        let root = try setting.client()
+        #expect(!pictures.contains(try root.picture(try root.load(url, members))))
+        #expect(setting.origin.requests.count == 3)
+    }
+
+    @Test func loadedWithoutOnesRightsIsEverybodys() throws {
+        let setting = try changingOrigin()
+        let users = try [ann, bob].map { try setting.client(as: $0) }
+        let url = setting.url("/a")
+        let ids = try users.map { try $0.get(url, #""headers":{"Accept-Language":"de"}"#) }
+        try setting.broker.wait(for: "both requests") { $0[.requests] == 2 }
+        setting.origin.gate("/a").open()
+        for (user, id) in zip(users, ids) { #expect(try user.picture(try user.answer(to: id)) == tile(251)) }
+        #expect(setting.origin.requests.count == 1)
+        #expect(try setting.broker.stats()[.coalesced] == 1)
+    }
+
+    @Test func differentHeadersAreDifferentRequestsWhoeverAsks() throws {
+        let setting = try changingOrigin()
+        let users = try [ann, ann, bob].map { try setting.client(as: $0) }
+        let asked = try zip(users, ["de", "fr", "it"]).map { user, language in
+            (user, try user.get(setting.url("/a"), #""headers":{"Accept-Language":"\#(language)"}"#))
+        }
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 3 })
+        setting.origin.gate("/a").open()
+        let pictures = try asked.map { try $0.picture(try $0.answer(to: $1)).bytes }
+        #expect(Set(pictures).count == 3)
+    }
+
+    @Test func aNameForSignedURLsIsTheUsersOwn() throws {
+        let setting = try changingOrigin(holds: false)
+        let users = try [ann, bob].map { try setting.client(as: $0) }
+        let first = try users[0].load(setting.url("/a?sign=1"), #""cacheKey":"k""#)
+        let second = try users[0].load(setting.url("/a?sign=2"), #""cacheKey":"k""#)
+        #expect(try second.image().source == .memory)
+        #expect(try users[0].picture(second) == users[0].picture(first))
+        #expect(try users[1].load(setting.url("/a?sign=1"), #""cacheKey":"k""#).image().source == .network)
+        #expect(try users[0].load(setting.url("/a?sign=1")).image().source == .network)
+    }
+
+    @Test func privateResponsesAreTheFirstAskersAlone() throws {
+        let setting = try changingOrigin(caching: "private, max-age=600")
+        let users = try [ann, ann, bob].map { try setting.client(as: $0) }
+        let url = setting.url("/a")
+        let ids = try users.map { try $0.get(url) }
+        try setting.broker.wait(for: "all requests") { $0[.requests] == 3 }
+        setting.origin.gate("/a").open()
+        let pictures = try zip(users, ids).map { try $0.picture(try $0.answer(to: $1)) }
+        #expect(pictures[0] == pictures[1])
+        #expect(pictures[0] != pictures[2])
+        for (user, picture) in zip(users, pictures) {
+            let again = try user.load(url)
+            #expect(try again.image().source == .memory)
+            #expect(try user.picture(again) == picture)
+        }
+        #expect(setting.origin.requests.count == 2)
+        #expect(try setting.client().load(url).image().source == .network)
+    }
+
+    @Test func uncacheableResponsesAreNotSharedAmongUsers() throws {
+        let setting = try changingOrigin(caching: "no-store")
+        let users = try [ann, bob].map { try setting.client(as: $0) }
+        let ids = try users.map { try $0.get(setting.url("/a")) }
+        try setting.broker.wait(for: "both requests") { $0[.requests] == 2 }
+        setting.origin.gate("/a").open()
+        let pictures = try zip(users, ids).map { try $0.picture(try $0.answer(to: $1)) }
+        #expect(pictures[0] != pictures[1])
+        #expect(setting.origin.requests.count == 2)
+        #expect(try users[0].load(setting.url("/a")).image().source == .network)
+    }
+
+    @Test func cookiesComeBackForTheirUserAndOnlyWhenAsked() throws {
+        let setting = try Setting { request in
+            var response = png(tile(request.number))
+            response.headers.append(.init("Cache-Control", "no-store"))
+            if request.path == "/login" { response.headers.append(.init("Set-Cookie", "id=\(request.query); Path=/")) }
+            return response
+        }
+        let (first, second) = (try setting.client(as: ann), try setting.client(as: bob))
+        _ = try first.load(setting.url("/login?ann"), #""cookies":true"#)
+        // Without leave the jar is neither read nor written.
+        _ = try second.load(setting.url("/login?bob"))
+        for (client, members) in [(second, #""cookies":true"#), (first, ""), (first, #""cookies":true"#)] {
+            _ = try client.load(setting.url("/a"), members)
+        }
+        _ = try second.load(setting.url("/login?bob"), #""cookies":true"#)
+        _ = try second.load(setting.url("/a"), #""cookies":true"#)
+        // The jar is the user's, not the connection's.
+        _ = try setting.client(as: ann).load(setting.url("/a"), #""cookies":true"#)
+        #expect(setting.origin.requests("/a").map { $0["Cookie"] } == [nil, nil, "id=ann", "id=bob", "id=ann"])
+    }
+
+    // MARK: What is given
+
+    @Test func storedIsTheUsersOwnAndComesFirst() throws {
+        let setting = try changingOrigin(holds: false)
+        let (first, second, root) = (
+            try setting.client(as: ann), try setting.client(as: bob), try setting.client()
+        )
+        let url = setting.url("/a")
+        #expect(stored(try first.store(url, tile(1).png)))
+        #expect(try first.picture(try first.load(url)) == tile(1))
+        #expect(try second.picture(try second.load(url)) == tile(251))
+        // What an administrator stores is for all, but for those who know better.
+        #expect(stored(try root.store(url, tile(2).png)))
+        #expect(try second.picture(try second.load(url)) == tile(2))
+        #expect(try root.picture(try root.load(url)) == tile(2))
+        #expect(try first.picture(try first.load(url)) == tile(1))
+        #expect(setting.origin.requests.count == 1)
+        // Another connection of the same user.
+        let other = try setting.client(as: ann)
+        #expect(try other.picture(try other.load(url)) == tile(1))
+    }
+
+    @Test func storedIsTheUsersOwnAfterARestart() throws {
+        let setting = try DiskSetting { request in png(tile(request.number * 251)) }
+        try setting.wait(for: .on)
+        let url = setting.url(1)
+        do {
+            let first = try setting.broker.client(as: ann)
+            #expect(stored(try first.store(url, tile(1).png)))
+            try eventually("it is on disk") { setting.files("originals").count == 1 }
+        }
+        try setting.restart()
+        try setting.wait(for: .on)
+        let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
+        #expect(try second.ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == false)
+        let own = try first.load(url)
+        #expect(try first.picture(own) == tile(1))
+        #expect(try own.image().source == .disk)
+        #expect(try second.picture(try second.load(url)) == tile(251))
+        #expect(try first.picture(try first.load(url)) == tile(1))
+    }
+
+    @Test(
+        .disabled("what all share and is in memory is taken before the own on disk is looked for"))
+    func storedOnDiskComesBeforeWhatIsInMemory() throws {
+        let setting = try DiskSetting { request in png(tile(request.number * 251)) }
+        try setting.wait(for: .on)
+        let url = setting.url(1)
+        do {
+            let first = try setting.broker.client(as: ann)
+            #expect(stored(try first.store(url, tile(1).png)))
+            try eventually("it is on disk") { setting.files("originals").count == 1 }
+        }
+        try setting.restart()
+        try setting.wait(for: .on)
+        let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
+        // What all may have is in memory first.
+        #expect(try second.picture(try second.load(url)) == tile(251))
+        let own = try first.load(url)
+        #expect(try first.picture(own) == tile(1))
+        #expect(try own.image().source == .disk)
+    }
+
+    @Test func removeTakesTheOwnAndWhatAllShare() throws {
+        let setting = try changingOrigin(holds: false)
+        let (first, second) = (try setting.client(as: ann), try setting.client(as: bob))
+        let url = setting.url("/a")
+        _ = try second.load(url)
+        #expect(stored(try first.store(url, tile(1).png)))
+        #expect(stored(try second.store(url, tile(2).png)))
+        _ = try second.load(url, #""cookies":true"#)
+        let removed = try first.ask("remove", #""url":"\#(url)""#)
+        #expect(removed.fields["removed"] as? Int == 2)
+        #expect(try second.picture(try second.load(url)) == tile(2))
+        #expect(try second.load(url, #""cookies":true"#).image().source == .memory)
+        #expect(try first.load(url).image().source == .network)
+        // An administrator removes everybody's.
+        let root = try setting.client()
+        #expect(try root.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 3)
+        #expect(try second.load(url).image().source == .network)
+    }
+
+    @Test func queriesTellNothingOfOthers() throws {
+        let setting = try DiskSetting { request in png(tile(request.number * 251)) }
+        try setting.wait(for: .on)
+        let url = setting.url(1)
+        func query(_ uid: UInt32, _ members: String = "") throws -> [Bool?] {
+            let answer = try setting.broker.client(as: uid).ask("query", #""url":"\#(url)"\#(members)"#)
+            return ["memory", "disk", "fresh"].map { answer.fields[$0] as? Bool }
+        }
+        let first = try setting.broker.client(as: ann)
+        #expect(stored(try first.store(url, tile(1).png)))
+        _ = try first.load(url)
+        _ = try first.load(url, #""cookies":true"#)
+        try eventually("both are on disk") { setting.files("originals").count == 2 }
+        for members in ["", #","cookies":true"#] {
+            #expect(try query(ann, members) == [true, true, true])
+            #expect(try query(bob, members) == [false, false, false])
+            #expect(try query(0, members) == [false, false, false])
+        }
+        let answer = try setting.broker.client(as: bob).failure(url, #""cache":"only-if-cached""#)
+        #expect(answer.code == .notCached)
+    }
+
+    // MARK: Rights
+
+    @Test func othersAdministrateNothing() throws {
+        let setting = try changingOrigin(holds: false)
+        let client = try setting.client(as: ann)
+        for (type, members) in [
+            ("clear", #""tier":"memory""#), ("failed", #""action":"list""#), ("failed", #""action":"clear""#),
+            ("suspend", ""), ("resume", ""), ("cancelAll", ""),
+        ] {
+            #expect(try client.ask(type, members).error?.code == .forbidden, "\(type)")
+        }
+        // Nothing of it has happened.
+        #expect(try client.load(setting.url("/a")).image().source == .network)
+        #expect(try setting.broker.stats().failures == [.forbidden: 6])
+    }
+
+    @Test func eventsAreAboutTheOwnRequests() throws {
+        let setting = try changingOrigin(["--memory-limit", "8M"], holds: false)
+        let (first, second, root) = (
+            try setting.client(as: ann), try setting.client(as: bob), try setting.client()
+        )
+        let all = #""events":["started","responded","finished","failed","evicted","worker"]"#
+        for client in [first, root] { #expect(stored(try client.ask("subscribe", all))) }
+        for path in ["/1", "/2"] { _ = try second.load(setting.url(path)) }
+        #expect(stored(try second.store(setting.url("/3"), tile(3).png)))
+        _ = try first.load(setting.url("/4"))
+        let isLast = { (event: BrokerEvent) in event.name == .finished && event.url == setting.url("/4") }
+        #expect(Set(try first.events(until: isLast).map(\.url)) == [setting.url("/4")])
+        let seen = try root.events(until: isLast).filter { $0.name == .finished }.map(\.url)
+        #expect(seen == ["/1", "/2", "/4"].map { setting.url($0) })
+        // Of what is shared, both hear who wait for it.
+        #expect(try first.nextIfThere() == nil)
+    }
+
+    @Test func cancellingOnesRequestLeavesTheOthers() throws {
+        let setting = try changingOrigin()
+        let (first, second) = (try setting.client(as: ann), try setting.client(as: bob))
+        let ids = [try first.get(setting.url("/a")), try second.get(setting.url("/a"))]
+        try setting.broker.wait(for: "both requests") { $0[.requests] == 2 }
+        // Ids are a client's own: this is nobody's.
+        #expect(ids[0] == ids[1])
+        _ = try first.ask("cancel", #""request":\#(ids[0])"#)
+        #expect(try first.answer(to: ids[0]).error?.code == .cancelled)
+        setting.origin.gate("/a").open()
+        #expect(try second.picture(try second.answer(to: ids[1])) == tile(251))
+    }
+}

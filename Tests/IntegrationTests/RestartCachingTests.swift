@@ -1,0 +1,87 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What a broker makes of what the one before it has kept.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct RestartCachingTests {
+    /// Pictures that are good for as many seconds as the query says.
+    private func setting() throws -> DiskSetting {
+        let setting = try DiskSetting { request in
+            .resource(
+                flat(Int(request.path.dropFirst()) ?? 0).png, etag: "\"1\"", cacheControl: "max-age=\(request.query)",
+                contentType: "image/png", for: request)
+        }
+        try setting.wait(for: .on)
+        return setting
+    }
+
+    private func load(_ setting: DiskSetting, _ path: String, _ members: String = "") throws -> ImageReply {
+        let incoming = try setting.client.load(setting.origin.url(path), members)
+        let number = path.dropFirst().split(separator: "?").first.flatMap { Int($0) } ?? 0
+        #expect(try setting.client.picture(incoming) == flat(number))
+        let image = try incoming.image()
+        if let buffer = image.buffer { try setting.client.release([buffer]) }
+        return image
+    }
+
+    @Test func storageDecidesWhatStays() throws {
+        let setting = try setting()
+        let storages = ["both", "memory", "disk", "none"]
+        for (number, storage) in storages.enumerated() {
+            _ = try load(setting, "/\(number)?600", #""storage":"\#(storage)""#)
+        }
+        try setting.wait(for: .on, entries: 2)
+        let again = try storages.indices.map { try load(setting, "/\($0)?600", #""storage":"none""#).source }
+        #expect(again == [.memory, .memory, .disk, .network])
+        try setting.restart()
+        try setting.wait(for: .on)
+        let later = try storages.indices.map { try load(setting, "/\($0)?600").source }
+        #expect(later == [.disk, .network, .disk, .network])
+    }
+
+    @Test func freshnessIsKnownAfterARestart() throws {
+        let setting = try setting()
+        for path in ["/1?600", "/2?0", "/3?0", "/4?0"] { _ = try load(setting, path) }
+        try setting.wait(for: .on, entries: 4)
+        try setting.restart()
+        try setting.wait(for: .on)
+        let before = setting.origin.requests.count
+        let fresh = try load(setting, "/1?600")
+        #expect(fresh.source == .disk)
+        #expect(!fresh.stale)
+        let forced = try load(setting, "/2?0", #""cache":"force-cache""#)
+        #expect(forced.source == .disk)
+        #expect(forced.stale)
+        #expect(try load(setting, "/3?0", #""cache":"only-if-cached""#).source == .disk)
+        #expect(setting.origin.requests.count == before)
+        let missing = try setting.client.failure(setting.url(5), #""cache":"only-if-cached""#)
+        #expect(missing.code == .notCached)
+        // The bytes come from where they were kept.
+        let confirmed = try load(setting, "/4?0")
+        #expect(confirmed.source == .disk)
+        #expect(setting.origin.requests.count == before + 1)
+        #expect(setting.origin.requests.last?["If-None-Match"] == "\"1\"")
+        let report = try setting.client.stats()
+        #expect(report[.revalidated] == 1)
+        #expect(report[.downloads] == 0)
+        #expect(report[.diskHits] == 4)
+    }
+
+    @Test func refreshedFreshnessOutlivesARestart() throws {
+        let setting = try DiskSetting { request in
+            .resource(
+                flat(1).png, etag: "\"1\"", cacheControl: request.number == 1 ? "max-age=0" : "max-age=600",
+                contentType: "image/png", for: request)
+        }
+        try setting.wait(for: .on)
+        #expect(try setting.load(1).source == .network)
+        try setting.wait(for: .on, entries: 1)
+        #expect(try setting.load(1).source == .memory)
+        try setting.restart()
+        try setting.wait(for: .on)
+        #expect(try setting.load(1).source == .disk)
+        #expect(setting.downloads(1) == 2)
+    }
+}

@@ -1,0 +1,187 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// A day's work in half a minute: many requests of all kinds from many connections, and nothing left of them.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct SoakTests {
+    private static let requests = 20_000
+    private static let connections = 30
+    /// What the broker may have grown by: tables that have been large, and the allocator's own.
+    private static let tolerance = 8 << 20
+    private static let users: [UInt32] = getuid() == 0 ? [20_001, 20_002] : [getuid()]
+
+    private struct Random: RandomNumberGenerator {
+        var state: UInt64
+
+        // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+        mutating func next() -> UInt64 {
+            state &+= 0x9E37_79B9_7F4A_7C15
+            var z = state
+            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+            return z ^ (z >> 31)
+        }
+    }
+
+    /// A connection and what it waits for.
+    private final class Guest {
+        let client: RawClient
+        var gets: [Int: Int] = [:]
+        var others: Set<Int> = []
+        var leases: [Int] = []
+        var wrong = 0
+
+        init(_ client: RawClient) { self.client = client }
+
+        var pending: Int { gets.count + others.count }
+
+        /// Takes a frame; each request may have one last one only.
+        func take(_ incoming: RawClient.Incoming) {
+            if case .image(_, let image) = incoming.reply, let buffer = image.buffer { leases.append(buffer) }
+            guard incoming.reply.isTerminal, let id = incoming.reply.id else { return }
+            if let number = gets.removeValue(forKey: id) {
+                if case .image(_, let image) = incoming.reply, image.pixels != nil, image.payload > 0 {
+                    // All pixels of a picture have the same blue, whatever their order and number.
+                    let blue = image.pixels?.pixelFormat == .bgra8 ? 0 : 2
+                    if incoming.payload[blue] != UInt8(number) { wrong += 1 }
+                }
+            } else if others.remove(id) == nil {
+                wrong += 1
+            }
+        }
+    }
+
+    private static let modes = ["default", "default", "default", "no-cache", "reload", "force-cache", "only-if-cached"]
+    private static let variants = [
+        "", "", #","variant":{"pixelFormat":"bgra8"}"#, #","variant":{"width":8}"#,
+        #","variant":{"width":5,"height":5,"fit":"cover"}"#, #","as":"original""#,
+    ]
+    private static let deliveries = ["fd", "fd", "inline", "inline", "none"]
+    private static let more = [
+        "", "", "", #","headers":{"Accept-Language":"de"}"#, #","cookies":true"#, #","priority":"high""#,
+        #","storage":"none""#, #","staleFirst":true"#, #","retryFailed":true"#, #","progress":true"#,
+    ]
+
+    private func picture(_ number: Int) -> TestPicture {
+        TestPicture(width: 12, height: 12) { x, y in SIMD4(UInt8(x), UInt8(y), UInt8(number), 255) }
+    }
+
+    /// Sends one message of any kind; whether it was a `get`.
+    private func ask(_ guest: Guest, _ setting: Setting, _ random: inout Random) throws -> Bool {
+        let client = guest.client
+        let number = Int.random(in: 0..<200, using: &random)
+        let url = setting.url("/\(number)")
+        let id = client.newID()
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<82:
+            let members = [
+                #""cache":"\#(Self.modes.randomElement(using: &random)!)""#,
+                #","delivery":"\#(Self.deliveries.randomElement(using: &random)!)""#,
+                Self.variants.randomElement(using: &random)!, Self.more.randomElement(using: &random)!,
+            ]
+            guest.gets[id] = number
+            try client.send(RawClient.getText(id, url, members.joined()))
+            return true
+        case 82..<87:
+            guest.others.insert(id)
+            let request = guest.gets.keys.randomElement(using: &random) ?? 0
+            try client.send(#"{"type":"cancel","id":\#(id),"request":\#(request)}"#)
+        case 87..<90:
+            guest.others.insert(id)
+            try client.send(#"{"type":"query","id":\#(id),"url":"\#(url)"}"#)
+        case 90..<92:
+            guest.others.insert(id)
+            try client.send(#"{"type":"remove","id":\#(id),"url":"\#(url)"}"#)
+        case 92..<94:
+            guest.others.insert(id)
+            let urls = (0..<8).map { "\"\(setting.url("/\((number + $0) % 200)"))\"" }.joined(separator: ",")
+            try client.send(#"{"type":"prefetch","id":\#(id),"urls":[\#(urls)]}"#)
+        case 94..<96:
+            guest.others.insert(id)
+            let bytes = number % 5 == 0 ? Array("no picture".utf8) : picture(number).png
+            try client.send(RawClient.frame(RawClient.storeText(id, url, #""payload":\#(bytes.count)"#)) + bytes)
+        default:
+            try client.release(guest.leases)
+            guest.leases = []
+        }
+        return false
+    }
+
+    @Test func afterAllThatNothingIsLeft() throws {
+        let setting = try Setting(["--memory-limit", "256K"], workers: 2) { request in
+            let number = Int(request.path.dropFirst()) ?? 0
+            if number % 23 == 22 { return .status(404) }
+            if number % 29 == 28 { return .ok(Array("no picture".utf8)) }
+            let control = number % 3 == 0 ? "max-age=0, stale-while-revalidate=600" : "max-age=\(number % 4)"
+            return .resource(
+                picture(number).png, etag: "\"\(number)\"",
+                cacheControl: number % 17 == 0 ? "no-store" : number % 19 == 0 ? "private, max-age=60" : control,
+                contentType: "image/png", for: request)
+        }
+        var random = Random(state: 20_000)
+        func guest(_ index: Int) throws -> Guest {
+            Guest(
+                getuid() == 0
+                    ? try setting.client(as: Self.users[index % Self.users.count]) : try setting.client())
+        }
+        // Warm: what is kept for good is there before it is measured.
+        var guests = try (0..<Self.connections).map { try guest($0) }
+        func run(_ count: Int) throws {
+            var sent = 0
+            while sent < count {
+                let index = Int.random(in: 0..<guests.count, using: &random)
+                // Several at once, as a client does that shows a page.
+                for _ in 0..<8 { if try ask(guests[index], setting, &random) { sent += 1 } }
+                while let incoming = try guests[index].client.nextIfThere() { guests[index].take(incoming) }
+                while guests[index].pending > 60 { guests[index].take(try guests[index].client.next()) }
+                if Int.random(in: 0..<50, using: &random) == 0 {
+                    #expect(guests[index].wrong == 0)
+                    guests[index].client.close()
+                    guests[index] = try guest(index)
+                }
+            }
+            for guest in guests { while guest.pending > 0 { guest.take(try guest.client.next()) } }
+        }
+        /// Ends all connections and empties the cache.
+        func settle() throws -> StatsReport {
+            #expect(guests.allSatisfy { $0.wrong == 0 })
+            for guest in guests { guest.client.close() }
+            guests = []
+            try setting.broker.wait(for: "all have gone") { $0[.clients] == 1 }
+            let root = try setting.client()
+            _ = try root.ask("clear", #""tier":"all""#)
+            root.close()
+            try setting.broker.wait(for: "it has gone") { $0[.clients] == 1 }
+            return try setting.idle()
+        }
+        try run(Self.requests / 10)
+        _ = try settle()
+        let (descriptors, bytes) = (setting.broker.status.descriptors, setting.broker.status.residentBytes)
+
+        guests = try (0..<Self.connections).map { try guest($0) }
+        // What is on its way when a connection closes may never be read, so a few more.
+        try run(Self.requests * 92 / 100)
+        let report = try settle()
+        #expect(report[.requests] >= Self.requests)
+        #expect(report.ended == report[.requests])
+        for outcome in [StatsReport.Figure.memoryHits, .networkLoads, .coalesced, .failed, .cancelled, .evictions] {
+            #expect(report[outcome] > 0, "\(outcome)")
+        }
+        for figure in [
+            StatsReport.Figure.queued, .running, .reservedBytes, .leasedBytes, .evictedLeasedBytes, .memoryEntries,
+            .memoryBytes, .workerRestarts,
+        ] {
+            #expect(report[figure] == 0, "\(figure)")
+        }
+        try setting.broker.waitForDescriptors(descriptors)
+        let grown = setting.broker.status.residentBytes - bytes
+        #expect(grown < Self.tolerance, "grown by \(grown) bytes")
+        #expect(setting.broker.status.children.count == setting.broker.fullChildren)
+        #expect(setting.broker.status.children.filter { !$0.isAlive }.isEmpty)
+        #expect(setting.broker.status.threads == 1)
+        #expect(try setting.broker.stop() == .status(0))
+    }
+}

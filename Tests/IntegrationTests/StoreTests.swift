@@ -1,0 +1,239 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import TestSupport
+import Testing
+
+/// Pictures that clients give.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct StoreTests {
+    private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
+
+    /// A setting whose origin has nothing.
+    private func setting(_ arguments: [String] = []) throws -> Setting {
+        try Setting(arguments) { _ in .status(404) }
+    }
+
+    private func succeeded(_ answer: RawClient.Incoming) -> Bool { answer.fields["type"] as? String == "ok" }
+
+    /// Whether what is stored for `url` is the picture, without a word to the origin.
+    private func has(_ client: RawClient, _ url: String, _ picture: TestPicture) throws -> Bool {
+        let incoming = try client.load(url, #""cache":"only-if-cached""#)
+        let image = try incoming.image()
+        #expect(image.source == .memory)
+        #expect(!image.stale)
+        #expect(image.contentType == "image/png")
+        return try client.picture(incoming) == picture.premultiplied
+    }
+
+    /// Whether nothing is left of what was given, nor of having been given it.
+    private func expectNothingKept(_ setting: Setting, _ client: RawClient, _ url: String) throws {
+        #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
+        let report = try setting.idle()
+        for figure in [StatsReport.Figure.memoryBytes, .memoryEntries, .reservedBytes, .leasedBytes] {
+            #expect(report[figure] == 0, "\(figure)")
+        }
+        #expect(setting.origin.requests.isEmpty)
+    }
+
+    private func memfd(_ bytes: [UInt8]) throws -> WritableBuffer {
+        let buffer = try WritableBuffer(name: "given", size: bytes.count)
+        try write(bytes, to: buffer.descriptor)
+        return buffer
+    }
+
+    private func write(_ bytes: [UInt8], to file: FileDescriptor) throws {
+        let count = unsafe bytes.withUnsafeBytes { unsafe pwrite(file.raw, $0.baseAddress, $0.count, 0) }
+        #expect(count == bytes.count)
+    }
+
+    @Test func aPayload() throws {
+        let setting = try setting()
+        let client = try setting.client()
+        let url = setting.url("/a")
+        #expect(succeeded(try client.store(url, picture.png, contentType: "image/jpeg")))
+        #expect(try has(client, url, picture))
+        let original = try client.load(url, #""as":"original""#)
+        #expect(try client.bytes(of: original) == picture.png)
+        let answer = try client.ask("query", #""url":"\#(url)""#).fields
+        #expect(answer["memory"] as? Bool == true)
+        #expect(answer["fresh"] as? Bool == true)
+        #expect(setting.origin.requests.isEmpty)
+        // Another takes its place.
+        #expect(succeeded(try client.store(url, tile(1).png)))
+        #expect(try has(client, url, tile(1)))
+        #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 1)
+        #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
+    }
+
+    @Test func aSealedDescriptor() throws {
+        let setting = try setting()
+        let client = try setting.client()
+        let sealed = try memfd(picture.png).seal()
+        #expect(succeeded(try client.store(setting.url("/a"), sealed.descriptor)))
+        #expect(try has(client, setting.url("/a"), picture))
+        let original = try client.load(setting.url("/a"), #""as":"original""#)
+        #expect(try client.bytes(of: original) == picture.png)
+    }
+
+    @Test func anUnsealedDescriptorIsCopied() throws {
+        let setting = try setting()
+        let client = try setting.client()
+        let (first, second) = (tile(1).png, tile(2).png)
+        let buffer = try memfd(first)
+        let id = client.newID()
+        try client.send(
+            RawClient.frame(RawClient.storeText(id, setting.url("/a"), #""fds":1"#)), descriptors: [buffer.descriptor])
+        #expect(succeeded(try client.answer(to: id)))
+        try write(Array(second.prefix(first.count)), to: buffer.descriptor)
+        #expect(try has(client, setting.url("/a"), tile(1)))
+        let original = try client.load(setting.url("/a"), #""as":"original""#)
+        #expect(try client.bytes(of: original) == first)
+    }
+
+    @Test func otherDescriptorsAreRefused() throws {
+        let setting = try setting()
+        let client = try setting.client()
+        try setting.idleWorkers()
+        let warm = setting.broker.status.descriptors
+        let url = setting.url("/a")
+        // On a disk, whose reading may take as long as it likes.
+        let path = BuiltProducts.folder + "/given-\(getpid()).png"
+        defer { unsafe unlink(path) }
+        let created = unsafe open(path, O_CREAT | O_RDWR, 0o600)
+        #expect(created >= 0)
+        let file = FileDescriptor(owning: created)
+        try write(picture.png, to: file)
+        let (pipe, _) = try UnixSocket.pair()
+        for descriptor in [file, pipe] {
+            for _ in 0..<20 { #expect(try client.store(url, descriptor).error?.code == .badRequest) }
+        }
+        // Announced, and not there.
+        let id = client.newID()
+        try client.send(RawClient.storeText(id, url, #""fds":1"#))
+        #expect(try client.answer(to: id).error?.code == .badRequest)
+        for members in [#""payload":0"#, #""fds":0"#] {
+            let id = client.newID()
+            try client.send(RawClient.storeText(id, url, members))
+            #expect(try client.answer(to: id).error?.code == .badRequest, "\(members)")
+        }
+        try expectNothingKept(setting, client, url)
+        try setting.broker.waitForDescriptors(warm)
+    }
+
+    @Test func whatIsNoPictureIsNotKept() throws {
+        let setting = try setting()
+        let client = try setting.client()
+        let url = setting.url("/a")
+        var damaged = picture.png
+        damaged[damaged.count / 2] ^= 0xFF
+        let cases: [([UInt8], ErrorCode)] = [
+            (Array("no picture".utf8), .unsupportedFormat), (Array(picture.png.prefix(200)), .truncated),
+            (damaged, .decodeFailed),
+        ]
+        try setting.idleWorkers()
+        let warm = setting.broker.status.descriptors
+        for _ in 0..<5 {
+            for (bytes, code) in cases {
+                #expect(try client.store(url, bytes).error?.code == code)
+                #expect(try client.store(url, memfd(bytes).descriptor).error?.code == code)
+            }
+        }
+        try expectNothingKept(setting, client, url)
+        // It is no word about the URL.
+        #expect(try client.stats()[.blacklistedUrls] == 0)
+        try setting.broker.waitForDescriptors(warm)
+    }
+
+    @Test func whatWasThereStaysWhenTheNextIsNoPicture() throws {
+        let setting = try setting()
+        let client = try setting.client()
+        #expect(succeeded(try client.store(setting.url("/a"), picture.png)))
+        #expect(try client.store(setting.url("/a"), [1, 2, 3]).error?.code == .unsupportedFormat)
+        #expect(try has(client, setting.url("/a"), picture))
+    }
+
+    @Test func tooLarge() throws {
+        let setting = try setting(["--max-download", "4K"])
+        let (client, other) = (try setting.client(), try setting.client())
+        let large = [UInt8](repeating: 1, count: 5000)
+        #expect(try client.store(setting.url("/a"), memfd(large).descriptor).error?.code == .tooLarge)
+        // A payload that will not be read ends the connection.
+        try other.send(RawClient.storeText(1, setting.url("/a"), #""payload":5000"#))
+        let frames = try other.receiveUntilEnd()
+        #expect(frames.map { $0.error?.code } == [.badFrame])
+        try expectNothingKept(setting, client, setting.url("/a"))
+    }
+
+    @Test func aPayloadCutOffIsForgotten() throws {
+        let setting = try setting()
+        let client = try setting.client()
+        try setting.broker.wait(for: "both clients") { $0[.clients] == 2 }
+        try setting.idleWorkers()
+        let warm = setting.broker.status.descriptors
+        for count in [0, 1, 700] {
+            let other = try setting.client()
+            let frame = RawClient.frame(RawClient.storeText(1, setting.url("/a"), #""payload":\#(picture.png.count)"#))
+            try other.send(frame + picture.png.prefix(count))
+            _ = try client.hello()
+            other.close()
+        }
+        try setting.broker.wait(for: "they have gone") { $0[.clients] == 2 }
+        try expectNothingKept(setting, client, setting.url("/a"))
+        try setting.broker.waitForDescriptors(warm)
+    }
+
+    @Test func aPayloadInSmallPieces() throws {
+        let setting = try setting()
+        let (client, other) = (try setting.client(), try setting.client())
+        let bytes = TestPicture.gradient(width: 50, height: 40).png
+        #expect(bytes.count > 3000)
+        let frame = RawClient.frame(RawClient.storeText(1, setting.url("/a"), #""payload":\#(bytes.count)"#)) + bytes
+        // What follows a payload is a frame again.
+        let all = frame + RawClient.frame(RawClient.getText(2, setting.url("/a"), #""cache":"no-store""#))
+        for (index, byte) in all.enumerated() {
+            try client.send([byte])
+            if index % 500 == 0 { _ = try other.hello() }
+        }
+        #expect(succeeded(try client.answer(to: 1)))
+        #expect(try client.answer(to: 2).error?.httpStatus == 404)
+        _ = (client.newID(), client.newID())
+        #expect(try has(client, setting.url("/a"), TestPicture.gradient(width: 50, height: 40)))
+    }
+
+    @Test func manyLeaveNoDescriptors() throws {
+        let setting = try setting()
+        let client = try setting.client()
+        try setting.idleWorkers()
+        let warm = setting.broker.status.descriptors
+        for round in 0..<50 {
+            let sealed = try memfd(tile(round).png).seal()
+            let unsealed = try memfd(tile(round + 1000).png)
+            #expect(succeeded(try client.store(setting.url("/\(round)"), sealed.descriptor)))
+            #expect(succeeded(try client.store(setting.url("/\(round)"), unsealed.descriptor)))
+            #expect(succeeded(try client.store(setting.url("/\(round)"), tile(round).png)))
+        }
+        #expect(try client.ask("clear", #""tier":"all""#).fields["removed"] as? Int == 50)
+        let report = try setting.idle()
+        #expect(report[.memoryEntries] == 0)
+        #expect(report[.memoryBytes] == 0)
+        #expect(report[.reservedBytes] == 0)
+        try setting.broker.waitForDescriptors(warm)
+    }
+
+    @Test func storedOutlivesTheBroker() throws {
+        let setting = try DiskSetting()
+        try setting.wait(for: .on)
+        let client = setting.client
+        #expect(succeeded(try client.store(setting.url(1), picture.png)))
+        #expect(try has(client, setting.url(1), picture))
+        try eventually("it is on disk") { setting.files("originals").count == 1 }
+        try setting.restart()
+        try setting.wait(for: .on)
+        let (found, source) = try setting.load(1)
+        #expect(found == picture.premultiplied)
+        #expect(source == .disk)
+        #expect(setting.origin.requests.isEmpty)
+    }
+}
