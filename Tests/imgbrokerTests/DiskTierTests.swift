@@ -105,6 +105,30 @@ struct DiskTierTests {
         }
     }
 
+    @Test func `what may not stay in memory stands in for an origin that fails, too`() throws {
+        var world = world()
+        let client = world.connect()
+        world.diskResponse = world.response { $0.cacheControl = "max-age=0, stale-if-error=60" }
+        for id in 1...2 {
+            world.get(client, id: id, "a") { $0.storage = .none }
+            world.answerErrand(try find(world), content: 1)
+            world.failFetch(try #require(world.fetches.keys.first), status: 500)
+            world.answerErrand(try find(world), content: id == 1 ? 1 : nil)
+            if id == 1 {
+                let decode = try #require(world.decodes.keys.first)
+                world.readHeader(decode)
+                world.finishDecode(decode)
+                let image = try #require(world.image(client, 1))
+                #expect(image.source == .disk && image.stale)
+            } else {
+                // Gone from there meanwhile: it is asked for once more, and that is that.
+                world.failFetch(try #require(world.fetches.keys.first), status: 500)
+                #expect(world.error(client, 2) == .httpStatus)
+                #expect(world.fetches.isEmpty && world.errands.isEmpty)
+            }
+        }
+    }
+
     @Test func `a raster from disk is served without decoding`() throws {
         var world = world()
         let client = world.connect()
