@@ -15,6 +15,7 @@ import Testing
 //  6   URL is blacklisted for a network's mood                 moodsOfTheNetworkBlacklistNothing,
 //                                                              blacklistEndsByTimeAndByOrder
 //  7   304 is unreliable, or gives no picture                  unchangedPictureIsWhole,
+//                                                              unchangedPictureNeedNotBeInMemory,
 //                                                              unchangedButForgottenPictureIsLoadedAgain
 //  8   Partial or corrupt file is served for ever              bodyCutShortIsNeverKept,
 //                                                              corruptOriginalIsLoadedAgainOnce
@@ -251,6 +252,20 @@ import Testing
         try load(.disk)
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil] + Array(repeating: #""one""#, count: 3))
         #expect(setting.origin.statistics("/a").bytesSent == flat(1).png.count)
+    }
+
+    /// Who wants nothing to enter the memory has the origin's word on what is on disk all the same.
+    @Test(arguments: ["disk", "none"]) func unchangedPictureNeedNotBeInMemory(_ storage: String) throws {
+        let setting = try DiskSetting(other: {
+            .resource(flat(1).png, etag: #""one""#, cacheControl: "no-cache", for: $0)
+        })
+        let url = setting.origin.url("/a")
+        _ = try setting.client.load(url, #""storage":"disk""#)
+        try setting.wait(for: .on, entries: 1)
+        let incoming = try setting.client.load(url, #""storage":"\#(storage)""#)
+        #expect(try setting.client.picture(incoming) == flat(1))
+        #expect(try incoming.image().source == .disk)
+        #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, #""one""#])
     }
 
     @Test func unchangedButForgottenPictureIsLoadedAgain() throws {

@@ -83,6 +83,52 @@ struct DiskTierTests {
         #expect(world.state.report[.diskHits] == 2)
     }
 
+    @Test func `what is confirmed but must not stay in memory is read from disk once more`() throws {
+        var world = world()
+        let client = world.connect()
+        world.diskResponse = world.response {
+            $0.etag = "\"v\""
+            $0.cacheControl = "no-cache"
+        }
+        for id in 1...2 {
+            world.get(client, id: id, "a") { $0.storage = .disk }
+            world.answerErrand(try find(world), content: 1)
+            world.confirm(try #require(world.fetches.keys.first))
+            // It may be gone from there, too; then it is loaded, and not asked for again.
+            world.answerErrand(try find(world), content: id == 1 ? 1 : nil)
+            if id == 2 { world.finishFetch(try #require(world.fetches.keys.first), content: 2) }
+            let decode = try #require(world.decodes.keys.first)
+            world.readHeader(decode)
+            world.finishDecode(decode)
+            #expect(world.image(client, id)?.source == (id == 1 ? .disk : .network))
+            for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+        }
+    }
+
+    @Test func `what may not stay in memory stands in for an origin that fails, too`() throws {
+        var world = world()
+        let client = world.connect()
+        world.diskResponse = world.response { $0.cacheControl = "max-age=0, stale-if-error=60" }
+        for id in 1...2 {
+            world.get(client, id: id, "a") { $0.storage = .none }
+            world.answerErrand(try find(world), content: 1)
+            world.failFetch(try #require(world.fetches.keys.first), status: 500)
+            world.answerErrand(try find(world), content: id == 1 ? 1 : nil)
+            if id == 1 {
+                let decode = try #require(world.decodes.keys.first)
+                world.readHeader(decode)
+                world.finishDecode(decode)
+                let image = try #require(world.image(client, 1))
+                #expect(image.source == .disk && image.stale)
+            } else {
+                // Gone from there meanwhile: it is asked for once more, and that is that.
+                world.failFetch(try #require(world.fetches.keys.first), status: 500)
+                #expect(world.error(client, 2) == .httpStatus)
+                #expect(world.fetches.isEmpty && world.errands.isEmpty)
+            }
+        }
+    }
+
     @Test func `a raster from disk is served without decoding`() throws {
         var world = world()
         let client = world.connect()

@@ -117,18 +117,19 @@ extension BrokerState {
     }
 
     /// Ends a request whose original cannot be had: with what is cached, where that may be used though it is stale (RFC
-    /// 5861, section 4), else with the error.
-    mutating func settle(_ id: WaiterID, _ error: WireError) {
+    /// 5861, section 4), else with the error. `known` is what the origin was asked about, which may be on disk alone by now.
+    mutating func settle(_ id: WaiterID, _ error: WireError, revalidating known: MemoryIndex.Original? = nil) {
         guard let waiter = waiters[id] else { return }
         let mode = waiter.request.options.cache
         // What failed before fails for the same reason.
         var reason = error
         if error.code == .blacklisted, let cause = error.cause { reason.code = cause }
         guard !waiter.isConfirmed, !waiter.mustLoad, mode == .default || mode == .noCache, waiter.purpose != .refresh,
-            let (_, original) = stored(for: waiter),
+            let original = stored(for: waiter)?.original ?? (waiter.keptIn == .disk ? known : nil),
             original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: reason)
         else { return deny(waiter, error) }
         waiters[id]?.isConfirmed = true
+        if stored(for: waiter) == nil { waiters[id]?.hasLookedOnDisk = false }
         waiters[id]?.source = waiter.keptIn
         proceed(id)
     }

@@ -297,7 +297,7 @@ extension BrokerState {
             if case .store = waiter.purpose {
                 deny(waiter, error)
             } else {
-                settle(id, listed(error, waiter, lifetime: lifetime))
+                settle(id, listed(error, waiter, lifetime: lifetime), revalidating: flight.revalidating)
             }
         }
     }
