@@ -34,13 +34,18 @@ public struct DiskReport: Equatable, Sendable {
     public var entries: Int
     /// Their bytes.
     public var bytes: Int
+    /// Whether any original may belong to one user alone.
+    public var mayHaveOwned: Bool
 
     /// A state with its figures.
-    public init(state: State, reason: String? = nil, entries: Int = 0, bytes: Int = 0) {
+    public init(
+        state: State, reason: String? = nil, entries: Int = 0, bytes: Int = 0, mayHaveOwned: Bool = false
+    ) {
         self.state = state
         self.reason = reason
         self.entries = entries
         self.bytes = bytes
+        self.mayHaveOwned = mayHaveOwned
     }
 }
 
@@ -203,6 +208,7 @@ extension StoreReport: WorkerMessage {
             writer.member("reason", report.reason)
             writer.member("entries", report.entries)
             writer.member("bytes", report.bytes)
+            writer.member("mayHaveOwned", report.mayHaveOwned)
         case .foundOriginal(let job, let record):
             writer.member("job", job)
             writer.object("original", record.writeMembers)
@@ -234,7 +240,10 @@ extension StoreReport: WorkerMessage {
             guard let state = members.state, let entries = members.entries, let bytes = members.bytes else {
                 return nil
             }
-            self = .state(DiskReport(state: state, reason: members.reason, entries: entries, bytes: bytes))
+            self = .state(
+                DiskReport(
+                    state: state, reason: members.reason, entries: entries, bytes: bytes,
+                    mayHaveOwned: members.mayHaveOwned))
             return
         default: break
         }
@@ -271,6 +280,7 @@ private struct StoreMembers {
     var raster: RasterRecord?
     var removed: Int?
     var olderThanSeconds: Int?
+    var mayHaveOwned = false
     var state: DiskReport.State?
     var reason: String?
     var entries: Int?
@@ -292,6 +302,7 @@ private struct StoreMembers {
             case "raster": raster = try RasterRecord(from: &reader, field: name)
             case "removed": removed = try reader.integer(name, in: 0...Int.max)
             case "olderThanSeconds": olderThanSeconds = try reader.integer(name, in: 0...Int.max)
+            case "mayHaveOwned": mayHaveOwned = try reader.boolean(name) ?? false
             case "state": state = try reader.choice(name)
             case "reason": reason = try reader.string(name)
             case "entries": entries = try reader.integer(name, in: 0...Int.max)

@@ -38,6 +38,8 @@ final class CacheIndex {
 
     /// The entries there are.
     private(set) var totals: [EntryKind: Total]
+    /// Whether any original belongs, or has belonged, to one user alone.
+    private(set) var mayHaveOwned = false
     /// Writes since the last commit.
     private(set) var pendingWrites = 0
 
@@ -63,6 +65,7 @@ final class CacheIndex {
             """
             UPDATE rasters SET used = ?2 WHERE used > ?3 AND digest = (SELECT digest FROM originals WHERE word = ?1)
             """)
+        mayHaveOwned = try connection.integer("SELECT 1 FROM originals WHERE owner IS NOT NULL LIMIT 1") != nil
         totals = [.originals: try originals.total(), .rasters: try rasters.total()]
     }
 
@@ -188,6 +191,7 @@ final class CacheIndex {
             .text(row.name.word), .integer(row.size), .integer(row.created), .integer(row.used), .text(row.digest),
         ]
         if row.name.kind == .originals {
+            if row.owner != nil { mayHaveOwned = true }
             values += [.text(row.url), row.owner.map { .integer(Int($0)) } ?? .null]
         }
         try table(row.name.kind).insert.run(values)

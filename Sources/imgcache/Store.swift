@@ -59,7 +59,9 @@ final class Store {
         let totals = (index?.totals ?? [:]).values
         return DiskReport(
             state: obstacle?.state ?? .on, reason: obstacle?.reason, entries: totals.reduce(0) { $0 + $1.entries },
-            bytes: totals.reduce(0) { $0 + $1.bytes })
+            bytes: totals.reduce(0) { $0 + $1.bytes },
+            // Until all files are seen, nobody knows; nor of those in other directories.
+            mayHaveOwned: index?.mayHaveOwned == true || reconciliation != nil || !options.extraDirectories.isEmpty)
     }
 
     // MARK: Opening

@@ -178,7 +178,8 @@ import Testing
             ("store-report-ready", .ready),
             (
                 "store-report-state",
-                .state(DiskReport(state: .full, reason: "No space is left.", entries: 3, bytes: 4000))
+                .state(
+                    DiskReport(state: .full, reason: "No space is left.", entries: 3, bytes: 4000, mayHaveOwned: true))
             ),
             ("store-report-found-original", .foundOriginal(job: 1, original)),
             ("store-report-found-raster", .foundRaster(job: 1, original, raster)),

@@ -196,9 +196,7 @@ struct IdentityTests {
         #expect(try first.picture(try first.load(url)) == tile(1))
     }
 
-    @Test(
-        .disabled("what all share and is in memory is taken before the own on disk is looked for"))
-    func storedOnDiskComesBeforeWhatIsInMemory() throws {
+    @Test func storedOnDiskComesBeforeWhatIsInMemory() throws {
         let setting = try DiskSetting { request in png(tile(request.number * 251)) }
         try setting.wait(for: .on)
         let url = setting.url(1)

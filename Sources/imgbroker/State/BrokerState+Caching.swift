@@ -13,6 +13,13 @@ extension BrokerState {
         return index.original(waiter.key).map { (waiter.key, $0) }
     }
 
+    /// Whether the disk tier may have the user's own original, which comes before one for all, though memory has none.
+    func mayHaveOwnOnDisk(_ waiter: Waiter) -> Bool {
+        guard disk.mayHaveOwned, waiter.key.owner == nil, !waiter.hasLookedOnDisk, canLookUp else { return false }
+        let own = waiter.key.owned(by: waiter.uid)
+        return index.original(own) == nil && !notOwnOnDisk.contains(own)
+    }
+
     /// What a request may do with what is stored.
     func decision(for waiter: Waiter, _ original: MemoryIndex.Original) -> CacheDecision {
         if waiter.isConfirmed { return .use(isStale: false) }
@@ -34,6 +41,7 @@ extension BrokerState {
             if let (key, _) = stored(for: waiter) { waiters[id]?.key = key }
             return fetch(for: id)
         }
+        if mayHaveOwnOnDisk(waiter) { return lookUp(for: id) }
         guard let (key, original) = stored(for: waiter) else {
             if canLookUp, !waiter.hasLookedOnDisk { return lookUp(for: id) }
             if mode == .onlyIfCached { return deny(waiter, notCached(waiter)) }
@@ -175,7 +183,14 @@ extension BrokerState {
     /// Forgets an original that has proved to be of no use, on disk too.
     mutating func forget(_ key: OriginalKey, of uid: UInt32) {
         dropRemoved(index.remove(key))
-        if canLookUp { ask(.forget(nil, url: key.url.text, owner: uid, inMemory: [])) }
+        forgetOnDisk(key)
+    }
+
+    /// Forgets what the disk tier has of an original: of one for all only that, of a user's own also the one for all.
+    mutating func forgetOnDisk(_ key: OriginalKey) {
+        guard canLookUp else { return }
+        // No user has the last number (POSIX: it means "unchanged").
+        ask(.forget(nil, url: key.url.text, owner: key.owner ?? .max, inMemory: []))
     }
 
     /// What the origin said of an original, as of now.

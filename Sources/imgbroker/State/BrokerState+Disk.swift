@@ -34,7 +34,9 @@ extension BrokerState {
         guard let flight = lookups[job] else { return }
         cachePool.assign(job, to: worker)
         lookups[job]?.worker = worker
-        let hasBody = body(of: flight) != nil
+        // Whose own original may be there does not know yet which one is meant.
+        let mayBeOwn = flight.keys.count > 1 && disk.mayHaveOwned && !notOwnOnDisk.contains(flight.keys[0])
+        let hasBody = !mayBeOwn && body(of: flight) != nil
         lookups[job]?.isForRaster = hasBody
         actions.append(
             .find(worker, job, keys: flight.keys.map(\.word), form: flight.request.form.rasterWord, rasterOnly: hasBody)
@@ -60,6 +62,7 @@ extension BrokerState {
         if known.map({ $0.digest != digest }) ?? (origin.policy.storability == .never) { return notFound(worker, job) }
         missedDiskAnswers = 0
         _ = endLookup(job)
+        noteOwn(flight, found: key)
 
         let original = MemoryIndex.Original(digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true)
         dropRemoved(index.insert(original, for: key))
@@ -97,10 +100,18 @@ extension BrokerState {
     mutating func notFound(_ worker: WorkerID, _ job: JobID) {
         guard cachePool.isRunning(job, on: worker), let flight = endLookup(job) else { return }
         missedDiskAnswers = 0
+        if !flight.isForRaster { noteOwn(flight, found: nil) }
         actions.append(.discard(job))
         // Only what was made of the original was looked for, and that has left the memory meanwhile.
         let looksAgain = flight.isForRaster && body(of: flight) == nil
         goOn(flight, looksAgain: looksAgain)
+    }
+
+    /// Remembers that the disk tier has no original of the user's own, so that it need not be asked again.
+    private mutating func noteOwn(_ flight: LookupFlight, found key: OriginalKey?) {
+        guard flight.keys.count > 1, key != flight.keys[0], disk.mayHaveOwned else { return }
+        if notOwnOnDisk.count >= limits.memoryEntries { notOwnOnDisk = [] }
+        notOwnOnDisk.insert(flight.keys[0])
     }
 
     mutating func lookupTimePassed(_ job: JobID) {
@@ -139,6 +150,7 @@ extension BrokerState {
     /// Gives an original to the disk tier.
     mutating func keep(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
         guard let worker = keeper(of: original.bytes) else { return }
+        if key.owner != nil { notOwnOnDisk.remove(key) }
         let job = runErrand(.keep(body, bytes: original.bytes), on: worker)
         index.hold(body)
         actions.append(.keepOriginal(worker, job, record(of: original, key), body))

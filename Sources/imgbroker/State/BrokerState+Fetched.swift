@@ -130,11 +130,7 @@ extension BrokerState {
         }
         // What is kept on disk takes the old one's place there.
         let isKept = waiting.contains { waiters[$0]?.mayEnterDisk == true }
-        if !isKept || !isStorable, canLookUp, known.map({ $0.digest != digest }) ?? true,
-            let uid = waiting.first.flatMap({ waiters[$0]?.uid })
-        {
-            ask(.forget(nil, url: key.url.text, owner: uid, inMemory: []))
-        }
+        if !isKept || !isStorable, known.map({ $0.digest != digest }) ?? true { forgetOnDisk(key) }
     }
 
     /// Makes what a job has brought the body of an original, unless its bytes are in memory already.

@@ -88,7 +88,8 @@ extension BrokerState {
         if let refusal = refusal(of: request.options) { return deny(waiter, refusal) }
 
         // What is in memory and good needs neither a place in a queue nor a deadline.
-        if let (key, original) = stored(for: waiter), decision(for: waiter, original) == .use(isStale: false),
+        if !mayHaveOwnOnDisk(waiter), let (key, original) = stored(for: waiter),
+            decision(for: waiter, original) == .use(isStale: false),
             let header = index.header(of: original.digest),
             let buffer = index.buffer(VariantKey(digest: original.digest, form: form(of: request)))
         {

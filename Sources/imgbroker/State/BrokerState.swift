@@ -145,6 +145,8 @@ struct BrokerState {
     var removedInUse: Set<BufferID> = []
     /// Originals used by way of memory since the disk tier was last told.
     var touched: Set<OriginalKey> = []
+    /// Users' own originals that the disk tier does not have, as far as that is known.
+    var notOwnOnDisk: Set<OriginalKey> = []
     /// How often the disk tier has not answered in time since it last did.
     var missedDiskAnswers = 0
     var disk = DiskReport(state: .off)
