@@ -90,7 +90,7 @@ import Testing
         let original = try client.load(setting.url("/a"), #""as":"original","delivery":"none""#).image()
         #expect(original.bytes == body.count)
         for (process, before) in zip(processes, before) {
-            #expect(peak(process) - before < 8 << 20, "\(process.name)")
+            #expect(peak(process) - before < 16 << 20, "\(process.name)")
         }
     }
 
