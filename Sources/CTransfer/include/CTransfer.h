@@ -8,6 +8,8 @@
 
 /// Initialises libcurl, before anything else and once; CURLE_OK or why not.
 CURLcode ctransfer_global_init(void);
+/// Loads the resolver's modules that /etc/nsswitch.conf names, so that no library has to be loaded later.
+void ctransfer_load_resolver(void);
 
 // Options of a transfer that are text (copied), "none" being NULL.
 CURLcode ctransfer_set_url(CURL *handle, const char *value);
