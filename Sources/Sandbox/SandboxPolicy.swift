@@ -32,6 +32,8 @@ public struct SandboxPolicy: Sendable {
         rules: { SystemCallRule.fetch(pid: $0) }, readable: networkFiles, connects: true, descriptors: 4096,
         startsThreads: true, logsRefusals: false)
 
+    /// No library is among them: memory cannot be made executable any more, so that looking for one is better refused.
+    ///
     /// Folders, where single files would do: a right is to the file that has the name now, and resolv.conf, for one, is
     /// replaced by another whenever the machine joins another network.
     private static let networkFiles = [
@@ -44,8 +46,6 @@ public struct SandboxPolicy: Sendable {
         "/var/lib/ca-certificates",
         // How many processors there are, for the heap; random bytes on old systems.
         "/sys/devices/system/cpu", "/proc/stat", "/dev/urandom", "/dev/null",
-        // What the resolver and TLS may load; also read for messages and character sets.
-        "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/locale",
     ]
 }
 

@@ -8,6 +8,8 @@ extension SystemCallRule {
         let rules: [SystemCallRule] = [
             // No process, no thread, no socket of its own.
             .kill("clone"), .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"),
+            // Messages, to standard error.
+            .allow("write", .equals(0, 2)),
             // A buffer's seals are looked at before it is mapped. Nothing else is asked or set.
             .allow("fcntl", .equals(1, Kernel.getSeals)), .kill("ioctl"),
         ]
@@ -20,14 +22,13 @@ extension SystemCallRule {
             // Memory.
             "brk", "munmap", "mremap", "madvise",
             // Descriptors that are there.
-            "read", "pread64", "write", "pwrite64", "close", "fstat", "sendmsg", "recvmsg",
-            // Waiting and locks, within the process.
-            "futex", "poll", "ppoll", "clock_nanosleep", "nanosleep", "sched_yield", "restart_syscall", "membarrier",
-            "rseq", "set_robust_list",
+            "pread64", "pwrite64", "close", "fstat", "sendmsg", "recvmsg",
+            // Locks and interrupted waits, within the process.
+            "futex", "sched_yield", "restart_syscall",
             // The time, where the vDSO has none to give.
             "clock_gettime", "gettimeofday", "time",
             // Looking at itself.
-            "getpid", "gettid", "sched_getaffinity", "getcpu", "getrandom", "riscv_hwprobe",
+            "getpid", "gettid", "getrandom", "riscv_hwprobe",
             // Signals that come.
             "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack",
             "exit", "exit_group",
@@ -51,15 +52,18 @@ extension SystemCallRule {
     private static let attacks = [
         // Other programs, other processes.
         "execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise",
-        "pidfd_getfd", "pidfd_open", "pidfd_send_signal", "kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "kcmp",
+        "pidfd_getfd", "pidfd_open", "pidfd_send_signal", "kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo",
+        "kcmp",
         "setns", "unshare",
         // Memory that could be executed, or that stops the kernel within a fault.
         "memfd_create", "memfd_secret", "userfaultfd", "pkey_mprotect", "remap_file_pages", "personality", "modify_ldt",
         // Parts of the kernel that are seldom called and often broken.
         "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key",
-        "request_key", "io_setup", "io_submit", "vmsplice", "name_to_handle_at", "open_by_handle_at", "listen", "accept", "accept4", "shmget", "shmat", "msgget", "semget", "mq_open",
+        "request_key", "io_setup", "io_submit", "vmsplice", "name_to_handle_at", "open_by_handle_at", "listen",
+        "accept", "accept4", "shmget", "shmat", "msgget", "semget", "mq_open",
         // The machine itself.
-        "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick",
+        "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount",
+        "fspick",
         "mount_setattr", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
         "swapon", "swapoff", "syslog", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
         "setdomainname", "quotactl", "acct", "iopl", "ioperm", "fanotify_init",
@@ -71,16 +75,18 @@ extension SystemCallRule {
     /// What a download worker does: sockets to the network, files that the resolver and TLS read, the resolver's threads.
     static func fetch(pid: Int32) -> [SystemCallRule] {
         let plain = [
-            // Sockets.
-            "connect", "bind", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom", "sendmmsg",
-            "recvmmsg", "shutdown", "socketpair", "pipe", "pipe2", "eventfd2",
-            "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "select", "pselect6",
-            "readv", "writev",
+            // Sockets, and what wakes another thread.
+            "connect", "bind", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom",
+            "sendmmsg",
+            "shutdown", "socketpair", "pipe2", "eventfd2", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
+            "poll", "ppoll", "read", "readv", "write", "writev", "nanosleep", "clock_nanosleep",
             // Files, within what Landlock leaves.
-            "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink", "readlinkat",
-            "lseek", "statfs", "fstatfs", "dup",
+            "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
+            "readlinkat", "lseek",
             // A body that is begun again.
-            "ftruncate", "fallocate", "fdatasync",
+            "ftruncate",
+            // A thread's beginning and end.
+            "set_robust_list", "rseq", "membarrier", "sched_getaffinity", "getcpu",
             // What the resolver asks.
             "uname", "getuid", "geteuid", "getgid", "getegid", "sysinfo",
         ]

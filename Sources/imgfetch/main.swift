@@ -39,7 +39,7 @@ do {
         control: control, policy: AddressPolicy(allowed: options.allowedAddresses), proxy: options.proxy, log: log)
 
     // Everything that needs more rights than transfers do is done.
-    ctransfer_load_resolver()
+    ctransfer_load_libraries()
     var policy = SandboxPolicy.fetch
     policy.isStrict = options.hasStrictSandbox
     policy.largestFile = options.largestFile

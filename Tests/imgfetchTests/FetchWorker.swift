@@ -56,7 +56,8 @@ final class FetchWorker {
         let folder = CommandLine.arguments[0].split(separator: "/", omittingEmptySubsequences: false).dropLast()
         let path = folder.joined(separator: "/") + "/imgfetch"
         process = try ChildProcess(
-            path: path, arguments: ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments, control: theirs)
+            path: path, arguments: ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments,
+            control: theirs)
         try ours.setNonBlocking()
         channel = FrameChannel(socket: ours)
         queue = try EventQueue()

@@ -58,8 +58,8 @@ extension BrokerState {
                     .log(
                         .warning(
                             """
-                            a \(kind.rawValue) worker is confined by \(sandbox.level), which is not enough: it takes seccomp \
-                            and Landlock, of Linux 5.13 or newer; --allow-unsandboxed does without
+                            a \(kind.rawValue) worker is refused, as what confines it (\(sandbox.level)) is not enough: that \
+                            takes seccomp and Landlock, of Linux 5.13 or newer; --allow-unsandboxed does without
                             """)))
                 return kill(worker, of: pool)
             }
