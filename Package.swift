@@ -48,16 +48,21 @@ let package = Package(
         .systemLibrary(
             name: "CSQLite", path: "Sources/SystemModules/CSQLite", pkgConfig: "sqlite3",
             providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(
+            name: "CSeccomp", path: "Sources/SystemModules/CSeccomp", pkgConfig: "libseccomp",
+            providers: [.apt(["libseccomp-dev"])]),
 
         // C shims, each for one purpose.
         .target(name: "CLinux", cSettings: c),
         .target(name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP"], cSettings: c),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
+        .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
 
         // Libraries, from the ground up.
         .target(name: "LinuxSystem", dependencies: ["CLinux"], swiftSettings: swift),
         .target(name: "SharedCache", dependencies: ["CLinux", "CNettle", "LinuxSystem"], swiftSettings: swift),
         .target(name: "IPCProtocol", swiftSettings: swift, linkerSettings: [.linkedLibrary("m")]),
+        .target(name: "Sandbox", dependencies: ["CSandbox", "IPCProtocol"], swiftSettings: swift),
         .target(name: "HTTPCaching", dependencies: ["IPCProtocol"], swiftSettings: swift),
         .target(name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], swiftSettings: swift),
         .target(
@@ -74,11 +79,13 @@ let package = Package(
             swiftSettings: swift),
         .executableTarget(
             name: "imgfetch",
-            dependencies: ["CTransfer", "HTTPCaching", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            dependencies: [
+                "CTransfer", "HTTPCaching", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache",
+            ],
             swiftSettings: swift),
         .executableTarget(
             name: "imgworker",
-            dependencies: ["CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            dependencies: ["CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
             swiftSettings: swift),
 
         .executableTarget(
@@ -104,6 +111,13 @@ let package = Package(
                 "SharedCache",
             ],
             path: "Tests/TestSupport", swiftSettings: swift),
+        .target(name: "CProbe", path: "Tests/CProbe", cSettings: c),
+        .executableTarget(
+            name: "imgprobe", dependencies: ["CProbe", "IPCProtocol", "Sandbox"], path: "Tests/imgprobe",
+            swiftSettings: swift),
+        .testTarget(
+            name: "SandboxTests", dependencies: ["imgprobe", "IPCProtocol", "LinuxSystem", "TestSupport"],
+            swiftSettings: swift),
         .testTarget(name: "IPCProtocolTests", dependencies: ["IPCProtocol"], exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
             name: "HTTPCachingTests", dependencies: ["HTTPCaching", "IPCProtocol"], swiftSettings: swift),

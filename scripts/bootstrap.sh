@@ -11,6 +11,7 @@ needed=(
     "libwebp     libwebp-dev"
     "nettle      nettle-dev"
     "sqlite3     libsqlite3-dev"
+    "libseccomp  libseccomp-dev"
 )
 
 if ! command -v swift >/dev/null; then

@@ -1,10 +1,32 @@
+#define _GNU_SOURCE
 #include "CTransfer.h"
 
+#include <dlfcn.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 CURLcode ctransfer_global_init(void) { return curl_global_init(CURL_GLOBAL_DEFAULT); }
+
+void ctransfer_load_libraries(void) {
+    char line[1024], library[128];
+    (void)dlopen("libgcc_s.so.1", RTLD_NOW);
+    FILE *file = fopen("/etc/nsswitch.conf", "re");
+    if (!file) return;
+    while (fgets(line, sizeof line, file)) {
+        if (strncmp(line, "hosts:", 6) != 0) continue;
+        char *rest = NULL;
+        for (char *word = strtok_r(line + 6, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
+            // "[NOTFOUND=return]" and the like; files and dns may be within the C library.
+            if (*word == '#') break;
+            if (*word == '[' || strchr(word, '=') || strchr(word, '/')) continue;
+            if (snprintf(library, sizeof library, "libnss_%s.so.2", word) < (int)sizeof library)
+                (void)dlopen(library, RTLD_NOW);
+        }
+    }
+    fclose(file);
+}
 
 #define SETTER(name, type, option) \
     CURLcode ctransfer_set_##name(CURL *handle, type value) { return curl_easy_setopt(handle, option, value); }

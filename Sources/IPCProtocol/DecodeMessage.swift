@@ -122,8 +122,8 @@ public enum DecodeOrder: Equatable, Sendable {
 
 /// What a decode worker reports.
 public enum DecodeReport: Equatable, Sendable {
-    /// Jobs can come.
-    case ready
+    /// Jobs can come, with what confines the worker; nil when it did not say.
+    case ready(SandboxReport?)
     /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
     case header(job: Int, DecodePlan)
     /// The job has ended well: all pixels, or all encoded bytes (their count), are written.
@@ -240,7 +240,7 @@ extension DecodeReport: WorkerMessage {
 
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
-        case .ready: break
+        case .ready(let sandbox): if let sandbox { writer.object("sandbox", sandbox.writeMembers) }
         case .header(let job, let plan):
             writer.member("job", job)
             writer.member("format", plan.header.format.rawValue)
@@ -261,7 +261,7 @@ extension DecodeReport: WorkerMessage {
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         if type == "ready" {
-            self = .ready
+            self = .ready(try SandboxReport.read(fromReady: &reader))
             return
         }
         let text = reader

@@ -106,8 +106,8 @@ public enum FetchOrder: Equatable, Sendable {
 
 /// What a download worker reports.
 public enum FetchReport: Equatable, Sendable {
-    /// Transfers can come.
-    case ready
+    /// Transfers can come, with what confines the worker; nil when it did not say.
+    case ready(SandboxReport?)
     /// A body begins: its response's header, and the validator by which it can be continued if it is cut short, with
     /// the whole length.
     case responded(job: Int, ResponseRecord, validator: String?, total: Int?)
@@ -187,7 +187,7 @@ extension FetchReport: WorkerMessage {
 
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
-        case .ready: break
+        case .ready(let sandbox): if let sandbox { writer.object("sandbox", sandbox.writeMembers) }
         case .responded(let job, let response, let validator, let total):
             writer.member("job", job)
             writer.object("response", response.writeMembers)
@@ -223,7 +223,7 @@ extension FetchReport: WorkerMessage {
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         if type == "ready" {
-            self = .ready
+            self = .ready(try SandboxReport.read(fromReady: &reader))
             return
         }
         let text = reader

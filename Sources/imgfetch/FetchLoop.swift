@@ -59,11 +59,11 @@ internal import LinuxSystem
         unsafe curl_multi_cleanup(multi)
     }
 
-    /// Reports that transfers can come, and carries them out until the broker goes.
+    /// Reports that transfers can come, and what confines this process, and carries them out until the broker goes.
     ///
     /// - Throws: `SystemError` of `epoll_wait`.
-    func run() throws(SystemError) -> End {
-        channel.enqueue(FetchReport.ready)
+    func run(in sandbox: SandboxReport) throws(SystemError) -> End {
+        channel.enqueue(FetchReport.ready(sandbox))
         while true {
             if let end = flush() { return end }
             for event in try queue.wait(milliseconds: waitingTime()) {

@@ -20,6 +20,10 @@ struct FetchOptions: Equatable {
     /// `allowedAddresses` decide nothing: the only address that is connected to is the proxy's, so that which ones may be
     /// reached through it is for the proxy to say.
     var proxy: String?
+    /// The bytes of the largest body; no limit to files when it is nil.
+    var largestFile: Int?
+    /// A system call that nobody foresaw ends the process.
+    var hasStrictSandbox = false
     /// The least grave level that is logged.
     var logLevel = LogLevel.notice
 
@@ -27,9 +31,11 @@ struct FetchOptions: Equatable {
     init(_ arguments: some Sequence<String>) throws(Mistake) {
         var rest = arguments.makeIterator()
         while let option = rest.next() {
-            guard ["--parent", "--uid", "--gid", "--allow-address", "--proxy", "--log-level"].contains(option) else {
-                throw Mistake(description: "unknown option \(option)")
+            if option == "--strict-sandbox" {
+                hasStrictSandbox = true
+                continue
             }
+            guard Self.names.contains(option) else { throw Mistake(description: "unknown option \(option)") }
             guard let value = rest.next() else { throw Mistake(description: "\(option) needs a value") }
             switch option {
             case "--parent": parent = try Self.parse(option, value, Int32.init)
@@ -37,11 +43,16 @@ struct FetchOptions: Equatable {
             case "--gid": gid = try Self.parse(option, value, UInt32.init)
             case "--allow-address": allowedAddresses.append(try Self.parse(option, value) { AddressRange($0) })
             case "--proxy": proxy = try Self.parse(option, value, Self.proxy)
+            case "--largest-file": largestFile = try Self.parse(option, value) { Int($0).flatMap { $0 > 0 ? $0 : nil } }
             default: logLevel = try Self.parse(option, value) { LogLevel(rawValue: $0) }
             }
         }
         if (uid == nil) != (gid == nil) { throw Mistake(description: "--uid and --gid go together") }
     }
+
+    private static let names: Set = [
+        "--parent", "--uid", "--gid", "--allow-address", "--proxy", "--largest-file", "--log-level",
+    ]
 
     /// The text when it is a proxy's URL. Every scheme leaves looking up the names in URLs to the proxy.
     private static func proxy(_ text: String) -> String? {

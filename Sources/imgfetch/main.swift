@@ -5,6 +5,7 @@ internal import CTransfer
 internal import Glibc
 internal import IPCProtocol
 internal import LinuxSystem
+internal import Sandbox
 
 func quit(_ message: String, status: Int32) -> Never {
     CurrentProcess.writeToStandardError("imgfetch: \(message)\n")
@@ -37,9 +38,15 @@ do {
     let loop = try FetchLoop(
         control: control, policy: AddressPolicy(allowed: options.allowedAddresses), proxy: options.proxy, log: log)
 
-    // The sandbox is entered here: everything that needs more rights than transfers do is done.
+    // Everything that needs more rights than transfers do is done.
+    ctransfer_load_libraries()
+    var policy = SandboxPolicy.fetch
+    policy.isStrict = options.hasStrictSandbox
+    policy.largestFile = options.largestFile
+    let sandbox = policy.enter()
+    for problem in sandbox.problems { log.warning("not confined in full: \(problem)") }
 
-    switch try loop.run() {
+    switch try loop.run(in: sandbox.report) {
     // Without the libraries' exit handlers: threads of the resolver may still use what those take down.
     case .closed: _exit(0)
     case .broken(let reason):

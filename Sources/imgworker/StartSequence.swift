@@ -1,6 +1,7 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import Sandbox
 
 /// How a decode worker comes to life. The order of the steps matters.
 enum StartSequence {
@@ -18,7 +19,7 @@ enum StartSequence {
             return 2
         }
         guard let options = StartOptions(arguments.dropFirst()) else {
-            log.error("usage: imgworker [--parent PID] [--uid N --gid N]")
+            log.error("usage: imgworker [--parent PID] [--uid N --gid N] [--largest-file BYTES] [--strict-sandbox]")
             return 2
         }
         do {
@@ -31,10 +32,15 @@ enum StartSequence {
             }
             try CurrentProcess.forbidCoreDumps()
             try warmUpCodecs()
-            // The sandbox comes here, and does not exist yet: behind the warm-up, for which libraries may open files
-            // and look at the processor, and before the first byte that a stranger chose.
+            // Behind the warm-up, for which libraries may open files and look at the processor, and before the first
+            // byte that a stranger chose.
+            var policy = SandboxPolicy.decode
+            policy.isStrict = options.hasStrictSandbox
+            policy.largestFile = options.largestFile
+            let sandbox = policy.enter()
+            for problem in sandbox.problems { log.warning("not confined in full: \(problem)") }
             let channel = FrameChannel(socket: control)
-            try channel.sendMessage(DecodeReport.ready)
+            try channel.sendMessage(DecodeReport.ready(sandbox.report))
             try JobLoop(channel: channel).run()
             return 0
         } catch {
@@ -50,6 +56,10 @@ struct StartOptions: Equatable {
     var parent: Int32?
     /// Whom to become.
     var user: User?
+    /// The bytes of the largest result.
+    var largestFile: Int?
+    /// A system call that nobody foresaw ends the process.
+    var hasStrictSandbox = false
 
     /// A user and a group by their numbers.
     struct User: Equatable {
@@ -62,6 +72,10 @@ struct StartOptions: Equatable {
         var (uid, gid): (UInt32?, UInt32?)
         var rest = arguments.makeIterator()
         while let name = rest.next() {
+            if name == "--strict-sandbox" {
+                hasStrictSandbox = true
+                continue
+            }
             guard let value = rest.next() else { return nil }
             switch name {
             case "--parent":
@@ -73,6 +87,9 @@ struct StartOptions: Equatable {
             case "--gid":
                 guard let number = UInt32(value) else { return nil }
                 gid = number
+            case "--largest-file":
+                guard let bytes = Int(value), bytes > 0 else { return nil }
+                largestFile = bytes
             default: return nil
             }
         }

@@ -24,7 +24,8 @@ import Testing
     static let decodeReports: [(String, DecodeReport)] = {
         guard let geometry = PixelGeometry(width: 65_535, height: 1) else { return [] }
         return [
-            ("decode-report-ready", .ready),
+            ("decode-report-ready", .ready(nil)),
+            ("decode-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7))),
             (
                 "decode-report-header",
                 .header(
@@ -73,7 +74,8 @@ import Testing
         removed: ["example.org\tFALSE\t/\tFALSE\t0\tname\told"])
 
     static let fetchReports: [(String, FetchReport)] = [
-        ("fetch-report-ready", .ready),
+        ("fetch-report-ready", .ready(nil)),
+        ("fetch-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7))),
         ("fetch-report-progress", .progress(job: 1, received: 4096, expected: 34_567)),
         ("fetch-report-progress-unknown", .progress(job: 1, received: 4096, expected: nil)),
         (
@@ -207,6 +209,7 @@ import Testing
             "retryAfterMs", "retryable", "message", "width", "height", "byteLimit", "response", "remoteAddress",
             "cookies",
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
+            "sandbox",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(message.encoded().dropFirst(Frame.headerLength))

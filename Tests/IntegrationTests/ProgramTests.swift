@@ -70,7 +70,9 @@ import Testing
     }
 
     /// A broker beside programs that are no workers.
-    private func broker(imgworker script: String) throws -> (TemporaryDirectory, BrokerProcess) {
+    private func broker(
+        imgworker script: String, _ arguments: [String] = []
+    ) throws -> (TemporaryDirectory, BrokerProcess) {
         let directory = try TemporaryDirectory()
         let files = FileManager.default
         for name in ["imgbroker", "imgfetch"] {
@@ -80,13 +82,40 @@ import Testing
         #expect(
             files.createFile(
                 atPath: directory.file("imgworker"), contents: contents, attributes: [.posixPermissions: 0o755]))
-        return (directory, try BrokerProcess(workers: 1, folder: directory.path))
+        return (directory, try BrokerProcess(arguments, workers: 1, folder: directory.path))
+    }
+
+    /// A worker that is ready and says nothing of a sandbox.
+    private static let unconfined = #"printf '\000\000\000\020{"type":"ready"}' >&3; exec sleep 20"#
+
+    @Test func unconfinedWorkersAreRefusedUnlessAllowed() throws {
+        do {
+            let (directory, broker) = try broker(imgworker: Self.unconfined)
+            try eventually("it says why") { broker.logLines.contains { $0.contains("--allow-unsandboxed") } }
+            let report = try broker.stats()
+            #expect(report[.workers] == 0)
+            #expect(report.sandbox == "none")
+            #expect(directory.names.count == 3)
+        }
+        let (directory, broker) = try broker(imgworker: Self.unconfined, ["--allow-unsandboxed"])
+        try broker.wait(for: "it is taken") { $0[.workers] == 1 }
+        #expect(try broker.stats().sandbox == "none")
+        #expect(directory.names.count == 3)
+    }
+
+    @Test func workersAreConfined() throws {
+        let broker = try BrokerProcess()
+        let report = try broker.waitUntilIdle()
+        #expect(report.sandbox.hasPrefix("seccomp+landlock-"))
+        for worker in try broker.allWorkers(.decode) + broker.allWorkers(.fetch) {
+            #expect(worker.isConfined, "\(worker.name)")
+        }
     }
 
     /// Workers that end at once are not started again and again without a pause, and the broker goes on.
     @Test(arguments: [
         "exit 1", "kill -SEGV $$", #"printf '\000\000\000\000garbage' >&3; sleep 20"#,
-        #"printf '\000\000\000\002{}' >&3; sleep 20"#, "exec 3>&-; sleep 20",
+        #"printf '\000\000\000\002{}' >&3; sleep 20"#, "exec 3>&-; sleep 20", unconfined,
     ]) func workersThatFail(_ script: String) throws {
         let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
         defer { origin.stop() }

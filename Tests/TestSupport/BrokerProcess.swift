@@ -54,7 +54,10 @@ public final class BrokerProcess {
         crew = [.fetch: 1 + 1, .decode: workers + 1, .cache: hasDisk ? 1 : 0]
         child = try ChildProcess(
             path: "/bin/sh",
-            arguments: ["-c", script, folder + "/imgbroker", "--socket", socketPath, "--workers", "\(workers)"]
+            arguments: [
+                "-c", script, folder + "/imgbroker", "--socket", socketPath, "--workers", "\(workers)",
+                "--strict-sandbox",
+            ]
                 + allowed.flatMap { ["--allow-address", $0] } + disk + arguments,
             environment: ["PATH=/usr/bin:/bin"] + environment, control: control)
         status = ProcessStatus(pid: child.pid)

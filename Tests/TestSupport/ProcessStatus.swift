@@ -67,6 +67,9 @@ public struct ProcessStatus: Hashable, Sendable {
         field("Uid").flatMap { $0.split(separator: "\t").dropFirst().first }.flatMap { Int($0) }
     }
 
+    /// Whether it gets no rights by starting a program, and its system calls are filtered.
+    public var isConfined: Bool { field("NoNewPrivs") == "1" && field("Seccomp") == "2" }
+
     private func field(_ name: String) -> String? {
         text(ofFile: folder + "/status").split(separator: "\n").first { $0.hasPrefix(name + ":") }
             .map { $0.dropFirst(name.count + 1).trimmingCharacters(in: .whitespaces) }

@@ -35,7 +35,9 @@ struct CommandLineTests {
             "--queue-order", "lifo", "--max-age", "12h", "--extra-cache-dir", "/a", "--extra-cache-dir=/b", "--proxy",
             "socks5h://proxy:1080", "--allow-invalid-certificates", "--socket-mode", "0640", "--socket-group", "root",
             "--admin-group", "0", "--retries", "3", "--stale-while-revalidate", "90", "--stale-if-error", "1d",
-            "--min-ttl", "5m", "--max-ttl=2h")
+            "--min-ttl", "5m", "--max-ttl=2h", "--allow-unsandboxed", "--strict-sandbox")
+        #expect(configuration.limits.allowsUnsandboxed)
+        #expect(configuration.hasStrictSandbox)
         #expect(configuration.limits.queueOrder == .lifo)
         #expect(configuration.maxAge == 43_200)
         #expect(configuration.extraCacheDirectories == ["/a", "/b"])

@@ -117,7 +117,7 @@ struct StrictWorld {
     mutating func readyAll() {
         for (id, worker) in workers.sorted(by: { $0.key < $1.key }) where worker.state == .starting {
             workers[id]?.state = .ready
-            happen(.workerReady(id))
+            happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7)))
         }
     }
 

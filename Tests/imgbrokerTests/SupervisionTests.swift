@@ -37,6 +37,35 @@ struct SupervisionTests {
         #expect(world.state.report[.workerRestarts] == 5)
     }
 
+    @Test func `a worker that is not confined is ended, and replaced ever more slowly`() throws {
+        for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 1)] {
+            var world = StrictWorld()
+            for round in 0..<5 {
+                for (id, worker) in world.workers.sorted(by: { $0.key < $1.key })
+                where worker.kind == .decode && worker.state == .starting {
+                    world.happen(.workerReady(id, sandbox))
+                    #expect(world.workers[id]?.state == .dying)
+                    world.endWorker(id, .killed("signal 9"))
+                }
+                #expect(world.state.decodePool.ready == 0)
+                if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
+                world.happen(.timePassed, after: 30_000)
+            }
+        }
+    }
+
+    @Test func `an unconfined worker works where that is allowed, and the figures say so`() throws {
+        var limits = BrokerState.Limits()
+        limits.allowsUnsandboxed = true
+        var world = StrictWorld(limits)
+        world.readyAll()
+        #expect(world.state.report.sandbox == "seccomp+landlock-7")
+        let decoder = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        world.happen(.workerReady(decoder, SandboxReport(seccomp: true)))
+        #expect(world.state.report.sandbox == "seccomp")
+        #expect(world.workers[decoder]?.state == .ready)
+    }
+
     @Test func `a picture that crashes two decoders fails, and the next one is served`() throws {
         var world = world()
         let (client, job, worker) = try decoding(&world)

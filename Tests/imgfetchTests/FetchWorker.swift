@@ -56,13 +56,15 @@ final class FetchWorker {
         let folder = CommandLine.arguments[0].split(separator: "/", omittingEmptySubsequences: false).dropLast()
         let path = folder.joined(separator: "/") + "/imgfetch"
         process = try ChildProcess(
-            path: path, arguments: ranges.flatMap { ["--allow-address", $0] } + arguments, control: theirs)
+            path: path, arguments: ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments,
+            control: theirs)
         try ours.setNonBlocking()
         channel = FrameChannel(socket: ours)
         queue = try EventQueue()
         try queue.add(ours.raw, token: 0)
         let first = try nextReport()
-        try #require(first == .ready)
+        guard case .ready(let sandbox) = first else { throw Ended() }
+        #expect(sandbox?.isEnough == true)
     }
 
     deinit {

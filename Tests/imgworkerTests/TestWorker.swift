@@ -13,9 +13,10 @@ final class TestWorker {
     init() throws {
         let (ours, theirs) = try UnixSocket.pair()
         // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
-        process = try ChildProcess(path: try Self.program(), arguments: [], control: theirs)
+        process = try ChildProcess(path: try Self.program(), arguments: ["--strict-sandbox"], control: theirs)
         channel = FrameChannel(socket: ours)
-        #expect(try next() == .ready)
+        guard case .ready(let sandbox) = try next() else { throw WireError(.internal, "not ready") }
+        #expect(sandbox?.isEnough == true)
     }
 
     /// The program lies beside the tests.

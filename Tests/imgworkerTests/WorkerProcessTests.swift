@@ -106,9 +106,14 @@ import Testing
         let options = try #require(StartOptions(["--parent", "12", "--uid", "3", "--gid", "4"]))
         #expect(options.parent == 12)
         #expect(options.user == StartOptions.User(uid: 3, gid: 4))
+        let confined = try #require(StartOptions(["--strict-sandbox", "--largest-file", "4096"]))
+        #expect(confined.hasStrictSandbox)
+        #expect(confined.largestFile == 4096)
     }
 
-    @Test(arguments: [["--uid", "3"], ["--parent"], ["--parent", "0"], ["--gid", "x"], ["12"], ["--help"]])
+    @Test(arguments: [
+        ["--uid", "3"], ["--parent"], ["--parent", "0"], ["--gid", "x"], ["12"], ["--help"], ["--largest-file", "0"],
+    ])
     func whatDoesNot(_ arguments: [String]) {
         #expect(StartOptions(arguments) == nil)
     }

@@ -8,6 +8,9 @@
 
 /// Initialises libcurl, before anything else and once; CURLE_OK or why not.
 CURLcode ctransfer_global_init(void);
+/// Loads what the C library would load when it is needed: the modules of the resolver that /etc/nsswitch.conf names, and
+/// what ends threads. Later no library can be.
+void ctransfer_load_libraries(void);
 
 // Options of a transfer that are text (copied), "none" being NULL.
 CURLcode ctransfer_set_url(CURL *handle, const char *value);

@@ -110,8 +110,8 @@ extension Broker {
 
     private func take(_ report: FetchReport, from worker: WorkerProcess) {
         switch report {
-        case .ready:
-            handle(.workerReady(worker.id))
+        case .ready(let sandbox):
+            handle(.workerReady(worker.id, sandbox))
             measure(worker)
         case .progress(let job, let received, let expected):
             handle(.fetchProgressed(worker.id, Identifier(number: job), received: received, expected: expected))
@@ -143,7 +143,7 @@ extension Broker {
 
     private func take(_ report: StoreReport, _ descriptor: FileDescriptor?, from worker: WorkerProcess) {
         switch report {
-        case .ready: handle(.workerReady(worker.id))
+        case .ready: handle(.workerReady(worker.id, nil))
         case .state(let report): handle(.diskReported(report))
         case .foundOriginal(let job, let record):
             let id = JobID(number: job)
@@ -193,8 +193,8 @@ extension Broker {
 
     private func take(_ report: DecodeReport, from worker: WorkerProcess) {
         switch report {
-        case .ready:
-            handle(.workerReady(worker.id))
+        case .ready(let sandbox):
+            handle(.workerReady(worker.id, sandbox))
             measure(worker)
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
         case .finished(let job, let bytes):

@@ -55,6 +55,9 @@ extension Configuration {
                                   (repeatable)
 
         Other:
+          --allow-unsandboxed     let workers work though the kernel has no seccomp or no Landlock
+          --strict-sandbox        end a worker at any system call that is not foreseen, instead of
+                                  refusing the call: for tests
           --log-level LEVEL       error, warning, notice, info or debug (default: notice)
           --help                  show this and exit
           --version               show the version and exit

@@ -19,6 +19,8 @@ struct Configuration {
     /// The proxy that all downloads go through; it then decides which addresses may be reached.
     var proxy: String?
     var limits = BrokerState.Limits()
+    /// A system call that nobody foresaw ends a worker: for tests.
+    var hasStrictSandbox = false
     var logLevel = LogLevel.notice
     /// Where the disk tier is; nil for the usual place.
     var cacheDirectory: String?
@@ -55,6 +57,8 @@ struct Configuration {
             if try configuration.takeDownload(flag, &arguments) { continue }
             if try configuration.takeDisk(flag, &arguments) { continue }
             switch flag {
+            case "--allow-unsandboxed": configuration.limits.allowsUnsandboxed = true
+            case "--strict-sandbox": configuration.hasStrictSandbox = true
             case "--log-level": configuration.logLevel = try arguments.choice(of: flag)
             case "--help", "-h": return .help
             case "--version", "-V": return .version

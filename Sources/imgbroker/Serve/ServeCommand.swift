@@ -14,6 +14,9 @@ enum ServeCommand {
         launcher.logLevel = configuration.logLevel
         launcher.allowedAddresses = configuration.allowedAddresses.map(\.description)
         launcher.proxy = configuration.proxy
+        launcher.hasStrictSandbox = configuration.hasStrictSandbox
+        launcher.largestDownload = configuration.limits.maxDownloadBytes
+        launcher.largestPicture = configuration.limits.maxPixels
 
         var ownUser: (uid: UInt32, gid: UInt32)?
         if let name = configuration.user {

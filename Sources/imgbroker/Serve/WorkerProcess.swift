@@ -12,6 +12,12 @@ struct WorkerLauncher {
     var allowedAddresses: [String] = []
     /// The proxy that download workers are to use; nil for none.
     var proxy: String?
+    /// A system call that nobody foresaw ends a worker: for tests.
+    var hasStrictSandbox = false
+    /// The bytes of the largest body.
+    var largestDownload: Int?
+    /// The pixels of the largest picture.
+    var largestPicture: Int?
     /// What the cache process is told about its directory and its limits.
     var cacheArguments: [String] = []
     var logLevel = LogLevel.notice
@@ -51,7 +57,18 @@ struct WorkerLauncher {
             arguments += ["--log-level", logLevel.rawValue]
             for range in allowedAddresses { arguments += ["--allow-address", range] }
             if let proxy { arguments += ["--proxy", proxy] }
-        case .decode: program = "imgworker"
+            // With room, so that it is the limit of a download that is met first.
+            if let largestDownload, largestDownload <= Int.max >> 1 {
+                arguments += ["--largest-file", "\(largestDownload + (1 << 20))"]
+            }
+            if hasStrictSandbox { arguments.append("--strict-sandbox") }
+        case .decode:
+            program = "imgworker"
+            // Of four bytes each, which is as good as no limit where that is no number.
+            if let largestPicture, largestPicture <= Int.max / 4 {
+                arguments += ["--largest-file", "\(largestPicture * 4)"]
+            }
+            if hasStrictSandbox { arguments.append("--strict-sandbox") }
         case .cache:
             program = "imgcache"
             arguments += cacheArguments + ["--log-level", logLevel.rawValue]

@@ -36,6 +36,7 @@ extension BrokerState {
         report[.diskBytes] = disk.bytes
         report[.diskEntries] = disk.entries
         report[.diskLimitBytes] = limits.usesDisk ? limits.diskBytes : 0
+        report.sandbox = sandbox.level
         report.diskState = disk.state.rawValue
         return report
     }

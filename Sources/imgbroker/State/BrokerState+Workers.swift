@@ -46,8 +46,31 @@ extension BrokerState {
         }
     }
 
-    mutating func workerReady(_ worker: WorkerID) {
-        for pool in Self.pools { self[keyPath: pool].becameReady(worker) }
+    mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?) {
+        guard let pool = Self.pools.first(where: { self[keyPath: $0].workers[worker] != nil }) else { return }
+        let kind = self[keyPath: pool].kind
+        // The cache process reads and writes files for a living, and nothing of what strangers chose is looked into there.
+        if kind != .cache {
+            let sandbox = sandbox ?? SandboxReport()
+            sandboxes[kind] = sandbox
+            guard sandbox.isEnough || limits.allowsUnsandboxed else {
+                actions.append(
+                    .log(
+                        .warning(
+                            """
+                            a \(kind.rawValue) worker is refused, as what confines it (\(sandbox.level)) is not enough: that \
+                            takes seccomp and Landlock, of Linux 5.13 or newer; --allow-unsandboxed does without
+                            """)))
+                return kill(worker, of: pool)
+            }
+        }
+        self[keyPath: pool].becameReady(worker)
+    }
+
+    /// What confines all workers that load or decode: the weaker of both kinds.
+    var sandbox: SandboxReport {
+        guard let fetch = sandboxes[.fetch], let decode = sandboxes[.decode] else { return SandboxReport() }
+        return fetch.weaker(decode)
     }
 
     /// No more jobs for a worker that hears nothing any more; what it had is dealt with when its end is known.

@@ -67,6 +67,8 @@ struct BrokerState {
         var maxPrefetches = 16
         /// Whether a request may ask for a server's certificate not to be looked at.
         var allowsInvalidCertificates = false
+        /// Whether workers may work that are not confined.
+        var allowsUnsandboxed = false
         /// How long pending requests may go on when the process is asked to end.
         var drainMs = 4_000
     }
@@ -111,6 +113,8 @@ struct BrokerState {
     let isAllowedAddress: (String) -> Bool
     let startedAt: Instant
 
+    /// What confined the last worker of each kind that became ready.
+    var sandboxes: [WorkerKind: SandboxReport] = [:]
     var clients: [ClientID: Client] = [:]
     var waiters: [WaiterID: Waiter] = [:]
     var fetches: [JobID: FetchFlight] = [:]
@@ -224,7 +228,7 @@ struct BrokerState {
         case .payloadSent(let client, let buffer):
             if sendings.release(buffer, from: client) { unhold(buffer) }
         case .workerStarted(let worker, let pid): pids[worker] = pid
-        case .workerReady(let worker): workerReady(worker)
+        case .workerReady(let worker, let sandbox): workerReady(worker, sandbox)
         case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
         case .fetchProgressed(let worker, let job, let received, let expected):

@@ -30,7 +30,8 @@ enum Event {
 
     // Workers.
     case workerStarted(WorkerID, pid: Int)
-    case workerReady(WorkerID)
+    /// It can take jobs; what confines it, where it said so.
+    case workerReady(WorkerID, SandboxReport?)
     /// Its socket has ended; its process should, too.
     case workerHungUp(WorkerID)
     case workerExited(WorkerID, WorkerExit)

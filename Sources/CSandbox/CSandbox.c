@@ -1,0 +1,145 @@
+#define _GNU_SOURCE
+#include "CSandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// seccomp
+
+#define MAX_CHECKS 6
+
+static uint32_t action_of(enum csandbox_action action, int error) {
+    switch (action) {
+    case CSANDBOX_ALLOW: return SCMP_ACT_ALLOW;
+    case CSANDBOX_FAIL: return SCMP_ACT_ERRNO((uint16_t)error);
+    case CSANDBOX_KILL: break;
+    }
+    return SCMP_ACT_KILL_PROCESS;
+}
+
+struct csandbox_filter *csandbox_filter_create(enum csandbox_action fallback, int error, int log) {
+    scmp_filter_ctx filter = seccomp_init(action_of(fallback, error));
+    if (!filter) return NULL;
+    if (seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0) {
+        seccomp_release(filter);
+        return NULL;
+    }
+    // Kernels before 4.14 cannot.
+    if (log) (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
+    // A binary search: workers make many calls of few kinds. Since libseccomp 2.5.
+    (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    return filter;
+}
+
+int csandbox_filter_add(
+    struct csandbox_filter *filter, const char *name, enum csandbox_action action, int error,
+    const struct csandbox_check *checks, unsigned count) {
+    struct scmp_arg_cmp comparisons[MAX_CHECKS];
+    if (count > MAX_CHECKS) return -EINVAL;
+    int call = seccomp_syscall_resolve_name(name);
+    if (call == __NR_SCMP_ERROR) return 0;
+    for (unsigned i = 0; i < count; i++)
+        comparisons[i] =
+            SCMP_CMP(checks[i].argument, SCMP_CMP_MASKED_EQ, checks[i].mask, checks[i].value);
+    int status = seccomp_rule_add_array(filter, action_of(action, error), call, count, comparisons);
+    // The fallback does the same already.
+    return status == -EACCES ? 0 : status;
+}
+
+int csandbox_filter_load(struct csandbox_filter *filter) {
+    int status = seccomp_load(filter);
+    seccomp_release(filter);
+    return status;
+}
+
+void csandbox_filter_free(struct csandbox_filter *filter) { seccomp_release(filter); }
+
+int csandbox_no_new_privileges(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }
+
+// Landlock: the numbers are written out, as the headers of the system may be older than its kernel.
+
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_add_rule 445
+#define SYS_landlock_restrict_self 446
+#endif
+
+struct ruleset {
+    uint64_t file_system;
+    uint64_t network;
+    uint64_t scopes;
+};
+
+struct __attribute__((packed)) path_beneath {
+    uint64_t allowed;
+    int32_t parent;
+};
+
+enum {
+    CREATE_VERSION = 1,
+    RULE_PATH_BENEATH = 1,
+    ACCESS_READ_FILE = 1 << 2,
+    ACCESS_BIND_TCP = 1 << 0,
+    ACCESS_CONNECT_TCP = 1 << 1,
+    SCOPE_ABSTRACT_SOCKET = 1 << 0,
+    SCOPE_SIGNAL = 1 << 1,
+};
+
+int csandbox_landlock_abi(void) {
+    long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_VERSION);
+    return abi < 0 ? 0 : (int)abi;
+}
+
+/// All rights to files that a version knows: one more or two with some.
+static uint64_t file_rights(int abi) {
+    int bits = abi >= 5 ? 16 : abi >= 3 ? 15 : abi == 2 ? 14 : 13;
+    return (UINT64_C(1) << bits) - 1;
+}
+
+int csandbox_landlock_enter(int abi, const char *const *readable, size_t count, int connecting) {
+    struct ruleset rules = {.file_system = file_rights(abi)};
+    if (abi >= 4) rules.network = ACCESS_BIND_TCP | (connecting ? 0 : ACCESS_CONNECT_TCP);
+    if (abi >= 6) rules.scopes = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
+    size_t size = abi >= 6 ? sizeof rules : abi >= 4 ? 16 : 8;
+    int ruleset = (int)syscall(SYS_landlock_create_ruleset, &rules, size, 0);
+    if (ruleset < 0) return -1;
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) {
+        // Reading a directory's list is not among the rights: nothing here needs to find out what there is.
+        struct path_beneath rule = {.allowed = ACCESS_READ_FILE, .parent = open(readable[i], O_PATH | O_CLOEXEC)};
+        if (rule.parent < 0) continue;
+        status = (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
+        close(rule.parent);
+    }
+    if (status == 0) status = (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+    int error = errno;
+    close(ruleset);
+    errno = error;
+    return status;
+}
+
+// Limits
+
+int csandbox_limit(int resource, uint64_t value) {
+    struct rlimit present;
+    if (getrlimit((__rlimit_resource_t)resource, &present) < 0) return -1;
+    rlim_t lowest = present.rlim_max < value ? present.rlim_max : (rlim_t)value;
+    struct rlimit limit = {lowest, lowest};
+    return setrlimit((__rlimit_resource_t)resource, &limit);
+}
+
+int csandbox_limit_file_size(void) { return RLIMIT_FSIZE; }
+int csandbox_limit_files(void) { return RLIMIT_NOFILE; }
+int csandbox_limit_processes(void) { return RLIMIT_NPROC; }
+int csandbox_limit_locked_memory(void) { return RLIMIT_MEMLOCK; }
+int csandbox_limit_core(void) { return RLIMIT_CORE; }
+
+void csandbox_ignore_file_size_signal(void) { signal(SIGXFSZ, SIG_IGN); }

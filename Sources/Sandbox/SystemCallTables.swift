@@ -1,0 +1,122 @@
+internal import Glibc
+
+// The calls of each kind of worker. Everything beyond fails with ENOSYS, as on an older kernel, so that a newer C library
+// falls back on what it did before.
+extension SystemCallRule {
+    /// What a decode worker does between one job and the next: memory, its socket, the descriptors it was handed.
+    static func decode(pid: Int32) -> [SystemCallRule] {
+        let rules: [SystemCallRule] = [
+            // No process, no thread, no socket of its own.
+            .kill("clone"), .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"),
+            // Messages, to standard error.
+            .allow("write", .equals(0, 2)),
+            // A buffer's seals are looked at before it is mapped. Nothing else is asked or set.
+            .allow("fcntl", .equals(1, Kernel.getSeals)), .kill("ioctl"),
+        ]
+        return shared(pid: pid) + rules
+    }
+
+    /// Rules for both kinds.
+    private static func shared(pid: Int32) -> [SystemCallRule] {
+        let plain = [
+            // Memory.
+            "brk", "munmap", "mremap", "madvise",
+            // Descriptors that are there.
+            "pread64", "pwrite64", "close", "fstat", "sendmsg", "recvmsg",
+            // Locks and interrupted waits, within the process.
+            "futex", "sched_yield", "restart_syscall",
+            // The time, where the vDSO has none to give.
+            "clock_gettime", "gettimeofday", "time",
+            // Looking at itself.
+            "getpid", "gettid", "getrandom", "riscv_hwprobe",
+            // Signals that come.
+            "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack",
+            "exit", "exit_group",
+        ]
+        let rules: [SystemCallRule] = [
+            // fstat goes by this name in some C libraries. The path cannot be looked at; with one, nothing but a file's
+            // attributes is learnt.
+            .allow("newfstatat", .bits(3, Kernel.emptyPath, are: true)),
+            // Memory is for data.
+            .allow("mmap", .bits(2, PROT_EXEC, are: false)), .kill("mmap", .bits(2, PROT_EXEC, are: true)),
+            .allow("mprotect", .bits(2, PROT_EXEC, are: false)), .kill("mprotect", .bits(2, PROT_EXEC, are: true)),
+            // abort() sends the process a signal, and no other.
+            .allow("tgkill", .equals(0, pid)),
+            // Names of threads and of memory.
+            .allow("prctl", .equals(0, Kernel.setName)), .allow("prctl", .equals(0, Kernel.setVMA)),
+        ]
+        return plain.map { SystemCallRule.allow($0) } + attacks.map { SystemCallRule.kill($0) } + rules
+    }
+
+    /// What no worker ever does, and an attacker would.
+    private static let attacks = [
+        // Other programs, other processes.
+        "execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise",
+        "pidfd_getfd", "pidfd_open", "pidfd_send_signal", "kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo",
+        "kcmp",
+        "setns", "unshare",
+        // Memory that could be executed, or that stops the kernel within a fault.
+        "memfd_create", "memfd_secret", "userfaultfd", "pkey_mprotect", "remap_file_pages", "personality", "modify_ldt",
+        // Parts of the kernel that are seldom called and often broken.
+        "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key",
+        "request_key", "io_setup", "io_submit", "vmsplice", "name_to_handle_at", "open_by_handle_at", "listen",
+        "accept", "accept4", "shmget", "shmat", "msgget", "semget", "mq_open",
+        // The machine itself.
+        "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount",
+        "fspick",
+        "mount_setattr", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
+        "swapon", "swapoff", "syslog", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
+        "setdomainname", "quotactl", "acct", "iopl", "ioperm", "fanotify_init",
+        // Becoming somebody else.
+        "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid",
+        "capset",
+    ]
+
+    /// What a download worker does: sockets to the network, files that the resolver and TLS read, the resolver's threads.
+    static func fetch(pid: Int32) -> [SystemCallRule] {
+        let plain = [
+            // Sockets, and what wakes another thread.
+            "connect", "bind", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom",
+            "sendmmsg",
+            "shutdown", "socketpair", "pipe2", "eventfd2", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
+            "poll", "ppoll", "read", "readv", "write", "writev", "nanosleep", "clock_nanosleep",
+            // Files, within what Landlock leaves.
+            "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
+            "readlinkat", "lseek",
+            // A body that is begun again.
+            "ftruncate",
+            // A thread's beginning and end.
+            "set_robust_list", "rseq", "membarrier", "sched_getaffinity", "getcpu",
+            // What the resolver asks.
+            "uname", "getuid", "geteuid", "getgid", "getegid", "sysinfo",
+        ]
+        let rules: [SystemCallRule] = [
+            // Threads. That of clone3 cannot be seen: it fails, and clone is called instead.
+            .allow("clone", .bits(0, Kernel.threadFlags, are: true)),
+            .fail("clone3", ENOSYS),
+            // The network, and the kernel's list of addresses, by which the resolver sorts its answers.
+            .allow("socket", .equals(0, AF_INET)), .allow("socket", .equals(0, AF_INET6)),
+            .allow("socket", .equals(0, AF_NETLINK), .equals(2, 0)),
+            // Daemons on this machine are not asked: the resolver does without them.
+            .fail("socket", EAFNOSUPPORT, .equals(0, AF_UNIX)),
+            .allow("fcntl", .equals(1, F_GETFL)), .allow("fcntl", .equals(1, F_SETFL)),
+            .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
+            .allow("fcntl", .equals(1, F_DUPFD_CLOEXEC)), .allow("fcntl", .equals(1, Kernel.getSeals)),
+            // Its limits can be read, and not set.
+            .allow("prlimit64", .equals(0, 0), .isNull(2)),
+            // How many bytes a name server's answer has.
+            .allow("ioctl", .equals(1, Int32(FIONREAD))),
+        ]
+        return shared(pid: pid) + plain.map { SystemCallRule.allow($0) } + rules
+    }
+}
+
+/// Of the kernel's headers, what Swift does not see of them.
+private enum Kernel {
+    static let getSeals: Int32 = 1034
+    static let emptyPath: Int32 = 0x1000
+    static let setName: Int32 = 15
+    static let setVMA: Int32 = 0x5356_4d41
+    /// CLONE_VM, CLONE_SIGHAND and CLONE_THREAD.
+    static let threadFlags: Int32 = 0x100 | 0x800 | 0x10000
+}

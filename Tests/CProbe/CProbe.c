@@ -1,0 +1,116 @@
+#define _GNU_SOURCE
+#include "CProbe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int memory_file = -1;
+static char *page;
+
+void cprobe_prepare(void) {
+    memory_file = memfd_create("probe", 0);
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static long open_path(const char *path, int flags) { return syscall(SYS_openat, AT_FDCWD, path, flags, 0600); }
+
+static long bind_to_port(int type) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, type, 0);
+    return fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof address);
+}
+
+static void *do_nothing(void *argument) {
+    if (argument) pause();
+    return NULL;
+}
+
+int cprobe_start_thread(void) {
+    pthread_t thread;
+    return pthread_create(&thread, NULL, do_nothing, page);
+}
+
+static long run_thread(void) {
+    pthread_t thread;
+    errno = pthread_create(&thread, NULL, do_nothing, NULL);
+    if (errno) return -1;
+    return pthread_join(thread, NULL);
+}
+
+static long execute(void) {
+    char *const arguments[] = {"true", NULL};
+    return execve("/bin/true", arguments, arguments + 1);
+}
+
+static long abort_itself(void) { abort(); }
+
+static long use_much_memory(void) {
+    char *memory = malloc(64 << 20);
+    if (!memory) return -1;
+    memset(memory, 1, 64 << 20);
+    memory = realloc(memory, 96 << 20);
+    free(memory);
+    return memory ? 0 : -1;
+}
+
+#define ATTEMPT(word, call) \
+    if (strcmp(name, word) == 0) { \
+        errno = 0; \
+        return (call) < 0 ? errno : 0; \
+    }
+
+int cprobe_attempt(const char *name) {
+    ATTEMPT("nothing", 0)
+    ATTEMPT("memory", use_much_memory())
+    ATTEMPT("abort", abort_itself())
+    // Files.
+    ATTEMPT("open", open_path("/etc/hostname", O_RDONLY))
+    ATTEMPT("open-home", open_path("/root", O_RDONLY | O_DIRECTORY))
+    ATTEMPT("open-process", open_path("/proc/self/maps", O_RDONLY))
+    ATTEMPT("list", open_path("/etc", O_RDONLY | O_DIRECTORY))
+    ATTEMPT("open-to-write", open_path("/dev/null", O_WRONLY))
+    ATTEMPT("create", open_path("/tmp/imgprobe", O_WRONLY | O_CREAT))
+    ATTEMPT("unlink", unlink("/tmp/imgprobe"))
+    ATTEMPT("write-much", pwrite(memory_file, page, 4096, 1 << 20))
+    ATTEMPT("write-little", pwrite(memory_file, page, 4096, 0))
+    ATTEMPT("io-uring", syscall(SYS_io_uring_setup, 1, NULL))
+    // Processes.
+    ATTEMPT("execve", execute())
+    ATTEMPT("fork", syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0))
+    ATTEMPT("clone3", syscall(SYS_clone3, NULL, 0))
+    ATTEMPT("thread", run_thread())
+    ATTEMPT("ptrace", ptrace(PTRACE_ATTACH, getppid(), NULL, NULL))
+    ATTEMPT("kill", kill(syscall(SYS_getpid) == 1 ? 0 : 1, 0))
+    ATTEMPT("tgkill", syscall(SYS_tgkill, 1, 1, 0))
+    ATTEMPT("priority", setpriority(PRIO_PROCESS, 0, 1))
+    // Memory.
+    ATTEMPT("memfd", memfd_create("probe", 0))
+    ATTEMPT("mprotect-exec", mprotect(page, 4096, PROT_READ | PROT_EXEC))
+    ATTEMPT("mmap-exec", mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, memory_file, 0) == MAP_FAILED ? -1 : 0)
+    // Sockets.
+    ATTEMPT("socket", socket(AF_INET, SOCK_STREAM, 0))
+    ATTEMPT("socket-unix", socket(AF_UNIX, SOCK_STREAM, 0))
+    ATTEMPT("socket-packet", socket(AF_PACKET, SOCK_RAW, 0))
+    ATTEMPT("bind-tcp", bind_to_port(SOCK_STREAM))
+    ATTEMPT("listen", listen(0, 1))
+    ATTEMPT("terminal", ioctl(2, TIOCSTI, "x"))
+#ifdef __x86_64__
+    // The same call by the table of another architecture.
+    ATTEMPT("foreign", syscall(0x40000000 | SYS_getpid))
+#endif
+    return -1;
+}

@@ -1,0 +1,88 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import TestSupport
+import Testing
+
+/// What is left to a process in the workers' sandboxes, tried from within.
+@Suite(.timeLimit(.minutes(2))) struct SandboxTests {
+    /// Tries `attempt` in the sandbox of `policy`; how the process that tried has ended.
+    private func run(_ policy: String, _ attempt: String, _ more: String...) throws -> ChildProcess.Exit {
+        let (_, control) = try UnixSocket.pair()
+        let probe = try ChildProcess(
+            path: BuiltProducts.folder + "/imgprobe", arguments: [policy, attempt] + more,
+            // What makes a trace of a crash starts another program.
+            environment: ["SWIFT_BACKTRACE=enable=no"], control: control)
+        return try #require(probe.waitForExit(milliseconds: 20_000))
+    }
+
+    /// What nothing but an attack asks for ends both kinds of worker.
+    @Test(
+        arguments: ["decode", "fetch"],
+        [
+            "execve", "ptrace", "kill", "memfd", "mprotect-exec", "mmap-exec", "io-uring", "listen", "foreign",
+        ])
+    func attacksEndIt(policy: String, attempt: String) throws {
+        #if !arch(x86_64)
+            if attempt == "foreign" { return }
+        #endif
+        #expect(try run(policy, attempt) == .signal(SIGSYS))
+    }
+
+    @Test(arguments: ["socket", "socket-unix", "fork", "thread", "terminal"])
+    func decoderEnds(attempt: String) throws {
+        #expect(try run("decode", attempt) == .signal(SIGSYS))
+    }
+
+    @Test(arguments: ["open", "open-home", "open-process", "list", "create", "unlink", "tgkill", "priority", "clone3"])
+    func decoderIsRefused(attempt: String) throws {
+        #expect(try run("decode", attempt) == .status(ENOSYS))
+    }
+
+    @Test(arguments: [
+        ("list", EACCES), ("open-home", EACCES), ("open-process", EACCES), ("open-to-write", EACCES),
+        ("create", EACCES),
+        ("unlink", ENOSYS), ("socket-unix", EAFNOSUPPORT), ("socket-packet", ENOSYS), ("fork", ENOSYS),
+        ("clone3", ENOSYS), ("tgkill", ENOSYS), ("priority", ENOSYS), ("terminal", ENOSYS),
+    ])
+    func downloaderIsRefused(attempt: String, error: Int32) throws {
+        #expect(try run("fetch", attempt) == .status(error))
+    }
+
+    @Test(arguments: ["nothing", "memory", "write-little", "open", "thread", "socket"])
+    func downloaderCan(attempt: String) throws {
+        #expect(try run("fetch", attempt, "--strict") == .status(0))
+    }
+
+    @Test(arguments: ["nothing", "memory", "write-little"])
+    func decoderCan(attempt: String) throws {
+        #expect(try run("decode", attempt, "--strict") == .status(0))
+    }
+
+    /// A listener needs a port, which Landlock does not give, from version 4 on.
+    @Test func downloaderBindsNoPort() throws {
+        let exit = try run("fetch", "bind-tcp")
+        #expect(exit == .status(EACCES) || exit == .status(0))
+    }
+
+    /// A file that grows too large is an error like a full disk, not a signal.
+    @Test(arguments: ["decode", "fetch"]) func largestFile(policy: String) throws {
+        #expect(try run(policy, "write-much", "--strict") == .status(EFBIG))
+    }
+
+    /// A crash is still seen as what it is.
+    @Test(arguments: ["decode", "fetch"]) func abortion(policy: String) throws {
+        #expect(try run(policy, "abort", "--strict") == .signal(SIGABRT))
+    }
+
+    /// What the tables do not name is fatal where it was asked to be.
+    @Test(arguments: [("decode", "open"), ("decode", "priority"), ("fetch", "priority"), ("fetch", "fork")])
+    func strictness(policy: String, attempt: String) throws {
+        #expect(try run(policy, attempt, "--strict") == .signal(SIGSYS))
+    }
+
+    /// Other threads would stay free, so nothing is claimed.
+    @Test func notBesideOtherThreads() throws {
+        #expect(try run("threads", "nothing") == .status(125))
+    }
+}

@@ -1,0 +1,20 @@
+// Enters a worker's sandbox and then tries one thing that it forbids or allows. The exit status is the error, or 0; 125
+// when the sandbox does not hold; 126 for wrong use.
+//
+//     imgprobe decode|fetch|threads ATTEMPT [--strict]
+
+internal import CProbe
+internal import Glibc
+internal import IPCProtocol
+internal import Sandbox
+
+let arguments = CommandLine.arguments
+guard arguments.count >= 3 else { exit(126) }
+var policy = arguments[1] == "fetch" ? SandboxPolicy.fetch : .decode
+policy.isStrict = arguments.contains("--strict")
+policy.largestFile = 1 << 20
+cprobe_prepare()
+if arguments[1] == "threads", cprobe_start_thread() != 0 { exit(126) }
+guard policy.enter().report.isEnough else { _exit(125) }
+let status = unsafe cprobe_attempt(arguments[2])
+_exit(status < 0 ? 126 : status)
