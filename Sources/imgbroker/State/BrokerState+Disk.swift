@@ -66,10 +66,11 @@ extension BrokerState {
 
         let original = MemoryIndex.Original(digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true)
         dropRemoved(index.insert(original, for: key))
-        let variant: VariantKey
         let buffer: BufferID
+        let variant = VariantKey(digest: digest, form: raster == nil ? .original : flight.request.form)
+        // What memory had all along was only not known to be the one that is meant.
+        let source: ImageReply.Source = known != nil && index.buffer(variant) != nil ? .memory : .disk
         if let raster {
-            variant = VariantKey(digest: digest, form: flight.request.form)
             if let known = index.buffer(variant) {
                 buffer = known
                 actions.append(.discard(job))
@@ -88,8 +89,8 @@ extension BrokerState {
         for waiter in flight.waiters {
             waiters[waiter]?.hasLookedOnDisk = true
             waiters[waiter]?.key = key
-            waiters[waiter]?.source = .disk
-            waiters[waiter]?.keptIn = .disk
+            waiters[waiter]?.source = source
+            waiters[waiter]?.keptIn = source
             proceed(waiter)
         }
         if known == nil, !flight.mayStay { dropRemoved(index.remove(key)) }
