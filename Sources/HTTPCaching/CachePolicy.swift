@@ -37,8 +37,6 @@ public struct CachePolicy: Equatable, Sendable {
     public let mustRevalidate: Bool
     /// Whether the response may not be used without revalidation, fresh or not (RFC 9111, section 5.2.2.4).
     public let alwaysRevalidate: Bool
-    /// Whether the origin promises that the body does not change while it is fresh (RFC 8246).
-    public let isImmutable: Bool
     /// For how many seconds after its lifetime the response may be used while it is revalidated (RFC 5861, section 3);
     /// 0 where using it stale is forbidden.
     public let staleWhileRevalidate: Int
@@ -76,7 +74,6 @@ public struct CachePolicy: Equatable, Sendable {
             control.contains(.mustRevalidate)
             || isShared && (control.contains(.proxyRevalidate) || control.sharedMaxAge != nil)
         alwaysRevalidate = control.contains(.noCache) || sendsCookiesFromJar && varying?.contains("cookie") == true
-        isImmutable = control.contains(.immutable)
         let mayBeStale = !mustRevalidate && !alwaysRevalidate
         staleWhileRevalidate = mayBeStale ? control.staleWhileRevalidate ?? settings.staleWhileRevalidate : 0
         staleIfError = mayBeStale ? control.staleIfError ?? settings.staleIfError : 0

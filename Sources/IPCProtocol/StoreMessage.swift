@@ -8,7 +8,7 @@
 //     broker → query, forget, clear                 cache → queried, forgotten, cleared
 //     cache → state                                whenever something in it changed
 //
-// Requests are answered in the order in which they came.
+// Requests are answered in the order in which they came, but for `clear`, which takes its time.
 
 /// How the disk tier is doing.
 public struct DiskReport: Equatable, Sendable {

@@ -176,17 +176,22 @@ struct IdentityTests {
         #expect(try other.picture(try other.load(url)) == tile(1))
     }
 
-    @Test func storedIsTheUsersOwnAfterARestart() throws {
+    /// A broker that has begun again on a disk where ann's own picture lies; the origin has others.
+    private func restartedWithAPictureOfAnn() throws -> (DiskSetting, url: String) {
         let setting = try DiskSetting { request in png(tile(request.number * 251)) }
         try setting.wait(for: .on)
         let url = setting.url(1)
-        do {
-            let first = try setting.broker.client(as: ann)
-            #expect(stored(try first.store(url, tile(1).png)))
-            try eventually("it is on disk") { setting.files("originals").count == 1 }
-        }
+        let client = try setting.broker.client(as: ann)
+        #expect(stored(try client.store(url, tile(1).png)))
+        try eventually("it is on disk") { setting.files("originals").count == 1 }
+        client.close()
         try setting.restart()
         try setting.wait(for: .on)
+        return (setting, url)
+    }
+
+    @Test func storedIsTheUsersOwnAfterARestart() throws {
+        let (setting, url) = try restartedWithAPictureOfAnn()
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try second.ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == false)
         let own = try first.load(url)
@@ -197,16 +202,7 @@ struct IdentityTests {
     }
 
     @Test func storedOnDiskComesBeforeWhatIsInMemory() throws {
-        let setting = try DiskSetting { request in png(tile(request.number * 251)) }
-        try setting.wait(for: .on)
-        let url = setting.url(1)
-        do {
-            let first = try setting.broker.client(as: ann)
-            #expect(stored(try first.store(url, tile(1).png)))
-            try eventually("it is on disk") { setting.files("originals").count == 1 }
-        }
-        try setting.restart()
-        try setting.wait(for: .on)
+        let (setting, url) = try restartedWithAPictureOfAnn()
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         // What all may have is in memory first.
         #expect(try second.picture(try second.load(url)) == tile(251))

@@ -13,19 +13,6 @@ import Testing
     private static let tolerance = 8 << 20
     private static let users: [UInt32] = getuid() == 0 ? [20_001, 20_002] : [getuid()]
 
-    private struct Random: RandomNumberGenerator {
-        var state: UInt64
-
-        // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var z = state
-            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-            return z ^ (z >> 31)
-        }
-    }
-
     /// A connection and what it waits for.
     private final class Guest {
         let client: RawClient
@@ -72,7 +59,7 @@ import Testing
     }
 
     /// Sends one message of any kind; whether it was a `get`.
-    private func ask(_ guest: Guest, _ setting: Setting, _ random: inout Random) throws -> Bool {
+    private func ask(_ guest: Guest, _ setting: Setting, _ random: inout SeededRandom) throws -> Bool {
         let client = guest.client
         let number = Int.random(in: 0..<200, using: &random)
         let url = setting.url("/\(number)")
@@ -123,7 +110,7 @@ import Testing
                 cacheControl: number % 17 == 0 ? "no-store" : number % 19 == 0 ? "private, max-age=60" : control,
                 contentType: "image/png", for: request)
         }
-        var random = Random(state: 20_000)
+        var random = SeededRandom(state: 20_000)
         func guest(_ index: Int) throws -> Guest {
             Guest(
                 getuid() == 0

@@ -7,19 +7,6 @@ import Testing
 
 /// Everything at once, in an order that a seed decides.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct StormTests {
-    private struct Random: RandomNumberGenerator {
-        var state: UInt64
-
-        // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-        mutating func next() -> UInt64 {
-            state &+= 0x9E37_79B9_7F4A_7C15
-            var z = state
-            z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-            z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-            return z ^ (z >> 31)
-        }
-    }
-
     /// A client and what it waits for.
     private final class Guest {
         let client: RawClient
@@ -60,7 +47,7 @@ import Testing
         let before = try setting.broker.stats()
         let warm = setting.broker.status.descriptors - before[.memoryEntries]
 
-        var random = Random(state: seed)
+        var random = SeededRandom(state: seed)
         var guests = try (0..<8).map { _ in Guest(try setting.client()) }
         var (sent, kills) = (0, 0)
         let end = Deadline(seconds: 2.5)

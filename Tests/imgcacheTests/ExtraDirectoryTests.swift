@@ -158,4 +158,16 @@ import Testing
         let news = ["/a", "/a", "/b"].map { extras.isNews($0) }
         #expect(news == [true, false, true])
     }
+
+    /// What was removed does not come back for want of room to remember it.
+    @Test func whatIsHiddenIsBounded() {
+        var extras = ExtraDirectories(["/nowhere"], maximumHidden: 3)
+        let trailer = EntryTrailer(.original(TestOriginal(9).record), created: 1)
+        for number in 1...3 { extras.hide(url: "https://example.org/hidden/\(number)", owner: nil) }
+        #expect(!extras.hides(trailer))
+        extras.hide(url: "https://example.org/hidden/3", owner: nil)
+        #expect(!extras.hides(trailer))
+        extras.hide(url: "https://example.org/hidden/4", owner: nil)
+        #expect(extras.hides(trailer))
+    }
 }
