@@ -36,7 +36,8 @@ do {
     _ = CurrentProcess.raiseDescriptorLimit()
     guard ctransfer_global_init() == CURLE_OK else { quit("libcurl cannot be initialised", status: 1) }
     let loop = try FetchLoop(
-        control: control, policy: AddressPolicy(allowed: options.allowedAddresses), proxy: options.proxy, log: log)
+        control: control, policy: AddressPolicy(allowed: options.allowedAddresses), proxy: options.proxy,
+        speedFloor: options.speedFloor, log: log)
 
     // Everything that needs more rights than transfers do is done.
     ctransfer_load_libraries()

@@ -34,7 +34,8 @@ struct CommandLineTests {
         let configuration = try read(
             "--queue-order", "lifo", "--max-age", "12h", "--extra-cache-dir", "/a", "--extra-cache-dir=/b", "--proxy",
             "socks5h://proxy:1080", "--allow-invalid-certificates", "--socket-mode", "0640", "--socket-group", "root",
-            "--admin-group", "0", "--retries", "3", "--stale-while-revalidate", "90", "--stale-if-error", "1d",
+            "--admin-group", "0", "--retries", "3", "--min-speed", "2K", "--stale-while-revalidate", "90",
+            "--stale-if-error", "1d",
             "--min-ttl", "5m", "--max-ttl=2h", "--allow-unsandboxed", "--strict-sandbox")
         #expect(configuration.limits.allowsUnsandboxed)
         #expect(configuration.hasStrictSandbox)
@@ -47,6 +48,7 @@ struct CommandLineTests {
         #expect(configuration.socketGroup == 0)
         #expect(configuration.adminGroup == 0)
         #expect(configuration.limits.retries == 3)
+        #expect(configuration.slowestBody == 2000)
         #expect(configuration.limits.caching.staleWhileRevalidate == 90)
         #expect(configuration.limits.caching.staleIfError == 86_400)
         #expect(configuration.limits.caching.minimumLifetime == 300)

@@ -33,6 +33,8 @@ extension Configuration {
                                   which addresses may be reached is then for the proxy to enforce
           --allow-invalid-certificates
                                   let requests ask for a server's certificate not to be verified
+          --min-speed SIZE        give up a body that brings fewer bytes a second for 30 s;
+                                  0 for never (default: 1K)
           --retries N             how often a failed transfer is tried again, 0 to 5 (default: 1)
 
         How long answers are good:

@@ -18,6 +18,8 @@ struct Configuration {
     var adminGroup: UInt32?
     /// The proxy that all downloads go through; it then decides which addresses may be reached.
     var proxy: String?
+    /// The slowest body that is waited for, in bytes a second; 0 for any.
+    var slowestBody = 1000
     var limits = BrokerState.Limits()
     /// A system call that nobody foresaw ends a worker: for tests.
     var hasStrictSandbox = false
@@ -121,6 +123,7 @@ struct Configuration {
             }
             allowedAddresses.append(range)
         case "--proxy": proxy = try Self.proxy(of: flag, &arguments)
+        case "--min-speed": slowestBody = try arguments.size(of: flag, unit: .decimal, orZero: true)
         case "--allow-invalid-certificates": limits.allowsInvalidCertificates = true
         case "--retries": limits.retries = try arguments.number(of: flag, in: 0...5)
         case "--min-ttl": limits.caching.minimumLifetime = try Self.time(of: flag, &arguments)

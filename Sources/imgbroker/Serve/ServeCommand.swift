@@ -14,6 +14,7 @@ enum ServeCommand {
         launcher.logLevel = configuration.logLevel
         launcher.allowedAddresses = configuration.allowedAddresses.map(\.description)
         launcher.proxy = configuration.proxy
+        launcher.slowestBody = configuration.slowestBody
         launcher.hasStrictSandbox = configuration.hasStrictSandbox
         launcher.largestDownload = configuration.limits.maxDownloadBytes
         launcher.largestPicture = configuration.limits.maxPixels

@@ -10,6 +10,8 @@ struct WorkerLauncher {
     /// Whom they become; nil when they stay what the broker is.
     var user: (uid: UInt32, gid: UInt32)?
     var allowedAddresses: [String] = []
+    /// The slowest body that is waited for, in bytes a second; 0 for any.
+    var slowestBody = 1000
     /// The proxy that download workers are to use; nil for none.
     var proxy: String?
     /// A system call that nobody foresaw ends a worker: for tests.
@@ -57,6 +59,7 @@ struct WorkerLauncher {
             arguments += ["--log-level", logLevel.rawValue]
             for range in allowedAddresses { arguments += ["--allow-address", range] }
             if let proxy { arguments += ["--proxy", proxy] }
+            arguments += ["--min-speed", "\(slowestBody)"]
             // With room, so that it is the limit of a download that is met first.
             if let largestDownload, largestDownload <= Int.max >> 1 {
                 arguments += ["--largest-file", "\(largestDownload + (1 << 20))"]
