@@ -113,8 +113,8 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: swift),
         .target(name: "CProbe", path: "Tests/CProbe", cSettings: c),
         .executableTarget(
-            name: "imgprobe", dependencies: ["CProbe", "IPCProtocol", "Sandbox"], path: "Tests/imgprobe",
-            swiftSettings: swift),
+            name: "imgprobe", dependencies: ["CProbe", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
+            path: "Tests/imgprobe", swiftSettings: swift),
         .testTarget(
             name: "SandboxTests", dependencies: ["imgprobe", "IPCProtocol", "LinuxSystem", "TestSupport"],
             swiftSettings: swift),
@@ -126,7 +126,8 @@ let package = Package(
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
             swiftSettings: swift),
         .testTarget(
-            name: "imgbrokerTests", dependencies: ["imgbroker", "HTTPCaching", "IPCProtocol"], swiftSettings: swift),
+            name: "imgbrokerTests", dependencies: ["imgbroker", "HTTPCaching", "IPCProtocol", "LinuxSystem"],
+            swiftSettings: swift),
         .testTarget(
             name: "imgfetchTests",
             dependencies: [
@@ -143,7 +144,7 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "imgbroker", "imgfetch", "imgworker", "ImageBrokerClient", "IPCProtocol", "IPCTransport",
+                "imgbroker", "imgfetch", "imgprobe", "imgworker", "ImageBrokerClient", "IPCProtocol", "IPCTransport",
                 "LinuxSystem", "LocalOrigin", "SharedCache", "TestSupport",
             ],
             swiftSettings: swift),

@@ -140,6 +140,7 @@ int csandbox_limit_file_size(void) { return RLIMIT_FSIZE; }
 int csandbox_limit_files(void) { return RLIMIT_NOFILE; }
 int csandbox_limit_processes(void) { return RLIMIT_NPROC; }
 int csandbox_limit_locked_memory(void) { return RLIMIT_MEMLOCK; }
+int csandbox_limit_data(void) { return RLIMIT_DATA; }
 int csandbox_limit_core(void) { return RLIMIT_CORE; }
 
 void csandbox_ignore_file_size_signal(void) { signal(SIGXFSZ, SIG_IGN); }

@@ -21,6 +21,8 @@ public struct SandboxPolicy: Sendable {
     public var isStrict = false
     /// The largest file that may be written, in bytes; nil for no such limit. It counts for buffers in memory, too.
     public var largestFile: Int?
+    /// The most memory that is the process's own and can be written, in bytes; nil for no such limit.
+    public var memory: Int?
 
     /// Of a process that turns bytes into pixels: neither files nor network, only descriptors that it is handed.
     public static let decode = SandboxPolicy(
@@ -107,6 +109,7 @@ extension SandboxPolicy {
         _ = csandbox_limit(csandbox_limit_files(), descriptors)
         // Else for the whole user: threads of other processes would count.
         if !startsThreads { _ = csandbox_limit(csandbox_limit_processes(), 0) }
+        if let memory { _ = csandbox_limit(csandbox_limit_data(), UInt64(memory)) }
         csandbox_ignore_file_size_signal()
         if let largestFile { _ = csandbox_limit(csandbox_limit_file_size(), UInt64(largestFile)) }
     }

@@ -44,6 +44,8 @@ struct StoreLoop {
 
     private mutating func serve() throws {
         try channel.sendMessage(StoreReport.ready)
+        let quarantined = QuarantineFile(in: store.directory).read()
+        if !quarantined.isEmpty { try channel.sendMessage(StoreReport.quarantine(quarantined)) }
         while true {
             try reportState()
             let isIdle = try queue.wait(milliseconds: pause).isEmpty
@@ -125,6 +127,8 @@ struct StoreLoop {
             let isKept = store.keep(.raster(record, digest: ""), body: descriptors[0])
             try send(isKept ? .kept(job: job) : .notKept(job: job))
         case .query(let job, let keys): try send(.queried(job: job, store.record(keys: keys)))
+        case .quarantine(let records):
+            if store.obstacle == nil { QuarantineFile(in: store.directory).write(records) }
         case .update(let record): store.update(record)
         // Answered when it is done, by the loop.
         case .clear(let job, let seconds): store.clear(job: job, olderThanSeconds: seconds)

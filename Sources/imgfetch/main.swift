@@ -22,6 +22,7 @@ if (try? UnixSocket.peerCredentials(of: control)) == nil {
 }
 
 do {
+    CurrentProcess.offerToKernel()
     // Changing the user undoes the tie to the parent, so that comes second.
     if let uid = options.uid, let gid = options.gid { try CurrentProcess.become(uid: uid, gid: gid) }
     if options.parent != 0 {

@@ -1,4 +1,5 @@
 import IPCProtocol
+import LinuxSystem
 import Testing
 
 @testable import imgbroker
@@ -115,11 +116,15 @@ struct RandomEventTests {
         case 90..<91: if let job = world.decodes.keys.sorted().randomElement(using: &random) { world.failDecode(job) }
         case 91..<94:
             guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
-            let exits: [WorkerExit] = [.crashed("crash"), .killed("kill"), .misbehaved("nonsense"), .notStarted("no")]
+            let exits: [WorkerExit] = [
+                .ended(.signal(11)), .ended(.signal(9)), .ended(.signal(31)), .ended(.signal(24)), .ended(.status(1)),
+                .ended(.signal(9), ExitCircumstances(isMemoryShort: true)),
+                .ended(.signal(6), ExitCircumstances(peakBytes: .max)), .notStarted("no"),
+            ]
             world.endWorker(worker, exits.randomElement(using: &random)!)
         case 94..<95:
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
-                world.happen(.workerHungUp(worker))
+                world.happen(Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
             }
         case 95..<97:
             for job in world.errands.keys.sorted() where Bool.random(using: &random) {
@@ -135,7 +140,7 @@ struct RandomEventTests {
         default: world.readyAll()
         }
         for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
-            world.endWorker(worker, Bool.random(using: &random) ? .killed("signal 9") : .crashed("exit status 0"))
+            world.endWorker(worker, Bool.random(using: &random) ? .ended(.signal(9)) : .ended(.status(0)))
         }
     }
 
@@ -197,7 +202,7 @@ struct RandomEventTests {
             world.disconnect(client)
         }
         for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) {
-            world.endWorker(worker, .killed("signal 9"))
+            world.endWorker(worker, .ended(.signal(9)))
         }
         // What was begun of bodies is kept for ten minutes.
         world.happen(.timePassed, after: 600_000)
@@ -207,6 +212,7 @@ struct RandomEventTests {
         ] {
             #expect(report[figure] == 0, "\(figure)")
         }
+        #expect(report.workerDeaths.values.reduce(0, +) >= report[.workerRestarts])
         #expect(report[.memoryBytes] <= world.state.limits.memoryBytes)
         #expect(StatsReport.Figure.outcomes.reduce(0) { $0 + report[$1] } == report[.requests])
     }

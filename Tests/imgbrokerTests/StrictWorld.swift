@@ -52,6 +52,8 @@ struct StrictWorld {
     /// Transfers that were to be stopped, and given bytes that are being identified.
     var stopping: [JobID: WorkerID] = [:]
     var identifying: [JobID: (worker: WorkerID, buffer: BufferID, bytes: Int)] = [:]
+    /// What the disk tier was to remember of dangerous pictures.
+    var quarantined: [QuarantineRecord]?
     /// What the disk tier was told of originals that it may have.
     var updates: [OriginalRecord] = []
     var decodes: [JobID: Job] = [:]
@@ -104,20 +106,21 @@ struct StrictWorld {
     }
 
     mutating func get(
-        _ client: ClientID, id: Int, _ path: String, _ change: (inout GetOptions) -> Void = { _ in }
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
+        _ change: (inout GetOptions) -> Void = { _ in }
     ) {
         var options = GetOptions()
         change(&options)
-        guard let url = try? SourceURL("http://origin.test/\(path)") else { return complain("bad URL \(path)") }
+        guard let url = try? SourceURL("http://\(host)/\(path)") else { return complain("bad URL \(path)") }
         clients[client]?.insert(id)
         happen(.messageReceived(client, .get(GetRequest(id: id, url: url, options: options))))
     }
 
     /// Every worker that is starting says that it is ready.
-    mutating func readyAll() {
+    mutating func readyAll(build: String = "first") {
         for (id, worker) in workers.sorted(by: { $0.key < $1.key }) where worker.state == .starting {
             workers[id]?.state = .ready
-            happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7)))
+            happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), build: build))
         }
     }
 
@@ -328,6 +331,9 @@ struct StrictWorld {
         case .find(let worker, let job, let keys, let form, _):
             begin(.find(form: form, keys: keys), job, on: worker)
         case .touch(let worker, _): expectReady(worker, .cache)
+        case .rememberQuarantine(let worker, let records):
+            expectReady(worker, .cache)
+            quarantined = records
         case .queryDisk(let worker, let job, let keys): begin(.query(keys: keys), job, on: worker)
         case .keepOriginal(let worker, let job, _, let buffer), .keepRaster(let worker, let job, _, let buffer):
             if !buffers.contains(buffer) { complain("keeps what is gone") }

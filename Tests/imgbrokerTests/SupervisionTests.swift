@@ -1,4 +1,5 @@
 import IPCProtocol
+import LinuxSystem
 import Testing
 
 @testable import imgbroker
@@ -26,7 +27,7 @@ struct SupervisionTests {
         var (client, job, worker) = try decoding(&world)
         for _ in 0..<5 {
             world.readHeader(job)
-            world.endWorker(worker, .killed("signal 9"))
+            world.endWorker(worker, .ended(.signal(9)))
             world.readyAll()
             job = try #require(world.decodes.keys.first)
             worker = try #require(world.decodes[job]?.worker)
@@ -45,7 +46,7 @@ struct SupervisionTests {
                 where worker.kind == .decode && worker.state == .starting {
                     world.happen(.workerReady(id, sandbox))
                     #expect(world.workers[id]?.state == .dying)
-                    world.endWorker(id, .killed("signal 9"))
+                    world.endWorker(id, .ended(.signal(9)))
                 }
                 #expect(world.state.decodePool.ready == 0)
                 if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
@@ -60,7 +61,10 @@ struct SupervisionTests {
         var world = StrictWorld(limits)
         world.readyAll()
         #expect(world.state.report.sandbox == "seccomp+landlock-7")
-        let decoder = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        let lost = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        world.endWorker(lost, .ended(.signal(9)))
+        let decoder = try #require(world.workers.first { $0.value.state == .starting }?.key)
+        world.workers[decoder]?.state = .ready
         world.happen(.workerReady(decoder, SandboxReport(seccomp: true)))
         #expect(world.state.report.sandbox == "seccomp")
         #expect(world.workers[decoder]?.state == .ready)
@@ -70,12 +74,12 @@ struct SupervisionTests {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.readHeader(job)
-        world.endWorker(worker, .crashed("signal 11"))
+        world.endWorker(worker, .ended(.signal(11)))
         #expect(world.answers[client] == nil)
         world.readyAll()
         let second = try #require(world.decodes.values.first?.worker)
         #expect(second != worker)
-        world.endWorker(second, .crashed("signal 11"))
+        world.endWorker(second, .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
         world.happen(.timePassed, after: 200)
         world.readyAll()
@@ -86,8 +90,8 @@ struct SupervisionTests {
     @Test func `a picture on which decoders died is refused for a while, whatever its address`() throws {
         var world = world()
         let (client, _, worker) = try decoding(&world)
-        world.endWorker(worker, .crashed("signal 11"))
-        world.endWorker(try #require(world.decodes.values.first?.worker), .crashed("signal 11"))
+        world.endWorker(worker, .ended(.signal(11)))
+        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
         world.happen(.timePassed, after: 1000)
         world.readyAll()
@@ -104,7 +108,7 @@ struct SupervisionTests {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.readHeader(job)
-        world.happen(.timePassed, after: 9_999)
+        world.happen(.timePassed, after: 19_999)
         #expect(world.workers[worker]?.state == .ready)
         world.happen(.timePassed, after: 1)
         #expect(world.workers[worker]?.state == .dying)
@@ -112,7 +116,7 @@ struct SupervisionTests {
         world.happen(.decodeFinished(worker, job))
         #expect(world.answers[client] == nil)
         world.decodes[job]?.hasOutput = true
-        world.endWorker(worker, .killed("signal 9"))
+        world.endWorker(worker, .ended(.signal(9)))
         world.readyAll()
         #expect(world.decodes.count == 1)
         #expect(world.state.decodes.values.first?.crashes == 1)
@@ -125,7 +129,7 @@ struct SupervisionTests {
         let worker = try #require(world.fetches.values.first?.worker)
         world.happen(.fetchProgressed(worker, try #require(world.fetches.keys.min()), received: 500, expected: 1000))
         #expect(world.state.index.reservedBytes == 500)
-        world.endWorker(worker, .killed("signal 9"))
+        world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.index.reservedBytes == 0)
         // The spare has them at once.
         #expect(world.fetches.count == 4)
@@ -139,7 +143,7 @@ struct SupervisionTests {
         world.get(client, id: 1, "a")
         for _ in 0..<3 {
             let worker = try #require(world.fetches.values.first?.worker)
-            world.endWorker(worker, .crashed("signal 6"))
+            world.endWorker(worker, .ended(.signal(6)))
             world.happen(.timePassed, after: 1000)
             world.readyAll()
         }
@@ -153,7 +157,7 @@ struct SupervisionTests {
         var waits: [Int] = []
         for _ in 0..<6 {
             let worker = try #require(world.workers.first { $0.value.kind == .decode }?.key)
-            world.endWorker(worker, .crashed("exit status 1"))
+            world.endWorker(worker, .ended(.status(1)))
             var waited = 0
             while world.workers.values.count(where: { $0.kind == .decode }) < 2 {
                 world.happen(.timePassed, after: 50)
@@ -233,7 +237,7 @@ struct SupervisionTests {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.readHeader(job)
-        world.endWorker(worker, .killed("signal 9"))
+        world.endWorker(worker, .ended(.signal(9)))
         let next = try #require(world.decodes.values.first?.worker)
         #expect(world.workers[next]?.state == .ready)
         world.readHeader(job)
@@ -246,7 +250,7 @@ struct SupervisionTests {
         let client = world.connect()
         for number in 1...500 { world.load(client, id: number, "\(number)", content: number) }
         let worn = try #require(world.workers.first { $0.value.kind == .decode && $0.value.state == .dying }?.key)
-        world.endWorker(worn, .crashed("exit status 0"))
+        world.endWorker(worn, .ended(.status(0)))
         #expect(world.state.report[.workerRestarts] == 0)
         world.readyAll()
         world.get(client, id: 501, "x")
@@ -277,23 +281,35 @@ struct SupervisionTests {
         #expect(world.workers[worn]?.state == .dying)
     }
 
+    /// Loads pictures on which every decoder dies, until so many have died.
+    private func burn(
+        _ world: inout StrictWorld, _ client: ClientID, deaths: Int, content first: Int, of hosts: [String]
+    ) throws {
+        var (died, number) = (0, first)
+        while died < deaths {
+            world.get(client, id: number, "bad\(number)", of: hosts[number % hosts.count])
+            if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
+            while world.answers[client]?[number] == nil {
+                if let job = world.decodes.keys.first, let worker = world.decodes[job]?.worker {
+                    died += 1
+                    world.endWorker(worker, .ended(.signal(11)))
+                } else {
+                    world.happen(.timePassed, after: 500)
+                    world.readyAll()
+                }
+            }
+            number += 1
+            if number > first + 100 { return complain("no more decoders can be had") }
+        }
+    }
+
     @Test func `after more than ten crashes within a minute new pictures are refused, hits are served`() throws {
         var world = world()
         let client = world.connect()
         world.load(client, id: 1, "good", content: 1)
-        for number in 2...7 {
-            world.get(client, id: number, "bad\(number)")
-            world.finishFetch(try #require(world.fetches.keys.first), content: number)
-            while world.answers[client]?[number] == nil {
-                if let job = world.decodes.keys.first, let worker = world.decodes[job]?.worker {
-                    world.endWorker(worker, .crashed("signal 11"))
-                } else {
-                    world.happen(.timePassed, after: 1000)
-                    world.readyAll()
-                }
-            }
-        }
-        #expect(world.error(client, 6) == .decoderCrashed)
+        try burn(&world, client, deaths: 11, content: 20, of: ["a.test", "b.test"])
+        // The last one had a try left.
+        #expect(world.error(client, 25) == .decoderUnavailable)
         world.get(client, id: 8, "other")
         if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: 8) }
         #expect(world.error(client, 8) == .decoderUnavailable)
@@ -303,6 +319,310 @@ struct SupervisionTests {
         world.readyAll()
         world.load(client, id: 10, "third", content: 10)
         #expect(world.image(client, 10) != nil)
+    }
+
+    @Test func `an origin of many poisons is refused new pictures, and only that one`() throws {
+        var world = world()
+        let client = world.connect()
+        world.load(client, id: 1, "good", content: 1)
+        try burn(&world, client, deaths: 9, content: 20, of: ["origin.test"])
+        world.readyAll()
+        world.get(client, id: 2, "fresh")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        guard case .error(_, let error)? = world.answer(client, 2) else { return complain("it is decoded") }
+        #expect(error.code == .decoderUnavailable)
+        #expect((1...CrashBudget.milliseconds).contains(error.retryAfterMs ?? 0))
+        // What is there is served, and so are others.
+        world.get(client, id: 3, "good")
+        #expect(world.image(client, 3) != nil)
+        world.happen(.timePassed, after: 60_000)
+        world.readyAll()
+        world.get(client, id: 4, "fine", of: "other.test")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 4)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 4) != nil)
+        world.happen(.timePassed, after: CrashBudget.milliseconds)
+        world.load(client, id: 5, "fresh", content: 5)
+        #expect(world.image(client, 5) != nil)
+    }
+
+    @Test func `poisons of one origin that are under way together do not break the pool`() throws {
+        var world = world(workers: 16)
+        let client = world.connect()
+        for number in 1...16 {
+            world.get(client, id: number, "\(number)")
+            while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
+        }
+        #expect(world.decodes.count == 16)
+        for worker in world.decodes.values.map(\.worker) { world.endWorker(worker, .ended(.signal(11))) }
+        #expect(!world.state.decodePool.isBroken(at: world.clock))
+        #expect(world.answers[client]?.count == 16)
+    }
+
+    @Test func `pictures that wait for a decoder are refused once their origin is`() throws {
+        var world = world()
+        let client = world.connect()
+        for number in 1...20 {
+            world.get(client, id: number, "\(number)")
+            while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
+        }
+        var deaths = 0
+        while let worker = world.decodes.values.first?.worker {
+            deaths += 1
+            world.endWorker(worker, .ended(.signal(11)))
+            world.happen(.timePassed, after: 12_000)
+            world.readyAll()
+        }
+        #expect(deaths == CrashBudget.toleratedDeaths + 1)
+        #expect((1...4).allSatisfy { world.error(client, $0) == .decoderCrashed })
+        #expect((5...20).allSatisfy { world.error(client, $0) == .decoderUnavailable })
+    }
+
+    @Test func `bytes that users gave are held against them, not against the URL`() throws {
+        var world = world()
+        let client = world.connect()
+        for id in 1...5 {
+            let request = StoreRequest(id: id, url: try SourceURL("http://origin.test/\(id)"), payload: 0)
+            world.happen(.storeReceived(client, request, bytes: 100))
+            world.identify(try #require(world.identifying.keys.first), content: id)
+            for _ in 0..<2 {
+                guard let worker = world.decodes.values.first?.worker else { break }
+                world.endWorker(worker, .ended(.signal(11)))
+                world.happen(.timePassed, after: 12_000)
+                world.readyAll()
+            }
+        }
+        #expect(world.state.isOverBudget("user 1000"))
+        world.load(client, id: 9, "9", content: 9)
+        #expect(world.image(client, 9) != nil)
+    }
+
+    // MARK: Causes
+
+    @Test func `every end of a worker has its cause`() {
+        typealias Sentence = WorkerPool.Sentence
+        let late = Sentence(cause: .deadline, detail: "late")
+        let liar = Sentence(cause: .protocol, detail: "lies")
+        func cause(_ exit: WorkerExit, _ sentence: Sentence? = nil, wasReady: Bool = true) -> DeathCause {
+            WorkerDeath(exit, sentence: sentence, wasReady: wasReady, memoryLimit: 1000).cause
+        }
+        for number: Int32 in [4, 5, 6, 7, 8, 11] {
+            #expect(cause(.ended(.signal(number))) == .signal)
+            #expect(cause(.ended(.signal(number)), late) == .signal)
+            #expect(cause(.ended(.signal(number)), liar) == .protocol)
+            #expect(cause(.ended(.signal(number), ExitCircumstances(peakBytes: 800))) == .memory)
+        }
+        #expect(cause(.ended(.signal(31))) == .seccomp)
+        #expect(cause(.ended(.signal(24))) == .cpu)
+        #expect(cause(.ended(.signal(9))) == .outside)
+        #expect(cause(.ended(.signal(9), ExitCircumstances(isMemoryShort: true))) == .memory)
+        #expect(cause(.ended(.signal(9), ExitCircumstances(isMemoryShort: true)), late) == .deadline)
+        #expect(cause(.ended(.signal(9)), Sentence(cause: .unconfined, detail: "")) == .unconfined)
+        for number: Int32 in [1, 2, 10, 15] { #expect(cause(.ended(.signal(number))) == .outside) }
+        #expect(cause(.ended(.status(0))) == .exit)
+        #expect(cause(.ended(.status(1)), late) == .exit)
+        #expect(cause(.ended(.status(1)), liar) == .protocol)
+        #expect(cause(.notStarted("no program")) == .notStarted)
+        for exit in [ChildProcess.Exit.status(1), .signal(9), .signal(15)] {
+            #expect(cause(.ended(exit), wasReady: false) == .notStarted)
+        }
+        #expect(cause(.ended(.signal(11)), wasReady: false) == .signal)
+        #expect(DeathCause.allCases.filter { !$0.isOwnMaking } == [.outside])
+        let text = WorkerDeath(.ended(.signal(31)), sentence: nil, wasReady: true).reason
+        #expect(text == "seccomp: signal 31 (Bad system call)")
+    }
+
+    @Test func `deaths are counted by cause, those that were let go are none`() throws {
+        var world = world()
+        let (_, job, worker) = try decoding(&world)
+        world.endWorker(worker, .ended(.signal(31)))
+        #expect(world.state.report.workerDeaths == [.seccomp: 1])
+        world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
+        #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1])
+        world.readyAll()
+        let idle = try #require(world.workers.first { $0.value.kind == .fetch }?.key)
+        world.happen(.workerMeasured(idle, residentBytes: 0))
+        world.happen(.workerMeasured(idle, residentBytes: 90 << 20))
+        #expect(world.workers[idle]?.state == .dying)
+        world.endWorker(idle, .ended(.status(0)))
+        #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1])
+    }
+
+    @Test func `a picture that uses up its processor time is not tried again`() throws {
+        var world = world()
+        let (client, _, worker) = try decoding(&world)
+        world.endWorker(worker, .ended(.signal(24)))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        #expect(world.decodes.isEmpty)
+        world.get(client, id: 2, "same-bytes")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        #expect(world.error(client, 2) == .decoderCrashed)
+        #expect(world.decodes.isEmpty)
+    }
+
+    @Test func `the second try is on a worker that has done nothing yet`() throws {
+        var world = world(workers: 2)
+        let client = world.connect()
+        // Both of those that work at first have done something.
+        for id in 1...2 {
+            world.get(client, id: id, "\(id)")
+            world.finishFetch(try #require(world.fetches.keys.first), content: id)
+        }
+        let worn = Set(world.decodes.values.map(\.worker))
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        world.get(client, id: 3, "3")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 3)
+        let first = try #require(world.decodes.values.first?.worker)
+        #expect(worn.contains(first))
+        world.endWorker(first, .ended(.signal(11)))
+        let second = try #require(world.decodes.values.first?.worker)
+        #expect(!worn.contains(second))
+    }
+
+    @Test func `a decoder that says what it must not is ended, and its picture tried once more`() throws {
+        typealias Lie = (inout StrictWorld, WorkerID, JobID) -> Void
+        let other = try #require(PixelGeometry(width: 9, height: 9))
+        let size = try #require(PixelGeometry(width: 10, height: 10))
+        let header = ImageHeader(format: .png, geometry: size)
+        let lies: [Lie] = [
+            { world, worker, _ in world.happen(.workerMisbehaved(worker, "nonsense")) },
+            { world, worker, _ in world.happen(.workerReady(worker, SandboxReport(seccomp: true, landlock: 7))) },
+            { world, worker, job in world.happen(.decodeFinished(worker, job)) },
+            { world, worker, _ in world.happen(.decodeFinished(worker, JobID(number: 99))) },
+            { world, worker, _ in world.happen(.decodeFailed(worker, JobID(number: 99), WireError(.timeout, ""))) },
+            { world, worker, job in
+                world.happen(.headerRead(worker, job, DecodePlan(header: header, result: other, workingBytes: 0)))
+            },
+            { world, worker, job in
+                world.readHeader(job)
+                world.happen(.headerRead(worker, job, DecodePlan(header: header, result: size, workingBytes: 0)))
+            },
+        ]
+        for lie in lies {
+            var world = world()
+            let (client, job, worker) = try decoding(&world)
+            lie(&world, worker, job)
+            #expect(world.workers[worker]?.state == .dying)
+            world.endWorker(worker, .ended(.signal(9)))
+            #expect(world.state.report.workerDeaths == [.protocol: 1])
+            #expect(world.answers[client] == nil)
+            world.readHeader(job)
+            world.finishDecode(job)
+            #expect(world.image(client, 1) != nil)
+        }
+    }
+
+    @Test func `what takes more memory than a worker may have is refused, the result counted`() throws {
+        var limits = BrokerState.Limits()
+        limits.workers = 1
+        limits.workerMemoryBytes = 200 << 20
+        var world = StrictWorld(limits)
+        world.readyAll()
+        let (client, job, worker) = try decoding(&world)
+        #expect(world.decodes[job]?.order.maxWorkingBytes == 136 << 20)
+        world.readHeader(job, workingBytes: 200 << 20 - 399)
+        #expect(world.error(client, 1) == .tooManyPixels)
+        #expect(world.workers[worker]?.state == .ready)
+        world.get(client, id: 2, "b")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        let next = try #require(world.decodes.keys.first)
+        world.readHeader(next, workingBytes: 200 << 20 - 400)
+        world.finishDecode(next)
+        #expect(world.image(client, 2) != nil)
+    }
+
+    // MARK: Quarantine
+
+    private let digest = ContentDigest(hexadecimal: StrictWorld.digest(1))!
+
+    @Test func `a picture is refused for longer each time, up to a day`() {
+        var quarantine = Quarantine()
+        var (now, waits) = (1_000_000, [Int]())
+        for _ in 0..<6 {
+            quarantine.add(digest, build: "a", unixMs: now)
+            var wait = 0
+            while quarantine.refuses(digest, build: "a", unixMs: now + wait) { wait += 60_000 }
+            waits.append(wait / 60_000)
+            now += wait
+        }
+        #expect(waits == [10, 40, 160, 640, 1440, 1440])
+    }
+
+    @Test func `other decoders may try what these have died of`() throws {
+        var quarantine = Quarantine()
+        quarantine.add(digest, build: "a", unixMs: 0)
+        #expect(quarantine.refuses(digest, build: "a", unixMs: 1))
+        #expect(!quarantine.refuses(digest, build: "b", unixMs: 1))
+
+        var world = world()
+        let (client, _, worker) = try decoding(&world)
+        world.endWorker(worker, .ended(.signal(11)))
+        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        world.happen(.timePassed, after: 1000)
+        world.readyAll(build: "second")
+        world.load(client, id: 2, "same-bytes", content: 1)
+        #expect(world.image(client, 2) != nil)
+    }
+
+    @Test func `what is quarantined outlives the broker, and no more than what fits`() throws {
+        var first = Quarantine()
+        let digests = try (0...Quarantine.maximumEntries).map {
+            try #require(ContentDigest(hexadecimal: StrictWorld.digest($0)))
+        }
+        for digest in digests.dropLast() { first.add(digest, build: "a", unixMs: 1000) }
+        // Asked for, so that another one goes.
+        first.noteUse(of: digests[0])
+        first.add(digests.last!, build: "a", unixMs: 1000)
+        #expect(first.count == Quarantine.maximumEntries)
+        #expect(first.refuses(digests[0], build: "a", unixMs: 1000))
+        #expect(!first.refuses(digests[1], build: "a", unixMs: 1000))
+
+        var second = Quarantine()
+        second.add(digests[0], build: "b", unixMs: 2000)
+        second.restore(first.records(unixMs: 1000), unixMs: 2000)
+        #expect(second.count == Quarantine.maximumEntries)
+        #expect(second.refuses(digests[2], build: "a", unixMs: 2000))
+        #expect(second.refuses(digests[0], build: "b", unixMs: 2000))
+        // How long it was is known for a while after.
+        let later = 1000 + Quarantine.firstMilliseconds
+        #expect(!second.refuses(digests[2], build: "a", unixMs: later))
+        #expect(second.records(unixMs: later).count == Quarantine.maximumEntries)
+        second.add(digests[2], build: "a", unixMs: later)
+        #expect(second.refuses(digests[2], build: "a", unixMs: later + 3 * Quarantine.firstMilliseconds))
+        #expect(second.records(unixMs: later + 3 * Quarantine.longestMilliseconds).isEmpty)
+        // A clock that was wrong does not condemn for ever.
+        #expect(!second.refuses(digests[2], build: "a", unixMs: later - 2 * Quarantine.longestMilliseconds))
+    }
+
+    @Test func `the disk tier is told what to remember, and remembers it for the next broker`() throws {
+        var limits = BrokerState.Limits()
+        limits.workers = 1
+        limits.usesDisk = true
+        var world = StrictWorld(limits)
+        world.readyAll()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerErrand(try #require(world.errands.keys.first), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        for _ in 0..<2 { world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11))) }
+        #expect(world.error(client, 1) == .decoderCrashed)
+        let records = try #require(world.quarantined)
+        #expect(records.map(\.digest) == [StrictWorld.digest(1)])
+        #expect(records.map(\.build) == ["first"])
+
+        var next = StrictWorld()
+        next.readyAll()
+        next.happen(.quarantineRemembered(records))
+        let other = next.connect()
+        next.get(other, id: 1, "a")
+        next.finishFetch(try #require(next.fetches.keys.first), content: 1)
+        #expect(next.error(other, 1) == .decoderCrashed)
     }
 
     @Test func `large pictures wait for room, one always runs, small ones behind them are served in turn`() throws {

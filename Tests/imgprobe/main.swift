@@ -2,6 +2,8 @@
 // when the sandbox does not hold; 126 for wrong use.
 //
 //     imgprobe decode|fetch|threads ATTEMPT [--strict]
+//
+// By the name of imgworker it is a decode worker that was taken over: see `Attacker`.
 
 internal import CProbe
 internal import Glibc
@@ -9,6 +11,7 @@ internal import IPCProtocol
 internal import Sandbox
 
 let arguments = CommandLine.arguments
+if arguments[0].hasSuffix("/imgworker") { Attacker.run(arguments) }
 guard arguments.count >= 3 else { exit(126) }
 var policy = arguments[1] == "fetch" ? SandboxPolicy.fetch : .decode
 policy.isStrict = arguments.contains("--strict")

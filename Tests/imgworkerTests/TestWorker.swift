@@ -7,16 +7,19 @@ import Testing
 final class TestWorker {
     /// Where it listens and reports.
     let channel: FrameChannel
+    /// What it calls its build.
+    private(set) var build: String?
     private let process: ChildProcess
 
     /// Starts one. Its end of the socket is closed here, so that its death is an end of file.
-    init() throws {
+    init(_ arguments: [String] = []) throws {
         let (ours, theirs) = try UnixSocket.pair()
         // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
-        process = try ChildProcess(path: try Self.program(), arguments: ["--strict-sandbox"], control: theirs)
+        process = try ChildProcess(path: try Self.program(), arguments: ["--strict-sandbox"] + arguments, control: theirs)
         channel = FrameChannel(socket: ours)
-        guard case .ready(let sandbox) = try next() else { throw WireError(.internal, "not ready") }
+        guard case .ready(let sandbox, let build) = try next() else { throw WireError(.internal, "not ready") }
         #expect(sandbox?.isEnough == true)
+        self.build = build
     }
 
     /// The program lies beside the tests.

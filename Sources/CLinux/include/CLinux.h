@@ -64,8 +64,11 @@ int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *co
 int clinux_pidfd_open(pid_t pid);
 int clinux_pidfd_send_signal(int pidfd, int signal);
 /// Reaps the child behind `pidfd` if it has ended. 1: reaped, `*code` is its exit status or signal, `*signaled`
-/// says which; 0: still running; -1: errno.
-int clinux_pidfd_reap(int pidfd, int *code, int *signaled);
+/// says which, `*peak` the most memory it had, in bytes; 0: still running; -1: errno.
+int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak);
+/// Lets a process that is not reaped yet use so many seconds more of processor time (RLIMIT_CPU, which counts whole ones);
+/// 0, or -1 with errno.
+int clinux_limit_processor_time(pid_t pid, int64_t seconds);
 
 /// Waits up to `milliseconds` for `fd` to become readable: 1, 0 when it did not, or -1 with errno.
 int clinux_wait_readable(int fd, int milliseconds);
@@ -122,6 +125,10 @@ int clinux_find_group(const char *name, gid_t *gid);
 int clinux_become_user(uid_t uid, gid_t gid);
 /// Writes /proc/self/oom_score_adj and the like: 0, or -1 with errno.
 int clinux_write_file(const char *path, const char *text);
+
+/// A number that changes whenever the code of this process does: a digest of the build ids of the program and its
+/// libraries, or of the code of those without one.
+uint64_t clinux_code_digest(void);
 
 /// Processors this process may run on.
 int clinux_processors(void);

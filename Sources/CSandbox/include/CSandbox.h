@@ -53,6 +53,7 @@ int csandbox_limit_file_size(void);
 int csandbox_limit_files(void);
 int csandbox_limit_processes(void);
 int csandbox_limit_locked_memory(void);
+int csandbox_limit_data(void);
 int csandbox_limit_core(void);
 /// Makes a write beyond the limit of a file's size fail instead of ending the process.
 void csandbox_ignore_file_size_signal(void);

@@ -33,6 +33,9 @@ final class Broker {
     var buffers: [BufferID: SealedBuffer] = [:]
     /// What clients have given and the state is about to take, or not.
     var uploads: [ClientID: SealedBuffer] = [:]
+    /// What tells a worker that the kernel took for want of memory from one that somebody ended.
+    var memoryShortage = MemoryShortage()
+    var hasWarnedOfProcessorTime = false
     /// How long the turns of the loop take: while one lasts, nobody else is served.
     var turns = LatencyHistogram()
     private let closer = DescriptorCloser()
@@ -171,6 +174,7 @@ final class Broker {
         case .update(let worker, let record): send(StoreOrder.update(record), to: worker)
         case .clear(let worker, let job, let seconds):
             send(StoreOrder.clear(job: job.number, olderThanSeconds: seconds), to: worker)
+        case .rememberQuarantine(let worker, let records): send(StoreOrder.quarantine(records), to: worker)
         case .keepOriginal(let worker, let job, let record, let buffer):
             keep(.keepOriginal(job: job.number, record), buffer, job, on: worker)
         case .keepRaster(let worker, let job, let record, let buffer):
@@ -187,6 +191,7 @@ final class Broker {
                 let error = WireError(.internal, "The encoded bytes are gone.")
                 return events.append(.decodeFailed(worker, Identifier(number: job.id), error))
             }
+            limitProcessorTime(of: worker)
             send(DecodeOrder.decode(job), [buffer.descriptor], to: worker)
         case .provideOutput(let worker, let job, let bytes): provideOutput(of: bytes, for: job, on: worker)
         case .refuseOutput(let worker, let job): send(DecodeOrder.refuse(job: job.number), to: worker)

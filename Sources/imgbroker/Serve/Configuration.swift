@@ -103,6 +103,11 @@ struct Configuration {
         case "--workers": limits.workers = try arguments.number(of: flag, in: 1...256)
         case "--fetchers": limits.fetchers = try arguments.number(of: flag, in: 1...16)
         case "--queue-order": limits.queueOrder = try arguments.choice(of: flag) as QueueOrder == .fifo ? .fifo : .lifo
+        case "--worker-memory": limits.workerMemoryBytes = try Self.workerMemory(of: flag, &arguments)
+        case "--decode-time":
+            let seconds = try Self.time(of: flag, &arguments)
+            guard (1...3600).contains(seconds) else { throw UsageError(description: "\(flag) needs 1 s to 1 h") }
+            limits.decodeSeconds = seconds
         case "--memory-limit": limits.memoryBytes = try arguments.size(of: flag, unit: .binary)
         case "--max-pixels": limits.maxPixels = try arguments.size(of: flag, unit: .decimal)
         case "--max-source-pixels": limits.maxSourcePixels = try arguments.size(of: flag, unit: .decimal)
@@ -155,6 +160,13 @@ struct Configuration {
 
     private static func time(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
         try arguments.seconds(of: flag) ?? 0
+    }
+
+    /// A worker needs some memory however small its pictures are.
+    private static func workerMemory(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
+        let bytes = try arguments.size(of: flag, unit: .binary)
+        if bytes < 128 << 20 { throw UsageError(description: "\(flag) needs 128M at least") }
+        return bytes
     }
 
     private static func group(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> UInt32 {

@@ -18,6 +18,7 @@ enum ServeCommand {
         launcher.hasStrictSandbox = configuration.hasStrictSandbox
         launcher.largestDownload = configuration.limits.maxDownloadBytes
         launcher.largestPicture = configuration.limits.maxPixels
+        launcher.workerMemory = configuration.limits.workerMemoryBytes
 
         var ownUser: (uid: UInt32, gid: UInt32)?
         if let name = configuration.user {

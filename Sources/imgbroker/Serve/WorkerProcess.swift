@@ -20,6 +20,8 @@ struct WorkerLauncher {
     var largestDownload: Int?
     /// The pixels of the largest picture.
     var largestPicture: Int?
+    /// What a decode worker may have of memory, in bytes.
+    var workerMemory: Int?
     /// What the cache process is told about its directory and its limits.
     var cacheArguments: [String] = []
     var logLevel = LogLevel.notice
@@ -71,6 +73,7 @@ struct WorkerLauncher {
             if let largestPicture, largestPicture <= Int.max / 4 {
                 arguments += ["--largest-file", "\(largestPicture * 4)"]
             }
+            if let workerMemory { arguments += ["--memory", "\(workerMemory)"] }
             if hasStrictSandbox { arguments.append("--strict-sandbox") }
         case .cache:
             program = "imgcache"
@@ -90,8 +93,8 @@ final class WorkerProcess {
     let kind: WorkerKind
     let child: ChildProcess
     let channel: FrameChannel
-    /// What it said that was no message; it was ended for that.
-    var misbehaviour: String?
+    /// Nothing that it says counts any more.
+    var isUnheard = false
     /// Its socket has ended.
     var hasEnded = false
     var isWatchedForWriting = false
@@ -103,16 +106,6 @@ final class WorkerProcess {
         channel = FrameChannel(socket: socket)
         self.id = id
         self.kind = kind
-    }
-
-    /// Why it is gone.
-    func classify(_ exit: ChildProcess.Exit) -> WorkerExit {
-        if let misbehaviour { return .misbehaved("it sent \(misbehaviour)") }
-        switch exit {
-        case .signal(Signals.kill), .signal(Signals.terminate), .signal(Signals.interrupt), .signal(Signals.hangup):
-            return .killed("\(exit)")
-        case .signal, .status: return .crashed("\(exit)")
-        }
     }
 }
 

@@ -42,6 +42,7 @@ enum Action: Equatable {
     case update(WorkerID, OriginalRecord)
     case forget(WorkerID, JobID, url: String, owner: UInt32?)
     case clear(WorkerID, JobID, olderThanSeconds: Int?)
+    case rememberQuarantine(WorkerID, [QuarantineRecord])
 
     // Buffers.
     /// What the job has produced becomes a buffer.

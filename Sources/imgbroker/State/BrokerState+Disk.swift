@@ -251,8 +251,7 @@ extension BrokerState {
         missedDiskAnswers += 1
         guard missedDiskAnswers >= 3, let worker = cachePool.available else { return }
         missedDiskAnswers = 0
-        actions.append(.log(.warning("the disk tier does not answer: its process is ended")))
-        kill(worker, of: \.cachePool)
+        end(worker, of: \.cachePool, .deadline, "it did not answer")
     }
 
     private mutating func endErrand(_ job: JobID, on worker: WorkerID) -> DiskErrand? {

@@ -20,8 +20,11 @@ struct BrokerState {
         var maxPixels = 50_000_000
         /// The most pixels of a source that is made smaller.
         var maxSourcePixels = 300_000_000
-        /// The most bytes that a decode worker may hold beside the result.
-        var maxWorkingBytes = 448 << 20
+        /// What decoding one picture may take of memory, the result included.
+        var workerMemoryBytes = 1 << 30
+        /// The most bytes that a decode worker may be asked to hold beside the result: without what it may have grown by
+        /// in its life.
+        var maxWorkingBytes: Int { max(workerMemoryBytes - WorkerPool.toleratedGrowth, 1) }
         /// What `scaleDown` brings a picture under, in bytes of pixels.
         var scaleDownBytes = 60_000_000
         /// Whether there is a disk tier.
@@ -40,7 +43,9 @@ struct BrokerState {
         var maxLeasedBuffers = 65_536
         /// Jobs that wait for a worker, of both kinds.
         var maxQueuedJobs = 16_384
-        var decodeDeadlineMs = 10_000
+        /// The processor time that one picture may take. As long again is for waiting: for a processor, or for ever.
+        var decodeSeconds = 10
+        var decodeDeadlineMs: Int { 2000 * decodeSeconds }
         var workerStartDeadlineMs = 10_000
         /// How long a worker may live on without its socket.
         var workerEndDeadlineMs = 1_000
@@ -155,6 +160,9 @@ struct BrokerState {
     var missedDiskAnswers = 0
     var disk = DiskReport(state: .off)
     var quarantine = Quarantine()
+    /// What the decoders call their build.
+    var decoderBuild = ""
+    var crashBudget = CrashBudget()
     var failedList = FailedList()
     var hosts = HostTable()
     /// The cookies of each user who has used any.
@@ -228,7 +236,8 @@ struct BrokerState {
         case .payloadSent(let client, let buffer):
             if sendings.release(buffer, from: client) { unhold(buffer) }
         case .workerStarted(let worker, let pid): pids[worker] = pid
-        case .workerReady(let worker, let sandbox): workerReady(worker, sandbox)
+        case .workerReady(let worker, let sandbox, let build): workerReady(worker, sandbox, build: build)
+        case .workerMisbehaved(let worker, let detail): workerMisbehaved(worker, detail)
         case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
         case .fetchProgressed(let worker, let job, let received, let expected):
@@ -253,6 +262,7 @@ struct BrokerState {
         case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
         case .keepingEnded(let worker, let job): keepingEnded(worker, job)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
+        case .quarantineRemembered(let records): quarantine.restore(records, unixMs: unixMs)
         case .timePassed: break
         case .shutdownRequested: shutdownRequested()
         }
@@ -341,7 +351,7 @@ struct BrokerState {
             case .partial(let key): partialTimePassed(key)
             case .touch: reportUse()
             case .workerStart(let worker): startTimePassed(worker)
-            case .workerEnd(let worker): actions.append(.killWorker(worker))
+            case .workerEnd(let worker): endTimePassed(worker)
             case .frame(let client, let begunAt):
                 guard clients[client]?.frameBegunAt == begunAt else { break }
                 reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))

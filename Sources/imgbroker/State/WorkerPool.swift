@@ -1,13 +1,21 @@
+import IPCProtocol
 import LinuxSystem
 
 /// The workers of one kind: who is there, who is busy with what, and when the next one may be started.
 struct WorkerPool {
+    /// Why the broker ends a worker.
+    struct Sentence {
+        let cause: DeathCause
+        /// In words, for people.
+        let detail: String
+    }
+
     struct Worker {
         var isReady = false
         /// Its socket has ended.
         var hasHungUp = false
-        /// It is being ended; nothing it says counts any more.
-        var isDying = false
+        /// Why it is being ended, once it is: nothing it says counts any more.
+        var sentence: Sentence?
         /// It takes no more jobs and ends when it has done those it has.
         var isRetiring = false
         var jobsTaken = 0
@@ -16,6 +24,7 @@ struct WorkerPool {
         var jobs: Set<JobID> = []
         let startedAt: Instant
 
+        var isDying: Bool { sentence != nil }
         var canWork: Bool { isReady && !hasHungUp && !isDying && !isRetiring }
     }
 
@@ -56,6 +65,13 @@ struct WorkerPool {
         let mayWake = workers.values.count { $0.canWork && !$0.jobs.isEmpty } < size
         return free.filter { mayWake || !$0.value.jobs.isEmpty }
             .min { ($0.value.jobs.count, $0.key) < ($1.value.jobs.count, $1.key) }?.key
+    }
+
+    /// An idle worker for a job that another one has died of: one that has done least, so that what an earlier picture
+    /// may have left behind is not to blame.
+    var freshest: WorkerID? {
+        workers.filter { $0.value.canWork && $0.value.jobs.isEmpty }
+            .min { ($0.value.jobsTaken, $0.key) < ($1.value.jobsTaken, $1.key) }?.key
     }
 
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
@@ -103,17 +119,18 @@ struct WorkerPool {
         workers[worker]?.hasHungUp = true
     }
 
-    mutating func markDying(_ worker: WorkerID) {
-        workers[worker]?.isDying = true
+    /// The first reason counts.
+    mutating func condemn(_ worker: WorkerID, _ sentence: Sentence) {
+        if workers[worker]?.isDying == false { workers[worker]?.sentence = sentence }
     }
 
     /// Removes a worker that has ended. The next one starts at once, unless workers fail by their own making again and
     /// again: then after 100 ms, doubled up to 30 s, until a minute has passed without a failure.
-    mutating func ended(_ worker: WorkerID, ownMaking: Bool, at now: Instant) -> Worker? {
+    mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) -> Worker? {
         guard let ended = workers.removeValue(forKey: worker) else { return nil }
         if ended.isRetiring { return ended }
         restarts += 1
-        if ownMaking {
+        if countsAsFailure {
             if let lastFailure, lastFailure.adding(milliseconds: 60_000) < now { failures = 0 }
             failures += 1
             lastFailure = now
