@@ -72,6 +72,7 @@ struct WorkerLauncher {
         case .cache:
             program = "imgcache"
             arguments += cacheArguments + ["--log-level", logLevel.rawValue]
+            if hasStrictSandbox { arguments.append("--strict-sandbox") }
         }
         let child = try ChildProcess(
             path: directory + "/" + program, arguments: arguments,
@@ -108,6 +109,8 @@ final class WorkerProcess {
         switch exit {
         case .signal(Signals.kill), .signal(Signals.terminate), .signal(Signals.interrupt), .signal(Signals.hangup):
             return .killed("\(exit)")
+        // It can do nothing more in its sandbox: its directory has been removed, say.
+        case .status(0) where kind == .cache: return .left
         case .signal, .status: return .crashed("\(exit)")
         }
     }

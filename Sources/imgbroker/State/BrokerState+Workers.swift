@@ -49,28 +49,26 @@ extension BrokerState {
     mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?) {
         guard let pool = Self.pools.first(where: { self[keyPath: $0].workers[worker] != nil }) else { return }
         let kind = self[keyPath: pool].kind
-        // The cache process reads and writes files for a living, and nothing of what strangers chose is looked into there.
-        if kind != .cache {
-            let sandbox = sandbox ?? SandboxReport()
-            sandboxes[kind] = sandbox
-            guard sandbox.isEnough || limits.allowsUnsandboxed else {
-                actions.append(
-                    .log(
-                        .warning(
-                            """
-                            a \(kind.rawValue) worker is refused, as what confines it (\(sandbox.level)) is not enough: that \
-                            takes seccomp and Landlock, of Linux 5.13 or newer; --allow-unsandboxed does without
-                            """)))
-                return kill(worker, of: pool)
-            }
+        let sandbox = sandbox ?? SandboxReport()
+        sandboxes[kind] = sandbox
+        guard sandbox.isEnough || limits.allowsUnsandboxed else {
+            actions.append(
+                .log(
+                    .warning(
+                        """
+                        a \(kind.rawValue) worker is refused, as what confines it (\(sandbox.level)) is not enough: that \
+                        takes seccomp and Landlock, of Linux 5.13 or newer; --allow-unsandboxed does without
+                        """)))
+            return kill(worker, of: pool)
         }
         self[keyPath: pool].becameReady(worker)
     }
 
-    /// What confines all workers that load or decode: the weaker of both kinds.
+    /// What confines all workers: the weakest of the kinds. Without a disk tier there are two of them.
     var sandbox: SandboxReport {
         guard let fetch = sandboxes[.fetch], let decode = sandboxes[.decode] else { return SandboxReport() }
-        return fetch.weaker(decode)
+        let both = fetch.weaker(decode)
+        return sandboxes[.cache].map(both.weaker) ?? both
     }
 
     /// No more jobs for a worker that hears nothing any more; what it had is dealt with when its end is known.
@@ -91,12 +89,13 @@ extension BrokerState {
         case .misbehaved(let text): (ownMaking, reason) = (true, text)
         // Ended by us for its own fault, or before it was ready: then there is something wrong with it.
         case .killed(let text): (ownMaking, reason) = (wasEndedByUs || !wasReady, text)
+        case .left: (ownMaking, reason) = (!wasReady, "it left to be started anew")
         }
         guard let ended = self[keyPath: pool].ended(worker, ownMaking: ownMaking, at: now) else { return }
         let kind = self[keyPath: pool].kind
         let pid = pids.removeValue(forKey: worker)
         tell(BrokerEvent(.worker, pid: pid, reason: reason), uids: [])
-        if !isDraining, !ended.isRetiring {
+        if !isDraining, !ended.isRetiring, exit != .left {
             actions.append(.log(.warning("a \(kind.rawValue) worker is gone: \(reason)")))
         }
         switch kind {

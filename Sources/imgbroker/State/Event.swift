@@ -79,4 +79,6 @@ enum WorkerExit: Equatable {
     case notStarted(String)
     /// It said what is no message, and was ended for it.
     case misbehaved(String)
+    /// In order and by itself, so that another is started in its place.
+    case left
 }
