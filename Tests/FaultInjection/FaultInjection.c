@@ -3,8 +3,11 @@
 //
 // LD_PRELOAD names the library, FAULT_CONTROL a file of `struct control`, FAULT_DIRECTORY the directory that is meant:
 // calls about paths there, about files opened there and about memfds are counted, and those that the file names fail.
+// With FAULT_DIRECTORY=* calls about any open file, and no others, are.
 
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -48,6 +51,7 @@ static struct control *control = &none;
 static char directory[MAX_DIRECTORY];
 static size_t directory_length;
 static char tracked[MAX_FILES];
+static int all_files;
 
 #define REAL(name) ((__typeof__(&name))real(#name))
 
@@ -63,6 +67,7 @@ __attribute__((constructor)) static void begin(void) {
     if (page == MAP_FAILED) return;
     strcpy(directory, folder);
     directory_length = strlen(folder);
+    all_files = strcmp(folder, "*") == 0;
     control = page;
 }
 
@@ -72,11 +77,11 @@ static void end(void) {
 }
 
 static int concerns(const char *path) {
-    return directory_length > 0 && path && strncmp(path, directory, directory_length) == 0
+    return directory_length > 0 && !all_files && path && strncmp(path, directory, directory_length) == 0
         && (path[directory_length] == 0 || path[directory_length] == '/');
 }
 
-static int is_tracked(int file) { return file >= 0 && file < MAX_FILES && tracked[file]; }
+static int is_tracked(int file) { return all_files || (file >= 0 && file < MAX_FILES && tracked[file]); }
 
 static int track(int file) {
     if (file >= 0 && file < MAX_FILES) tracked[file] = 1;
