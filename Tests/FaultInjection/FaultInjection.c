@@ -88,7 +88,7 @@ static int track(int file) {
     return file;
 }
 
-static int is_lack_of_space(int64_t error) { return error == ENOSPC || error == EDQUOT; }
+static int is_lack_of_space(int64_t error) { return error == ENOSPC || error == EDQUOT || error == ENOMEM; }
 
 /// Whether this call is to fail, by errno. Only one that takes up room can lack it.
 static int fails(int takes_room) {

@@ -130,7 +130,7 @@ import func TestSupport.run
     }
 
     /// While some calls fail now and then, and after that none: it finds and keeps as before.
-    @Test(arguments: [EIO, ENOSPC, EMFILE]) func recovery(_ error: Int32) throws {
+    @Test(arguments: [EIO, ENOSPC, EMFILE, EROFS]) func recovery(_ error: Int32) throws {
         let temporary = try TemporaryDirectory()
         let directory = temporary.path + "/cache"
         let faults = try Faults(directory)
