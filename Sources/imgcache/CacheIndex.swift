@@ -281,7 +281,9 @@ private final class IndexTable {
             found = (row.integer(0), row.integer(1))
             return false
         }
-        if let found, !(0...CacheIndex.largestSize).contains(found.0) { throw .mismatch("\(word) has \(found.0) bytes") }
+        if let found, !(0...CacheIndex.largestSize).contains(found.0) {
+            throw .mismatch("\(word) has \(found.0) bytes")
+        }
         return found
     }
 
@@ -291,7 +293,9 @@ private final class IndexTable {
             total = CacheIndex.Total(entries: row.integer(0), bytes: row.integer(1))
             return false
         }
-        guard (0...CacheIndex.largestSize).contains(total.bytes) else { throw .mismatch("all have \(total.bytes) bytes") }
+        guard (0...CacheIndex.largestSize).contains(total.bytes) else {
+            throw .mismatch("all have \(total.bytes) bytes")
+        }
         return total
     }
 }

@@ -97,7 +97,7 @@ extension Store {
             // It may have been kept again since.
             do throws(SystemError) {
                 if try FileSystem.status(of: directory.file(name)) == nil { dropRow(name) }
-            } catch where error.isMissingPath {
+            } catch  where error.isMissingPath {
                 dropRow(name)
             } catch {}
         case .knownFile(let name):

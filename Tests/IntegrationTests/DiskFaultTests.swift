@@ -102,7 +102,9 @@ import Testing
         try programs.plan(error: error, from: 0)
         try load(Array(0..<50))
         #expect(try client.stats()[.failed] == 0)
-        try broker.wait(for: "nothing is left to do") { $0[.running] == 0 && $0[.queued] == 0 && $0[.reservedBytes] == 0 }
+        try broker.wait(for: "nothing is left to do") {
+            $0[.running] == 0 && $0[.queued] == 0 && $0[.reservedBytes] == 0
+        }
         #expect(try broker.stop() == .status(0))
     }
 

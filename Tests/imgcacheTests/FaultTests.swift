@@ -149,7 +149,11 @@ import func TestSupport.run
             }
         }
         for _ in 0..<10 {
-            if try !attempt({ try work(cache); return true }) { faults.plan(.error(error), from: 5, stride: 7) }
+            if try !attempt({
+                try work(cache); return true
+            }) {
+                faults.plan(.error(error), from: 5, stride: 7)
+            }
         }
         #expect(failed + faults.failed > 10)
         faults.stop()

@@ -87,7 +87,8 @@ import Testing
         let isRoot = CurrentProcess.uid == 0
         if isRoot { #expect(unsafe chmod(temporary.path, 0o777) == 0) }
         return try CacheProcess(
-            directory, more: ["--largest-body", "100000000"] + (isRoot ? ["--uid", "65534", "--gid", "65534"] : []) + more)
+            directory,
+            more: ["--largest-body", "100000000"] + (isRoot ? ["--uid", "65534", "--gid", "65534"] : []) + more)
     }
 
     /// Beneath a running process, and before one starts.

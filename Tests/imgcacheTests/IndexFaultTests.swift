@@ -82,7 +82,8 @@ import func TestSupport.text
         for original in originals { _ = try cache.find(original) }
         pause(milliseconds: 200)
         func processorTime() throws -> Int {
-            let fields = text(ofFile: "/proc/\(cache.process.pid)/stat").split(separator: ")").last?.split(separator: " ") ?? []
+            let fields =
+                text(ofFile: "/proc/\(cache.process.pid)/stat").split(separator: ")").last?.split(separator: " ") ?? []
             return try #require(Int(fields[11])) + #require(Int(fields[12]))
         }
         let before = try processorTime()
