@@ -90,7 +90,7 @@ let package = Package(
 
         .executableTarget(
             name: "imgcache",
-            dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
             swiftSettings: swift),
 
         // The demonstration, and the small HTTP origin that it shares with the tests.
@@ -139,7 +139,7 @@ let package = Package(
             name: "imgworkerTests", dependencies: ["imgworker", "IPCProtocol", "TestSupport"], swiftSettings: swift),
         .testTarget(
             name: "imgcacheTests",
-            dependencies: ["imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            dependencies: ["imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
             swiftSettings: swift),
         .testTarget(
             name: "IntegrationTests",

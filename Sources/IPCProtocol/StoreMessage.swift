@@ -77,8 +77,8 @@ public enum StoreOrder: Equatable, Sendable {
 
 /// What the cache process reports.
 public enum StoreReport: Equatable, Sendable {
-    /// Orders can come.
-    case ready
+    /// Orders can come; with what confines it.
+    case ready(SandboxReport?)
     /// How it is doing.
     case state(DiskReport)
     /// The original is there; comes with its bytes.
@@ -213,7 +213,7 @@ extension StoreReport: WorkerMessage {
 
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
-        case .ready: break
+        case .ready(let sandbox): if let sandbox { writer.object("sandbox", sandbox.writeMembers) }
         case .state(let report):
             writer.member("state", report.state.rawValue)
             writer.member("reason", report.reason)
@@ -243,11 +243,12 @@ extension StoreReport: WorkerMessage {
     }
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        if type == "ready" {
+            self = .ready(try SandboxReport.read(fromReady: &reader))
+            return
+        }
         let members = try StoreMembers(from: &reader)
         switch type {
-        case "ready":
-            self = .ready
-            return
         case "quarantine":
             self = .quarantine(members.records)
             return

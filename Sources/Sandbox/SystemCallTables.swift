@@ -20,8 +20,8 @@ extension SystemCallRule {
         return shared(pid: pid) + rules
     }
 
-    /// Rules for both kinds.
-    private static func shared(pid: Int32) -> [SystemCallRule] {
+    /// Rules for all kinds.
+    static func shared(pid: Int32) -> [SystemCallRule] {
         let plain = [
             // Memory.
             "brk", "munmap", "mremap", "madvise",

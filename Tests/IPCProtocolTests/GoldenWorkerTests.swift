@@ -185,7 +185,8 @@ import Testing
     static var storeReports: [(String, StoreReport)] {
         guard let raster else { return [] }
         return [
-            ("store-report-ready", .ready),
+            ("store-report-ready", .ready(nil)),
+            ("store-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7))),
             (
                 "store-report-state",
                 .state(

@@ -159,7 +159,7 @@ extension Broker {
 
     private func take(_ report: StoreReport, _ descriptor: FileDescriptor?, from worker: WorkerProcess) {
         switch report {
-        case .ready: handle(.workerReady(worker.id, nil))
+        case .ready(let sandbox): handle(.workerReady(worker.id, sandbox))
         case .state(let report): handle(.diskReported(report))
         case .foundOriginal(let job, let record):
             let id = JobID(number: job)

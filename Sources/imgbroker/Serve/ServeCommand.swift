@@ -42,10 +42,12 @@ enum ServeCommand {
         var configuration = configuration
         if configuration.limits.usesDisk {
             if let directory = configuration.cacheDirectory ?? usualCacheDirectory {
+                let limits = configuration.limits
                 launcher.cacheArguments = [
                     "--directory", directory, "--disk-limit", "\(configuration.limits.diskBytes)",
                     "--raster-limit", "\(configuration.rasterLimitBytes)",
                     "--max-age", "\(configuration.maxAge ?? -1)",
+                    "--largest-body", "\(max(1, limits.maxDownloadBytes, min(limits.maxPixels, Int.max / 4) * 4))",
                 ]
                 for extra in configuration.extraCacheDirectories {
                     launcher.cacheArguments += ["--extra-directory", extra]

@@ -78,6 +78,7 @@ struct WorkerLauncher {
         case .cache:
             program = "imgcache"
             arguments += cacheArguments + ["--log-level", logLevel.rawValue]
+            if hasStrictSandbox { arguments.append("--strict-sandbox") }
         }
         let child = try ChildProcess(
             path: directory + "/" + program, arguments: arguments,

@@ -317,18 +317,20 @@ extension BrokerState {
     // MARK: The worker
 
     mutating func diskReported(_ report: DiskReport) {
-        if report.state != disk.state, report.state != .on {
+        if (report.state, report.reason) != (disk.state, disk.reason) {
             actions.append(
-                .log(.warning("the disk tier is \(report.state.rawValue): \(report.reason ?? "no reason given")")))
-        } else if report.state != disk.state {
-            actions.append(.log(.notice("the disk tier is on")))
+                .log(
+                    report.state == .on
+                        ? .notice("the disk tier is on")
+                        : .warning("the disk tier is \(report.state.rawValue): \(report.reason ?? "no reason given")")))
         }
         disk = report
     }
 
     /// What the cache process was asked for is answered without it.
     mutating func cacheWorkerEnded(_ jobs: Set<JobID>) {
-        disk = DiskReport(state: .off)
+        // A reason that the next one gives as well is not said again.
+        disk = DiskReport(state: .off, reason: disk.state == .off ? disk.reason : nil)
         for job in jobs.sorted() {
             actions.append(.discard(job))
             switch errands.removeValue(forKey: job) {

@@ -55,29 +55,27 @@ extension BrokerState {
         guard let pool = pool(of: worker), let entry = self[keyPath: pool].workers[worker], !entry.isDying else { return }
         if entry.isReady { return workerMisbehaved(worker, "it said twice that it is ready") }
         let kind = self[keyPath: pool].kind
-        // The cache process reads and writes files for a living, and nothing of what strangers chose is looked into there.
-        if kind != .cache {
-            let sandbox = sandbox ?? SandboxReport()
-            sandboxes[kind] = sandbox
-            guard sandbox.isEnough || limits.allowsUnsandboxed else {
-                actions.append(
-                    .log(
-                        .warning(
-                            """
-                            a \(kind.rawValue) worker is refused, as what confines it (\(sandbox.level)) is not enough: that \
-                            takes seccomp and Landlock, of Linux 5.13 or newer; --allow-unsandboxed does without
-                            """)))
-                return end(worker, of: pool, .unconfined, "what confines it (\(sandbox.level)) is not enough")
-            }
+        let sandbox = sandbox ?? SandboxReport()
+        sandboxes[kind] = sandbox
+        guard sandbox.isEnough || limits.allowsUnsandboxed else {
+            actions.append(
+                .log(
+                    .warning(
+                        """
+                        a \(kind.rawValue) worker is refused, as what confines it (\(sandbox.level)) is not enough: that \
+                        takes seccomp and Landlock, of Linux 5.13 or newer; --allow-unsandboxed does without
+                        """)))
+            return end(worker, of: pool, .unconfined, "what confines it (\(sandbox.level)) is not enough")
         }
         if kind == .decode, let build { decoderBuild = build }
         self[keyPath: pool].becameReady(worker)
     }
 
-    /// What confines all workers that load or decode: the weaker of both kinds.
+    /// What confines all workers: the weakest of the kinds. Without a disk tier there are two of them.
     var sandbox: SandboxReport {
         guard let fetch = sandboxes[.fetch], let decode = sandboxes[.decode] else { return SandboxReport() }
-        return fetch.weaker(decode)
+        let both = fetch.weaker(decode)
+        return sandboxes[.cache].map(both.weaker) ?? both
     }
 
     /// No more jobs for a worker that hears nothing any more; what it had is dealt with when its end is known.
@@ -98,10 +96,13 @@ extension BrokerState {
         let death = WorkerDeath(
             exit, sentence: entry.sentence, wasReady: entry.isReady,
             memoryLimit: kind == .decode ? limits.workerMemoryBytes : .max)
-        let wasLetGo = entry.isRetiring && exit == .ended(.status(0))
+        // The cache process leaves when it can do nothing more in its sandbox, as its directory was removed, say.
+        let mayLeave = entry.isRetiring || kind == .cache && entry.isReady && entry.sentence == nil
+        var wasLetGo = false
+        if mayLeave, case .ended(.status(0), _) = exit { wasLetGo = true }
         // One origin's poison is not held against the pool for longer than it can go on.
         let isForgiven = entry.jobs.contains { decodes[$0].map { isOverBudget($0.origin) } ?? false }
-        _ = self[keyPath: pool].ended(worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven, at: now)
+        _ = self[keyPath: pool].ended(worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven && !wasLetGo, at: now)
         let pid = pids.removeValue(forKey: worker)
         tell(BrokerEvent(.worker, pid: pid, reason: wasLetGo ? "let go" : death.reason), uids: [])
         if !wasLetGo {

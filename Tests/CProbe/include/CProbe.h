@@ -14,6 +14,8 @@ void cprobe_pause(int waiting);
 size_t cprobe_fill_memory(void);
 /// Sends itself a signal; 0, or the error.
 int cprobe_signal_itself(int signal);
+/// Tries what has this name with a path; as above.
+int cprobe_attempt_path(const char *name, const char *path);
 /// Starts a thread that does nothing; 0, or an error.
 int cprobe_start_thread(void);
 
