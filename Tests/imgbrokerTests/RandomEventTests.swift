@@ -18,7 +18,11 @@ struct RandomEventTests {
         limits.memoryEntries = Int.random(in: 3...30, using: &random)
         limits.maxPendingRequests = 12
         limits.maxLeasedBytes = 15_000
-        limits.maxQueuedJobs = 15
+        limits.maxRequests = Int.random(in: 10...60, using: &random)
+        limits.maxClients = Int.random(in: 4...10, using: &random)
+        limits.maxSubscriptions = 3
+        limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
+        limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
         limits.usesDisk = seed % 2 == 0
         limits.maxKeepingBytes = 4_000
         limits.maxPixels = 600
