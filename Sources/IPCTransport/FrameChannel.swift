@@ -49,8 +49,7 @@ public final class FrameChannel {
     private var descriptors: [FileDescriptor?] = []
     /// So many of one message are kept.
     private let descriptorsPerMessage: Int
-    /// So many descriptors may be on their way to the other end, and at most so many are.
-    private let maximumUnread: Int
+    /// At most so many descriptors are on their way to the other end.
     private var unread = 0
     private var outgoing: [Outgoing] = []
     private var sentPayloads: [Int] = []
@@ -66,8 +65,9 @@ public final class FrameChannel {
     /// Whether a descriptor waits to be sent until some that are on their way have been received, though the socket is
     /// writable: there is nothing to watch for, and `flush` must be tried again after a while.
     public private(set) var isStalled = false
-    /// Whether it is because too many are on their way to all together.
-    public private(set) var isRefusedDescriptors = false
+    /// So many descriptors may be on their way: the kernel bounds them for all together, and who does not receive would
+    /// leave nothing to others.
+    public var maximumUnread = Int.max
 
     private struct Outgoing {
         var bytes: [UInt8]
@@ -79,16 +79,13 @@ public final class FrameChannel {
 
     /// Carries frames over `socket`.
     ///
-    /// - Parameters:
-    ///   - maximumUnread: so many descriptors at most are sent that the other end has not received.
-    ///   - descriptorsPerMessage: so many at most are kept of those that come at once.
+    /// - Parameter descriptorsPerMessage: so many at most are kept of those that come at once.
     public init(
         socket: FileDescriptor, receivingInto receiveBuffer: ReceiveBuffer = ReceiveBuffer(),
-        maximumUnread: Int = .max, descriptorsPerMessage: Int = .max
+        descriptorsPerMessage: Int = .max
     ) {
         self.socket = socket
         self.receiveBuffer = receiveBuffer
-        self.maximumUnread = maximumUnread
         self.descriptorsPerMessage = descriptorsPerMessage
     }
 
@@ -208,7 +205,6 @@ public final class FrameChannel {
     public func flush() throws(SystemError) -> Bool {
         var done = 0
         isStalled = false
-        isRefusedDescriptors = false
         payloadBudget = Self.payloadBytesAtOnce
         defer { outgoing.removeFirst(done) }
         while done < outgoing.count {
@@ -233,13 +229,18 @@ public final class FrameChannel {
 
     /// At most so many descriptors were sent that the other end has not received.
     public func countUnreadDescriptors() -> Int {
-        // The kernel tells the bytes, which are at least so many for a message; each descriptor went with one of its own.
-        unread = min(unread, UnixSocket.unreadBytes(on: socket) / UnixSocket.bytesOfUnreadMessage)
+        if unread > 0 { unread = min(unread, Self.messagesUnread(on: socket)) }
         return unread
     }
 
+    /// At most so many messages were sent on a socket that the other end has not received. Of those of this class, each
+    /// brings the descriptors of one frame.
+    public static func messagesUnread(on socket: FileDescriptor) -> Int {
+        UnixSocket.unreadBytes(on: socket) / UnixSocket.bytesOfUnreadMessage
+    }
+
     private func mayHaveUnread(_ count: Int) -> Bool {
-        maximumUnread == .max || unread + count <= maximumUnread || countUnreadDescriptors() + count <= maximumUnread
+        unread + count <= maximumUnread || countUnreadDescriptors() + count <= maximumUnread
     }
 
     /// Sends what is left of one frame; true when all of it is sent.
@@ -258,7 +259,6 @@ public final class FrameChannel {
             }
             if case .failure(let error) = result, error.code == SystemError.tooManyReferences {
                 isStalled = true
-                isRefusedDescriptors = true
                 return false
             }
             guard let count = try result.get() else { return false }

@@ -212,6 +212,9 @@ struct RandomEventTests {
             #expect(report[figure] == 0, "\(figure)")
         }
         #expect(report[.memoryBytes] <= world.state.limits.memoryBytes)
+        for pool in [world.state.connectionPool, world.state.requestPool, world.state.subscriptionPool] {
+            #expect(pool.taken == 0)
+        }
         #expect(StatsReport.Figure.outcomes.reduce(0) { $0 + report[$1] } == report[.requests])
     }
 }

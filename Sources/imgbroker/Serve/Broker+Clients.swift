@@ -8,14 +8,14 @@ extension Broker {
     func accept() {
         // A few at a time, so that a flood of connections does not keep the loop.
         for _ in 0..<64 {
-            if clients.count >= maximumClients { return pauseAccepting() }
+            if clients.count + unread.departed >= maximumClients { return pauseAccepting() }
             do {
                 guard let socket = try UnixSocket.accept(from: listener.descriptor) else { return }
                 acceptAgainAt = nil
                 let peer = try UnixSocket.peerCredentials(of: socket)
                 let client = ClientConnection(
                     id: clientIDs.next(), peer, isAdmin: isAdministrator(peer, socket), socket: socket,
-                    receivingInto: receiveBuffer, maximumUnread: maximumUnread)
+                    receivingInto: receiveBuffer)
                 try queue.add(socket.raw, token: Self.token(.client, client.id.number))
                 clients[client.id] = client
                 handle(.clientConnected(client.id, uid: client.uid, isAdmin: client.isAdmin))
@@ -44,7 +44,7 @@ extension Broker {
     }
 
     func resumeAccepting() {
-        guard !isAccepting, !state.isDraining, clients.count < maximumClients else { return }
+        guard !isAccepting, !state.isDraining, clients.count + unread.departed < maximumClients else { return }
         if let acceptAgainAt, Instant.now < acceptAgainAt { return }
         isAccepting = (try? queue.add(listener.descriptor.raw, token: Self.token(.listener))) != nil
     }
@@ -193,7 +193,7 @@ extension Broker {
     /// Takes what has arrived of a payload, or the next part of a file.
     private func receive(_ upload: Upload, from client: ClientConnection) -> Step {
         var failure: WireError?
-        do {
+        do throws(SystemError) {
             if upload.isCopy {
                 if try !upload.copyMore() {
                     failure = WireError(.badRequest, "The file has become shorter while it was copied.")
@@ -203,6 +203,8 @@ extension Broker {
             }
             if failure == nil, upload.missing > 0 { return upload.isCopy ? .goesOn : .waits }
             if failure == nil { uploads[client.id] = try upload.sealed() }
+        } catch  where error.call == "pread" {
+            failure = WireError(.badRequest, "The descriptor cannot be read: \(error).")
         } catch {
             failure = WireError(.outOfMemory, "There is no room for the bytes: \(error).")
         }
@@ -285,8 +287,12 @@ extension Broker {
         while let id = unflushed.popFirst() {
             guard let client = clients[id] else { continue }
             do {
+                let queued = client.channel.queuedDescriptors
+                if queued > 0 {
+                    client.channel.maximumUnread = unread.allowance(of: client, among: clients, at: turnBegunAt)
+                }
                 let isEmpty = try client.channel.flush()
-                client.sentAt = turnBegunAt
+                unread.sent(queued - client.channel.queuedDescriptors)
                 for buffer in client.channel.takeSentPayloads() {
                     handle(.payloadSent(client.id, Identifier(number: buffer)))
                 }
@@ -312,22 +318,10 @@ extension Broker {
         }
     }
 
-    /// When the kernel takes no more descriptors, as too many are on their way, ends the connection of whoever has not
-    /// received the most of them; of several, of the one that was sent something the longest ago.
-    func endDeafest() {
-        guard stalled.contains(where: { clients[$0]?.channel.isRefusedDescriptors == true })
-            || stalledWorkers.contains(where: { workers[$0]?.channel.isRefusedDescriptors == true })
-        else { return }
-        let unread = clients.values.map { (client: $0, count: $0.channel.countUnreadDescriptors()) }
-        let deafest = unread.max { ($0.count, $1.client.sentAt) < ($1.count, $0.client.sentAt) }
-        guard let deafest, deafest.count > 1 else { return }
-        log.warning("a client that does not receive its \(deafest.count) descriptors is disconnected")
-        disconnect(deafest.client)
-    }
-
     private func disconnect(_ client: ClientConnection) {
         queue.remove(client.channel.socket.raw)
         giveBackArriving(of: client)
+        unread.leave(client)
         clients[client.id] = nil
         unflushed.remove(client.id)
         backlog.remove(client.id)

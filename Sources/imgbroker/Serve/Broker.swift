@@ -18,8 +18,6 @@ final class Broker {
     private let timer: Timer
     private let signals: Signals
     let maximumClients: Int
-    /// So many descriptors at most are on their way to one client.
-    let maximumUnread: Int
 
     var state: BrokerState
     var events: [Event] = []
@@ -31,6 +29,8 @@ final class Broker {
     var backlog: Set<ClientID> = []
     /// The bytes that clients are sending: of payloads, files to be copied, and long frames.
     var arriving: SharedPool
+    /// Descriptors on their way to clients.
+    var unread: UnreadDescriptors
     /// Clients whose descriptors wait until others have received theirs; tried again every 100 ms.
     var stalled: Set<ClientID> = []
     var stalledWorkers: Set<WorkerID> = []
@@ -67,8 +67,7 @@ final class Broker {
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
         limits.maxEvictedBuffers = min(limits.maxEvictedBuffers, max(free / 8, 8))
         limits.maxClients = maximumClients
-        // The kernel lets as many be on their way, to all together, as this process may open.
-        maximumUnread = min(128, max(descriptors / 16, 4))
+        unread = UnreadDescriptors(limit: descriptors / 2, departedLimit: maximumClients / 8)
         arriving = SharedPool(limit: max(4 * limits.maxDownloadBytes, limits.memoryBytes / 4))
         let policy = configuration.addressPolicy
         // Through a proxy only its own address is ever heard of.
@@ -96,7 +95,8 @@ final class Broker {
                 timerSetTo = state.nextReminder
                 timer.set(to: timerSetTo)
             }
-            let isRetrying = !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty
+            if unread.departed > 0 { unread.forgetReceived() }
+            let isRetrying = !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
             let ready: [EventQueue.Event]
             do {
                 ready = try queue.wait(milliseconds: backlog.isEmpty ? isRetrying ? 100 : nil : 0)
@@ -123,7 +123,6 @@ final class Broker {
     }
 
     private func retryStalled() {
-        if !stalled.isEmpty || !stalledWorkers.isEmpty { endDeafest() }
         unflushed.formUnion(stalled)
         stalled = []
         while let id = stalledWorkers.popFirst() {

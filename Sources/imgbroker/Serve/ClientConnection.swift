@@ -30,8 +30,6 @@ final class ClientConnection {
     var upload: Upload?
     /// What it has of the pool of bytes that arrive.
     var arriving = 0
-    /// When something was last sent to it.
-    var sentAt = Instant(nanoseconds: 0)
     /// What the event queue watches at present.
     var watched = (reading: true, writing: false)
 
@@ -40,13 +38,13 @@ final class ClientConnection {
 
     init(
         id: ClientID, _ peer: UnixSocket.PeerCredentials, isAdmin: Bool, socket: FileDescriptor,
-        receivingInto buffer: FrameChannel.ReceiveBuffer, maximumUnread: Int
+        receivingInto buffer: FrameChannel.ReceiveBuffer
     ) {
         self.id = id
         uid = peer.uid
         self.isAdmin = isAdmin
         channel = FrameChannel(
-            socket: socket, receivingInto: buffer, maximumUnread: maximumUnread, descriptorsPerMessage: 1)
+            socket: socket, receivingInto: buffer, descriptorsPerMessage: 1)
     }
 
     /// Whether it has to read before it may ask for more.

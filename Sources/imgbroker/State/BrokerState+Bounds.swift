@@ -5,10 +5,11 @@ extension BrokerState {
     // MARK: Connections and subscriptions
 
     mutating func clientConnected(_ client: ClientID, uid: UInt32, isAdmin: Bool) {
-        // A connection is a client, which has no other: only its user's share counts.
-        if !isAdmin, connectionPool.refusal(of: 1, own: 0, user: uid, isAdmin: false) != nil {
-            let message = "This user has \(connectionPool.taken(by: uid)) connections already."
-            reject(nil, of: client, with: WireError(.quotaExceeded, message))
+        // A connection is a client, which has no other: only its user's share counts, and an administrator has no such.
+        let refusal = connectionPool.refusal(of: 1, own: 0, user: uid, isAdmin: isAdmin)
+        if let refusal, !isAdmin || connectionPool.taken >= connectionPool.limit {
+            let message = "This user has \(connectionPool.taken(by: uid)) connections of \(connectionPool.taken)."
+            reject(nil, of: client, with: error(refusal, message))
             return actions.append(.close(client))
         }
         connectionPool.take(1, for: uid)
