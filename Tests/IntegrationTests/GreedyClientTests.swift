@@ -14,8 +14,7 @@ import Testing
     /// 4,000,000 bytes of pixels each, all of them others.
     private static func large(_ number: Int) -> [UInt8] { TestPNG.blank(width: 1000 + number, height: 1000) }
 
-    /// Two thirds of what may be leased beside the cache go to one client; then others are served, of its own user and of
-    /// another, and what is cached is a hit.
+    /// One client gets its share; then others are served, of its own user and of another, and what is cached is a hit.
     @Test(arguments: isRoot ? [nil, 20_011] : [nil]) func leasingEverything(user: UInt32?) throws {
         let setting = try Setting(["--memory-limit", "16M"]) { request in
             let number = Int(request.path.dropFirst()) ?? 0

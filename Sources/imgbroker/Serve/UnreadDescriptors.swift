@@ -2,7 +2,8 @@ import IPCTransport
 import LinuxSystem
 
 /// Descriptors that were sent to clients and not received. The kernel lets only as many be on their way as this process may
-/// open, to all together; so whoever does not receive gets no more of them after a while, and leaves some to others.
+/// open, to all together; so whoever does not receive gets no more of them after a while. One each client may always
+/// have on its way: there are fewer clients than descriptors to spare.
 ///
 /// Nothing tells when one is received. What a client has not received can be asked of the kernel, one client at a time; so
 /// all are asked only now and then, when many may be on their way.
@@ -41,10 +42,10 @@ struct UnreadDescriptors {
         let free = max(0, limit - counted - sentSince)
         if !client.isAdmin {
             let ofUser = byUser[client.uid] ?? 0
-            if ofUser > FairShare.ofUser * free { return 0 }
             if left.count > departedLimit, left.contains(where: { $0.user == client.uid }) { return 0 }
+            if ofUser > FairShare.ofUser * free { return 1 }
         }
-        return min(most, FairShare.ofClient * free)
+        return max(1, min(most, free / 16))
     }
 
     /// Notes that so many were sent.

@@ -1,10 +1,10 @@
 import IPCProtocol
 
-/// How much of something scarce one may have, so that others find some: no more than a multiple of what is left. Alone, a
-/// client gets two thirds and a user four fifths; as others come, there is less left and so less for each, and whoever
-/// has nothing yet is always served. (Dynamic thresholds, as switches share their buffers.)
+/// How much of something scarce one may have, so that others find some: a client no more than what is left, a user four
+/// times that. Alone, a client so gets half and a user four fifths; as others come, there is less left and so less for
+/// each. (Dynamic thresholds, as switches share their buffers.)
 enum FairShare {
-    static let ofClient = 2
+    static let ofClient = 1
     static let ofUser = 4
 
     /// Whether who has `own` already may have `amount` more, when `left` is what nobody has then.
