@@ -250,6 +250,11 @@ ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const i
     return sendmsg(socket, &message, MSG_NOSIGNAL);
 }
 
+int clinux_unread_bytes(int socket) {
+    int bytes = 0;
+    return ioctl(socket, TIOCOUTQ, &bytes) < 0 ? -1 : bytes;
+}
+
 ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t *fd_count, int *truncated) {
     struct iovec part = {buffer, length};
     union {
@@ -260,6 +265,8 @@ ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
     *fd_count = 0;
     *truncated = 0;
+    // What the kernel does not write must not be taken for descriptors' numbers.
+    memset(&control, 0, sizeof control);
     ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     if (received < 0) return received;
     *truncated = (message.msg_flags & MSG_CTRUNC) != 0;

@@ -19,7 +19,11 @@ struct RandomEventTests {
         limits.memoryEntries = Int.random(in: 3...30, using: &random)
         limits.maxPendingRequests = 12
         limits.maxLeasedBytes = 15_000
-        limits.maxQueuedJobs = 15
+        limits.maxRequests = Int.random(in: 10...60, using: &random)
+        limits.maxClients = Int.random(in: 4...10, using: &random)
+        limits.maxSubscriptions = 3
+        limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
+        limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
         limits.usesDisk = seed % 2 == 0
         limits.maxKeepingBytes = 4_000
         limits.maxPixels = 600
@@ -214,6 +218,9 @@ struct RandomEventTests {
         }
         #expect(report.workerDeaths.values.reduce(0, +) >= report[.workerRestarts])
         #expect(report[.memoryBytes] <= world.state.limits.memoryBytes)
+        for pool in [world.state.connectionPool, world.state.requestPool, world.state.subscriptionPool] {
+            #expect(pool.taken == 0)
+        }
         #expect(StatsReport.Figure.outcomes.reduce(0) { $0 + report[$1] } == report[.requests])
     }
 }

@@ -95,6 +95,13 @@ struct StrictWorld {
         clients[client] = []
         descriptors[client] = []
         happen(.clientConnected(client, uid: uid, isAdmin: isAdmin))
+        if state.clients[client] == nil {
+            // Refused: it is told so, and closed.
+            if lastActions.count(where: { $0 == .close(client) }) != 1 { complain("a client nobody knows") }
+            clients[client] = nil
+            descriptors[client] = nil
+            happen(.clientDisconnected(client))
+        }
         return client
     }
 

@@ -109,6 +109,9 @@ int clinux_is_in_memory(int fd);
 
 /// sendmsg of `count` parts with `fd_count` descriptors, never raising SIGPIPE. Bytes sent, or -1 with errno.
 ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const int *fds, size_t fd_count);
+/// What the other end of a stream socket has not received yet, with the kernel's own bookkeeping: bytes, or -1.
+int clinux_unread_bytes(int socket);
+
 /// recvmsg with room for CLINUX_MAX_DESCRIPTORS. Bytes received (0: end), or -1 with errno. `*fd_count` descriptors,
 /// closed on exec, are written to `fds`; `*truncated` is set when the kernel had to drop some.
 ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t *fd_count, int *truncated);

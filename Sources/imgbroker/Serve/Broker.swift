@@ -25,6 +25,12 @@ final class Broker {
     let receiveBuffer = FrameChannel.ReceiveBuffer()
     var clientIDs = IdentifierSource<ClientKind>()
     var unflushed: Set<ClientID> = []
+    /// Clients that have sent more than was dealt with in their last turn.
+    var backlog: Set<ClientID> = []
+    /// The bytes that clients are sending: of payloads, files to be copied, and long frames.
+    var arriving: SharedPool
+    /// Descriptors on their way to clients.
+    var unread: UnreadDescriptors
     /// Clients whose descriptors wait until others have received theirs; tried again every 100 ms.
     var stalled: Set<ClientID> = []
     var stalledWorkers: Set<WorkerID> = []
@@ -40,7 +46,10 @@ final class Broker {
     var turns = LatencyHistogram()
     private let closer = DescriptorCloser()
     private var timerSetTo: Instant?
+    var turnBegunAt = Instant.now
     var isAccepting = true
+    /// When to try again, after there were no descriptors for new connections.
+    var acceptAgainAt: Instant?
     private var isFinished = false
 
     /// Prepares everything but the workers: they start with `run`.
@@ -59,6 +68,10 @@ final class Broker {
         maximumClients = max(free / 4, 8)
         limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
+        limits.maxEvictedBuffers = min(limits.maxEvictedBuffers, max(free / 8, 8))
+        limits.maxClients = maximumClients
+        unread = UnreadDescriptors(limit: descriptors / 2, departedLimit: maximumClients / 8)
+        arriving = SharedPool(limit: max(4 * limits.maxDownloadBytes, limits.memoryBytes / 4))
         let policy = configuration.addressPolicy
         // Through a proxy only its own address is ever heard of.
         let hasProxy = configuration.proxy != nil
@@ -85,22 +98,31 @@ final class Broker {
                 timerSetTo = state.nextReminder
                 timer.set(to: timerSetTo)
             }
-            let isRetrying = !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty
+            if unread.departed > 0 { unread.forgetReceived() }
+            let isRetrying = !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
             let ready: [EventQueue.Event]
             do {
-                ready = try queue.wait(milliseconds: isRetrying ? 100 : nil)
+                ready = try queue.wait(milliseconds: backlog.isEmpty ? isRetrying ? 100 : nil : 0)
             } catch {
                 log.error("\(error)")
                 break
             }
             let begun = Instant.now
+            turnBegunAt = begun
             for event in ready { dispatch(event) }
+            workOffBacklog()
             retryStalled()
             flushClients()
             turns.record(microseconds: Instant.now.microseconds(since: begun))
             resumeAccepting()
         }
         end()
+    }
+
+    private func workOffBacklog() {
+        for id in exchange(&backlog, with: []) {
+            if let client = clients[id] { takeFrames(from: client) }
+        }
     }
 
     private func retryStalled() {

@@ -76,6 +76,8 @@ struct Configuration {
             throw UsageError(description: "--extra-cache-dir needs an own disk cache: give a --disk-limit above 0")
         }
         configuration.limits.usesDisk = configuration.limits.diskBytes > 0
+        // As much again as is cached; and however little that is, a large picture.
+        configuration.limits.maxEvictedBytes = max(configuration.limits.memoryBytes, 64 << 20)
         return .serve(configuration)
     }
 

@@ -283,10 +283,10 @@ extension BrokerState {
         switch errand {
         case .keep(let buffer, _): unhold(buffer)
         case .forget(let asker, _, _, let inMemory):
-            guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
+            guard let (client, id) = asker, endErrand(id, of: client) else { return }
             reply(.removed(id: id, count: inMemory.union(forgotten).count), to: client)
         case .query(let asker, let keys, let inMemory, let isFresh):
-            guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
+            guard let (client, id) = asker, endErrand(id, of: client) else { return }
             let onDisk = record.flatMap { record in
                 keys.first { $0.word == record.key }.map { key in
                     self.isFresh(statement(record.response, for: key, varyKey: record.varyKey), for: key)
@@ -295,7 +295,7 @@ extension BrokerState {
             let fresh = isFresh ?? onDisk ?? false
             reply(.queried(id: id, memory: inMemory, disk: onDisk != nil, fresh: fresh), to: client)
         case .clear(let asker, _, let removedBefore, let bytesBefore):
-            guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
+            guard let (client, id) = asker, endErrand(id, of: client) else { return }
             reply(.cleared(id: id, removed: removedBefore + removed, bytes: bytesBefore + bytes), to: client)
         }
     }

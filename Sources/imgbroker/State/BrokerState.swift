@@ -41,8 +41,16 @@ struct BrokerState {
         var maxLeasedBytes = 2 << 30
         /// Buffers that one client leases: evicted ones take descriptors too.
         var maxLeasedBuffers = 65_536
-        /// Jobs that wait for a worker, of both kinds.
-        var maxQueuedJobs = 16_384
+        /// Bytes of evicted buffers that are still leased, of which clients and users have shares.
+        var maxEvictedBytes = 512 << 20
+        /// Such buffers, as each takes a descriptor.
+        var maxEvictedBuffers = 16_384
+        /// Open connections, of which users have shares.
+        var maxClients = 65_536
+        /// What the unanswered requests of all weigh: one each, and one for each full KiB that it says.
+        var maxRequests = 65_536
+        /// Subscriptions of all.
+        var maxSubscriptions = 1024
         /// The processor time that one picture may take. As long again is for waiting: for a processor, or for ever.
         var decodeSeconds = 10
         var decodeDeadlineMs: Int { 2000 * decodeSeconds }
@@ -87,10 +95,17 @@ struct BrokerState {
         var prefetches: [Int: PrefetchID] = [:]
         /// Its other unanswered requests, those that wait for the disk tier or a decoder.
         var errands: Set<Int> = []
+        /// Those of its `store`s that are being decoded.
+        var stores: Set<WaiterID> = []
+        /// What its unanswered requests weigh.
+        var weight = 0
         /// Its `subscribe`s: the events and the request's name.
         var subscriptions: [(events: Set<BrokerEvent.Name>, id: Int)] = []
         /// When the frame began that is still arriving.
         var frameBegunAt: Instant?
+
+        /// Its unanswered requests of every kind.
+        var unanswered: Int { pending.count + prefetches.count + errands.count }
     }
 
     enum Reminder {
@@ -148,6 +163,10 @@ struct BrokerState {
     var cachePool: WorkerPool
     var index: MemoryIndex
     var leases = LeaseTable()
+    /// What clients have of what there is only so much of.
+    var connectionPool: SharedPool
+    var requestPool: SharedPool
+    var subscriptionPool: SharedPool
     /// Buffers whose bytes are being sent inline: held like leases, but the client has no descriptor of them.
     var sendings = LeaseTable()
     /// Buffers that were removed while a decoding or the disk tier still needs them.
@@ -207,6 +226,9 @@ struct BrokerState {
         decodePool = WorkerPool(kind: .decode, size: limits.workers, capacity: 1)
         cachePool = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
         index = MemoryIndex(limit: limits.memoryBytes, maximumEntries: limits.memoryEntries)
+        connectionPool = SharedPool(limit: limits.maxClients)
+        requestPool = SharedPool(limit: limits.maxRequests)
+        subscriptionPool = SharedPool(limit: limits.maxSubscriptions)
     }
 
     /// When `timePassed` is due; nil when nothing is waited for.
@@ -220,8 +242,7 @@ struct BrokerState {
         // Those of the last event; their memory is used again if the caller has let go of them.
         actions.removeAll(keepingCapacity: actions.capacity <= Self.keptActions)
         switch event {
-        case .clientConnected(let client, let uid, let isAdmin):
-            clients[client] = Client(uid: uid, isAdmin: isAdmin)
+        case .clientConnected(let client, let uid, let isAdmin): clientConnected(client, uid: uid, isAdmin: isAdmin)
         case .clientDisconnected(let client): clientDisconnected(client)
         case .messageReceived(let client, let message): messageReceived(message, from: client)
         case .messageRejected(let client, let id, let error): messageRejected(id, of: client, with: error)

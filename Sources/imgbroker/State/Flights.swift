@@ -211,6 +211,8 @@ struct Prefetch {
     let total: Int
     /// What was not begun yet.
     var left: ArraySlice<SourceURL>
+    /// What it weighs among the client's requests.
+    let weight: Int
     var running: Set<WaiterID> = []
     var done = 0
     var failed = 0

@@ -25,7 +25,7 @@ struct WorkerDeath: Equatable {
             } else if found.isMemoryShort {
                 (cause, detail) = (.memory, "the kernel took it, as memory was short")
             } else {
-                (cause, detail) = (wasReady ? .outside : .notStarted, "\(ChildProcess.Exit.signal(Signals.kill))")
+                (cause, detail) = (.outside, "\(ChildProcess.Exit.signal(Signals.kill))")
             }
         case .ended(let end, let found):
             detail =
@@ -38,7 +38,7 @@ struct WorkerDeath: Equatable {
                 case .signal(let number) where Signals.faults.contains(number):
                     found.peakBytes >= memoryLimit / 4 * 3 ? .memory : .signal
                 // Nothing that a worker does brings it any other.
-                case .signal: wasReady ? .outside : .notStarted
+                case .signal: .outside
                 }
         }
     }

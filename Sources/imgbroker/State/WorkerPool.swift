@@ -42,6 +42,8 @@ struct WorkerPool {
     private var recentFailures: [Instant] = []
     private var lastFailure: Instant?
     private var notBefore: Instant?
+    /// Workers that somebody else ended before they were ready, since one last became so.
+    private var lostStarts = 0
     /// Workers started in place of others.
     private(set) var restarts = 0
 
@@ -113,6 +115,7 @@ struct WorkerPool {
 
     mutating func becameReady(_ worker: WorkerID) {
         workers[worker]?.isReady = true
+        lostStarts = 0
     }
 
     mutating func hungUp(_ worker: WorkerID) {
@@ -125,7 +128,8 @@ struct WorkerPool {
     }
 
     /// Removes a worker that has ended. The next one starts at once, unless workers fail by their own making again and
-    /// again: then after 100 ms, doubled up to 30 s, until a minute has passed without a failure.
+    /// again: then after 100 ms, doubled up to 30 s, until a minute has passed without a failure. One that somebody else
+    /// has ended is no failure; but where none gets ready, the next comes after 2 ms, doubled up to a second.
     mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) -> Worker? {
         guard let ended = workers.removeValue(forKey: worker) else { return nil }
         if ended.isRetiring { return ended }
@@ -137,6 +141,10 @@ struct WorkerPool {
             recentFailures = recentFailures.suffix(Self.toleratedFailures) + [now]
             // The first failure costs nothing: a crash is usually one bad picture's.
             if failures > 1 { notBefore = now.adding(milliseconds: min(100 << min(failures - 2, 9), 30_000)) }
+        } else if !ended.isReady {
+            // Where each is ended at once, as may be when memory is short, starting them is not all that is done.
+            lostStarts += 1
+            notBefore = max(notBefore ?? now, now.adding(milliseconds: min(1 << min(lostStarts, 10), 1000)))
         }
         return ended
     }
