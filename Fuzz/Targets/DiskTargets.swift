@@ -1,8 +1,8 @@
 import Glibc
-@testable import IPCProtocol
 import LinuxSystem
 import SharedCache
 
+@testable import IPCProtocol
 @testable import imgcache
 
 /// A file of the disk cache: one byte says whether it gets a right footer, without which little of it is ever read.

@@ -1,5 +1,6 @@
-@testable import HTTPCaching
 import IPCProtocol
+
+@testable import HTTPCaching
 @testable import imgfetch
 
 /// Lines: times as bytes, then the fields of a response, and last one of a request.

@@ -56,7 +56,8 @@ import Testing
         // 100 MB of zeros each, which nobody inflates.
         Bomb("PNG, profile and texts") {
             let zeros = PNGBomb.deflated(0, 100_000_000)
-            let names = ["iCCP": [0x78, 0, 0], "zTXt": [0x78, 0, 0], "iTXt": [0x78, 0, 1, 0, 0, 0]] as [String: [UInt8]]
+            let names =
+                ["iCCP": [0x78, 0, 0], "zTXt": [0x78, 0, 0], "iTXt": [0x78, 0, 1, 0, 0, 0]] as [String: [UInt8]]
             let chunks = names.sorted { $0.key < $1.key }.map { TestPNG.chunk($0.key, $0.value + zeros) }
             return PNGBomb.flat(3, 3, .rgb, depth: 8, before: chunks)
         },

@@ -149,7 +149,9 @@ enum JPEGBomb {
         }
         let data = bits.finish(ones: true)
         var scans = [
-            Scan(components: Array(0..<components), last: 0, data: [UInt8](repeating: 0, count: blocks * components / 8 + 1))
+            Scan(
+                components: Array(0..<components), last: 0,
+                data: [UInt8](repeating: 0, count: blocks * components / 8 + 1))
         ]
         for component in 0..<components { scans.append(Scan(components: [component], first: 1, low: 1, data: data)) }
         for index in 0..<count - scans.count {
