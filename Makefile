@@ -49,6 +49,10 @@ bench: build ## The benchmarks; BENCH=hit (decode, thumbnail, …) runs one of t
 	"$$($(swift) build -c release --package-path Benchmarks --show-bin-path)/imgbench" $(BENCH) \
 		--broker "$(release_directory)/imgbroker"
 
+.PHONY: fuzz
+fuzz: ## Made-up bytes for everything that reads a stranger's, SECONDS=n (60) each; TARGETS="png urls" are some of them
+	@SECONDS_EACH="$(or $(SECONDS),60)" scripts/fuzz.sh $(TARGETS)
+
 .PHONY: lint
 lint: ## Formatting and style
 	@scripts/lint.sh

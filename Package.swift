@@ -141,6 +141,14 @@ let package = Package(
             name: "imgcacheTests",
             dependencies: ["imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
             swiftSettings: swift),
+        // What fuzzing found, without the fuzzer, which has a package of its own.
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: [
+                "HTTPCaching", "IPCProtocol", "LinuxSystem", "SharedCache", "imgcache", "imgfetch", "imgworker",
+            ],
+            path: "Fuzz", exclude: ["Driver", "Package.swift", "Product", "Regressions"],
+            sources: ["Replay", "Targets"], swiftSettings: swift),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [

@@ -29,7 +29,7 @@ struct JobLoop {
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
         do {
-            let image = try EncodedImage(try ImageSource(reading: file), for: job)
+            let image = try EncodedImage(try ImageSource(reading: file, atMost: job.maxWorkingBytes), for: job)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels, let output = try receiveOutput(for: job) else { return }
             try image.decode(into: output)

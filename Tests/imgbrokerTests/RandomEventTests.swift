@@ -128,7 +128,8 @@ struct RandomEventTests {
             world.endWorker(worker, exits.randomElement(using: &random)!)
         case 94..<95:
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
-                world.happen(Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
+                world.happen(
+                    Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
             }
         case 95..<97:
             for job in world.errands.keys.sorted() where Bool.random(using: &random) {

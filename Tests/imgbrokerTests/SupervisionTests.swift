@@ -425,13 +425,37 @@ struct SupervisionTests {
         #expect(cause(.ended(.status(1)), late) == .exit)
         #expect(cause(.ended(.status(1)), liar) == .protocol)
         #expect(cause(.notStarted("no program")) == .notStarted)
-        for exit in [ChildProcess.Exit.status(1), .signal(9), .signal(15)] {
-            #expect(cause(.ended(exit), wasReady: false) == .notStarted)
-        }
+        #expect(cause(.ended(.status(1)), wasReady: false) == .notStarted)
+        for number: Int32 in [9, 15] { #expect(cause(.ended(.signal(number)), wasReady: false) == .outside) }
         #expect(cause(.ended(.signal(11)), wasReady: false) == .signal)
         #expect(DeathCause.allCases.filter { !$0.isOwnMaking } == [.outside])
         let text = WorkerDeath(.ended(.signal(31)), sentence: nil, wasReady: true).reason
         #expect(text == "seccomp: signal 31 (Bad system call)")
+    }
+
+    /// Whoever ends workers as they start, the kernel perhaps, does not make the pool wait for half a minute, nor start them
+    /// without a pause.
+    @Test func `workers that are ended before they are ready come again, at most each second`() {
+        var pool = WorkerPool(kind: .decode, size: 1, spares: 0, capacity: 1)
+        var now = Instant(nanoseconds: 0)
+        var ids = IdentifierSource<WorkerProcessKind>()
+        var pauses: [Int] = []
+        for _ in 0..<20 {
+            let worker = ids.next()
+            pool.started(worker, at: now)
+            _ = pool.ended(worker, countsAsFailure: false, at: now)
+            let next = pool.nextStart ?? now
+            pauses.append(next.microseconds(since: now) / 1000)
+            now = max(next, now)
+        }
+        #expect(pauses.prefix(4) == [2, 4, 8, 16])
+        #expect(pauses.last == 1000)
+        #expect(!pool.isBroken(at: now) && !pool.isDown)
+        let worker = ids.next()
+        pool.started(worker, at: now)
+        pool.becameReady(worker)
+        _ = pool.ended(worker, countsAsFailure: false, at: now)
+        #expect(pool.mayStart(at: now))
     }
 
     @Test func `deaths are counted by cause, those that were let go are none`() throws {

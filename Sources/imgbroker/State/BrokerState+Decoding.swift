@@ -39,7 +39,8 @@ extension BrokerState {
             return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
         }
         if let wait = crashBudget.refusal(of: origin, at: now) {
-            let message = "Too many decoders have died on pictures of \(origin); no more of them is decoded for a while."
+            let message =
+                "Too many decoders have died on pictures of \(origin); no more of them is decoded for a while."
             return WireError(.decoderUnavailable, message, retryAfterMs: wait)
         }
         if decodePool.isBroken(at: now) {

@@ -52,7 +52,9 @@ extension BrokerState {
     }
 
     mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?, build: String?) {
-        guard let pool = pool(of: worker), let entry = self[keyPath: pool].workers[worker], !entry.isDying else { return }
+        guard let pool = pool(of: worker), let entry = self[keyPath: pool].workers[worker], !entry.isDying else {
+            return
+        }
         if entry.isReady { return workerMisbehaved(worker, "it said twice that it is ready") }
         let kind = self[keyPath: pool].kind
         let sandbox = sandbox ?? SandboxReport()
@@ -102,7 +104,8 @@ extension BrokerState {
         if mayLeave, case .ended(.status(0), _) = exit { wasLetGo = true }
         // One origin's poison is not held against the pool for longer than it can go on.
         let isForgiven = entry.jobs.contains { decodes[$0].map { isOverBudget($0.origin) } ?? false }
-        _ = self[keyPath: pool].ended(worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven && !wasLetGo, at: now)
+        _ = self[keyPath: pool].ended(
+            worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven && !wasLetGo, at: now)
         let pid = pids.removeValue(forKey: worker)
         tell(BrokerEvent(.worker, pid: pid, reason: wasLetGo ? "let go" : death.reason), uids: [])
         if !wasLetGo {
