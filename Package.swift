@@ -116,7 +116,7 @@ let package = Package(
             name: "imgprobe", dependencies: ["CProbe", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
             path: "Tests/imgprobe", swiftSettings: swift),
         .testTarget(
-            name: "SandboxTests", dependencies: ["imgprobe", "IPCProtocol", "LinuxSystem", "TestSupport"],
+            name: "SandboxTests", dependencies: ["imgprobe", "IPCProtocol", "LinuxSystem", "Sandbox", "TestSupport"],
             swiftSettings: swift),
         .testTarget(name: "IPCProtocolTests", dependencies: ["IPCProtocol"], exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
