@@ -344,7 +344,7 @@ struct SupervisionTests {
         world.finishDecode(job)
         #expect(world.image(client, 4) != nil)
         world.happen(.timePassed, after: CrashBudget.milliseconds)
-        world.load(client, id: 5, "fresh", content: 5)
+        world.load(client, id: 5, "later", content: 5)
         #expect(world.image(client, 5) != nil)
     }
 
@@ -357,22 +357,30 @@ struct SupervisionTests {
         }
         #expect(world.decodes.count == 16)
         for worker in world.decodes.values.map(\.worker) { world.endWorker(worker, .ended(.signal(11))) }
+        #expect(world.state.report.workerDeaths == [.signal: 16])
         #expect(!world.state.decodePool.isBroken(at: world.clock))
-        #expect(world.answers[client]?.count == 16)
+        world.happen(.timePassed, after: 13_000)
+        world.readyAll()
+        // The spare is at one of them; no other is begun again.
+        #expect(world.decodes.count == 1)
+        #expect(world.answers[client]?.count == 15)
+        world.get(client, id: 17, "17", of: "other.test")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 17)
+        #expect(world.decodes.count == 2)
     }
 
     @Test func `pictures that wait for a decoder are refused once their origin is`() throws {
         var world = world()
         let client = world.connect()
         for number in 1...20 {
-            world.get(client, id: number, "\(number)")
+            world.get(client, id: number, "\(number)") { $0.totalTimeoutMs = 600_000 }
             while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
         }
         var deaths = 0
         while let worker = world.decodes.values.first?.worker {
             deaths += 1
             world.endWorker(worker, .ended(.signal(11)))
-            world.happen(.timePassed, after: 12_000)
+            world.happen(.timePassed, after: 30_000)
             world.readyAll()
         }
         #expect(deaths == CrashBudget.toleratedDeaths + 1)
@@ -390,7 +398,7 @@ struct SupervisionTests {
             for _ in 0..<2 {
                 guard let worker = world.decodes.values.first?.worker else { break }
                 world.endWorker(worker, .ended(.signal(11)))
-                world.happen(.timePassed, after: 12_000)
+                world.happen(.timePassed, after: 30_000)
                 world.readyAll()
             }
         }

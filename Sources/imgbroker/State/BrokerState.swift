@@ -43,9 +43,10 @@ struct BrokerState {
         var maxLeasedBuffers = 65_536
         /// Jobs that wait for a worker, of both kinds.
         var maxQueuedJobs = 16_384
-        /// The processor time that one picture may take. As long again is for waiting: for a processor, or for ever.
+        /// The processor time that one picture may take.
         var decodeSeconds = 10
-        var decodeDeadlineMs: Int { 2000 * decodeSeconds }
+        /// What it may take by the clock: a worker may have to wait for a processor, or wait for ever.
+        var decodeDeadlineMs = 20_000
         var workerStartDeadlineMs = 10_000
         /// How long a worker may live on without its socket.
         var workerEndDeadlineMs = 1_000
