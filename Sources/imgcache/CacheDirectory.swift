@@ -84,7 +84,8 @@ struct CacheDirectory {
             // A mistaken path must not mark somebody's files as a cache, nor mix with them.
             let names = Set(try FileSystem.names(in: path))
             if names.contains(Self.indexName) || names.isSuperset(of: EntryKind.allCases.map(\.rawValue)) { return }
-            let own = EntryKind.allCases.map(\.rawValue) + [Self.tagName, Self.lockName, QuarantineFile.name, "lost+found"]
+            let own =
+                EntryKind.allCases.map(\.rawValue) + [Self.tagName, Self.lockName, QuarantineFile.name, "lost+found"]
             let foreign = names.first { !own.contains($0) && !$0.hasPrefix(Self.temporaryPrefix) }
             if foreign == nil { return }
         } catch {

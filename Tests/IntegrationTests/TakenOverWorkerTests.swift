@@ -245,7 +245,9 @@ final class AttackedSetting {
         try setting.loadGood(7, from: .network)
         var codes: [ErrorCode] = []
         // A second try of each waits for a worker longer and longer.
-        for number in 0..<5 { codes.append(try setting.client.failure(setting.url("fault/\(number)"), within: 60).code) }
+        for number in 0..<5 {
+            codes.append(try setting.client.failure(setting.url("fault/\(number)"), within: 60).code)
+        }
         #expect(codes == [.decoderCrashed, .decoderCrashed, .decoderCrashed, .decoderCrashed, .decoderUnavailable])
         let refused = try setting.client.failure(setting.url("good/8/8/1"))
         #expect(refused.code == .decoderUnavailable)

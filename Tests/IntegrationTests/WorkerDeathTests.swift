@@ -116,7 +116,8 @@ import Testing
         // The second is wider, or both would have the same bytes, and so one decoding.
         let (first, second) = (TestPNG.blank(width: 5000, height: 5000), TestPNG.blank(width: 5008, height: 5000))
         let setting = try Setting(
-            ["--decode-deadline", "10"], workers: 2, routes: ["/1": .ok(first), "/2": .ok(second), "/small": png(tile(3))])
+            ["--decode-deadline", "10"], workers: 2,
+            routes: ["/1": .ok(first), "/2": .ok(second), "/small": png(tile(3))])
         let client = try setting.client()
         try setting.idle()
         let big = try ["/1", "/2"].map { try client.get(setting.url($0), #""delivery":"none""#) }

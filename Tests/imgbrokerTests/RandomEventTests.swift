@@ -124,7 +124,8 @@ struct RandomEventTests {
             world.endWorker(worker, exits.randomElement(using: &random)!)
         case 94..<95:
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
-                world.happen(Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
+                world.happen(
+                    Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
             }
         case 95..<97:
             for job in world.errands.keys.sorted() where Bool.random(using: &random) {
@@ -138,6 +139,9 @@ struct RandomEventTests {
         case 98 where Bool.random(using: &random): administer(&world, &random, &nextID)
         case 98: world.happen(.timePassed, after: .random(in: 0...500, using: &random))
         default: world.readyAll()
+        }
+        while let (worker, job) = world.measuring.popLast() {
+            world.happen(.processorTimeUsed(worker, job, milliseconds: .random(in: 0...10_500, using: &random)))
         }
         for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
             world.endWorker(worker, Bool.random(using: &random) ? .ended(.signal(9)) : .ended(.status(0)))

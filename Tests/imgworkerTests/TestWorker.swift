@@ -15,7 +15,8 @@ final class TestWorker {
     init(_ arguments: [String] = []) throws {
         let (ours, theirs) = try UnixSocket.pair()
         // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
-        process = try ChildProcess(path: try Self.program(), arguments: ["--strict-sandbox"] + arguments, control: theirs)
+        process = try ChildProcess(
+            path: try Self.program(), arguments: ["--strict-sandbox"] + arguments, control: theirs)
         channel = FrameChannel(socket: ours)
         guard case .ready(let sandbox, let build) = try next() else { throw WireError(.internal, "not ready") }
         #expect(sandbox?.isEnough == true)

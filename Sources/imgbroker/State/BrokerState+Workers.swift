@@ -52,7 +52,9 @@ extension BrokerState {
     }
 
     mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?, build: String?) {
-        guard let pool = pool(of: worker), let entry = self[keyPath: pool].workers[worker], !entry.isDying else { return }
+        guard let pool = pool(of: worker), let entry = self[keyPath: pool].workers[worker], !entry.isDying else {
+            return
+        }
         if entry.isReady { return workerMisbehaved(worker, "it said twice that it is ready") }
         let kind = self[keyPath: pool].kind
         // The cache process reads and writes files for a living, and nothing of what strangers chose is looked into there.
