@@ -130,20 +130,17 @@ int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak) {
     return 1;
 }
 
-int clinux_limit_processor_time(pid_t pid, int64_t seconds) {
+int clinux_processor_time(pid_t pid, int64_t *nanoseconds) {
     clockid_t clock;
     struct timespec used;
-    struct rlimit limit;
     int error = clock_getcpuclockid(pid, &clock);
     if (error) {
         errno = error;
         return -1;
     }
-    if (clock_gettime(clock, &used) < 0 || prlimit(pid, RLIMIT_CPU, NULL, &limit) < 0) return -1;
-    // The hard limit could not be raised again.
-    limit.rlim_cur = (rlim_t)(used.tv_sec + seconds);
-    if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = limit.rlim_max;
-    return prlimit(pid, RLIMIT_CPU, &limit, NULL);
+    if (clock_gettime(clock, &used) < 0) return -1;
+    *nanoseconds = (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+    return 0;
 }
 
 int clinux_die_with_parent(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL); }

@@ -6,7 +6,7 @@ public enum DeathCause: String, CaseIterable, Sendable {
     case seccomp
     /// The kernel took it as memory was short, or it crashed with its own memory used up.
     case memory
-    /// It used up the processor time of its job (SIGXCPU).
+    /// It used up the processor time of its job.
     case cpu
     /// The broker ended it: it took too long.
     case deadline

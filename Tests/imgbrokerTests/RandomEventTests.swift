@@ -144,6 +144,9 @@ struct RandomEventTests {
         case 98: world.happen(.timePassed, after: .random(in: 0...500, using: &random))
         default: world.readyAll()
         }
+        while let (worker, job) = world.measuring.popLast() {
+            world.happen(.processorTimeUsed(worker, job, milliseconds: .random(in: 0...10_500, using: &random)))
+        }
         for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
             world.endWorker(worker, Bool.random(using: &random) ? .ended(.signal(9)) : .ended(.status(0)))
         }

@@ -57,6 +57,8 @@ struct StrictWorld {
     /// What the disk tier was told of originals that it may have.
     var updates: [OriginalRecord] = []
     var decodes: [JobID: Job] = [:]
+    /// Jobs whose processor time is asked for.
+    var measuring: [(worker: WorkerID, job: JobID)] = []
     var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
@@ -329,6 +331,9 @@ struct StrictWorld {
             decodes[job]?.hasOutput = true
             products.insert(job)
         case .refuseOutput(_, let job): decodes[job] = nil
+        case .measureProcessorTime(let worker, let job):
+            if decodes[job]?.worker != worker { complain("asks for the time of a job that does not run there") }
+            measuring.append((worker, job))
         case .retireWorker(let worker):
             let jobs =
                 fetches.values.map(\.worker) + stopping.values + identifying.values.map(\.worker)

@@ -33,6 +33,7 @@ struct Attacker {
         }
         let open = (0..<4096).filter { fcntl($0, F_GETFD) >= 0 }
         let census = "environment: \(names.sorted().joined(separator: " ")); descriptors: \(open)"
+        if value(of: "--parent") != nil { try? CurrentProcess.dieWithParent() }
         let build = (try? FileDescriptor.open(readingAt: folder + "/build").readToEnd()) ?? "probe"
         cprobe_prepare()
         var report: SandboxReport?
@@ -168,8 +169,9 @@ struct Attacker {
     }
 
     /// Does nothing more from a step on, until it is ended.
-    private func stand(_ job: DecodeJob, before step: String) throws {
-        if step != "header", let output = try begin(job), step != "filling" {
+    private mutating func stand(_ job: DecodeJob, before step: String) throws {
+        if step != "header" { kept = try begin(job) }
+        if let output = kept, step != "filling" {
             _ = unsafe try [1, 2, 3].withUnsafeBytes { unsafe try output.write($0, at: 0) }
             if step == "next" { try fill(output, job, with: 1) }
         }

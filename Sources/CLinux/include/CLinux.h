@@ -66,9 +66,8 @@ int clinux_pidfd_send_signal(int pidfd, int signal);
 /// Reaps the child behind `pidfd` if it has ended. 1: reaped, `*code` is its exit status or signal, `*signaled`
 /// says which, `*peak` the most memory it had, in bytes; 0: still running; -1: errno.
 int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak);
-/// Lets a process that is not reaped yet use so many seconds more of processor time (RLIMIT_CPU, which counts whole ones);
-/// 0, or -1 with errno.
-int clinux_limit_processor_time(pid_t pid, int64_t seconds);
+/// The processor time that a process, not reaped yet, has used so far: 0, or -1 with errno.
+int clinux_processor_time(pid_t pid, int64_t *nanoseconds);
 
 /// Waits up to `milliseconds` for `fd` to become readable: 1, 0 when it did not, or -1 with errno.
 int clinux_wait_readable(int fd, int milliseconds);

@@ -77,18 +77,6 @@ extension Broker {
             worker.channel.socket.raw, token: Self.token(.worker, worker.id.number), reading: true, writing: isWriting)
     }
 
-    /// Gives a worker the processor time of one job.
-    func limitProcessorTime(of id: WorkerID) {
-        guard let child = workers[id]?.child else { return }
-        do {
-            try child.limitProcessorTime(toSecondsMore: configuration.limits.decodeSeconds)
-        } catch {
-            // The job's time by the clock holds all the same.
-            if !hasWarnedOfProcessorTime { log.warning("decoders' processor time cannot be limited: \(error)") }
-            hasWarnedOfProcessorTime = true
-        }
-    }
-
     /// Takes what a worker has said; whether there may be more.
     @discardableResult
     func receive(from worker: WorkerProcess) -> Bool {

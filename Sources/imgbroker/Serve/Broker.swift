@@ -41,7 +41,6 @@ final class Broker {
     var uploads: [ClientID: SealedBuffer] = [:]
     /// What tells a worker that the kernel took for want of memory from one that somebody ended.
     var memoryShortage = MemoryShortage()
-    var hasWarnedOfProcessorTime = false
     /// How long the turns of the loop take: while one lasts, nobody else is served.
     var turns = LatencyHistogram()
     private let closer = DescriptorCloser()
@@ -213,9 +212,12 @@ final class Broker {
                 let error = WireError(.internal, "The encoded bytes are gone.")
                 return events.append(.decodeFailed(worker, Identifier(number: job.id), error))
             }
-            limitProcessorTime(of: worker)
+            workers[worker].map { $0.processorTimeBefore = $0.child.processorMilliseconds ?? 0 }
             send(DecodeOrder.decode(job), [buffer.descriptor], to: worker)
         case .provideOutput(let worker, let job, let bytes): provideOutput(of: bytes, for: job, on: worker)
+        case .measureProcessorTime(let id, let job):
+            guard let worker = workers[id], let now = worker.child.processorMilliseconds else { return }
+            events.append(.processorTimeUsed(id, job, milliseconds: now - worker.processorTimeBefore))
         case .refuseOutput(let worker, let job): send(DecodeOrder.refuse(job: job.number), to: worker)
         case .publish(let job, let buffer): buffers[buffer] = products.removeValue(forKey: job)?.sealed
         case .discard(let job): products[job] = nil

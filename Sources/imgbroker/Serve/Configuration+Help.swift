@@ -21,10 +21,10 @@ extension Configuration {
           --queue-order ORDER     which of a client's waiting jobs goes first: fifo, the oldest
                                   (default), or lifo, the latest
           --memory-limit SIZE     decoded pictures kept in memory (default: 512M)
-          --worker-memory SIZE    what decoding one picture may take of memory, the picture that is
-                                  made included (default: 1G)
-          --decode-time TIME      processor time that decoding one picture may take, and half of
-                                  what it may take by the clock (default: 10)
+          --worker-memory SIZE    memory that decoding one picture may take, what is made of it
+                                  included; larger pictures are refused (default: 1G)
+          --decode-time TIME      processor time that decoding one picture may take (default: 10)
+          --decode-deadline TIME  what it may take by the clock (default: 20)
           --max-pixels N          largest picture that is made (default: 50M)
           --max-source-pixels N   largest picture that is scaled down (default: 300M)
           --scale-down-limit SIZE what "scaleDown" brings pictures under (default: 60M)

@@ -106,10 +106,8 @@ struct Configuration {
         case "--fetchers": limits.fetchers = try arguments.number(of: flag, in: 1...16)
         case "--queue-order": limits.queueOrder = try arguments.choice(of: flag) as QueueOrder == .fifo ? .fifo : .lifo
         case "--worker-memory": limits.workerMemoryBytes = try Self.workerMemory(of: flag, &arguments)
-        case "--decode-time":
-            let seconds = try Self.time(of: flag, &arguments)
-            guard (1...3600).contains(seconds) else { throw UsageError(description: "\(flag) needs 1 s to 1 h") }
-            limits.decodeSeconds = seconds
+        case "--decode-time": limits.decodeSeconds = try Self.workTime(of: flag, &arguments)
+        case "--decode-deadline": limits.decodeDeadlineMs = 1000 * (try Self.workTime(of: flag, &arguments))
         case "--memory-limit": limits.memoryBytes = try arguments.size(of: flag, unit: .binary)
         case "--max-pixels": limits.maxPixels = try arguments.size(of: flag, unit: .decimal)
         case "--max-source-pixels": limits.maxSourcePixels = try arguments.size(of: flag, unit: .decimal)
@@ -162,6 +160,14 @@ struct Configuration {
 
     private static func time(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
         try arguments.seconds(of: flag) ?? 0
+    }
+
+    private static func workTime(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
+        let seconds = try time(of: flag, &arguments)
+        guard (1...3600).contains(seconds) else {
+            throw UsageError(description: "\(flag) needs a time of 1 s to 1 h, not \(seconds) s")
+        }
+        return seconds
     }
 
     /// A worker needs some memory however small its pictures are.

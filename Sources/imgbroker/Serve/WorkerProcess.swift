@@ -96,6 +96,8 @@ final class WorkerProcess {
     let channel: FrameChannel
     /// Nothing that it says counts any more.
     var isUnheard = false
+    /// The processor time that it had used when its job began, in milliseconds.
+    var processorTimeBefore = 0
     /// Its socket has ended.
     var hasEnded = false
     var isWatchedForWriting = false

@@ -76,6 +76,8 @@ extension BrokerState {
         decodes[job]?.startedAt = now
         decodes[job]?.deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
         remind(.decode(worker, job), in: limits.decodeDeadlineMs)
+        // It has one thread, so the time cannot be used up any sooner.
+        remind(.processorTime(worker, job), in: 1000 * limits.decodeSeconds)
         var order = DecodeJob(
             id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
             maxWorkingBytes: limits.maxWorkingBytes)
@@ -193,6 +195,15 @@ extension BrokerState {
             return
         }
         end(worker, of: \.decodePool, .deadline, "it was at one picture for \(limits.decodeDeadlineMs) ms")
+    }
+
+    /// Ends a worker that has used up its job's processor time; any other is looked at again when it may have. A limit of the
+    /// kernel's (RLIMIT_CPU) would need a right that root need not have where the workers are another user's.
+    mutating func processorTimeUsed(_ worker: WorkerID, _ job: JobID, milliseconds: Int) {
+        guard decodePool.isRunning(job, on: worker) else { return }
+        let left = 1000 * limits.decodeSeconds - milliseconds
+        if left > 0 { return remind(.processorTime(worker, job), in: max(left, 10)) }
+        end(worker, of: \.decodePool, .cpu, "it used \(milliseconds) ms of a processor for one picture")
     }
 
     /// Gives the job of a worker that is gone to another one, once. A picture that two have died of is refused for a

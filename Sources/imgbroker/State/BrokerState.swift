@@ -51,9 +51,10 @@ struct BrokerState {
         var maxRequests = 65_536
         /// Subscriptions of all.
         var maxSubscriptions = 1024
-        /// The processor time that one picture may take. As long again is for waiting: for a processor, or for ever.
+        /// The processor time that one picture may take.
         var decodeSeconds = 10
-        var decodeDeadlineMs: Int { 2000 * decodeSeconds }
+        /// What it may take by the clock: a worker may have to wait for a processor, or wait for ever.
+        var decodeDeadlineMs = 20_000
         var workerStartDeadlineMs = 10_000
         /// How long a worker may live on without its socket.
         var workerEndDeadlineMs = 1_000
@@ -114,6 +115,8 @@ struct BrokerState {
         /// A request may have heard nothing for too long.
         case idle(WaiterID)
         case decode(WorkerID, JobID)
+        /// A job may have used up its processor time.
+        case processorTime(WorkerID, JobID)
         case lookup(JobID)
         case errand(JobID)
         case retry(JobID)
@@ -272,6 +275,8 @@ struct BrokerState {
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job): decodeFinished(worker, job)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
+        case .processorTimeUsed(let worker, let job, let milliseconds):
+            processorTimeUsed(worker, job, milliseconds: milliseconds)
         case .workerMeasured(let worker, let bytes):
             decodePool.measured(worker, residentBytes: bytes)
             fetchPool.measured(worker, residentBytes: bytes)
@@ -313,7 +318,7 @@ struct BrokerState {
         reminders.sweep(live: live + queuedErrands.count + partials.count + clients.count + 1024) { reminder in
             switch reminder {
             case .total(let waiter), .idle(let waiter): waiters[waiter] != nil
-            case .decode(_, let job): decodes[job] != nil
+            case .decode(_, let job), .processorTime(_, let job): decodes[job] != nil
             case .lookup(let job): lookups[job] != nil
             case .errand(let job): errands[job] != nil || queuedErrands[job] != nil
             case .retry(let job): fetches[job]?.retryAt != nil
@@ -365,6 +370,8 @@ struct BrokerState {
             case .total(let waiter): totalTimePassed(waiter)
             case .idle(let waiter): idleTimePassed(waiter)
             case .decode(let worker, let job): decodeTimePassed(worker, job)
+            case .processorTime(let worker, let job):
+                if decodePool.isRunning(job, on: worker) { actions.append(.measureProcessorTime(worker, job)) }
             case .lookup(let job): lookupTimePassed(job)
             case .errand(let job): errandTimePassed(job)
             case .retry(let job): retryTimePassed(job)

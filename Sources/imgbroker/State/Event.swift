@@ -51,6 +51,8 @@ enum Event {
     case decodeFinished(WorkerID, JobID)
     case decodeFailed(WorkerID, JobID, WireError)
 
+    /// What a worker has used of a processor since its job began.
+    case processorTimeUsed(WorkerID, JobID, milliseconds: Int)
     /// A worker's memory after a job, in bytes that are its own.
     case workerMeasured(WorkerID, residentBytes: Int)
 
