@@ -108,6 +108,26 @@ import func TestSupport.text
         #expect(entries(below: directory).count == 40)
     }
 
+    /// While the file cannot be used, the index in memory is that of all files, however often the file is tried again.
+    @Test func theOneInMemoryStays() throws {
+        let first = try CacheProcess(directory)
+        let many = (0..<600).map { TestOriginal($0, size: 10) }
+        for original in many { #expect(try first.keep(original)) }
+        try first.close()
+        try FileDescriptor.remove(directory + "/index.sqlite")
+        try FileSystem.makeDirectory(directory + "/index.sqlite", mode: 0o700)
+        let cache = try CacheProcess(directory, retryInterval: 5)
+        try cache.waitForState(.readOnly, entries: many.count)
+        pause(milliseconds: 50)
+        #expect(try cache.forget(many[7].record.url, owner: nil) == [many[7].record.key])
+        #expect(try !cache.has(many[7]))
+        unsafe rmdir(directory + "/index.sqlite")
+        try eventually { try cache.keep(many[8]) }
+        try cache.waitForState(.on, entries: many.count - 1)
+        try cache.close()
+        try expectIndexAgrees(directory)
+    }
+
     /// Somebody looks into it with another program.
     @Test func lockedByAnother() throws {
         try fill(directory)
