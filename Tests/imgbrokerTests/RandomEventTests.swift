@@ -115,7 +115,9 @@ struct RandomEventTests {
         case 90..<91: if let job = world.decodes.keys.sorted().randomElement(using: &random) { world.failDecode(job) }
         case 91..<94:
             guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
-            let exits: [WorkerExit] = [.crashed("crash"), .killed("kill"), .misbehaved("nonsense"), .notStarted("no")]
+            let exits: [WorkerExit] = [
+                .crashed("crash"), .killed("kill"), .misbehaved("nonsense"), .notStarted("no"), .left,
+            ]
             world.endWorker(worker, exits.randomElement(using: &random)!)
         case 94..<95:
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
