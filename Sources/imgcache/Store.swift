@@ -173,7 +173,9 @@ final class Store {
                 try useIndex(at: directory.index)
                 return nil
             } catch {
-                log.warning("the index of \(directory.path) cannot be used: \(error)")
+                // What is no damage is tried again and again, and the broker says why.
+                let line = "the index of \(directory.path) cannot be used: \(error)"
+                if error.isDamage { log.warning(line) } else { log.info(line) }
                 failure = error
                 // Without the lock, the files may be another's.
                 guard error.isDamage, lock != nil else { break }

@@ -122,7 +122,7 @@ struct RandomEventTests {
             guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
             let exits: [WorkerExit] = [
                 .ended(.signal(11)), .ended(.signal(9)), .ended(.signal(31)), .ended(.signal(24)), .ended(.status(1)),
-                .ended(.signal(9), ExitCircumstances(isMemoryShort: true)),
+                .ended(.status(0)), .ended(.signal(9), ExitCircumstances(isMemoryShort: true)),
                 .ended(.signal(6), ExitCircumstances(peakBytes: .max)), .notStarted("no"),
             ]
             world.endWorker(worker, exits.randomElement(using: &random)!)

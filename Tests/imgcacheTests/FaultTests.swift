@@ -11,7 +11,7 @@ import func TestSupport.run
 
 /// Every call of the file system fails once, or for good, or is the last one of the process. It goes on as long as it
 /// lives, finds nothing that is wrong, and leaves nothing that the next process could not put in order.
-@Suite(.timeLimit(.minutes(20))) struct FaultTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct FaultTests {
     enum Fault: CaseIterable, CustomTestStringConvertible {
         case inputOutput, inputOutputForGood, noSpace, noSpaceForGood, quota, noDescriptor, kill, tear
 
@@ -33,7 +33,7 @@ import func TestSupport.run
 
     /// How many calls fail in turn, of each kind, spread over all. FAULT_SAMPLES in the environment is another number;
     /// with a large one each does.
-    private static let samples = CurrentProcess.environment("FAULT_SAMPLES").flatMap { Int($0) } ?? 6
+    private static let samples = CurrentProcess.environment("FAULT_SAMPLES").flatMap { Int($0) } ?? 4
 
     private static let originals = (0..<7).map { TestOriginal($0, size: 3000 + 500 * $0) }
     /// Other bytes of what has the same key.

@@ -9,7 +9,7 @@ import func TestSupport.text
 @testable import imgcache
 
 /// An index that SQLite can read, and that says what cannot be. It is made anew, and nothing goes round and round.
-@Suite(.timeLimit(.minutes(5))) struct IndexFaultTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct IndexFaultTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path + "/cache" }
     private let originals = (0..<20).map { TestOriginal($0, size: 1000) }
@@ -106,6 +106,26 @@ import func TestSupport.text
         try overwrite(directory + "/index.sqlite-wal", with: log)
         try expectSound(directory, Possible(originals, rasters: originals.map { $0.raster(side: 3) }))
         #expect(entries(below: directory).count == 40)
+    }
+
+    /// While the file cannot be used, the index in memory is that of all files, however often the file is tried again.
+    @Test func theOneInMemoryStays() throws {
+        let first = try CacheProcess(directory)
+        let many = (0..<600).map { TestOriginal($0, size: 10) }
+        for original in many { #expect(try first.keep(original)) }
+        try first.close()
+        try FileDescriptor.remove(directory + "/index.sqlite")
+        try FileSystem.makeDirectory(directory + "/index.sqlite", mode: 0o700)
+        let cache = try CacheProcess(directory, retryInterval: 5)
+        try cache.waitForState(.readOnly, entries: many.count)
+        pause(milliseconds: 50)
+        #expect(try cache.forget(many[7].record.url, owner: nil) == [many[7].record.key])
+        #expect(try !cache.has(many[7]))
+        unsafe rmdir(directory + "/index.sqlite")
+        try eventually { try cache.keep(many[8]) }
+        try cache.waitForState(.on, entries: many.count - 1)
+        try cache.close()
+        try expectIndexAgrees(directory)
     }
 
     /// Somebody looks into it with another program.
