@@ -105,7 +105,11 @@ public final class FrameChannel {
         switch try result.get() {
         case .bytes(_, let received, let areLost):
             // Which of them are missing is not known, so none of the message is used.
-            if areLost { descriptors.append(nil) } else { for each in received.prefix(descriptorsPerMessage) { descriptors.append(each) } }
+            if areLost {
+                descriptors.append(nil)
+            } else {
+                for each in received.prefix(descriptorsPerMessage) { descriptors.append(each) }
+            }
             return .received
         case .wouldBlock: return .wouldBlock
         case .end: return .end

@@ -228,11 +228,13 @@ import Testing
         // One is lost, and the next one's is not taken for it.
         let (first, second) = (client.newID(), client.newID())
         try client.send(
-            RawClient.frame(RawClient.storeText(first, setting.url("/c"), #""fds":1"#)), descriptors: [given.descriptor])
+            RawClient.frame(RawClient.storeText(first, setting.url("/c"), #""fds":1"#)), descriptors: [given.descriptor]
+        )
         #expect(try client.answer(to: first).error?.code == .overloaded)
         _ = try setting.broker.limitDescriptors(limit)
         try client.send(
-            RawClient.frame(RawClient.storeText(second, setting.url("/b"), #""fds":1"#)), descriptors: [given.descriptor])
+            RawClient.frame(RawClient.storeText(second, setting.url("/b"), #""fds":1"#)),
+            descriptors: [given.descriptor])
         #expect(try client.answer(to: second).error == nil)
         #expect(try client.picture(try client.load(setting.url("/b"))) == tile(2))
         #expect(try client.failure(setting.url("/c"), #""cache":"only-if-cached""#).code == .notCached)
@@ -287,7 +289,9 @@ import Testing
         let broker = try ImageBroker(path: setting.broker.socketPath)
         var window: [(size: Int, image: BrokerImage)] = []
         var random = SeededRandom(state: 1)
-        func mappings() -> Int { text(ofFile: "/proc/self/maps").split(separator: "\n").count { $0.contains("imgbroker-pixels") } }
+        func mappings() -> Int {
+            text(ofFile: "/proc/self/maps").split(separator: "\n").count { $0.contains("imgbroker-pixels") }
+        }
         func run(_ rounds: Int) throws {
             for _ in 0..<rounds {
                 // The stride tells which picture it is, and its first row what is in it.

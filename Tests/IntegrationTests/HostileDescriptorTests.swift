@@ -68,7 +68,10 @@ import Testing
         try write(picture.png, to: try opened(path, O_CREAT | O_RDWR))
         #expect(unsafe mkfifo(fifo, 0o600) == 0)
         var ends: (Int32, Int32) = (-1, -1)
-        #expect(unsafe withUnsafeMutableBytes(of: &ends) { unsafe pipe($0.assumingMemoryBound(to: Int32.self).baseAddress!) } == 0)
+        #expect(
+            unsafe withUnsafeMutableBytes(of: &ends) {
+                unsafe pipe($0.assumingMemoryBound(to: Int32.self).baseAddress!)
+            } == 0)
         let (reading, writing) = (FileDescriptor(owning: ends.0), FileDescriptor(owning: ends.1))
         let (here, there) = try UnixSocket.pair()
         let given: [(String, FileDescriptor)] = [
@@ -129,7 +132,8 @@ import Testing
             let large = try WritableBuffer(name: "given").descriptor
             try large.allocate(31 << 20)
             let id = client.newID()
-            try client.send(RawClient.frame(RawClient.storeText(id, setting.url("/a"), #""fds":1"#)), descriptors: [large])
+            try client.send(
+                RawClient.frame(RawClient.storeText(id, setting.url("/a"), #""fds":1"#)), descriptors: [large])
             if round % 2 == 1 {
                 usleep(UInt32(round) * 1000)
                 try large.truncate(to: 1000)

@@ -70,7 +70,8 @@ import Testing
         mutating func value() -> String {
             one(of: [
                 "null", "true", "[]", "{}", "\"\"", "-1", "0", "1.5", "1e400", "-0", "9007199254740993",
-                "99999999999999999999999999", "1e-400", "\"\\ud800\"", "\"\\u0000\"", "[[[[[]]]]]", "{\"a\":{\"b\":[]}}",
+                "99999999999999999999999999", "1e-400", "\"\\ud800\"", "\"\\u0000\"", "[[[[[]]]]]",
+                "{\"a\":{\"b\":[]}}",
                 "\"" + String(repeating: "x", count: number(1...20_000)) + "\"",
                 String(repeating: "[", count: number(1...5000)),
                 "[" + String(repeating: "0,", count: number(1...3000)) + "0]",
@@ -92,17 +93,25 @@ import Testing
                 length = one(of: [0, bytes.count - number(1...4), bytes.count + number(1...4), 1 << 20 + 1, 1 << 31])
             case 3:
                 let at = number(0...bytes.count)
-                bytes.insert(contentsOf: Array(String(repeating: one(of: ["[", "{\"a\":", "\""]), count: number(1...5000)).utf8), at: at)
+                bytes.insert(
+                    contentsOf: Array(
+                        String(repeating: one(of: ["[", "{\"a\":", "\""]), count: number(1...5000)).utf8), at: at)
             case 4: bytes = Array(member("x", value()).utf8)
             case 5:
                 // Another value for a member that is there.
-                let names = ["id", "url", "type", "urls", "variant", "headers", "fds", "payload", "tier", "events", "request"]
+                let names = [
+                    "id", "url", "type", "urls", "variant", "headers", "fds", "payload", "tier", "events", "request",
+                ]
                 bytes = Array(replaced(text, one(of: names), value()).utf8)
             case 6: bytes = Array(member(one(of: ["id", "type", "url", "fds", "payload"]), value()).utf8)
             case 7:
                 let at = number(0...bytes.count)
-                bytes.insert(contentsOf: one(of: [[0xFF], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF5, 0x80, 0x80, 0x80], [0]]), at: at)
-            case 8: bytes = Array(replaced(text, "type", "\"\(one(of: ["steal", "Get", "", "get\\u0000", "hello "]))\"").utf8)
+                bytes.insert(
+                    contentsOf: one(of: [[0xFF], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF5, 0x80, 0x80, 0x80], [0]]),
+                    at: at)
+            case 8:
+                bytes = Array(
+                    replaced(text, "type", "\"\(one(of: ["steal", "Get", "", "get\\u0000", "hello "]))\"").utf8)
             case 9: bytes = Array(member("fds", "\(number(1...253))").utf8)
             case 10:
                 bytes = Array(member("fds", "\(number(0...3))").utf8)

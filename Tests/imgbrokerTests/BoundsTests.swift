@@ -168,7 +168,9 @@ struct BoundsTests {
     /// Pictures of 400 bytes, their originals of next to nothing.
     private func lease(_ world: inout StrictWorld, _ client: ClientID, _ range: Range<Int>) -> Int {
         for id in range { world.load(client, id: id, "\(id)", content: id + 1, bytes: 1) }
-        return range.count { world.answers[client]?[$0]?.first.map { if case .image = $0 { true } else { false } } ?? false }
+        return range.count {
+            world.answers[client]?[$0]?.first.map { if case .image = $0 { true } else { false } } ?? false
+        }
     }
 
     @Test func `who leases everything stops nobody`() {

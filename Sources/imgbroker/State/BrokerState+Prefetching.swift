@@ -10,7 +10,9 @@ extension BrokerState {
             return reject(request.id, of: client, with: WireError(.quotaExceeded, message))
         }
         let weight = request.weight
-        if let refusal = refusal(ofWeight: weight, from: asking) { return reject(request.id, of: client, with: refusal) }
+        if let refusal = refusal(ofWeight: weight, from: asking) {
+            return reject(request.id, of: client, with: refusal)
+        }
         let id = newPrefetchID()
         var options = request.options
         options.delivery = .none

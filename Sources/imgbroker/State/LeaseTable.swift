@@ -98,7 +98,8 @@ struct LeaseTable {
         for holder in holders.values {
             let bytes = holder.leases.values.reduce(0) { $0 + $1.bytes }
             if bytes != holder.bytes { return "bytes that a client leases" }
-            sums[holder.user] = sums[holder.user, default: Amount()] + Amount(buffers: holder.leases.count, bytes: bytes)
+            sums[holder.user] =
+                sums[holder.user, default: Amount()] + Amount(buffers: holder.leases.count, bytes: bytes)
         }
         return users == sums.filter { $0.value != Amount() } ? nil : "what users lease"
     }
