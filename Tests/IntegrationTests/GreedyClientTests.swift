@@ -282,47 +282,49 @@ import Testing
 
     // MARK: Long lives
 
-    /// Many pictures come and go: what a client maps is always the picture that it asked for, and neither its memory nor the
-    /// broker's descriptors grow.
-    @Test func numbersAreUsedAgainAndPicturesAreNot() throws {
-        let setting = try Setting(["--memory-limit", "256K"]) { _ in png(TestPicture.gradient(width: 40, height: 40)) }
-        let broker = try ImageBroker(path: setting.broker.socketPath)
-        var window: [(size: Int, image: BrokerImage)] = []
-        var random = SeededRandom(state: 1)
-        func mappings() -> Int {
-            text(ofFile: "/proc/self/maps").split(separator: "\n").count { $0.contains("imgbroker-pixels") }
-        }
-        func run(_ rounds: Int) throws {
-            for _ in 0..<rounds {
-                // The stride tells which picture it is, and its first row what is in it.
-                let size = Int.random(in: 1...199, using: &random)
-                var options = GetOptions()
-                options.variant.width = size
-                options.variant.height = Int.random(in: 1...20, using: &random)
-                options.variant.fit = .fill
-                let image = try broker.get(setting.url("/a"), options)
-                window.append((size, image))
-                if window.count > 20 { window.remove(at: Int.random(in: 0..<window.count, using: &random)) }
-                let (known, held) = window.randomElement(using: &random)!
-                #expect(held.description.width == known)
-                held.withBytes { bytes in
-                    #expect(bytes.byteCount == known * held.description.height * 4)
-                    // Red grows from left to right.
-                    let last = unsafe bytes.unsafeLoad(fromByteOffset: known * 4 - 4, as: UInt8.self)
-                    let middle = unsafe bytes.unsafeLoad(fromByteOffset: known / 2 * 4, as: UInt8.self)
-                    #expect(known < 3 || last > middle)
-                }
+    /// Many pictures come and go: what a client maps is always the picture that it asked for, and neither its mappings nor
+    /// the broker's descriptors grow. In a process of its own, where nobody else maps pictures.
+    @Test func numbersAreUsedAgainAndPicturesAreNot() async throws {
+        await #expect(processExitsWith: .success) {
+            let setting = try Setting(["--memory-limit", "256K"]) { _ in
+                png(TestPicture.gradient(width: 40, height: 40))
             }
+            let broker = try ImageBroker(path: setting.broker.socketPath)
+            var window: [(size: Int, image: BrokerImage)] = []
+            var random = SeededRandom(state: 1)
+            func mappings() -> Int {
+                text(ofFile: "/proc/self/maps").split(separator: "\n").count { $0.contains("imgbroker-pixels") }
+            }
+            func run(_ rounds: Int) throws {
+                for _ in 0..<rounds {
+                    // The stride tells which picture it is, and its first row what is in it.
+                    let size = Int.random(in: 1...199, using: &random)
+                    var options = GetOptions()
+                    options.variant.width = size
+                    options.variant.height = Int.random(in: 1...20, using: &random)
+                    options.variant.fit = .fill
+                    window.append((size, try broker.get(setting.url("/a"), options)))
+                    if window.count > 20 { window.remove(at: Int.random(in: 0..<window.count, using: &random)) }
+                    let (known, held) = window.randomElement(using: &random)!
+                    let isRight = held.withBytes { bytes in
+                        guard bytes.byteCount == known * held.description.height * 4 else { return false }
+                        // Red grows from left to right.
+                        let last = unsafe bytes.unsafeLoad(fromByteOffset: known * 4 - 4, as: UInt8.self)
+                        let middle = unsafe bytes.unsafeLoad(fromByteOffset: known / 2 * 4, as: UInt8.self)
+                        return known < 3 || last > middle
+                    }
+                    if held.description.width != known || !isRight { throw TestFailure("another picture") }
+                }
+                if mappings() > 21 { throw TestFailure("\(mappings()) mappings") }
+            }
+            try run(100)
+            let descriptors = setting.broker.status.descriptors
+            try run(600)
+            if setting.broker.status.descriptors > descriptors + 60 { throw TestFailure("descriptors are left") }
+            window = []
+            try broker.returnLeases()
+            try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 }
+            if mappings() != 0 { throw TestFailure("mappings are left") }
         }
-        try run(100)
-        let (descriptors, most) = (setting.broker.status.descriptors, mappings())
-        #expect(most <= 21)
-        try run(600)
-        #expect(mappings() <= 21)
-        #expect(setting.broker.status.descriptors < descriptors + 60)
-        window = []
-        try broker.returnLeases()
-        try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 }
-        #expect(mappings() == 0)
     }
 }
