@@ -22,8 +22,10 @@ fi
 if [[ -n "${FUZZ_LIBRARIES:-}" ]]; then
     export PKG_CONFIG_PATH="$FUZZ_LIBRARIES/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
 fi
+# Not --sanitize: SwiftPM passes two of them apart, and of two options of its own the Swift compiler heeds the last.
+build=(swift build --package-path Fuzz --scratch-path "$work/build" -c release -Xswiftc -sanitize=fuzzer,address
+    -Xcc -fsanitize=address,fuzzer-no-link)
 # gold says that it cannot export a local symbol of the sanitizer, which nobody needs.
-build=(swift build --package-path Fuzz --scratch-path "$work/build" -c release --sanitize address --sanitize fuzzer)
 "${build[@]}" 2>&1 | grep -v __asan_extra_spill_area
 fuzzer="$("${build[@]}" --show-bin-path)/imgfuzz"
 "$python" scripts/fuzz-seeds.py "$work/seeds"
