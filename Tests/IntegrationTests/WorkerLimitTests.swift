@@ -47,10 +47,10 @@ import Testing
         #expect(try broker.waitUntilIdle(workers: 1).workerDeaths.isEmpty)
     }
 
-    /// 49 megapixels with a colour profile, as cameras make them.
+    /// 20 megapixels with a colour profile, as cameras make them.
     @Test func largePhoto() throws {
         let directory = try TemporaryDirectory()
-        let setting = try Setting(workers: 1, routes: ["/a": .ok(TestPNG.blank(width: 7000, height: 7000))])
+        let setting = try Setting(workers: 1, routes: ["/a": .ok(TestPNG.blank(width: 4500, height: 4500))])
         let path = directory.file("a.jpg")
         let result = try run(
             Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])
@@ -63,7 +63,7 @@ import Testing
         let origin = try LocalOrigin { _ in .ok(photo) }
         defer { origin.stop() }
         let client = try setting.client()
-        #expect(try client.load(origin.url("/photo")).image().bytes == 196_000_000)
+        #expect(try client.load(origin.url("/photo")).image().bytes == 81_000_000)
         #expect(try client.load(origin.url("/photo"), #""variant":{"width":500}"#).image().width == 500)
         #expect(try setting.idle().workerDeaths.isEmpty)
     }
