@@ -47,12 +47,12 @@ static uint32_t count_frames(const uint8_t *bytes, size_t length) {
     return count;
 }
 
-/// The bytes of a lossless bitstream's pixels and tables. Each block of at least 4 by 4 pixels may name a group of codes
-/// and be told two transforms. Encoders hardly make blocks below 8 by 8, nor more than 2,600 groups, of some 8 KiB; how
-/// many there are shows only in decoding, and what has 65,536 large ones meets the memory limit of the process.
+/// The bytes of a lossless bitstream's pixels and tables. A block of pixels may name a group of codes and be told two
+/// transforms. Encoders hardly make blocks below 8 by 8, nor more than 2,600 groups, of some 8 KiB; how many there are
+/// shows only in decoding, and what has 65,536 large ones meets the memory limit of the process.
 static uint64_t lossless_bytes(uint64_t pixels) {
-    uint64_t groups = pixels / 64 + 1;
-    return pixels * 4 + (pixels / 16 + 1) * 4 * 3 + (groups < 2600 ? groups : 2600) * 8192;
+    uint64_t blocks = pixels / 64 + 1;
+    return pixels * 4 + blocks * 4 * 3 + (blocks < 2600 ? blocks : 2600) * 8192;
 }
 
 codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header) {
@@ -65,7 +65,7 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     header->has_alpha = features.has_alpha;
     header->passes = 1;
     // Without loss: all pixels. With loss: a window of rows, but alpha as a whole, once as a lossless picture of its own
-    // and once as it is used. An animation's frames may be of either kind; none is larger than the canvas.
+    // and once as it is used.
     uint64_t pixels = (uint64_t)header->width * header->height;
     int lossless = features.format == 2, lossy = features.format == 1;
     header->held_bytes = lossy && !features.has_alpha ? 0 : lossless_bytes(pixels) + (lossless ? 0 : pixels);
@@ -84,6 +84,13 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
         return state == WEBP_DEMUX_PARSING_HEADER ? CODEC_TRUNCATED : CODEC_DAMAGED;
     }
     header->frames = WebPDemuxGetI(demuxer, WEBP_FF_FRAME_COUNT);
+    // The first frame may be of either kind, and smaller than the canvas.
+    WebPIterator frame;
+    if (WebPDemuxGetFrame(demuxer, 1, &frame)) {
+        pixels = (uint64_t)frame.width * (uint64_t)frame.height;
+        header->held_bytes = lossless_bytes(pixels) + pixels;
+        WebPDemuxReleaseIterator(&frame);
+    }
     // Outside its first frame a canvas is transparent.
     header->has_alpha = 1;
     WebPDemuxDelete(demuxer);
