@@ -45,4 +45,27 @@ import Testing
             }
         }
     }
+
+    /// Every test that the page names exists.
+    @Test func testsAreThere() throws {
+        let text = try String(contentsOfFile: Self.page, encoding: .utf8)
+        var sources: [String: String] = [:]
+        let tests = BuiltProducts.package + "/Tests"
+        for case let path as String in FileManager.default.enumerator(atPath: tests) ?? .init()
+        where path.hasSuffix(".swift") {
+            let source = try String(contentsOfFile: "\(tests)/\(path)", encoding: .utf8)
+            for suite in source.matches(of: /(?:struct|class|extension) (\w+Tests)\b/) {
+                sources[String(suite.1), default: ""] += source
+            }
+        }
+        var (suite, count) = ("", 0)
+        for name in text.matches(of: /`(\w+Tests)?(?:\.(\w+))?`/) where name.1 != nil || name.2 != nil {
+            if let given = name.1 { suite = String(given) }
+            if suite == "imgcacheTests" || suite == "imgfetchTests" || suite.isEmpty { continue }
+            let source = try #require(sources[suite], "\(suite)")
+            if let function = name.2 { #expect(source.contains("func \(function)("), "\(suite).\(function)") }
+            count += 1
+        }
+        #expect(count > 40)
+    }
 }
