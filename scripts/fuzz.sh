@@ -54,11 +54,13 @@ for target in "$@"; do
     if ! FUZZ_TARGET="$target" "$fuzzer" -max_total_time="$seconds" -max_len="$longest" -timeout=10 \
         -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$finds" "$corpus" "$work/seeds/$target" \
         "${regressions[@]}" >"$log" 2>&1; then
-        result="FOUND: $(grep -hoE 'broken: .*|SUMMARY: .*|Fatal error: .*' "$log" | head -n 1) (see $log, $finds)"
+        # Without such a line it was killed.
+        what=$(grep -m 1 -hoE 'broken: .*|SUMMARY: .*|Fatal error: .*' "$log") || what="it ended"
+        result="FOUND: $what (see $log, $finds)"
         failed=1
     fi
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    coverage=$(grep -oE 'cov: [0-9]+' "$log" | tail -n 1 | cut -d' ' -f2)
+    coverage=$(sed -nE 's/.*cov: ([0-9]+).*/\1/p' "$log" | tail -n 1)
     printf '%-18s %10s runs   coverage %6s   %s\n' "$target" "${runs:-?}" "${coverage:-?}" "$result"
 done
 exit "$failed"
