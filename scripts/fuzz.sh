@@ -3,8 +3,8 @@
 # other, for SECONDS_EACH seconds (60). Prints a line for each, and fails when one found something: the input is then in
 # .build/fuzz/finds/TARGET. Corpora grow in .build/fuzz/corpora from one call to the next.
 #
-# With FUZZ_LIBRARIES, a prefix with libpng, libjpeg and libwebp that were built with `-fsanitize=address,fuzzer-no-link`
-# (scripts/fuzz-libraries.sh makes one), the fuzzer sees into the codecs as well.
+# With FUZZ_LIBRARIES, a prefix with static libraries of libpng, libjpeg and libwebp that the toolchain's clang has built
+# with `-fsanitize=address,fuzzer-no-link`, the fuzzer sees into the codecs as well.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds="${SECONDS_EACH:-60}"
@@ -20,7 +20,13 @@ if [[ -z "$python" ]]; then
 fi
 
 if [[ -n "${FUZZ_LIBRARIES:-}" ]]; then
-    export PKG_CONFIG_PATH="$FUZZ_LIBRARIES/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+    # The other libraries without their folder, which would come first and has the codecs of the system, too.
+    mkdir -p "$work/pkgconfig"
+    for module in libcurl libseccomp nettle sqlite3; do
+        printf 'Name: %s\nDescription: as it is\nVersion: %s\nLibs: %s\n' "$module" \
+            "$(pkg-config --modversion "$module")" "$(pkg-config --libs-only-l "$module")" >"$work/pkgconfig/$module.pc"
+    done
+    export PKG_CONFIG_PATH="$FUZZ_LIBRARIES/lib/pkgconfig:$work/pkgconfig"
 fi
 # Not --sanitize: SwiftPM passes two of them apart, and of two options of its own the Swift compiler heeds the last.
 build=(swift build --package-path Fuzz --scratch-path "$work/build" -c release -Xswiftc -sanitize=fuzzer,address
@@ -48,11 +54,13 @@ for target in "$@"; do
     if ! FUZZ_TARGET="$target" "$fuzzer" -max_total_time="$seconds" -max_len="$longest" -timeout=10 \
         -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$finds" "$corpus" "$work/seeds/$target" \
         "${regressions[@]}" >"$log" 2>&1; then
-        result="FOUND: $(grep -hoE 'broken: .*|SUMMARY: .*|Fatal error: .*' "$log" | head -n 1) (see $log, $finds)"
+        # Without such a line it was killed.
+        what=$(grep -m 1 -hoE 'broken: .*|SUMMARY: .*|Fatal error: .*' "$log") || what="it ended"
+        result="FOUND: $what (see $log, $finds)"
         failed=1
     fi
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    coverage=$(grep -oE 'cov: [0-9]+' "$log" | tail -n 1 | cut -d' ' -f2)
+    coverage=$(sed -nE 's/.*cov: ([0-9]+).*/\1/p' "$log" | tail -n 1)
     printf '%-18s %10s runs   coverage %6s   %s\n' "$target" "${runs:-?}" "${coverage:-?}" "$result"
 done
 exit "$failed"
