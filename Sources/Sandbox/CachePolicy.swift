@@ -33,6 +33,7 @@ extension SystemCallRule {
         let rules: [SystemCallRule] = [
             // No process, no thread, no socket of its own, no device.
             .kill("clone"), .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"), .kill("ioctl"),
+            .allow("mmap", .bits(2, PROT_EXEC, are: false)),
             // Messages, to standard error.
             .allow("write", .equals(0, 2)),
             // Seals, and SQLite's locks.

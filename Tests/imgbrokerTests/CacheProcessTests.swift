@@ -38,6 +38,7 @@ struct CacheProcessTests {
         var world = world()
         world.readyAll()
         #expect(world.state.report.sandbox == "seccomp+landlock-7")
+        world.endWorker(try cache(world), .ended(.signal(9)))
         world.happen(.workerReady(try cache(world), SandboxReport(seccomp: true, landlock: 3)))
         #expect(world.state.report.sandbox == "seccomp+landlock-3")
     }

@@ -48,7 +48,7 @@ extension SupervisionTests {
         for _ in 0..<20 {
             let worker = ids.next()
             pool.started(worker, at: now)
-            _ = pool.ended(worker, countsAsFailure: false, at: now)
+            pool.ended(worker, countsAsFailure: false, at: now)
             let next = pool.nextStart ?? now
             pauses.append(next.microseconds(since: now) / 1000)
             now = max(next, now)
@@ -59,7 +59,7 @@ extension SupervisionTests {
         let worker = ids.next()
         pool.started(worker, at: now)
         pool.becameReady(worker)
-        _ = pool.ended(worker, countsAsFailure: false, at: now)
+        pool.ended(worker, countsAsFailure: false, at: now)
         #expect(pool.mayStart(at: now))
     }
 

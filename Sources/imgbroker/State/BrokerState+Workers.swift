@@ -98,14 +98,15 @@ extension BrokerState {
         let death = WorkerDeath(
             exit, sentence: entry.sentence, wasReady: entry.isReady,
             memoryLimit: kind == .decode ? limits.workerMemoryBytes : .max)
-        // The cache process leaves when it can do nothing more in its sandbox, as its directory was removed, say.
-        let mayLeave = entry.isRetiring || kind == .cache && entry.isReady && entry.sentence == nil
         var wasLetGo = false
-        if mayLeave, case .ended(.status(0), _) = exit { wasLetGo = true }
+        if case .ended(.status(0), _) = exit {
+            // The cache process leaves when it can do nothing more in its sandbox, as its directory was removed, say.
+            if kind == .cache, entry.isReady, entry.sentence == nil { self[keyPath: pool].retire(worker) }
+            wasLetGo = self[keyPath: pool].workers[worker]?.isRetiring == true
+        }
         // One origin's poison is not held against the pool for longer than it can go on.
         let isForgiven = entry.jobs.contains { decodes[$0].map { isOverBudget($0.origin) } ?? false }
-        _ = self[keyPath: pool].ended(
-            worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven && !wasLetGo, at: now)
+        self[keyPath: pool].ended(worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven, at: now)
         let pid = pids.removeValue(forKey: worker)
         tell(BrokerEvent(.worker, pid: pid, reason: wasLetGo ? "let go" : death.reason), uids: [])
         if !wasLetGo {

@@ -130,9 +130,8 @@ struct WorkerPool {
     /// Removes a worker that has ended. The next one starts at once, unless workers fail by their own making again and
     /// again: then after 100 ms, doubled up to 30 s, until a minute has passed without a failure. One that somebody else
     /// has ended is no failure; but where none gets ready, the next comes after 2 ms, doubled up to a second.
-    mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) -> Worker? {
-        guard let ended = workers.removeValue(forKey: worker) else { return nil }
-        if ended.isRetiring { return ended }
+    mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) {
+        guard let ended = workers.removeValue(forKey: worker), !ended.isRetiring else { return }
         restarts += 1
         if countsAsFailure {
             if let lastFailure, lastFailure.adding(milliseconds: 60_000) < now { failures = 0 }
@@ -146,7 +145,6 @@ struct WorkerPool {
             lostStarts += 1
             notBefore = max(notBefore ?? now, now.adding(milliseconds: min(1 << min(lostStarts, 10), 1000)))
         }
-        return ended
     }
 
     // MARK: Recycling
@@ -158,6 +156,9 @@ struct WorkerPool {
         workers[worker]?.firstResidentBytes = first
         if residentBytes - first > Self.toleratedGrowth { workers[worker]?.isRetiring = true }
     }
+
+    /// Lets a worker take no more jobs and end when it has done those it has.
+    mutating func retire(_ worker: WorkerID) { workers[worker]?.isRetiring = true }
 
     /// Lets a worker that has done many jobs take no more; its successor is started at once.
     mutating func retireIfWorn(_ worker: WorkerID) {
