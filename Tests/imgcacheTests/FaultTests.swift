@@ -156,7 +156,8 @@ import func TestSupport.run
                 faults.plan(.error(error), from: 5, stride: 7)
             }
         }
-        #expect(failed + faults.failed > 10)
+        // How many depends on how often it tries again.
+        #expect(failed + faults.failed >= 3)
         faults.stop()
         try eventually { try attempt { try cache.keep(Self.originals[0]) } }
         for original in Self.originals { #expect(try cache.keep(original)) }
