@@ -57,6 +57,8 @@ struct codec_jpeg_reader {
     size_t length;
     /// The data ended before the end marker; one was made up.
     int ran_out;
+    /// More scans came than there may be.
+    int has_endless_scans;
     /// By index, the components of which a scan came.
     int scanned[MAX_COMPONENTS];
     codec_order order;
@@ -88,6 +90,12 @@ static void skip(j_decompress_ptr jpeg, long count) {
 static void note_scan(j_common_ptr common) {
     j_decompress_ptr jpeg = (j_decompress_ptr)common;
     codec_jpeg_reader *reader = jpeg->client_data;
+    // Where bytes between restarts are damaged the library finds scans that a look through the file does not.
+    if (jpeg->input_scan_number > CODEC_MAXIMUM_SCANS) {
+        reader->has_endless_scans = 1;
+        snprintf(reader->errors.message, sizeof reader->errors.message, "too many scans");
+        longjmp(reader->errors.jump, 1);
+    }
     for (int i = 0; i < jpeg->comps_in_scan && i < MAX_COMPS_IN_SCAN; i++) {
         int component = jpeg->cur_comp_info[i]->component_index;
         if (component >= 0 && component < MAX_COMPONENTS) reader->scanned[component] = 1;
@@ -96,6 +104,7 @@ static void note_scan(j_common_ptr common) {
 
 /// What the library's error, which has just jumped, means.
 static codec_status reading_status(const codec_jpeg_reader *reader) {
+    if (reader->has_endless_scans) return CODEC_TOO_LARGE;
     if (reader->ran_out) return CODEC_TRUNCATED;
     switch (reader->errors.base.msg_code) {
     case JERR_EMPTY_IMAGE: return CODEC_EMPTY;

@@ -1,6 +1,6 @@
 /// Why a worker is no more, as `stats` counts it. A job that failed with an error is no death.
 public enum DeathCause: String, CaseIterable, Sendable {
-    /// A fault that the kernel reports: SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGTRAP.
+    /// A fault that the kernel reports: SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGPIPE, SIGXFSZ.
     case signal
     /// A system call that its sandbox ends a process for (SIGSYS).
     case seccomp

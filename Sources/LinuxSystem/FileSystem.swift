@@ -131,13 +131,6 @@ public enum FileSystem {
     public static func changeOwner(of path: String, uid: UInt32, gid: UInt32) throws(SystemError) {
         try retrying("lchown") { unsafe lchown(path, uid, gid) }
     }
-
-    /// Makes now the time at which the file was last changed.
-    ///
-    /// - Throws: `SystemError` of `utimensat`.
-    public static func markModified(_ path: String) throws(SystemError) {
-        try retrying("utimensat") { unsafe utimensat(AT_FDCWD, path, nil, AT_SYMLINK_NOFOLLOW) }
-    }
 }
 
 extension FileDescriptor {

@@ -22,9 +22,12 @@ extension SystemCallRule {
             // Files and directories, within what Landlock leaves.
             "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
             "readlinkat", "getcwd", "getdents64", "mkdir", "mkdirat", "unlink", "unlinkat", "rename", "renameat",
-            "renameat2", "linkat", "utimensat", "flock", "lseek", "read", "ftruncate", "fallocate", "copy_file_range",
-            // What SQLite does to a new file, and where a disk is told to write.
-            "fchmod", "fchown", "fsync", "fdatasync",
+            "renameat2", "linkat", "flock", "lseek", "read", "ftruncate", "fallocate", "copy_file_range",
+            // What SQLite does to a new file, which is to have the database's mode and, made by root, its owner.
+            // Landlock does not look at these. They take a descriptor, and so reach what it lets be opened alone.
+            "fchmod", "fchown",
+            // Where a disk is told to write, and where the C library makes room on a file system that cannot.
+            "fsync", "fdatasync", "fstatfs",
             // The memory in which copies are handed out.
             "memfd_create",
             // Who owns what, how much memory there is.
@@ -41,6 +44,8 @@ extension SystemCallRule {
             .allow("fcntl", .equals(1, F_SETLK)), .allow("fcntl", .equals(1, F_GETLK)),
             .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
             .allow("fcntl", .equals(1, F_GETFL)),
+            // A file's times, by its descriptor: Landlock would let a path lead anywhere.
+            .allow("utimensat", .isNull(1)),
             // Its limits can be read, and not set.
             .allow("prlimit64", .equals(0, 0), .isNull(2)),
         ]

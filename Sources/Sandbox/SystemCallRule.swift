@@ -21,8 +21,8 @@ struct SystemCallRule: Equatable {
         }
 
         /// mmap's flags, of a mapping that is no other process's: MAP_PRIVATE, and neither MAP_SHARED nor
-        /// MAP_SHARED_VALIDATE, which has both bits.
-        static let mapsPrivately = Check(argument: 3, mask: 3, value: 2)
+        /// MAP_SHARED_VALIDATE, which has both bits; nor MAP_GROWSDOWN, as no limit of data counts what is like a stack.
+        static let mapsPrivately = Check(argument: 3, mask: 0x103, value: 2)
 
         /// A pointer to nothing.
         static func isNull(_ argument: UInt32) -> Check { Check(argument: argument, mask: .max, value: 0) }

@@ -95,7 +95,7 @@ extension SystemCallRule {
         let rules: [SystemCallRule] = [
             .allow("mmap", .bits(2, PROT_EXEC, are: false)),
             // abort() sends the process a signal, and no other process.
-            .allow("tgkill", .equals(0, pid)),
+            .allow("tgkill", .equals(0, pid), .equals(2, SIGABRT)),
             // Threads. That of clone3 cannot be seen: it fails, and clone is called instead.
             .allow("clone", .bits(0, Kernel.threadFlags, are: true)),
             .fail("clone3", ENOSYS),

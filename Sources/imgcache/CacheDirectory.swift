@@ -40,18 +40,25 @@ struct CacheDirectory {
 
     // MARK: Opening
 
-    /// Makes the directory what it must be, as far as that is missing, and locks it. `held` is the lock that this
-    /// process has already, perhaps on a directory that has gone. Unless so many bytes of `room` are left, it is full.
-    func open(holding held: FileDescriptor?, room: Int) -> (lock: FileDescriptor?, obstacle: Obstacle?) {
+    /// Makes the directory, where it is missing, and locks it. `held` is the lock that this process has already,
+    /// perhaps on a directory that has gone. No file is read, only what names there are.
+    func take(holding held: FileDescriptor?) -> (lock: FileDescriptor?, obstacle: Obstacle?) {
         do throws(Obstacle) {
             try make()
             var writing: Obstacle?
             let lock = try lock(holding: held, &writing)
-            if writing == nil { writing = establish(room: room) }
             return (lock, writing)
         } catch {
             return (nil, error)
         }
+    }
+
+    /// Takes the directory, and makes it what it must be, as far as that is missing. Unless so many bytes of `room` are
+    /// left, it is full.
+    func open(holding held: FileDescriptor?, room: Int) -> (lock: FileDescriptor?, obstacle: Obstacle?) {
+        var taken = take(holding: held)
+        if taken.obstacle == nil { taken.obstacle = establish(room: room) }
+        return taken
     }
 
     /// Makes the directory for the user that this process is about to become, which may not be allowed to.

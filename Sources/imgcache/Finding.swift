@@ -138,7 +138,13 @@ extension Store {
         let known = withIndex { (index) throws(SQLiteError) in try index.touch(name, at: now) }
         // A file that the index does not know yet.
         if known == false { add(entry.trailer, name, size: entry.status.size, used: now) }
-        if entry.status.modified < now - Self.markInterval { try? FileSystem.markModified(directory.file(name)) }
+        if entry.status.modified < now - Self.markInterval { try? entry.descriptor.setModified(now) }
+    }
+
+    /// Marks an entry's file as used. By a descriptor, as the sandbox cannot tell where a path leads.
+    private func markFile(_ name: EntryName, at time: Int) {
+        guard let file = try? FileSystem.openUntrusted(directory.file(name)) else { return }
+        try? file.setModified(time)
     }
 
     /// Notes that the originals of these keys, and so what was made of them, were used.
@@ -151,7 +157,7 @@ extension Store {
                 guard let last = try index.lastUse(of: name), last > cleared else { return }
                 _ = try index.touch(name, at: now)
                 try index.touchRasters(ofOriginal: name, at: now, usedAfter: cleared)
-                if last < now - Self.markInterval { try? FileSystem.markModified(directory.file(name)) }
+                if last < now - Self.markInterval { markFile(name, at: now) }
             }
         }
     }

@@ -7,6 +7,9 @@ struct QuarantineFile {
     static let name = "quarantine"
     /// No list that a broker makes is longer.
     private static let maximumBytes = Frame.maximumLength
+    private static let maximumRecords = 1024
+    /// The bytes of the longest name of a build.
+    private static let longestBuild = 64
 
     private let directory: String
     private var path: String { "\(directory)/\(Self.name)" }
@@ -15,7 +18,7 @@ struct QuarantineFile {
         self.directory = directory.path
     }
 
-    /// What it holds.
+    /// What it holds, as far as a broker can have written it: others may write the directory.
     func read() -> [QuarantineRecord] {
         guard let file = try? FileSystem.openUntrusted(path), let size = try? file.size(), size <= Self.maximumBytes
         else { return [] }
@@ -23,7 +26,23 @@ struct QuarantineFile {
         guard let count = unsafe try? bytes.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) }),
             case .quarantine(let records)? = try? StoreReport(decoding: bytes.prefix(count))
         else { return [] }
-        return records
+        // The last ones are those that were asked for last.
+        let possible = Array(records.filter { Self.isPossible($0) }.suffix(Self.maximumRecords))
+        // Written anew it may be longer. The broker would end a process that sends too long a frame.
+        let length = StoreReport.quarantine(possible).encoded().count - Frame.headerLength
+        return length <= Frame.maximumLength ? possible : []
+    }
+
+    /// Whether a broker can have made this record.
+    private static func isPossible(_ record: QuarantineRecord) -> Bool {
+        let isDigest = record.digest.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
+            default: false
+            }
+        }
+        let isBuild = record.build.utf8.allSatisfy { (UInt8(ascii: " ")...UInt8(ascii: "~")).contains($0) }
+        return isDigest && record.digest.utf8.count == 64 && isBuild && record.build.utf8.count <= longestBuild
     }
 
     /// Replaces it. As its loss costs no more than another look at a dangerous picture, a failure is ignored.

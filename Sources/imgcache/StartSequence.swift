@@ -47,16 +47,17 @@ enum StartSequence {
             // The index, too, which SQLite creates: it names URLs.
             CurrentProcess.createFilesForOwnerOnly()
             let store = Store(options.store, log: log)
-            store.open()
+            store.prepare()
             var loop = try StoreLoop(channel: FrameChannel(socket: control), store: store)
-            // Behind what may need more: making the directory, and SQLite's own beginning. No byte of an entry, and no
-            // word of a client, has been looked at yet.
+            // Behind what may need more: making the directory, and SQLite's own beginning. No byte of a file there, the
+            // index's included, and no word of a client has been looked at yet.
             var policy = SandboxPolicy.cache(
                 directory: options.store.directory, extraDirectories: options.store.extraDirectories)
             policy.isStrict = options.hasStrictSandbox
             let sandbox = policy.enter()
             for problem in sandbox.problems { log.warning("not confined in full: \(problem)") }
             if sandbox.report.landlock > 0 { store.confine() }
+            if store.obstacle == nil { store.open() }
             try loop.run(sandbox.report)
             return 0
         } catch {

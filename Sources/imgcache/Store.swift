@@ -74,6 +74,20 @@ final class Store {
 
     private static let smallestRoom = 1 << 16
 
+    /// Does, before the sandbox is entered, what that leaves no right to: makes the directory, and locks it. Files that
+    /// anybody may have put there are left for `open`, which is to follow unless there is an obstacle now.
+    func prepare() {
+        let taken = directory.take(holding: nil)
+        lock = taken.lock
+        switch taken.obstacle?.state {
+        case .locked, .off: note(taken.obstacle)
+        // What keeps it from writing shows again.
+        case .readOnly, .full, .on, nil: break
+        }
+        // SQLite's own beginning, whatever that needs.
+        _ = try? CacheIndex(path: ":memory:")
+    }
+
     /// Opens the directory, or sees whether what stood in the way still does.
     func open() {
         if confinement?.holds(options.directory) == false {

@@ -10,6 +10,8 @@ struct SpeedFloor: Equatable {
 
     private var begunAt: Instant?
     private var received = 0
+    /// When a stretch that is over is judged.
+    private var decidedAt: Instant?
 
     /// A floor of `bytesPerSecond`, looked at every `seconds`.
     init(bytesPerSecond: Int = 1000, seconds: Int = 30) {
@@ -25,6 +27,11 @@ struct SpeedFloor: Equatable {
         }
         received += bytes
         guard now >= begunAt.adding(milliseconds: seconds * 1000) else { return true }
+        // Behind a silence the first piece alone says little: what comes with it counts, too.
+        let decidedAt = self.decidedAt ?? now.adding(milliseconds: 100)
+        self.decidedAt = decidedAt
+        guard now >= decidedAt else { return true }
+        self.decidedAt = nil
         let elapsed = now.microseconds(since: begunAt)
         let isFast = Double(received) * 1_000_000 >= Double(bytesPerSecond) * Double(elapsed)
         (self.begunAt, received) = (now, 0)
@@ -33,6 +40,6 @@ struct SpeedFloor: Equatable {
 
     /// Forgets what has come: another body begins.
     mutating func startOver() {
-        (begunAt, received) = (nil, 0)
+        (begunAt, received, decidedAt) = (nil, 0, nil)
     }
 }

@@ -271,6 +271,8 @@ internal import LinuxSystem
         }
         hasProgress = true
         guard speedFloor.holds(afterReceiving: bytes.count, at: .now) else {
+            // To go on from here would be as slow.
+            validator = nil
             return fail(TransferError.tooSlow(speedFloor, host: url.host))
         }
         return true

@@ -31,9 +31,7 @@ import Testing
         init(failing: BrokerProcess.Worker?, about folder: String) throws {
             directory = try TemporaryDirectory()
             let (library, control) = (directory.file("faults.so"), directory.file("control"))
-            let source = BuiltProducts.package + "/Tests/FaultInjection/FaultInjection.c"
-            let compiler = try run("/usr/bin/env", ["cc", "-shared", "-fPIC", "-O2", "-o", library, source])
-            try #require(compiler.exit == .status(0))
+            try Compiler.makeLibrary(library, of: "Tests/FaultInjection/FaultInjection.c")
             let files = FileManager.default
             try Data(count: 4096).write(to: URL(filePath: control))
             #expect(unsafe chmod(control, 0o666) == 0)

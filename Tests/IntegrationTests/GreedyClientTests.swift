@@ -172,6 +172,48 @@ import Testing
         }
     }
 
+    /// Whoever leaves without receiving its descriptors keeps its place among its user's connections, so coming again and
+    /// again leaves places to others.
+    @Test(.enabled("other users can be had") { isRoot }) func leavingAndComingAgain() throws {
+        let setting = try Setting(descriptorLimit: 256, routes: ["/a": png(tile(1))])
+        let first = try setting.client()
+        _ = try first.load(setting.url("/a"), #""delivery":"none""#)
+        first.close()
+        try setting.broker.wait(for: "it has gone") { $0[.clients] == 1 }
+        /// Nil when it is refused.
+        func comer() throws -> RawClient? {
+            let client = try setting.client(as: 20_011)
+            try? client.send(#"{"type":"hello","id":1000,"protocol":1}"#)
+            guard let error = try client.next().error else { return client }
+            #expect(error.code == .quotaExceeded)
+            _ = try client.receiveUntilEnd()
+            return nil
+        }
+        var crowd: [RawClient] = []
+        for _ in 0..<100 {
+            if let client = try comer() { crowd.append(client) }
+        }
+        #expect((20..<90).contains(crowd.count))
+        for client in crowd { try client.get(setting.url("/a")) }
+        try setting.broker.wait(for: "all are served") { $0[.requests] == 1 + crowd.count }
+        // What they were sent stays unreceived; for the broker they are gone.
+        for client in crowd { client.shutDownSending() }
+        try setting.broker.wait(for: "they have gone") { $0[.clients] == 1 }
+        var again: [RawClient] = []
+        for _ in 0..<20 {
+            if let client = try comer() { again.append(client) }
+        }
+        #expect(again.isEmpty)
+        for user: UInt32 in [20_012, 20_013, 0] {
+            let other = user == 0 ? try setting.client() : try setting.client(as: user)
+            #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1))
+        }
+        // Once they are really gone, there is room again.
+        crowd = []
+        again = []
+        try eventually("the user comes in again") { try comer() != nil }
+    }
+
     /// A thousand clients that each wait for the same.
     @Test func thousandWait() throws {
         let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }

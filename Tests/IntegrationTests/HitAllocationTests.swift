@@ -12,11 +12,7 @@ import Testing
     func nextToNothing() throws {
         let directory = try TemporaryDirectory()
         let (library, counts) = (directory.file("counter.so"), directory.file("counts"))
-        let source = BuiltProducts.package + "/Tests/AllocationCounter/AllocationCounter.c"
-        let compiler = try Process.run(
-            URL(filePath: "/usr/bin/env"), arguments: ["cc", "-shared", "-fPIC", "-O2", "-o", library, source])
-        compiler.waitUntilExit()
-        try #require(compiler.terminationStatus == 0)
+        try Compiler.makeLibrary(library, of: "Tests/AllocationCounter/AllocationCounter.c")
 
         let origin = try LocalOrigin(routes: ["/picture-with-a-name-of-some-length.png": png(tile(1))])
         defer { origin.stop() }

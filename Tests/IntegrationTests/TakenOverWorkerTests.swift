@@ -95,7 +95,7 @@ final class AttackedSetting {
         ("signal-itself/9", ENOSYS), ("signal-itself/15", ENOSYS),
         // The seal of an earlier job's buffer.
         ("write-kept", EPERM),
-        ("map", ENOSYS), ("allocate-shared", ENOSYS),
+        ("map", ENOSYS), ("allocate-shared", ENOSYS), ("allocate-growing", ENOSYS),
     ])
     func whatIsRefused(attack: String, error: Int32) throws {
         let result = try attempt(attack)

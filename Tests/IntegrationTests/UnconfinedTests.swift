@@ -11,11 +11,7 @@ import Testing
     /// A folder whose `imgbroker` runs as on a kernel without Landlock.
     private func folder(in directory: TemporaryDirectory) throws -> String {
         let program = directory.file("oldkernel")
-        let source = BuiltProducts.package + "/Tests/OldKernel/OldKernel.c"
-        let compiler = try Process.run(
-            URL(filePath: "/usr/bin/env"), arguments: ["cc", "-O2", "-o", program, source])
-        compiler.waitUntilExit()
-        try #require(compiler.terminationStatus == 0)
+        try Compiler.makeProgram(program, of: "Tests/OldKernel/OldKernel.c")
         let folder = directory.file("bin")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
         let script = "#!/bin/sh\nexec \(program) \(BuiltProducts.folder)/imgbroker \"$@\"\n"

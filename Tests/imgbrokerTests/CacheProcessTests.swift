@@ -48,6 +48,7 @@ struct CacheProcessTests {
         world.readyAll()
         for _ in 0..<50 {
             let worker = try cache(world)
+            world.happen(.timePassed, after: 1000)
             world.endWorker(worker, .ended(.status(0)))
             #expect(warnings(world.lastActions).isEmpty)
             #expect(try cache(world) != worker)
@@ -63,6 +64,16 @@ struct CacheProcessTests {
         #expect(!world.workers.values.contains { $0.kind == .cache })
     }
 
+    @Test func `one that leaves as soon as it is ready has failed, too`() throws {
+        var world = world()
+        for _ in 0..<2 {
+            world.readyAll()
+            world.endWorker(try cache(world), .ended(.status(0)))
+        }
+        #expect(!world.workers.values.contains { $0.kind == .cache })
+        #expect(world.state.report.workerDeaths[.exit] == 2)
+    }
+
     @Test func `the same trouble is told once, though one process after the other has it`() throws {
         var world = world()
         world.readyAll()
@@ -70,6 +81,7 @@ struct CacheProcessTests {
         world.happen(.diskReported(trouble))
         #expect(warnings(world.lastActions).count == 1)
         for _ in 0..<3 {
+            world.happen(.timePassed, after: 1000)
             world.endWorker(try cache(world), .ended(.status(0)))
             world.readyAll()
             world.happen(.diskReported(trouble))

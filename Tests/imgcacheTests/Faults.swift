@@ -4,8 +4,7 @@ import LinuxSystem
 import SharedCache
 import Testing
 
-import enum TestSupport.BuiltProducts
-import func TestSupport.run
+import enum TestSupport.Compiler
 
 @testable import imgcache
 
@@ -31,10 +30,8 @@ final class Faults {
     private static let temporary = try? TemporaryDirectory()
     private static let library: String? = {
         guard let temporary else { return nil }
-        let source = BuiltProducts.package + "/Tests/FaultInjection/FaultInjection.c"
         let path = temporary.path + "/faults.so"
-        let compiler = try? run("/usr/bin/env", ["cc", "-shared", "-fPIC", "-O2", "-o", path, source])
-        return compiler?.exit == .status(0) ? path : nil
+        return (try? Compiler.makeLibrary(path, of: "Tests/FaultInjection/FaultInjection.c")).map { path }
     }()
 
     private let file: FileDescriptor

@@ -46,6 +46,26 @@ import Testing
         #expect(attributes[.posixPermissions] as? Int == 0o600)
     }
 
+    /// Whoever may write the directory may write the list.
+    @Test func onlyWhatABrokerCanHaveWritten() throws {
+        #expect(try remembered() == nil)
+        let possible = records(1030)
+        var others = records(5)
+        others[0].digest = String(repeating: "A", count: 64)
+        others[1].digest = String(repeating: "/", count: 64)
+        others[2].build = String(repeating: "b", count: 65)
+        others[3].build = "0.1.0\n"
+        others[4].build = "0.1.0-\u{E9}"
+        func write(_ records: [QuarantineRecord]) throws {
+            try Data(StoreReport.quarantine(records).encoded().dropFirst(Frame.headerLength)).write(to: file)
+        }
+        try write(others)
+        #expect(try remembered() == nil)
+        // The last ones are those that were asked for last.
+        try write(possible + others)
+        #expect(try remembered() == Array(possible.suffix(1024)))
+    }
+
     @Test(arguments: ["", "{", #"{"type":"ready"}"#, #"{"type":"quarantine","records":[{"digest":"a"}]}"#])
     func damagedListIsNone(text: String) throws {
         #expect(try remembered() == nil)

@@ -1,4 +1,3 @@
-import Foundation
 import IPCProtocol
 import LocalOrigin
 import TestSupport
@@ -12,11 +11,7 @@ import Testing
     init() throws {
         directory = try TemporaryDirectory()
         library = directory.file("names.so")
-        let source = BuiltProducts.package + "/Tests/NameShim/NameShim.c"
-        let compiler = try Process.run(
-            URL(filePath: "/usr/bin/env"), arguments: ["cc", "-shared", "-fPIC", "-O2", "-o", library, source])
-        compiler.waitUntilExit()
-        try #require(compiler.terminationStatus == 0)
+        try Compiler.makeLibrary(library, of: "Tests/NameShim/NameShim.c")
     }
 
     /// A worker for which names under ".rebind.test" have these addresses, the n-th time they are looked up the n-th.

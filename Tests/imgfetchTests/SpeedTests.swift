@@ -16,12 +16,15 @@ import Testing
         #expect(holds(0, at: 9.9))
         // 1000 bytes in ten seconds, all in one burst, are enough; what came before is forgotten.
         #expect(holds(1000, at: 10))
-        #expect(holds(1, at: 19.9))
-        #expect(!holds(998, at: 20))
-        // A longer pause asks for as much more.
-        #expect(holds(1999, at: 39.9))
-        #expect(holds(2010, at: 60))
-        #expect(!holds(1999, at: 80))
+        #expect(holds(10, at: 10.1))
+        #expect(holds(1, at: 20))
+        #expect(holds(998, at: 20.1))
+        #expect(!holds(1, at: 20.2))
+        // A longer pause asks for as much more, of all that comes behind it.
+        #expect(holds(1, at: 40.2))
+        #expect(holds(2009, at: 40.3))
+        #expect(holds(1, at: 60))
+        #expect(!holds(1900, at: 60.3))
     }
 
     @Test func `another body begins anew`() {
@@ -30,7 +33,8 @@ import Testing
         #expect(holds(at: 0))
         floor.startOver()
         #expect(holds(at: 100))
-        #expect(!holds(at: 110))
+        #expect(holds(at: 110))
+        #expect(!holds(at: 110.1))
     }
 
     @Test func `zero is no floor`() {

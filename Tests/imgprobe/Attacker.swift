@@ -118,6 +118,9 @@ struct Attacker {
         case "allocate-shared":
             let start = unsafe mmap(nil, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
             try refuse(job, "refused: \(unsafe start == MAP_FAILED ? errno : 0)")
+        case "allocate-growing":
+            let start = unsafe mmap(nil, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0)
+            try refuse(job, "refused: \(unsafe start == MAP_FAILED ? errno : 0)")
         case "allocate-trap":
             var all: [[UInt8]] = []
             while true { all.append([UInt8](repeating: 1, count: 1 << 20)) }

@@ -80,6 +80,9 @@ import Testing
             JPEGBomb.progressive(7000, 7000, components: 3, scans: 500)
         },
         Bomb("JPEG, small, 501 scans", .tooManyPixels) { JPEGBomb.progressive(8, 8, components: 1, scans: 501) },
+        Bomb("JPEG, 501 scans behind a marker that is none", .tooManyPixels) {
+            JPEGBomb.progressive(16, 8, components: 1, scans: 501, isHidden: true)
+        },
         Bomb("JPEG, as many scans as it may") { JPEGBomb.progressive(1600, 1600, components: 3, scans: 100) },
         Bomb("JPEG, the same scan again and again", .tooManyPixels) {
             let scan = JPEGBomb.Scan(

@@ -139,8 +139,11 @@ enum JPEGBomb {
     /// One scan in which every block of all components ends at once: two bits each.
     static func sequential(_ blocks: Int) -> [UInt8] { [UInt8](repeating: 0, count: blocks / 4 + 1) }
 
-    /// Progressive: first the mean of each block, then precision for coefficients that stay zero, `count` times.
-    static func progressive(_ width: Int, _ height: Int, components: Int, scans count: Int) -> [UInt8] {
+    /// Progressive: first the mean of each block, then precision for coefficients that stay zero, `count` times. If
+    /// `isHidden`, a marker that is none stands in the first scan where the library expects a restart, and goes on.
+    static func progressive(
+        _ width: Int, _ height: Int, components: Int, scans count: Int, isHidden: Bool = false
+    ) -> [UInt8] {
         let blocks = blocks(width, height)
         var bits = BitWriter.jpeg
         for _ in 0..<(blocks + 32_766) / 32_767 {
@@ -151,13 +154,14 @@ enum JPEGBomb {
         var scans = [
             Scan(
                 components: Array(0..<components), last: 0,
-                data: [UInt8](repeating: 0, count: blocks * components / 8 + 1))
+                data: isHidden ? [0, 0xFF, 0x02, 0, 0] : [UInt8](repeating: 0, count: blocks * components / 8 + 1))
         ]
         for component in 0..<components { scans.append(Scan(components: [component], first: 1, low: 1, data: data)) }
         for index in 0..<count - scans.count {
             scans.append(Scan(components: [index % components], first: 1, high: 1, data: data))
         }
-        return file(width, height, components: components, frame: 0xC2, scans: scans)
+        return file(
+            width, height, components: components, frame: 0xC2, scans: scans, restarts: isHidden ? 1 : 0)
     }
 }
 

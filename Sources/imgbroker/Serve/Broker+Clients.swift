@@ -49,10 +49,17 @@ extension Broker {
         isAccepting = (try? queue.add(listener.descriptor.raw, token: Self.token(.listener))) != nil
     }
 
-    func receive(from client: ClientConnection) {
+    func becameReadable(_ client: ClientConnection) {
         // When nothing is read from it, this is news of its end.
         if !client.watched.reading { return disconnect(client) }
-        if client.isClosing || client.hasMore { return }
+        putIntoBacklog(client)
+    }
+
+    /// Deals with what a client has sent: with what is left from its last turn before anything else is received.
+    func receive(from client: ClientConnection) {
+        if client.hasMore { return takeFrames(from: client) }
+        // Whoever has to read first is reported again once it has.
+        if client.isClosing || client.isBackedUp { return }
         do {
             switch try client.channel.fill() {
             case .wouldBlock: return
@@ -75,14 +82,14 @@ extension Broker {
     }
 
     /// Deals with what was received from a client: all of it, unless that takes long, or the client has to read first.
-    func takeFrames(from client: ClientConnection) {
+    private func takeFrames(from client: ClientConnection) {
         var (hasCompleted, begunAt): (Bool, Instant?) = (false, nil)
         client.hasMore = true
         frames: while !client.isClosing, !client.isBackedUp {
             let begun = Instant.now
             let spent = begun.microseconds(since: begunAt ?? begun)
             if spent >= ClientConnection.microsecondsAtOnce {
-                backlog.insert(client.id)
+                putIntoBacklog(client)
                 break
             }
             begunAt = begunAt ?? begun
@@ -91,7 +98,7 @@ extension Broker {
                 client.hasMore = false
                 break frames
             case .goesOn:
-                backlog.insert(client.id)
+                putIntoBacklog(client)
                 break frames
             case .event(let event):
                 hasCompleted = true
@@ -303,7 +310,7 @@ extension Broker {
                     disconnect(client)
                 } else {
                     if client.channel.isStalled { stalled.insert(id) }
-                    if client.hasMore, !client.isClosing, !client.isBackedUp { backlog.insert(id) }
+                    if client.hasMore, !client.isClosing, !client.isBackedUp { putIntoBacklog(client) }
                     let wanted = client.wanted
                     if wanted != client.watched {
                         client.watched = wanted
@@ -321,10 +328,9 @@ extension Broker {
     private func disconnect(_ client: ClientConnection) {
         queue.remove(client.channel.socket.raw)
         giveBackArriving(of: client)
-        unread.leave(client)
+        if unread.leave(client) { state.connectionLeft(of: client.uid) }
         clients[client.id] = nil
         unflushed.remove(client.id)
-        backlog.remove(client.id)
         handle(.clientDisconnected(client.id))
     }
 }

@@ -236,7 +236,9 @@ extension Broker {
         queue.remove(worker.child.descriptor.raw)
         workers[worker.id] = nil
         var found = ExitCircumstances(peakBytes: worker.child.peakBytes)
-        if exit == .signal(Signals.kill) { found.isMemoryShort = memoryShortage.takeKill() }
+        if exit == .signal(Signals.kill), !state.isEnding(worker.id) {
+            found.isMemoryShort = memoryShortage.takeKill()
+        }
         handle(.workerExited(worker.id, .ended(exit, found)))
     }
 }

@@ -10,6 +10,12 @@ final class Broker {
         case listener, timer, signals, client, worker, workerExit
     }
 
+    /// In one turn of the loop so much time is spent on what all clients have sent: when it is over nobody else's turn comes
+    /// before the next.
+    private static let microsecondsForClients = 5000
+    /// How often that is tried again of which nothing tells when it can be done.
+    private static let retryMilliseconds = 100
+
     let configuration: Configuration
     let launcher: WorkerLauncher
     let log: Log
@@ -25,8 +31,8 @@ final class Broker {
     let receiveBuffer = FrameChannel.ReceiveBuffer()
     var clientIDs = IdentifierSource<ClientKind>()
     var unflushed: Set<ClientID> = []
-    /// Clients that have sent more than was dealt with in their last turn.
-    var backlog: Set<ClientID> = []
+    /// Clients that have sent something that is not dealt with yet, those first whose turn it is.
+    private var backlog: [ClientID] = []
     /// The bytes that clients are sending: of payloads, files to be copied, and long frames.
     var arriving: SharedPool
     /// Descriptors on their way to clients.
@@ -45,6 +51,7 @@ final class Broker {
     var turns = LatencyHistogram()
     private let closer = DescriptorCloser()
     private var timerSetTo: Instant?
+    private var retriedAt = Instant(nanoseconds: 0)
     var turnBegunAt = Instant.now
     var isAccepting = true
     /// When to try again, after there were no descriptors for new connections.
@@ -97,11 +104,11 @@ final class Broker {
                 timerSetTo = state.nextReminder
                 timer.set(to: timerSetTo)
             }
-            if unread.departed > 0 { unread.forgetReceived() }
             let isRetrying = !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
             let ready: [EventQueue.Event]
             do {
-                ready = try queue.wait(milliseconds: backlog.isEmpty ? isRetrying ? 100 : nil : 0)
+                let pause: Int? = isRetrying ? Self.retryMilliseconds : nil
+                ready = try queue.wait(milliseconds: backlog.isEmpty ? pause : 0)
             } catch {
                 log.error("\(error)")
                 break
@@ -110,18 +117,41 @@ final class Broker {
             turnBegunAt = begun
             for event in ready { dispatch(event) }
             workOffBacklog()
-            retryStalled()
+            if begun.microseconds(since: retriedAt) >= Self.retryMilliseconds * 1000 {
+                retriedAt = begun
+                if unread.departed > 0 { unread.forgetReceived() }
+                retryStalled()
+            }
             flushClients()
+            for user in unread.takeForgotten() { state.connectionClosed(of: user) }
             turns.record(microseconds: Instant.now.microseconds(since: begun))
             resumeAccepting()
         }
         end()
     }
 
+    /// Puts a client behind those that wait for their turn, unless it waits already.
+    func putIntoBacklog(_ client: ClientConnection) {
+        if client.isInBacklog { return }
+        client.isInBacklog = true
+        backlog.append(client.id)
+    }
+
+    /// Deals with what clients have sent, each at most once, until the time for it is over.
     private func workOffBacklog() {
-        for id in exchange(&backlog, with: []) {
-            if let client = clients[id] { takeFrames(from: client) }
+        // Whoever has sent more comes behind these.
+        let waiting = backlog.count
+        let begun = Instant.now
+        var served = 0
+        while served < waiting {
+            if served > 0, Instant.now.microseconds(since: begun) >= Self.microsecondsForClients { break }
+            let client = clients[backlog[served]]
+            served += 1
+            guard let client else { continue }
+            client.isInBacklog = false
+            receive(from: client)
         }
+        backlog.removeFirst(served)
     }
 
     private func retryStalled() {
@@ -156,7 +186,7 @@ final class Broker {
         case .client:
             guard let client = clients[Identifier(number: number)] else { return }
             if event.writable { unflushed.insert(client.id) }
-            if event.readable { receive(from: client) }
+            if event.readable { becameReadable(client) }
         case .worker:
             guard let worker = workers[Identifier(number: number)] else { return }
             if event.writable { flush(worker) }

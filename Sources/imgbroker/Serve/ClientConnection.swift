@@ -11,7 +11,8 @@ final class ClientConnection {
     /// Bytes that wait to be sent: above that, which answers to earlier requests and events may bring, the connection is
     /// given up.
     static let maximumQueuedBytes = 8 << 20
-    /// In one turn of the loop so much time is spent on what a client has sent; what is left waits for the next turn.
+    /// In one turn of the loop at most so much time is spent on what one client has sent; what is left waits for the next
+    /// turn.
     static let microsecondsAtOnce = 2000
     /// A frame that is longer than this counts among what arrives, as the longest that there may be.
     static let smallFrame = 1 << 16
@@ -26,6 +27,8 @@ final class ClientConnection {
     var hasBegunFrame = false
     /// Whether there is more of what was received to be dealt with, before anything else is received.
     var hasMore = false
+    /// Whether it waits for its turn to have what it sent dealt with.
+    var isInBacklog = false
     /// What it is giving, while that arrives or is copied.
     var upload: Upload?
     /// What it has of the pool of bytes that arrive.

@@ -22,6 +22,8 @@ struct UnreadDescriptors {
     private var countedAt = Instant(nanoseconds: 0)
     /// Connections that are closed as far as this process goes, though the other end still has descriptors to receive.
     private var left: [(socket: FileDescriptor, user: UInt32, count: Int)] = []
+    /// The users of those that were let go since somebody asked.
+    private var forgotten: [UInt32] = []
 
     /// Room for `limit`, which the kernel allows.
     init(limit: Int, departedLimit: Int) {
@@ -52,10 +54,11 @@ struct UnreadDescriptors {
     mutating func sent(_ count: Int) { sentSince += count }
 
     /// Notes that a client leaves. Its end of the socket stays open until the other end has received everything, or is
-    /// closed: what it has not received counts for its user as before.
-    mutating func leave(_ client: ClientConnection) {
+    /// closed: what it has not received counts for its user as before. Whether there is such.
+    mutating func leave(_ client: ClientConnection) -> Bool {
         let count = client.channel.countUnreadDescriptors()
         if count > 0 { left.append((client.channel.socket, client.uid, count)) }
+        return count > 0
     }
 
     /// Lets go of the connections of which the other end has received everything, or which it has closed.
@@ -63,7 +66,13 @@ struct UnreadDescriptors {
         for index in left.indices {
             left[index].count = min(left[index].count, FrameChannel.messagesUnread(on: left[index].socket))
         }
+        for each in left where each.count == 0 { forgotten.append(each.user) }
         left.removeAll { $0.count == 0 }
+    }
+
+    /// The user of each connection that was let go since the last call.
+    mutating func takeForgotten() -> [UInt32] {
+        exchange(&forgotten, with: [])
     }
 
     private mutating func count(_ clients: [ClientID: ClientConnection], at now: Instant) {

@@ -16,6 +16,13 @@ extension BrokerState {
         clients[client] = Client(uid: uid, isAdmin: isAdmin)
     }
 
+    /// Notes that a connection of a user stays open though its client goes: it takes a place as before, so that nobody gets
+    /// more than its share by leaving and coming again.
+    mutating func connectionLeft(of uid: UInt32) { connectionPool.take(1, for: uid) }
+
+    /// Notes that such a connection is closed.
+    mutating func connectionClosed(of uid: UInt32) { connectionPool.give(1, from: uid) }
+
     func refusal(ofSubscription client: Client) -> WireError? {
         let own = client.subscriptions.count
         if own >= 8 { return WireError(.quotaExceeded, "A client may subscribe 8 times.") }

@@ -36,6 +36,7 @@ extension BrokerState {
     /// Why a picture is not decoded now; nil when it may be.
     private mutating func refusal(of digest: ContentDigest, from origin: String) -> WireError? {
         if quarantine.refuses(digest, build: decoderBuild, unixMs: unixMs) {
+            quarantine.noteUse(of: digest)
             return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
         }
         if let wait = crashBudget.refusal(of: origin, at: now) {
@@ -244,9 +245,15 @@ extension BrokerState {
 
     private mutating func quarantine(_ digest: ContentDigest) {
         quarantine.add(digest, build: decoderBuild, unixMs: unixMs)
-        if let worker = cachePool.available {
-            actions.append(.rememberQuarantine(worker, quarantine.records(unixMs: unixMs)))
-        }
+        isQuarantineUnsaved = true
+        saveQuarantine()
+    }
+
+    /// Has the disk tier remember the quarantine, if it does not know the latest of it: now, and again when it can write.
+    mutating func saveQuarantine() {
+        guard isQuarantineUnsaved, let worker = cachePool.available else { return }
+        actions.append(.rememberQuarantine(worker, quarantine.records(unixMs: unixMs)))
+        isQuarantineUnsaved = disk.state != .on
     }
 
     /// Ends a request whose picture is not decoded now; a preview that cannot be had is left out.

@@ -325,6 +325,7 @@ extension BrokerState {
                         : .warning("the disk tier is \(report.state.rawValue): \(report.reason ?? "no reason given")")))
         }
         disk = report
+        if report.state == .on { saveQuarantine() }
     }
 
     /// What the cache process was asked for is answered without it.

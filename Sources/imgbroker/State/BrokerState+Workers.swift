@@ -101,7 +101,9 @@ extension BrokerState {
         var wasLetGo = false
         if case .ended(.status(0), _) = exit {
             // The cache process leaves when it can do nothing more in its sandbox, as its directory was removed, say.
-            if kind == .cache, entry.isReady, entry.sentence == nil { self[keyPath: pool].retire(worker) }
+            // It does so seldom: one that comes and goes has failed.
+            let hasLived = entry.startedAt.adding(milliseconds: 1000) <= now
+            if kind == .cache, entry.isReady, hasLived, entry.sentence == nil { self[keyPath: pool].retire(worker) }
             wasLetGo = self[keyPath: pool].workers[worker]?.isRetiring == true
         }
         // One origin's poison is not held against the pool for longer than it can go on.
@@ -150,6 +152,11 @@ extension BrokerState {
     ) {
         self[keyPath: pool].condemn(worker, WorkerPool.Sentence(cause: cause, detail: detail))
         actions.append(.killWorker(worker))
+    }
+
+    /// Whether the broker is ending a worker.
+    func isEnding(_ worker: WorkerID) -> Bool {
+        pool(of: worker).map { self[keyPath: $0].workers[worker]?.isDying == true } ?? false
     }
 
     private func pool(of worker: WorkerID) -> WritableKeyPath<BrokerState, WorkerPool>? {

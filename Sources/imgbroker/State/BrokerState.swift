@@ -182,6 +182,8 @@ struct BrokerState {
     var missedDiskAnswers = 0
     var disk = DiskReport(state: .off)
     var quarantine = Quarantine()
+    /// Whether the disk tier does not know the latest of it.
+    var isQuarantineUnsaved = false
     /// What the decoders call their build.
     var decoderBuild = ""
     var crashBudget = CrashBudget()
