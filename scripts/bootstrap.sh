@@ -9,6 +9,8 @@ needed=(
     "libpng      libpng-dev"
     "libjpeg     libjpeg62-turbo-dev libjpeg-turbo8-dev"
     "libwebp     libwebp-dev"
+    "lcms2       liblcms2-dev"
+    "zlib        zlib1g-dev"
     "nettle      nettle-dev"
     "sqlite3     libsqlite3-dev"
     "libseccomp  libseccomp-dev"
