@@ -36,7 +36,7 @@ for line in "${needed[@]}"; do
 done
 command -v pkg-config >/dev/null || missing+=("pkg-config")
 # Scaling is compared with Pillow's.
-if [[ "${1:-}" == --for-tests ]] && ! python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
+if [[ "${1:-}" == --for-tests ]] && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
 if ((${#missing[@]} == 0)); then exit 0; fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then

@@ -126,12 +126,9 @@ enum Pillow {
     private static func run(
         _ script: String, _ arguments: [String], _ exchange: FileDescriptor
     ) throws -> ChildProcess.Exit {
-        let environment = ["PATH", "HOME"].compactMap { name in
-            CurrentProcess.environment(name).map { "\(name)=\($0)" }
-        }
+        // Debian's package belongs to Debian's Python, which need not be the first in PATH.
         let process = try ChildProcess(
-            path: "/usr/bin/env", arguments: ["python3", "-c", script] + arguments, environment: environment,
-            control: exchange)
+            path: "/usr/bin/python3", arguments: ["-c", script] + arguments, control: exchange)
         return try #require(process.waitForExit(milliseconds: 30_000))
     }
 }
