@@ -49,6 +49,20 @@ bench: build ## The benchmarks; BENCH=hit (decode, thumbnail, …) runs one of t
 	"$$($(swift) build -c release --package-path Benchmarks --show-bin-path)/imgbench" $(BENCH) \
 		--broker "$(release_directory)/imgbroker"
 
+.PHONY: test-sanitized
+test-sanitized: ## What reads a stranger's bytes, tested with the address sanitizer; processes in a sandbox are left out
+	@scripts/bootstrap.sh --for-tests
+	$(swift) build --build-tests --sanitize address --scratch-path .build/sanitized
+	# Swift's own tables are no leaks.
+	ASAN_OPTIONS=detect_leaks=0 timeout --foreground 8m $(swift) test --skip-build --disable-xctest \
+		--sanitize address --scratch-path .build/sanitized \
+		--filter 'IPCProtocolTests|HTTPCachingTests|FuzzTests|imgworkerTests' \
+		--skip 'BombTests|DamagedFileTests|WorkerProcessTests|ScalingMemoryTests'
+
+.PHONY: fuzz
+fuzz: ## Made-up bytes for everything that reads a stranger's, SECONDS=n (60) each; TARGETS="png urls" are some of them
+	@SECONDS_EACH="$(or $(SECONDS),60)" scripts/fuzz.sh $(TARGETS)
+
 .PHONY: lint
 lint: ## Formatting and style
 	@scripts/lint.sh

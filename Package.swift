@@ -96,7 +96,7 @@ let package = Package(
 
         .executableTarget(
             name: "imgcache",
-            dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
             swiftSettings: swift),
 
         // The demonstration, and the small HTTP origin that it shares with the tests.
@@ -119,10 +119,10 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: swift),
         .target(name: "CProbe", path: "Tests/CProbe", cSettings: c),
         .executableTarget(
-            name: "imgprobe", dependencies: ["CProbe", "IPCProtocol", "Sandbox"], path: "Tests/imgprobe",
-            swiftSettings: swift),
+            name: "imgprobe", dependencies: ["CProbe", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
+            path: "Tests/imgprobe", swiftSettings: swift),
         .testTarget(
-            name: "SandboxTests", dependencies: ["imgprobe", "IPCProtocol", "LinuxSystem", "TestSupport"],
+            name: "SandboxTests", dependencies: ["imgprobe", "IPCProtocol", "LinuxSystem", "Sandbox", "TestSupport"],
             swiftSettings: swift),
         .testTarget(name: "IPCProtocolTests", dependencies: ["IPCProtocol"], exclude: ["Golden"], swiftSettings: swift),
         .testTarget(
@@ -132,7 +132,8 @@ let package = Package(
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
             swiftSettings: swift),
         .testTarget(
-            name: "imgbrokerTests", dependencies: ["imgbroker", "HTTPCaching", "IPCProtocol"], swiftSettings: swift),
+            name: "imgbrokerTests", dependencies: ["imgbroker", "HTTPCaching", "IPCProtocol", "LinuxSystem"],
+            swiftSettings: swift),
         .testTarget(
             name: "imgfetchTests",
             dependencies: [
@@ -145,12 +146,20 @@ let package = Package(
             swiftSettings: swift),
         .testTarget(
             name: "imgcacheTests",
-            dependencies: ["imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            dependencies: ["imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
             swiftSettings: swift),
+        // What fuzzing found, without the fuzzer, which has a package of its own.
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: [
+                "HTTPCaching", "IPCProtocol", "LinuxSystem", "SharedCache", "imgcache", "imgfetch", "imgworker",
+            ],
+            path: "Fuzz", exclude: ["Driver", "Package.swift", "Product", "Regressions"],
+            sources: ["Replay", "Targets"], swiftSettings: swift),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "imgbroker", "imgfetch", "imgworker", "ImageBrokerClient", "IPCProtocol", "IPCTransport",
+                "imgbroker", "imgfetch", "imgprobe", "imgworker", "ImageBrokerClient", "IPCProtocol", "IPCTransport",
                 "LinuxSystem", "LocalOrigin", "SharedCache", "TestSupport",
             ],
             swiftSettings: swift),

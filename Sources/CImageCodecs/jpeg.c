@@ -57,8 +57,6 @@ struct codec_jpeg_reader {
     size_t length;
     /// The data ended before the end marker; one was made up.
     int ran_out;
-    /// Too many scans.
-    int scan_bomb;
     /// By index, the components of which a scan came.
     int scanned[MAX_COMPONENTS];
     codec_order order;
@@ -87,23 +85,17 @@ static void skip(j_decompress_ptr jpeg, long count) {
 }
 
 /// Called between the steps of reading a file with several scans.
-static void watch_scans(j_common_ptr common) {
+static void note_scan(j_common_ptr common) {
     j_decompress_ptr jpeg = (j_decompress_ptr)common;
     codec_jpeg_reader *reader = jpeg->client_data;
     for (int i = 0; i < jpeg->comps_in_scan && i < MAX_COMPS_IN_SCAN; i++) {
         int component = jpeg->cur_comp_info[i]->component_index;
         if (component >= 0 && component < MAX_COMPONENTS) reader->scanned[component] = 1;
     }
-    if (jpeg->input_scan_number > CODEC_MAXIMUM_SCANS) {
-        reader->scan_bomb = 1;
-        snprintf(reader->errors.message, sizeof reader->errors.message, "more than %d scans", CODEC_MAXIMUM_SCANS);
-        longjmp(reader->errors.jump, 1);
-    }
 }
 
 /// What the library's error, which has just jumped, means.
 static codec_status reading_status(const codec_jpeg_reader *reader) {
-    if (reader->scan_bomb) return CODEC_DAMAGED;
     if (reader->ran_out) return CODEC_TRUNCATED;
     switch (reader->errors.base.msg_code) {
     case JERR_EMPTY_IMAGE: return CODEC_EMPTY;
@@ -148,32 +140,77 @@ codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length)
     reader->source.next_input_byte = bytes;
     reader->source.bytes_in_buffer = length;
     reader->jpeg.src = &reader->source;
-    reader->progress.progress_monitor = watch_scans;
+    reader->progress.progress_monitor = note_scan;
     reader->jpeg.progress = &reader->progress;
     return reader;
 }
 
-/// The bytes of coefficients of a file with several scans: two for each, of blocks that are filled up to whole groups.
+/// The blocks of a component, filled up to whole groups.
+static uint64_t component_blocks(const jpeg_component_info *component) {
+    uint64_t h = (uint64_t)component->h_samp_factor, v = (uint64_t)component->v_samp_factor;
+    return (component->width_in_blocks + h - 1) / h * h * ((component->height_in_blocks + v - 1) / v * v);
+}
+
+/// The bytes of coefficients of a file with several scans: two for each.
 static uint64_t coefficient_bytes(j_decompress_ptr jpeg) {
     if (!jpeg_has_multiple_scans(jpeg)) return 0;
     uint64_t blocks = 0;
-    for (int i = 0; i < jpeg->num_components; i++) {
-        const jpeg_component_info *component = &jpeg->comp_info[i];
-        uint64_t h = (uint64_t)component->h_samp_factor, v = (uint64_t)component->v_samp_factor;
-        blocks += (component->width_in_blocks + h - 1) / h * h * ((component->height_in_blocks + v - 1) / v * v);
-    }
+    for (int i = 0; i < jpeg->num_components; i++) blocks += component_blocks(&jpeg->comp_info[i]);
     return blocks * DCTSIZE2 * sizeof(JCOEF);
+}
+
+/// Whether the scans are too many, or too many for the picture's size: all of them are read before the first row comes.
+/// Looks through the file from behind the header of the first scan, as far as there are markers where they belong.
+static int has_too_many_scans(codec_jpeg_reader *reader) {
+    struct jpeg_decompress_struct *jpeg = &reader->jpeg;
+    if (!jpeg_has_multiple_scans(jpeg)) return 0;
+    uint64_t blocks = 0;
+    for (int i = 0; i < jpeg->comps_in_scan; i++) blocks += component_blocks(jpeg->cur_comp_info[i]);
+    unsigned scans = 1;
+    const uint8_t *next = reader->source.next_input_byte, *end = next + reader->source.bytes_in_buffer;
+    while (scans <= CODEC_MAXIMUM_SCANS && blocks <= CODEC_MAXIMUM_SCANNED_BLOCKS) {
+        next = memchr(next, 0xFF, (size_t)(end - next));
+        while (next && next < end && *next == 0xFF) next++;
+        if (!next || next == end) return 0;
+        uint8_t marker = *next++;
+        // Stuffed bytes, restarts and TEM stand alone.
+        if (marker <= 1 || (marker >= 0xD0 && marker <= 0xD7)) continue;
+        if (marker == JPEG_EOI || end - next < 3) return 0;
+        size_t length = (size_t)next[0] << 8 | next[1];
+        if (length < 2 || length > (size_t)(end - next)) return 0;
+        if (marker == 0xDA) {
+            scans++;
+            for (int i = 0; i < next[2] && (size_t)(4 + 2 * i) < length; i++) {
+                for (int j = 0; j < jpeg->num_components; j++) {
+                    const jpeg_component_info *component = &jpeg->comp_info[j];
+                    if (component->component_id == next[3 + 2 * i]) blocks += component_blocks(component);
+                }
+            }
+        }
+        next += length;
+    }
+    return 1;
 }
 
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header) {
     if (setjmp(reader->errors.jump)) return reading_status(reader);
     jpeg_read_header(&reader->jpeg, TRUE);
+    if (reader->jpeg.arith_code) {
+        // No browser shows it and no camera writes it, and a few bytes of it can stand for a lot of work.
+        snprintf(reader->errors.message, sizeof reader->errors.message, "arithmetic coding");
+        return CODEC_UNSUPPORTED;
+    }
+    if (has_too_many_scans(reader)) {
+        snprintf(reader->errors.message, sizeof reader->errors.message, "too many scans");
+        return CODEC_TOO_LARGE;
+    }
     header->width = reader->jpeg.image_width;
     header->height = reader->jpeg.image_height;
     header->frames = 1;
     header->has_alpha = 0;
     header->passes = 1;
     header->held_bytes = coefficient_bytes(&reader->jpeg);
+    header->inflated_bytes = 0;
     header->can_scale = 1;
     switch (reader->jpeg.jpeg_color_space) {
     case JCS_GRAYSCALE: header->space = CODEC_SPACE_GRAY; break;

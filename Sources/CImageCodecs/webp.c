@@ -1,6 +1,7 @@
 #include "CImageCodecs.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <webp/decode.h>
 #include <webp/demux.h>
 #include <webp/encode.h>
@@ -35,6 +36,25 @@ static int is_cut_off(const uint8_t *bytes, size_t length) {
     return 0;
 }
 
+/// The frames of an animation; the library keeps a note of each as soon as it looks at the container.
+static uint32_t count_frames(const uint8_t *bytes, size_t length) {
+    uint32_t count = 0;
+    for (uint64_t position = 12; position + 8 <= length;) {
+        uint64_t size = little_endian(bytes + position + 4);
+        if (memcmp(bytes + position, "ANMF", 4) == 0) count++;
+        position += 8 + size + (size & 1);
+    }
+    return count;
+}
+
+/// The bytes of a lossless bitstream's pixels and tables. A block of pixels may name a group of codes and be told two
+/// transforms. Encoders hardly make blocks below 8 by 8, nor more than 2,600 groups, of some 8 KiB; how many there are
+/// shows only in decoding, and what has 65,536 large ones meets the memory limit of the process.
+static uint64_t lossless_bytes(uint64_t pixels) {
+    uint64_t blocks = pixels / 64 + 1;
+    return pixels * 4 + blocks * 4 * 3 + (blocks < 2600 ? blocks : 2600) * 8192;
+}
+
 codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header) {
     WebPBitstreamFeatures features;
     VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
@@ -45,16 +65,18 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     header->has_alpha = features.has_alpha;
     header->passes = 1;
     header->space = CODEC_SPACE_RGB;
-    // Without loss: all pixels. With loss: a window of rows, but alpha as a whole, once packed and once as it is used.
-    // An animation's frames may be of either kind; none is larger than the canvas.
+    // Without loss: all pixels. With loss: a window of rows, but alpha as a whole, once as a lossless picture of its own
+    // and once as it is used.
     uint64_t pixels = (uint64_t)header->width * header->height;
     int lossless = features.format == 2, lossy = features.format == 1;
-    header->held_bytes = lossy ? (features.has_alpha ? pixels * 2 : 0) : pixels * 4;
+    header->held_bytes = lossy && !features.has_alpha ? 0 : lossless_bytes(pixels) + (lossless ? 0 : pixels);
+    header->inflated_bytes = 0;
     // The library multiplies by alpha before it scales for lossless files only.
     header->can_scale = !features.has_animation && (lossless || !features.has_alpha);
     if (features.width == 0 || features.height == 0) return CODEC_EMPTY;
     if (!features.has_animation) return CODEC_OK;
 
+    if (count_frames(bytes, length) > CODEC_MAXIMUM_FRAMES) return CODEC_TOO_LARGE;
     WebPData data = {bytes, length};
     WebPDemuxState state;
     WebPDemuxer *demuxer = WebPDemuxPartial(&data, &state);
@@ -63,6 +85,13 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
         return state == WEBP_DEMUX_PARSING_HEADER ? CODEC_TRUNCATED : CODEC_DAMAGED;
     }
     header->frames = WebPDemuxGetI(demuxer, WEBP_FF_FRAME_COUNT);
+    // The first frame may be of either kind, and smaller than the canvas.
+    WebPIterator frame;
+    if (WebPDemuxGetFrame(demuxer, 1, &frame)) {
+        pixels = (uint64_t)frame.width * (uint64_t)frame.height;
+        header->held_bytes = lossless_bytes(pixels) + pixels;
+        WebPDemuxReleaseIterator(&frame);
+    }
     // Outside its first frame a canvas is transparent.
     header->has_alpha = 1;
     WebPDemuxDelete(demuxer);

@@ -2,6 +2,7 @@
 #include "CLinux.h"
 
 #include <grp.h>
+#include <link.h>
 #include <linux/magic.h>
 #include <poll.h>
 #include <pwd.h>
@@ -115,14 +116,31 @@ int clinux_pidfd_send_signal(int pidfd, int signal) {
     return (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
 }
 
-int clinux_pidfd_reap(int pidfd, int *code, int *signaled) {
+int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak) {
     siginfo_t info;
+    struct rusage usage;
     memset(&info, 0, sizeof info);
-    if (waitid((idtype_t)P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG) < 0) return -1;
+    memset(&usage, 0, sizeof usage);
+    // The system call has an argument more than the function.
+    if (syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED | WNOHANG, &usage) < 0) return -1;
     if (info.si_pid == 0) return 0;
+    *peak = (int64_t)usage.ru_maxrss * 1024;
     *code = info.si_status;
     *signaled = info.si_code != CLD_EXITED;
     return 1;
+}
+
+int clinux_processor_time(pid_t pid, int64_t *nanoseconds) {
+    clockid_t clock;
+    struct timespec used;
+    int error = clock_getcpuclockid(pid, &clock);
+    if (error) {
+        errno = error;
+        return -1;
+    }
+    if (clock_gettime(clock, &used) < 0) return -1;
+    *nanoseconds = (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+    return 0;
 }
 
 int clinux_die_with_parent(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL); }
@@ -229,6 +247,11 @@ ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const i
     return sendmsg(socket, &message, MSG_NOSIGNAL);
 }
 
+int clinux_unread_bytes(int socket) {
+    int bytes = 0;
+    return ioctl(socket, TIOCOUTQ, &bytes) < 0 ? -1 : bytes;
+}
+
 ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t *fd_count, int *truncated) {
     struct iovec part = {buffer, length};
     union {
@@ -239,6 +262,8 @@ ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
     *fd_count = 0;
     *truncated = 0;
+    // What the kernel does not write must not be taken for descriptors' numbers.
+    memset(&control, 0, sizeof control);
     ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     if (received < 0) return received;
     *truncated = (message.msg_flags & MSG_CTRUNC) != 0;
@@ -312,4 +337,52 @@ int clinux_processors(void) {
 int clinux_terminal_columns(int fd) {
     struct winsize size;
     return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+// FNV-1a.
+static uint64_t mix(uint64_t hash, const unsigned char *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/// The object's build id among the notes of a segment; NULL when it is not there.
+static const ElfW(Nhdr) *find_build_id(const unsigned char *notes, size_t size) {
+    size_t at = 0;
+    while (size - at >= sizeof(ElfW(Nhdr))) {
+        const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)(notes + at);
+        size_t name = (note->n_namesz + (size_t)3) & ~(size_t)3, value = (note->n_descsz + (size_t)3) & ~(size_t)3;
+        if (name + value > size - at - sizeof *note) break;
+        if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && memcmp(note + 1, "GNU", 4) == 0) return note;
+        at += sizeof *note + name + value;
+    }
+    return NULL;
+}
+
+static int digest_object(struct dl_phdr_info *object, size_t size, void *result) {
+    uint64_t *hash = result;
+    (void)size;
+    // The kernel's own, which changes with it.
+    if (object->dlpi_name && strncmp(object->dlpi_name, "linux-vdso", 10) == 0) return 0;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        if (segment->p_type != PT_NOTE) continue;
+        const unsigned char *start = (const unsigned char *)(object->dlpi_addr + segment->p_vaddr);
+        const ElfW(Nhdr) *note = find_build_id(start, segment->p_memsz);
+        if (!note) continue;
+        *hash = mix(*hash, (const unsigned char *)(note + 1) + 4, note->n_descsz);
+        return 0;
+    }
+    // Not every linker gives one: then the code itself.
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) && (segment->p_flags & PF_R))
+            *hash = mix(*hash, (const unsigned char *)(object->dlpi_addr + segment->p_vaddr), segment->p_filesz);
+    }
+    return 0;
+}
+
+uint64_t clinux_code_digest(void) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    dl_iterate_phdr(digest_object, &hash);
+    return hash;
 }

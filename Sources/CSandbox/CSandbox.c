@@ -86,7 +86,13 @@ struct __attribute__((packed)) path_beneath {
 enum {
     CREATE_VERSION = 1,
     RULE_PATH_BENEATH = 1,
+    ACCESS_WRITE_FILE = 1 << 1,
     ACCESS_READ_FILE = 1 << 2,
+    ACCESS_READ_DIRECTORY = 1 << 3,
+    ACCESS_REMOVE_FILE = 1 << 5,
+    ACCESS_MAKE_DIRECTORY = 1 << 7,
+    ACCESS_MAKE_FILE = 1 << 8,
+    ACCESS_TRUNCATE = 1 << 14,
     ACCESS_BIND_TCP = 1 << 0,
     ACCESS_CONNECT_TCP = 1 << 1,
     SCOPE_ABSTRACT_SOCKET = 1 << 0,
@@ -104,7 +110,12 @@ static uint64_t file_rights(int abi) {
     return (UINT64_C(1) << bits) - 1;
 }
 
-int csandbox_landlock_enter(int abi, const char *const *readable, size_t count, int connecting) {
+/// Regular files and folders alone: nothing here has to do with links, devices, pipes or sockets. Nothing is moved from one
+/// folder to another, so that version 1, which can allow no such thing, does.
+static const uint64_t writing = ACCESS_WRITE_FILE | ACCESS_READ_DIRECTORY | ACCESS_REMOVE_FILE | ACCESS_MAKE_DIRECTORY |
+                                ACCESS_MAKE_FILE | ACCESS_TRUNCATE;
+
+int csandbox_landlock_enter(int abi, const struct csandbox_path *paths, size_t count, int connecting) {
     struct ruleset rules = {.file_system = file_rights(abi)};
     if (abi >= 4) rules.network = ACCESS_BIND_TCP | (connecting ? 0 : ACCESS_CONNECT_TCP);
     if (abi >= 6) rules.scopes = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
@@ -113,9 +124,12 @@ int csandbox_landlock_enter(int abi, const char *const *readable, size_t count, 
     if (ruleset < 0) return -1;
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) {
-        // Reading a directory's list is not among the rights: nothing here needs to find out what there is.
-        struct path_beneath rule = {.allowed = ACCESS_READ_FILE, .parent = open(readable[i], O_PATH | O_CLOEXEC)};
+        // Where nothing is written, nothing needs to find out what there is: a folder's list cannot be read.
+        // A file where a folder should be has no such rights, and is passed over.
+        int flags = O_PATH | O_CLOEXEC | (paths[i].writable ? O_DIRECTORY : 0);
+        struct path_beneath rule = {.allowed = ACCESS_READ_FILE, .parent = open(paths[i].path, flags)};
         if (rule.parent < 0) continue;
+        if (paths[i].writable) rule.allowed |= writing & rules.file_system;
         status = (int)syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0);
         close(rule.parent);
     }
@@ -140,6 +154,7 @@ int csandbox_limit_file_size(void) { return RLIMIT_FSIZE; }
 int csandbox_limit_files(void) { return RLIMIT_NOFILE; }
 int csandbox_limit_processes(void) { return RLIMIT_NPROC; }
 int csandbox_limit_locked_memory(void) { return RLIMIT_MEMLOCK; }
+int csandbox_limit_data(void) { return RLIMIT_DATA; }
 int csandbox_limit_core(void) { return RLIMIT_CORE; }
 
 void csandbox_ignore_file_size_signal(void) { signal(SIGXFSZ, SIG_IGN); }

@@ -34,7 +34,7 @@ public struct DecodeJob: Equatable, Sendable {
     /// A job with the broker's default limits.
     public init(
         id: Int, purpose: Purpose = .pixels, transform: Transform = Transform(), maxPixels: Int = 50_000_000,
-        maxSourcePixels: Int = 300_000_000, maxWorkingBytes: Int = 448 << 20
+        maxSourcePixels: Int = 300_000_000, maxWorkingBytes: Int = 960 << 20
     ) {
         self.id = id
         self.purpose = purpose
@@ -122,8 +122,9 @@ public enum DecodeOrder: Equatable, Sendable {
 
 /// What a decode worker reports.
 public enum DecodeReport: Equatable, Sendable {
-    /// Jobs can come, with what confines the worker; nil when it did not say.
-    case ready(SandboxReport?)
+    /// Jobs can come, with what confines the worker; nil when it did not say. `build` changes whenever the code that
+    /// decodes does.
+    case ready(SandboxReport?, build: String? = nil)
     /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
     case header(job: Int, DecodePlan)
     /// The job has ended well: all pixels, or all encoded bytes (their count), are written.
@@ -240,7 +241,9 @@ extension DecodeReport: WorkerMessage {
 
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
-        case .ready(let sandbox): if let sandbox { writer.object("sandbox", sandbox.writeMembers) }
+        case .ready(let sandbox, let build):
+            if let sandbox { writer.object("sandbox", sandbox.writeMembers) }
+            writer.member("build", build)
         case .header(let job, let plan):
             writer.member("job", job)
             writer.member("format", plan.header.format.rawValue)
@@ -261,7 +264,15 @@ extension DecodeReport: WorkerMessage {
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         if type == "ready" {
-            self = .ready(try SandboxReport.read(fromReady: &reader))
+            var (sandbox, build): (SandboxReport?, String?)
+            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+                switch name {
+                case "sandbox": sandbox = try SandboxReport(from: &reader, field: name)
+                case "build": build = try reader.string(name)
+                default: try reader.skip()
+                }
+            }
+            self = .ready(sandbox, build: build)
             return
         }
         let text = reader

@@ -83,6 +83,9 @@ public struct FrameDecoder {
         return buffer[consumed - taken..<consumed]
     }
 
+    /// The bytes that have arrived and were not taken.
+    public var bufferedBytes: Int { available }
+
     /// Whether a frame or a payload has begun and not ended.
     public var isInsideFrame: Bool { available > 0 || payloadToDrop > 0 }
 

@@ -44,6 +44,8 @@ public struct StatsReport: Equatable, Sendable {
     public var diskState = "off"
     /// Errors by code, of all message types.
     public var failures: [ErrorCode: Int] = [:]
+    /// Workers that are no more, of all kinds, by cause; those that were let go aside.
+    public var workerDeaths: [DeathCause: Int] = [:]
     private var figures: [Figure: Int] = [:]
     private var durations: [Duration: Quantiles] = [:]
 
@@ -72,6 +74,11 @@ public struct StatsReport: Equatable, Sendable {
                 $0.member(code.rawValue, count)
             }
         }
+        writer.object("workerDeaths") {
+            for (cause, count) in workerDeaths.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                $0.member(cause.rawValue, count)
+            }
+        }
         for duration in Duration.allCases {
             let quantiles = self[duration]
             writer.object(duration.rawValue) {
@@ -97,6 +104,11 @@ public struct StatsReport: Equatable, Sendable {
                     try reader.object(name) { (reader, code) throws(JSONReader.MalformedJSON) in
                         let count = try reader.integer(code, in: 0...Int.max)
                         if let code = ErrorCode(rawValue: code) { failures[code] = count }
+                    }
+                case "workerDeaths":
+                    try reader.object(name) { (reader, cause) throws(JSONReader.MalformedJSON) in
+                        let count = try reader.integer(cause, in: 0...Int.max)
+                        if let cause = DeathCause(rawValue: cause) { workerDeaths[cause] = count }
                     }
                 default: try reader.skip()
                 }

@@ -4,9 +4,10 @@
 //
 //     broker → find                                cache → found + 1 descriptor (a sealed memfd) | missing
 //     broker → keepOriginal, keepRaster + 1 descriptor (sealed) cache → kept | notKept
-//     broker → touch, update
+//     broker → touch, update, quarantine
 //     broker → query, forget, clear                 cache → queried, forgotten, cleared
 //     cache → state                                whenever something in it changed
+//     cache → quarantine                           once, when anything is remembered
 //
 // Requests are answered in the order in which they came, but for `clear`, which takes its time.
 
@@ -70,12 +71,14 @@ public enum StoreOrder: Equatable, Sendable {
     case forget(job: Int, url: String, owner: UInt32?)
     /// Forget everything, or what was not used for so many seconds.
     case clear(job: Int, olderThanSeconds: Int?)
+    /// Remember these pictures, and no others, for a broker that comes after.
+    case quarantine([QuarantineRecord])
 }
 
 /// What the cache process reports.
 public enum StoreReport: Equatable, Sendable {
-    /// Orders can come.
-    case ready
+    /// Orders can come; with what confines it.
+    case ready(SandboxReport?)
     /// How it is doing.
     case state(DiskReport)
     /// The original is there; comes with its bytes.
@@ -94,13 +97,15 @@ public enum StoreReport: Equatable, Sendable {
     case forgotten(job: Int, keys: [String])
     /// How many originals were cleared, and the bytes of their files and of the rasters'.
     case cleared(job: Int, removed: Int, bytes: Int)
+    /// What an earlier broker wanted to be remembered.
+    case quarantine([QuarantineRecord])
 }
 
 extension StoreOrder: WorkerMessage {
     public var descriptorCount: Int {
         switch self {
         case .keepOriginal, .keepRaster: 1
-        case .find, .query, .touch, .update, .forget, .clear: 0
+        case .find, .query, .touch, .update, .forget, .clear, .quarantine: 0
         }
     }
 
@@ -114,6 +119,7 @@ extension StoreOrder: WorkerMessage {
         case .update: "update"
         case .forget: "forget"
         case .clear: "clear"
+        case .quarantine: "quarantine"
         }
     }
 
@@ -142,6 +148,7 @@ extension StoreOrder: WorkerMessage {
             writer.member("job", job)
             writer.member("url", url)
             writer.member("owner", owner.map { Int($0) })
+        case .quarantine(let records): writer.array("records", of: records) { $1.writeMembers(to: &$0) }
         }
     }
 
@@ -154,6 +161,9 @@ extension StoreOrder: WorkerMessage {
         case "update":
             guard let record = members.original else { return nil }
             self = .update(record)
+            return
+        case "quarantine":
+            self = .quarantine(members.records)
             return
         default: break
         }
@@ -197,12 +207,13 @@ extension StoreReport: WorkerMessage {
         case .notKept: "notKept"
         case .forgotten: "forgotten"
         case .cleared: "cleared"
+        case .quarantine: "quarantine"
         }
     }
 
     public func writeMembers(to writer: inout JSONWriter) {
         switch self {
-        case .ready: break
+        case .ready(let sandbox): if let sandbox { writer.object("sandbox", sandbox.writeMembers) }
         case .state(let report):
             writer.member("state", report.state.rawValue)
             writer.member("reason", report.reason)
@@ -227,14 +238,19 @@ extension StoreReport: WorkerMessage {
         case .forgotten(let job, let keys):
             writer.member("job", job)
             writer.array("keys", of: keys)
+        case .quarantine(let records): writer.array("records", of: records) { $1.writeMembers(to: &$0) }
         }
     }
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        if type == "ready" {
+            self = .ready(try SandboxReport.read(fromReady: &reader))
+            return
+        }
         let members = try StoreMembers(from: &reader)
         switch type {
-        case "ready":
-            self = .ready
+        case "quarantine":
+            self = .quarantine(members.records)
             return
         case "state":
             guard let state = members.state, let entries = members.entries, let bytes = members.bytes else {
@@ -276,6 +292,7 @@ private struct StoreMembers {
     var url: String?
     var owner: UInt32?
     var keys: [String] = []
+    var records: [QuarantineRecord] = []
     var original: OriginalRecord?
     var raster: RasterRecord?
     var removed: Int?
@@ -297,6 +314,10 @@ private struct StoreMembers {
             case "keys":
                 try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
                     if let key = try reader.string(name) { keys.append(key) }
+                }
+            case "records":
+                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
+                    if let record = try QuarantineRecord(from: &reader, field: name) { records.append(record) }
                 }
             case "original": original = try OriginalRecord(from: &reader, field: name)
             case "raster": raster = try RasterRecord(from: &reader, field: name)

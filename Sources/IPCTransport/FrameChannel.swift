@@ -45,7 +45,12 @@ public final class FrameChannel {
 
     private let receiveBuffer: ReceiveBuffer
     private var decoder = FrameDecoder()
-    private var descriptors: [FileDescriptor] = []
+    /// Those that came and were not taken; nil stands for those of one message that the kernel had to drop.
+    private var descriptors: [FileDescriptor?] = []
+    /// So many of one message are kept.
+    private let descriptorsPerMessage: Int
+    /// At most so many descriptors are on their way to the other end.
+    private var unread = 0
     private var outgoing: [Outgoing] = []
     private var sentPayloads: [Int] = []
     private var spareStorage: [UInt8] = []
@@ -54,9 +59,15 @@ public final class FrameChannel {
     /// The bytes of frames (not of payloads) that wait to be sent.
     public private(set) var queuedBytes = 0
 
-    /// Whether a descriptor waits to be sent until some that are on their way, to anybody, have been received. The
-    /// socket is writable all the same, so there is nothing to watch for: `flush` must be tried again after a while.
+    /// Descriptors that wait to be sent.
+    public private(set) var queuedDescriptors = 0
+
+    /// Whether a descriptor waits to be sent until some that are on their way have been received, though the socket is
+    /// writable: there is nothing to watch for, and `flush` must be tried again after a while.
     public private(set) var isStalled = false
+    /// So many descriptors may be on their way: the kernel bounds them for all together, and who does not receive would
+    /// leave nothing to others.
+    public var maximumUnread = Int.max
 
     private struct Outgoing {
         var bytes: [UInt8]
@@ -67,9 +78,15 @@ public final class FrameChannel {
     }
 
     /// Carries frames over `socket`.
-    public init(socket: FileDescriptor, receivingInto receiveBuffer: ReceiveBuffer = ReceiveBuffer()) {
+    ///
+    /// - Parameter descriptorsPerMessage: so many at most are kept of those that come at once.
+    public init(
+        socket: FileDescriptor, receivingInto receiveBuffer: ReceiveBuffer = ReceiveBuffer(),
+        descriptorsPerMessage: Int = .max
+    ) {
         self.socket = socket
         self.receiveBuffer = receiveBuffer
+        self.descriptorsPerMessage = descriptorsPerMessage
     }
 
     // MARK: Receiving
@@ -86,8 +103,13 @@ public final class FrameChannel {
             }
         }
         switch try result.get() {
-        case .bytes(_, let received, _):
-            descriptors += received
+        case .bytes(_, let received, let areLost):
+            // Which of them are missing is not known, so none of the message is used.
+            if areLost {
+                descriptors.append(nil)
+            } else {
+                for each in received.prefix(descriptorsPerMessage) { descriptors.append(each) }
+            }
             return .received
         case .wouldBlock: return .wouldBlock
         case .end: return .end
@@ -106,12 +128,21 @@ public final class FrameChannel {
         try decoder.next()
     }
 
-    /// Takes the `count` descriptors that came with the frame last returned; nil when fewer came.
+    /// Whether those that came with the frame last returned were dropped by the kernel, as this process may open no more.
+    public var areDescriptorsLost: Bool { descriptors.first.map { $0 == nil } ?? false }
+
+    /// Takes the `count` descriptors that came with the frame last returned; nil when fewer came, or they are lost.
     public func takeDescriptors(_ count: Int) -> [FileDescriptor]? {
-        guard descriptors.count >= count else { return nil }
-        let taken = Array(descriptors.prefix(count))
-        descriptors.removeFirst(count)
-        return taken
+        if count == 0 { return [] }
+        if areDescriptorsLost {
+            descriptors.removeFirst()
+            return nil
+        }
+        let kept = min(count, descriptorsPerMessage)
+        guard descriptors.count >= kept else { return nil }
+        let taken = descriptors.prefix(kept).compactMap { $0 }
+        descriptors.removeFirst(kept)
+        return taken.count == count ? taken : nil
     }
 
     /// Closes descriptors that came and were not taken, but for the first ones where a frame that is still arriving may
@@ -143,6 +174,9 @@ public final class FrameChannel {
         }
     }
 
+    /// The bytes that have arrived and were not taken.
+    public var bufferedBytes: Int { decoder.bufferedBytes }
+
     /// Whether a frame or a payload has begun to arrive and is not complete.
     public var isInsideFrame: Bool { decoder.isInsideFrame }
 
@@ -156,6 +190,7 @@ public final class FrameChannel {
     /// Puts a frame behind those that wait, with its descriptors and what follows it. `flush` sends it.
     public func enqueue(_ frame: [UInt8], descriptors: [FileDescriptor] = [], payload: FilePayload? = nil) {
         queuedBytes += frame.count
+        queuedDescriptors += descriptors.count
         outgoing.append(Outgoing(bytes: frame, descriptors: descriptors, payload: payload))
     }
 
@@ -196,8 +231,28 @@ public final class FrameChannel {
         return sentPayloads
     }
 
+    /// At most so many descriptors were sent that the other end has not received.
+    public func countUnreadDescriptors() -> Int {
+        if unread > 0 { unread = min(unread, Self.messagesUnread(on: socket)) }
+        return unread
+    }
+
+    /// At most so many messages were sent on a socket that the other end has not received. Of those of this class, each
+    /// brings the descriptors of one frame.
+    public static func messagesUnread(on socket: FileDescriptor) -> Int {
+        UnixSocket.unreadBytes(on: socket) / UnixSocket.bytesOfUnreadMessage
+    }
+
+    private func mayHaveUnread(_ count: Int) -> Bool {
+        unread + count <= maximumUnread || countUnreadDescriptors() + count <= maximumUnread
+    }
+
     /// Sends what is left of one frame; true when all of it is sent.
     private func send(_ item: inout Outgoing) throws(SystemError) -> Bool {
+        if !item.descriptors.isEmpty, !mayHaveUnread(item.descriptors.count) {
+            isStalled = UnixSocket.isWritable(socket)
+            return false
+        }
         while item.sent < item.bytes.count {
             var result: Result<Int?, SystemError> = .success(nil)
             unsafe item.bytes.withUnsafeBytes { bytes in
@@ -213,7 +268,11 @@ public final class FrameChannel {
             guard let count = try result.get() else { return false }
             item.sent += count
             queuedBytes -= count
-            item.descriptors = []
+            if !item.descriptors.isEmpty {
+                unread += item.descriptors.count
+                queuedDescriptors -= item.descriptors.count
+                item.descriptors = []
+            }
         }
         guard let payload = item.payload else { return true }
         while item.payloadSent < payload.count {

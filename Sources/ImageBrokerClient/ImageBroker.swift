@@ -5,6 +5,10 @@ internal import SharedCache
 
 /// A connection to the broker.
 ///
+/// A connection and its leases belong to the process that has made it. After `fork` the child leaves it alone, objects of
+/// pictures included, and makes one of its own: both would read the same stream, and each give back the other's leases.
+/// What the parent has mapped stays valid in the child. A program started by `exec` inherits nothing.
+///
 /// `get` and its kin wait for their answer. `send` and `receive` let many requests be under way at once; the answers come
 /// in the order in which they are ready. One thread uses a connection at a time; images may go anywhere.
 public final class ImageBroker {
@@ -32,6 +36,8 @@ public final class ImageBroker {
     private let channel: FrameChannel
     private let returns = LeaseReturns()
     private var held: [Int: Held] = [:]
+    /// Buffers whose descriptor did not arrive; the broker counts on it all the same, until all leases are given back.
+    private var lost: Set<Int> = []
     /// Whether some of them have no lease any more.
     private var hasReturned = false
     private var unanswered: Set<Int> = []
@@ -240,9 +246,9 @@ public final class ImageBroker {
 
     /// Puts a description and its bytes together, and believes in the bytes only after a look at their seals.
     private func picture(_ image: ImageReply) throws(ClientError) -> BrokerImage {
-        guard let descriptors = channel.takeDescriptors(image.descriptors) else {
-            throw .protocolViolation("a descriptor did not arrive")
-        }
+        let areLost = image.descriptors > 0 && channel.areDescriptorsLost
+        let descriptors = channel.takeDescriptors(image.descriptors)
+        if descriptors == nil, !areLost { throw .protocolViolation("a descriptor did not arrive") }
         let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
         if overflowed { throw .protocolViolation("sizes that cannot be") }
         if image.payload > 0 {
@@ -251,7 +257,9 @@ public final class ImageBroker {
             }
         }
         guard let number = image.buffer else { return BrokerImage(image, payload: nil) }
-        if let descriptor = descriptors.first {
+        if areLost { lost.insert(number) }
+        if let descriptor = descriptors?.first {
+            lost.remove(number)
             do {
                 let buffer = try SealedBuffer(verifying: descriptor, size: end)
                 held[number] = Held(buffer: buffer, leases: held[number]?.leases ?? 0)
@@ -259,7 +267,11 @@ public final class ImageBroker {
                 throw .protocolViolation("a buffer that is not sealed, or too small")
             }
         }
-        guard let buffer = held[number]?.buffer else { throw .protocolViolation("a buffer that was never sent") }
+        guard let buffer = held[number]?.buffer else {
+            guard lost.contains(number) else { throw .protocolViolation("a buffer that was never sent") }
+            returns.add(number)
+            throw .descriptorLost
+        }
         held[number]?.leases += 1
         return try BrokerImage(image, buffer: buffer, lease: Lease(buffer: number, returned: returns))
     }

@@ -23,6 +23,8 @@ public final class ChildProcess {
     public let pid: Int32
     /// Readable when the process has ended.
     public let descriptor: FileDescriptor
+    /// The most memory it ever had, that which it shared included, in bytes; 0 until it is collected.
+    public private(set) var peakBytes = 0
 
     /// Starts `path` with `arguments` (without the program's name), a fresh environment, `control` as descriptor 3 and
     /// everything else but standard output and error closed.
@@ -50,9 +52,17 @@ public final class ChildProcess {
 
     /// Collects the process when it has ended; nil while it runs. Afterwards nothing is left of it.
     public func reap() -> Exit? {
-        var (code, signaled): (Int32, Int32) = (0, 0)
-        guard unsafe clinux_pidfd_reap(descriptor.raw, &code, &signaled) == 1 else { return nil }
+        var (code, signaled, peak): (Int32, Int32, Int64) = (0, 0, 0)
+        guard unsafe clinux_pidfd_reap(descriptor.raw, &code, &signaled, &peak) == 1 else { return nil }
+        peakBytes = Int(peak)
         return signaled != 0 ? .signal(code) : .status(code)
+    }
+
+    /// The processor time that it has used so far, in milliseconds; nil when it is gone.
+    public var processorMilliseconds: Int? {
+        var nanoseconds: Int64 = 0
+        guard unsafe clinux_processor_time(pid, &nanoseconds) == 0 else { return nil }
+        return Int(nanoseconds / 1_000_000)
     }
 
     /// The memory that is the process's own, mapped files and shared pages aside, in bytes; nil when it is gone.

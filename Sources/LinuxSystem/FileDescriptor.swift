@@ -114,10 +114,13 @@ public final class FileDescriptor: Sendable {
     /// Whether the file lies in memory (tmpfs, memfd), so that reading it waits for no disk and no other process.
     public var isInMemory: Bool { clinux_is_in_memory(raw) != 0 }
 
-    /// Writes `count` bytes of `source`, from `offset` on, at the beginning of this file.
+    /// Writes `count` bytes of `source`, from `offset` on, at `place` in this file. Returns how many there were.
     ///
     /// - Throws: `SystemError` of `pread` or `pwrite`.
-    public func copy(_ count: Int, from source: FileDescriptor, at offset: Int) throws(SystemError) {
+    @discardableResult
+    public func copy(
+        _ count: Int, from source: FileDescriptor, at offset: Int, to place: Int = 0
+    ) throws(SystemError) -> Int {
         var copied = 0
         var failure: SystemError?
         unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
@@ -126,7 +129,7 @@ public final class FileDescriptor: Sendable {
                     let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
                     let read = unsafe try source.read(into: part, at: offset + copied)
                     if read == 0 { break }
-                    unsafe try write(UnsafeRawBufferPointer(rebasing: part.prefix(read)), at: copied)
+                    unsafe try write(UnsafeRawBufferPointer(rebasing: part.prefix(read)), at: place + copied)
                     copied += read
                 }
             } catch {
@@ -134,6 +137,7 @@ public final class FileDescriptor: Sendable {
             }
         }
         if let failure { throw failure }
+        return copied
     }
 
     /// Gives the file at `path` another name, in place of what has that name.

@@ -216,6 +216,8 @@ extension SystemError {
     public static var isDirectory: Int32 { EISDIR }
     /// `ENOTDIR`: it is no directory.
     public static var notDirectory: Int32 { ENOTDIR }
+    /// `ENXIO`: it is a socket, or a device that is not there.
+    public static var noDevice: Int32 { ENXIO }
     /// `ELOOP`: it is a symbolic link.
     public static var symbolicLink: Int32 { ELOOP }
     /// The system's sentence about the error, without the call: "No space left on device".

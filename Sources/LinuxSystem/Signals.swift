@@ -14,6 +14,13 @@ public final class Signals {
     /// Cannot be caught.
     public static let kill = SIGKILL
 
+    /// A system call that a filter ends the process for.
+    public static let badSystemCall = SIGSYS
+    /// A limit of processor time (RLIMIT_CPU) is used up.
+    public static let processorTime = SIGXCPU
+    /// What the kernel, or the C library, ends a process with that has gone wrong.
+    public static let faults: Set<Int32> = [SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGPIPE, SIGXFSZ]
+
     /// The signalfd, to be watched for reading.
     public let descriptor: FileDescriptor
 

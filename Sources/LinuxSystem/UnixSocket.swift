@@ -174,6 +174,20 @@ public enum UnixSocket {
         }
     }
 
+    /// At least so many bytes the kernel counts for each message that was sent and not received, however short it is.
+    public static let bytesOfUnreadMessage = 640
+
+    /// What was sent and is not received yet, in bytes with the kernel's bookkeeping of each message.
+    public static func unreadBytes(on socket: FileDescriptor) -> Int {
+        max(0, Int(clinux_unread_bytes(socket.raw)))
+    }
+
+    /// Whether the socket would be reported as ready to take more.
+    public static func isWritable(_ socket: FileDescriptor) -> Bool {
+        var entry = pollfd(fd: socket.raw, events: Int16(POLLOUT), revents: 0)
+        return unsafe poll(&entry, 1, 0) > 0
+    }
+
     /// Waits until there is something to receive, or the other end has closed. In `receive` itself a waiting thread is
     /// also woken whenever the other end has read what was sent; here it is not.
     public static func waitUntilReadable(_ socket: FileDescriptor) {

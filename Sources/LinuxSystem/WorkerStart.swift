@@ -16,6 +16,20 @@ extension CurrentProcess {
     }
 }
 
+extension CurrentProcess {
+    /// Lets the kernel take this process before others when memory is short. Whatever it may do, it may do less harm: a
+    /// failure is ignored. A change of user may take the right to it away, so that comes second.
+    public static func offerToKernel() {
+        _ = unsafe clinux_write_file("/proc/self/oom_score_adj", "800")
+    }
+
+    /// 16 digits that change whenever the program or one of its libraries does.
+    public static var codeDigest: String {
+        let digits = String(clinux_code_digest(), radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+}
+
 extension SystemError {
     /// Whether a write failed because no memory, disk space or quota is left.
     public var isLackOfSpace: Bool {

@@ -6,8 +6,10 @@ public import IPCProtocol
 public struct SandboxPolicy: Sendable {
     /// Which calls are left, for the process with this number.
     let rules: @Sendable (Int32) -> [SystemCallRule]
-    /// Files that can be read, and folders with all files beneath them. Nothing can be written.
+    /// Files that can be read, and folders with all files beneath them.
     let readable: [String]
+    /// Folders beneath which files and folders can be made, changed and removed, too. Nowhere else can anything be written.
+    var writable: [String] = []
     /// Whether TCP connections may be made.
     let connects: Bool
     /// The most descriptors at once.
@@ -21,6 +23,8 @@ public struct SandboxPolicy: Sendable {
     public var isStrict = false
     /// The largest file that may be written, in bytes; nil for no such limit. It counts for buffers in memory, too.
     public var largestFile: Int?
+    /// The most memory that is the process's own and can be written, in bytes; nil for no such limit.
+    public var memory: Int?
 
     /// Of a process that turns bytes into pixels: neither files nor network, only descriptors that it is handed.
     public static let decode = SandboxPolicy(
@@ -93,8 +97,9 @@ extension SandboxPolicy {
     private static let newestLandlock: Int32 = 7
 
     private func enterLandlock(_ abi: Int32) -> Bool {
-        let paths = unsafe readable.map { unsafe UnsafePointer(strdup($0)) }
-        defer { unsafe paths.forEach { unsafe free(UnsafeMutablePointer(mutating: $0)) } }
+        let all = readable.map { ($0, Int32(0)) } + writable.map { ($0, Int32(1)) }
+        let paths = unsafe all.map { unsafe csandbox_path(path: strdup($0), writable: $1) }
+        defer { unsafe paths.forEach { unsafe free(UnsafeMutablePointer(mutating: $0.path)) } }
         return unsafe paths.withUnsafeBufferPointer {
             unsafe csandbox_landlock_enter(abi, $0.baseAddress, $0.count, connects ? 1 : 0) == 0
         }
@@ -107,6 +112,7 @@ extension SandboxPolicy {
         _ = csandbox_limit(csandbox_limit_files(), descriptors)
         // Else for the whole user: threads of other processes would count.
         if !startsThreads { _ = csandbox_limit(csandbox_limit_processes(), 0) }
+        if let memory { _ = csandbox_limit(csandbox_limit_data(), UInt64(memory)) }
         csandbox_ignore_file_size_signal()
         if let largestFile { _ = csandbox_limit(csandbox_limit_file_size(), UInt64(largestFile)) }
     }

@@ -20,6 +20,10 @@ struct SystemCallRule: Equatable {
             Check(argument: argument, mask: 0xFFFF_FFFF, value: UInt64(UInt32(bitPattern: value)))
         }
 
+        /// mmap's flags, of a mapping that is no other process's: MAP_PRIVATE, and neither MAP_SHARED nor
+        /// MAP_SHARED_VALIDATE, which has both bits.
+        static let mapsPrivately = Check(argument: 3, mask: 3, value: 2)
+
         /// A pointer to nothing.
         static func isNull(_ argument: UInt32) -> Check { Check(argument: argument, mask: .max, value: 0) }
 

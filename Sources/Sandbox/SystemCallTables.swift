@@ -12,12 +12,16 @@ extension SystemCallRule {
             .allow("write", .equals(0, 2)),
             // A buffer's seals are looked at before it is mapped. Nothing else is asked or set.
             .allow("fcntl", .equals(1, Kernel.getSeals)), .kill("ioctl"),
+            // Private memory, which its limit counts. What is shared could keep a result from being sealed.
+            .allow("mmap", .bits(2, PROT_EXEC, are: false), .mapsPrivately),
+            // abort() sends the process a signal. Any other would look as if somebody else had sent it.
+            .allow("tgkill", .equals(0, pid), .equals(2, SIGABRT)),
         ]
         return shared(pid: pid) + rules
     }
 
-    /// Rules for both kinds.
-    private static func shared(pid: Int32) -> [SystemCallRule] {
+    /// Rules for all kinds.
+    static func shared(pid: Int32) -> [SystemCallRule] {
         let plain = [
             // Memory.
             "brk", "munmap", "mremap", "madvise",
@@ -38,10 +42,8 @@ extension SystemCallRule {
             // attributes is learnt.
             .allow("newfstatat", .bits(3, Kernel.emptyPath, are: true)),
             // Memory is for data.
-            .allow("mmap", .bits(2, PROT_EXEC, are: false)), .kill("mmap", .bits(2, PROT_EXEC, are: true)),
+            .kill("mmap", .bits(2, PROT_EXEC, are: true)),
             .allow("mprotect", .bits(2, PROT_EXEC, are: false)), .kill("mprotect", .bits(2, PROT_EXEC, are: true)),
-            // abort() sends the process a signal, and no other.
-            .allow("tgkill", .equals(0, pid)),
             // Names of threads and of memory.
             .allow("prctl", .equals(0, Kernel.setName)), .allow("prctl", .equals(0, Kernel.setVMA)),
         ]
@@ -91,6 +93,9 @@ extension SystemCallRule {
             "uname", "getuid", "geteuid", "getgid", "getegid", "sysinfo",
         ]
         let rules: [SystemCallRule] = [
+            .allow("mmap", .bits(2, PROT_EXEC, are: false)),
+            // abort() sends the process a signal, and no other process.
+            .allow("tgkill", .equals(0, pid)),
             // Threads. That of clone3 cannot be seen: it fails, and clone is called instead.
             .allow("clone", .bits(0, Kernel.threadFlags, are: true)),
             .fail("clone3", ENOSYS),

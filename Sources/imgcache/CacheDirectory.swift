@@ -8,7 +8,8 @@ import LinuxSystem
 ///     index.sqlite              see `CacheIndex`
 ///     originals/ab/<key>        see `EntryFile`
 ///     rasters/ab/<word>
-///     .tmp-…                    an entry in the making, where it needs a name
+///     quarantine                see `QuarantineFile`
+///     …/.tmp-…                  an entry in the making, where it needs a name
 struct CacheDirectory {
     let path: String
 
@@ -83,7 +84,8 @@ struct CacheDirectory {
             // A mistaken path must not mark somebody's files as a cache, nor mix with them.
             let names = Set(try FileSystem.names(in: path))
             if names.contains(Self.indexName) || names.isSuperset(of: EntryKind.allCases.map(\.rawValue)) { return }
-            let own = EntryKind.allCases.map(\.rawValue) + [Self.tagName, Self.lockName, "lost+found"]
+            let own =
+                EntryKind.allCases.map(\.rawValue) + [Self.tagName, Self.lockName, QuarantineFile.name, "lost+found"]
             let foreign = names.first { !own.contains($0) && !$0.hasPrefix(Self.temporaryPrefix) }
             if foreign == nil { return }
         } catch {
@@ -123,13 +125,13 @@ struct CacheDirectory {
 
     private func establish(room: Int) -> Obstacle? {
         do throws(SystemError) {
-            for kind in EntryKind.allCases { try FileSystem.makeDirectory(directory(of: kind), mode: 0o700) }
+            for kind in EntryKind.allCases { try makeSubdirectory(directory(of: kind)) }
             let tagFile = "\(path)/\(Self.tagName)"
             if try FileSystem.status(of: tagFile)?.size ?? 0 == 0 {
                 try Self.write(Self.tag, to: try FileDescriptor.create(at: tagFile, mode: 0o644))
             }
             // Directories and small files may still find room where no entry does.
-            let trial = try createTemporary()
+            let trial = try createTemporary(in: path)
             defer { trial.discard() }
             try trial.descriptor.allocate(room)
             return nil
@@ -161,28 +163,38 @@ struct CacheDirectory {
         }
     }
 
-    /// Creates a file to be filled and published.
-    func createTemporary() throws(SystemError) -> TemporaryFile {
-        if let file = try FileSystem.createNameless(in: path, mode: 0o600) {
+    /// Creates a file to be filled and published as `name`, in the directory where that belongs: what is moved to another
+    /// needs more rights than the first version of Landlock can leave.
+    func createTemporary(for name: EntryName) throws(SystemError) -> TemporaryFile {
+        let folder = directory(of: name.kind, prefix: name.prefix)
+        do throws(SystemError) {
+            return try createTemporary(in: folder)
+        } catch {
+            guard error.isMissingPath else { throw error }
+            try makeSubdirectory(directory(of: name.kind))
+            try makeSubdirectory(folder)
+            return try createTemporary(in: folder)
+        }
+    }
+
+    private func createTemporary(in folder: String) throws(SystemError) -> TemporaryFile {
+        if let file = try FileSystem.createNameless(in: folder, mode: 0o600) {
             return TemporaryFile(descriptor: file, path: nil)
         }
-        let name = temporaryName
+        let name = temporaryName(in: folder)
         return TemporaryFile(descriptor: try FileSystem.createNew(name, mode: 0o600), path: name)
+    }
+
+    private func makeSubdirectory(_ path: String) throws(SystemError) {
+        if try FileSystem.makeDirectory(path, mode: 0o700) { return }
+        if try FileSystem.status(of: path)?.isDirectory == true { return }
+        // Whatever else has the name is no entry, and in the way of all that are to be there.
+        try FileDescriptor.remove(path)
+        try FileSystem.makeDirectory(path, mode: 0o700)
     }
 
     /// Gives a complete file its name, in place of what has that name.
     func publish(_ file: TemporaryFile, as name: EntryName) throws(SystemError) {
-        do throws(SystemError) {
-            try give(name, to: file)
-        } catch {
-            guard error.isMissingPath else { throw error }
-            try FileSystem.makeDirectory(directory(of: name.kind), mode: 0o700)
-            try FileSystem.makeDirectory(directory(of: name.kind, prefix: name.prefix), mode: 0o700)
-            try give(name, to: file)
-        }
-    }
-
-    private func give(_ name: EntryName, to file: TemporaryFile) throws(SystemError) {
         let target = self.file(name)
         if let named = file.path { return try FileDescriptor.rename(named, to: target) }
         do throws(SystemError) {
@@ -190,7 +202,7 @@ struct CacheDirectory {
         } catch {
             guard error.code == SystemError.exists else { throw error }
             // A link replaces nothing; a rename does, atomically.
-            let second = temporaryName
+            let second = temporaryName(in: directory(of: name.kind, prefix: name.prefix))
             try FileSystem.link(file.descriptor, as: second)
             do throws(SystemError) {
                 try FileDescriptor.rename(second, to: target)
@@ -201,9 +213,12 @@ struct CacheDirectory {
         }
     }
 
-    private var temporaryName: String { "\(path)/\(Self.temporaryPrefix)\(CurrentProcess.pid)" }
+    private func temporaryName(in folder: String) -> String {
+        "\(folder)/\(Self.temporaryPrefix)\(CurrentProcess.pid)"
+    }
 
-    /// Removes what an earlier process left half written.
+    /// Removes what an earlier process left half written, but for what lies in subdirectories, where it is found as
+    /// anything that is no entry.
     func removeTemporaries() throws(SystemError) {
         for name in try FileSystem.names(in: path) where name.hasPrefix(Self.temporaryPrefix) {
             try? FileDescriptor.remove("\(path)/\(name)")

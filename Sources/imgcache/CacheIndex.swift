@@ -25,6 +25,8 @@ final class CacheIndex {
         var bytes = 0
     }
 
+    /// No file and no sum of files is larger: an index that says so is damaged, though SQLite can read it.
+    fileprivate static let largestSize = 1 << 56
     /// The version of the tables. An index of another version is made anew.
     private static let version = 2
 
@@ -118,7 +120,9 @@ final class CacheIndex {
             return false
         }
         guard let (word, used) = found else { return nil }
-        guard let name = EntryName(kind: kind, word: word) else { throw .mismatch("\(word) is no entry") }
+        let name = try Self.entry(kind, word)
+        // Else it could not be removed, and would be the oldest for ever.
+        guard try size(of: name) != nil else { throw .mismatch("\(word) is in no row") }
         return (name, used)
     }
 
@@ -131,6 +135,11 @@ final class CacheIndex {
         return latest
     }
 
+    private static func entry(_ kind: EntryKind, _ word: String) throws(SQLiteError) -> EntryName {
+        guard let name = EntryName(kind: kind, word: word) else { throw .mismatch("\"\(word)\" is no entry") }
+        return name
+    }
+
     /// The words of a kind that begin with `prefix`.
     func words(_ kind: EntryKind, prefix: String) throws(SQLiteError) -> [String] {
         var words: [String] = []
@@ -138,6 +147,7 @@ final class CacheIndex {
             words.append(row.text(0))
             return true
         }
+        for word in words { _ = try Self.entry(kind, word) }
         return words
     }
 
@@ -148,6 +158,7 @@ final class CacheIndex {
             word = row.text(0)
             return false
         }
+        if let word { _ = try Self.entry(kind, word) }
         return word
     }
 
@@ -270,6 +281,9 @@ private final class IndexTable {
             found = (row.integer(0), row.integer(1))
             return false
         }
+        if let found, !(0...CacheIndex.largestSize).contains(found.0) {
+            throw .mismatch("\(word) has \(found.0) bytes")
+        }
         return found
     }
 
@@ -278,6 +292,9 @@ private final class IndexTable {
         try sum.forEach([]) { row in
             total = CacheIndex.Total(entries: row.integer(0), bytes: row.integer(1))
             return false
+        }
+        guard (0...CacheIndex.largestSize).contains(total.bytes) else {
+            throw .mismatch("all have \(total.bytes) bytes")
         }
         return total
     }

@@ -29,19 +29,25 @@ struct EntryFile {
     let trailer: EntryTrailer
     let status: FileSystem.Status
 
-    /// Opens the file at `path`, which must be that of `name`, and reads what it says about itself. The body is not
-    /// read yet.
-    init(opening path: String, as name: EntryName) throws(EntryProblem) {
+    /// Opens the file at `path`, which must be that of `name` and have no more than `largestBody` bytes besides what it
+    /// says about itself, and reads that. The body is not read yet.
+    init(opening path: String, as name: EntryName, largestBody: Int) throws(EntryProblem) {
         do throws(SystemError) {
             descriptor = try FileSystem.openUntrusted(path)
             status = try descriptor.status()
         } catch {
             if error.isMissingPath { throw .absent }
-            throw error.code == SystemError.symbolicLink ? .damaged("it is a symbolic link") : .system(error)
+            switch error.code {
+            case SystemError.symbolicLink: throw .damaged("it is a symbolic link")
+            case SystemError.noDevice: throw .damaged("it is no regular file")
+            default: throw .system(error)
+            }
         }
         guard status.isRegular else { throw .damaged("it is no regular file") }
         trailer = try Self.readTrailer(of: descriptor, size: status.size)
         guard trailer.name == name else { throw .damaged("it belongs under another name") }
+        // A file without blocks can be of any size, and would all be copied into memory.
+        guard trailer.bodySize <= largestBody else { throw .damaged("it is larger than what may be kept") }
     }
 
     private static func readTrailer(of file: FileDescriptor, size: Int) throws(EntryProblem) -> EntryTrailer {

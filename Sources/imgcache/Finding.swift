@@ -77,7 +77,8 @@ extension Store {
     func open(_ name: EntryName, in source: Source) -> EntryFile? {
         if source.isOwn, obstacle?.state == .locked || obstacle?.state == .off { return nil }
         let entry = reading(name, in: source) { () throws(EntryProblem) in
-            try EntryFile(opening: source.directory.file(name), as: name)
+            try EntryFile(
+                opening: source.directory.file(name), as: name, largestBody: options.largestBody)
         }
         guard let entry else { return nil }
         let isGone =
@@ -111,12 +112,18 @@ extension Store {
         case .outdated:
             log.info("\(directory.file(name)) is removed: \(problem)")
             discard(name)
-        case .system: log.info("\(directory.file(name)) cannot be read: \(problem)")
+        case .system(let error):
+            log.info("\(directory.file(name)) cannot be read: \(problem)")
+            noteRefusal(error)
         }
     }
 
     private func report(_ problem: EntryProblem, _ path: String) {
-        if case .absent = problem { return }
+        switch problem {
+        case .absent: return
+        case .system(let error): noteRefusal(error)
+        case .damaged, .outdated: break
+        }
         guard extras.isNews(path) else { return }
         if case .damaged = problem {
             log.warning("\(path) is not used: \(problem)")

@@ -11,7 +11,7 @@ extension Store {
     func keep(_ content: EntryTrailer.Content, body: FileDescriptor) -> Bool {
         let now = now
         let trailer = EntryTrailer(content, created: now)
-        guard let name = trailer.name, trailer.bodySize <= target(name.kind),
+        guard let name = trailer.name, trailer.bodySize <= min(target(name.kind), options.largestBody),
             let status = try? body.status(), status.isRegular, status.size >= trailer.bodySize
         else { return false }
         return publish(name, bodySize: trailer.bodySize, used: now) { (file) throws(EntryProblem) in
@@ -91,7 +91,7 @@ extension Store {
         _ name: EntryName, _ write: (FileDescriptor) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int)
     ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
         var file: CacheDirectory.TemporaryFile?
-        do throws(SystemError) { file = try directory.createTemporary() } catch { throw .system(error) }
+        do throws(SystemError) { file = try directory.createTemporary(for: name) } catch { throw .system(error) }
         guard let file else { throw .absent }
         defer { file.discard() }
         let written = try write(file.descriptor)

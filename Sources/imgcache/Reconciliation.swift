@@ -1,13 +1,15 @@
 import LinuxSystem
 
 /// Brings the index and the files together after a start: files that the index does not know are added, rows whose
-/// file has gone are dropped, and what was left half written is removed. It goes from one subdirectory to the next,
+/// file has gone are dropped, rows whose file has another size are made anew (it was replaced, and the process ended
+/// before that was committed), and what was left half written is removed. It goes from one subdirectory to the next,
 /// with the words in order, and a few entries at a time.
 struct Reconciliation {
     /// What is left to do in the present subdirectory.
     fileprivate enum Item {
         case unknownFile(String)
         case missingFile(EntryName)
+        case knownFile(EntryName)
     }
 
     fileprivate var kinds: [EntryKind] = []
@@ -84,8 +86,8 @@ extension Store {
         let files = (try? FileSystem.names(in: directory.directory(of: kind, prefix: prefix))) ?? []
         let (known, existing) = (Set(rows), Set(files))
         state.items = files.filter { !known.contains($0) }.map { .unknownFile("\(prefix)/\($0)") }
-        state.items += rows.filter { !existing.contains($0) }.compactMap {
-            EntryName(kind: kind, word: $0).map(Reconciliation.Item.missingFile)
+        state.items += rows.compactMap { word in
+            EntryName(kind: kind, word: word).map { existing.contains(word) ? .knownFile($0) : .missingFile($0) }
         }
     }
 
@@ -93,8 +95,17 @@ extension Store {
         switch item {
         case .missingFile(let name):
             // It may have been kept again since.
-            if let status = try? FileSystem.status(of: directory.file(name)), status.isRegular { return }
-            withIndex { (index) throws(SQLiteError) in try index.remove(name) }
+            do throws(SystemError) {
+                if try FileSystem.status(of: directory.file(name)) == nil { dropRow(name) }
+            } catch  where error.isMissingPath {
+                dropRow(name)
+            } catch {}
+        case .knownFile(let name):
+            let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
+            guard let known, let status = try? FileSystem.status(of: directory.file(name)), status.size != known
+            else { return }
+            dropRow(name)
+            adopt(name)
         case .unknownFile(let relative):
             let word = String(relative.dropFirst(3))
             guard let name = EntryName(kind: kind, word: word), relative.hasPrefix(name.prefix + "/") else {
@@ -106,12 +117,17 @@ extension Store {
         }
     }
 
+    private func dropRow(_ name: EntryName) {
+        withIndex { (index) throws(SQLiteError) in try index.remove(name) }
+    }
+
     private func adopt(_ name: EntryName) {
         // It may have been found since.
         let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
         if known != nil { return }
         do throws(EntryProblem) {
-            let entry = try EntryFile(opening: directory.file(name), as: name)
+            let entry = try EntryFile(
+                opening: directory.file(name), as: name, largestBody: options.largestBody)
             if forgotten.contains(entry.trailer) {
                 discard(name)
             } else if let order = orderToClear(entry, name) {

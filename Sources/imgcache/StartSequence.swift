@@ -1,6 +1,7 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import Sandbox
 
 /// How the cache process comes to life. The order of the steps matters.
 enum StartSequence {
@@ -21,7 +22,8 @@ enum StartSequence {
             log.error(
                 """
                 usage: imgcache --directory DIR --disk-limit BYTES --raster-limit BYTES [--max-age SECONDS] \
-                [--extra-directory DIR]... [--retry-interval MILLISECONDS] [--parent PID] [--uid N --gid N] [--log-level LEVEL]
+                [--largest-body BYTES] [--extra-directory DIR]... [--retry-interval MILLISECONDS] [--parent PID] [--uid N --gid N] \
+                [--log-level LEVEL] [--strict-sandbox]
                 """)
             return 2
         }
@@ -47,7 +49,15 @@ enum StartSequence {
             let store = Store(options.store, log: log)
             store.open()
             var loop = try StoreLoop(channel: FrameChannel(socket: control), store: store)
-            try loop.run()
+            // Behind what may need more: making the directory, and SQLite's own beginning. No byte of an entry, and no
+            // word of a client, has been looked at yet.
+            var policy = SandboxPolicy.cache(
+                directory: options.store.directory, extraDirectories: options.store.extraDirectories)
+            policy.isStrict = options.hasStrictSandbox
+            let sandbox = policy.enter()
+            for problem in sandbox.problems { log.warning("not confined in full: \(problem)") }
+            if sandbox.report.landlock > 0 { store.confine() }
+            try loop.run(sandbox.report)
             return 0
         } catch {
             log.error("\(error)")
@@ -65,6 +75,8 @@ struct StartOptions: Equatable {
     /// Whom to become.
     var user: User?
     var logLevel = LogLevel.warning
+    /// A system call that nobody foresaw ends the process.
+    var hasStrictSandbox = false
 
     /// A user and a group by their numbers.
     struct User: Equatable {
@@ -78,6 +90,10 @@ struct StartOptions: Equatable {
         var extraDirectories: [String] = []
         var rest = arguments.makeIterator()
         while let name = rest.next() {
+            if name == "--strict-sandbox" {
+                hasStrictSandbox = true
+                continue
+            }
             guard Self.names.contains(name), let value = rest.next() else { return nil }
             if name == "--extra-directory" { extraDirectories.append(value) } else { values[name] = value }
         }
@@ -90,6 +106,7 @@ struct StartOptions: Equatable {
             case let diskLimit?? = number("--disk-limit", in: 0...Int.max),
             case let rasterLimit?? = number("--raster-limit", in: 0...Int.max),
             case let maxAge? = number("--max-age", in: Int.min...Int.max / 1000),
+            case let largestBody? = number("--largest-body", in: 1...Int.max),
             case let retryInterval? = number("--retry-interval", in: 1...Int.max / 1_000_000),
             case let parent? = number("--parent", in: 1...Int32.max),
             case let uid? = number("--uid", in: 0...UInt32.max), case let gid? = number("--gid", in: 0...UInt32.max)
@@ -99,6 +116,7 @@ struct StartOptions: Equatable {
             maxAge: (maxAge ?? -1) < 0 ? nil : maxAge.map { $0 * 1000 },
             extraDirectories: extraDirectories)
         if maxAge == nil { store.maxAge = Self.defaultMaxAge }
+        if let largestBody { store.largestBody = largestBody }
         if let retryInterval { store.retryInterval = retryInterval }
         self.parent = parent
         switch (uid, gid) {
@@ -117,6 +135,6 @@ struct StartOptions: Equatable {
 
     private static let names: Set = [
         "--directory", "--disk-limit", "--raster-limit", "--max-age", "--retry-interval", "--parent", "--uid", "--gid",
-        "--log-level", "--extra-directory",
+        "--log-level", "--extra-directory", "--largest-body",
     ]
 }

@@ -15,6 +15,8 @@ final class Store {
         var rasterLimit: Int
         /// For how many milliseconds after its last use an entry is kept; nil: for ever.
         var maxAge: Int?
+        /// The most bytes of one original's or raster's body.
+        var largestBody = Int.max
         /// Directories of the same form in which is looked as well.
         var extraDirectories: [String] = []
         /// After how many milliseconds it is tried again what did not work.
@@ -38,6 +40,10 @@ final class Store {
     var neededRoom = 0
     /// When the obstacle is looked at again.
     private(set) var retryAt: Instant?
+    /// What this process may reach; nil while it may reach everything.
+    private var confinement: Confinement?
+    /// When this process is to end, so that another takes its place that may reach what there is now.
+    private(set) var leaveAt: Instant?
 
     // What eviction, reconciliation, forgetting and clearing remember.
     var shrinking: Set<EntryKind> = []
@@ -70,25 +76,63 @@ final class Store {
 
     /// Opens the directory, or sees whether what stood in the way still does.
     func open() {
+        if confinement?.holds(options.directory) == false {
+            dropIndex()
+            lock = nil
+            note(Obstacle(.off, "\(directory.path) was removed or replaced"))
+            return leave()
+        }
         let opened = directory.open(holding: lock, room: max(neededRoom, Self.smallestRoom))
         lock = opened.lock
-        note(opened.obstacle)
-        switch obstacle?.state {
+        var found = opened.obstacle
+        switch found?.state {
         case .locked, .off: dropIndex()
-        case .readOnly: if index == nil { openIndex(path: ":memory:") }
-        case .full:
-            if index == nil { openIndex(path: directory.index) }
-            clears.isStalled = false
+        case .readOnly: if index == nil { openIndexInMemory() }
+        case .full: if index == nil { _ = openIndex() }
+        case .on, nil: if !hasIndexFile { found = openIndex() }
+        }
+        note(found)
+        switch found?.state {
+        case .locked, .off, .readOnly: break
         case .on, nil:
-            if !hasIndexFile { openIndex(path: directory.index) }
             forgetAgain()
             clears.isStalled = false
+        case .full: clears.isStalled = false
         }
     }
 
     /// Tries again when it is time to.
     func retryIfDue() {
-        if let retryAt, retryAt <= .now { open() }
+        guard let retryAt, retryAt <= .now else { return }
+        // Where there is no directory, none can be made from within the sandbox.
+        if confinement != nil, obstacle?.state == .off {
+            note(obstacle)
+            leave()
+        } else {
+            open()
+        }
+    }
+
+    // MARK: The sandbox
+
+    /// From now on only what has the directories' paths at this moment can be reached.
+    func confine() {
+        confinement = Confinement(options)
+    }
+
+    /// A file could not be opened: because it lies in a directory that has come since.
+    func noteRefusal(_ error: SystemError) {
+        guard let confinement, error.isLackOfRights else { return }
+        let all = [options.directory] + options.extraDirectories
+        if !all.allSatisfy(confinement.holds) { leave() }
+    }
+
+    /// Ends this process soon, but none within its first second: what happens time and again is not to keep starting
+    /// processes.
+    private func leave() {
+        guard leaveAt == nil, let confinement else { return }
+        log.info("the directories are not what they were: another process takes over")
+        leaveAt = max(.now, confinement.since.adding(milliseconds: min(options.retryInterval, 1000)))
     }
 
     /// Notes what stands in the way, or that nothing does.
@@ -98,9 +142,10 @@ final class Store {
         retryAt = new.map { _ in Instant.now.adding(milliseconds: interval) }
         guard new != obstacle else { return }
         if let new {
-            log.warning("the disk tier is \(new.state.rawValue): \(new.reason)")
+            // The broker says so, too, and says it once.
+            log.info("the disk tier is \(new.state.rawValue): \(new.reason)")
         } else {
-            log.notice("the disk tier is on again")
+            log.info("the disk tier is on again")
         }
         obstacle = new
     }
@@ -118,26 +163,48 @@ final class Store {
         shrinking = []
     }
 
-    private func openIndex(path: String) {
-        dropIndex()
-        for attempt in 0...2 {
+    /// Opens the directory's index. Where it cannot be used, any other stays, or one in memory takes its place.
+    ///
+    /// - Returns: what stands in the way.
+    private func openIndex() -> Obstacle? {
+        var failure: SQLiteError?
+        for _ in 0...1 {
             do throws(SQLiteError) {
-                let path = attempt == 2 ? ":memory:" : path
-                let opened = try CacheIndex(path: path)
-                try opened.limitLastUse(to: now)
-                index = opened
-                indexFile = path == directory.index ? try? FileSystem.status(of: path) : nil
-                reconciliation = Reconciliation()
-                return
+                try useIndex(at: directory.index)
+                return nil
             } catch {
-                log.warning("the index of \(directory.path) is made anew: \(error)")
+                // What is no damage is tried again and again, and the broker says why.
+                let line = "the index of \(directory.path) cannot be used: \(error)"
+                if error.isDamage { log.warning(line) } else { log.info(line) }
+                failure = error
                 // Without the lock, the files may be another's.
-                if error.isDamage, lock != nil { directory.removeIndex() }
-                if attempt == 1, obstacle == nil {
-                    note(Obstacle(error.isLackOfSpace ? .full : .readOnly, "the index cannot be written: \(error)"))
-                }
+                guard error.isDamage, lock != nil else { break }
+                directory.removeIndex()
             }
         }
+        if index == nil { openIndexInMemory() }
+        return failure.map(Self.obstacle)
+    }
+
+    private func openIndexInMemory() {
+        do throws(SQLiteError) {
+            try useIndex(at: ":memory:")
+        } catch {
+            log.warning("there is no index: \(error)")
+        }
+    }
+
+    private func useIndex(at path: String) throws(SQLiteError) {
+        let opened = try CacheIndex(path: path)
+        try opened.limitLastUse(to: now)
+        dropIndex()
+        index = opened
+        indexFile = path == directory.index ? try? FileSystem.status(of: path) : nil
+        reconciliation = Reconciliation()
+    }
+
+    private static func obstacle(_ error: SQLiteError) -> Obstacle {
+        Obstacle(error.isLackOfSpace ? .full : .readOnly, "the index cannot be written: \(error)")
     }
 
     /// Uses the index. When that fails the index is replaced, and the files are looked through for a new one.
@@ -151,13 +218,13 @@ final class Store {
             dropIndex()
             // One that is damaged again at once shows that the disk is.
             let isRepeated = lastRebuild.map { $0.adding(milliseconds: 10_000) > .now } ?? false
-            if error.isDamage, !isRepeated {
+            if error.isDamage, !isRepeated, lock != nil {
                 lastRebuild = .now
                 directory.removeIndex()
-                openIndex(path: directory.index)
+                if let obstacle = openIndex() { note(obstacle) }
             } else {
-                note(Obstacle(error.isLackOfSpace ? .full : .readOnly, "the index cannot be written: \(error)"))
-                openIndex(path: ":memory:")
+                note(Self.obstacle(error))
+                openIndexInMemory()
             }
             return nil
         }

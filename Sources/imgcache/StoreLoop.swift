@@ -30,12 +30,13 @@ struct StoreLoop {
         try queue.add(channel.socket.raw, token: 0)
     }
 
-    /// Serves until the other end closes.
+    /// Serves until the other end closes, or another process is to take over. `sandbox` is what confines this one.
     ///
     /// - Throws: `FrameChannel.Failure`, `SystemError`.
-    mutating func run() throws {
+    mutating func run(_ sandbox: SandboxReport) throws {
         defer { store.commit() }
         do {
+            try channel.sendMessage(StoreReport.ready(sandbox))
             try serve()
         } catch FrameChannel.Failure.system(let error) where error.code == SystemError.brokenPipe {
             // It closed before it had heard all.
@@ -43,9 +44,11 @@ struct StoreLoop {
     }
 
     private mutating func serve() throws {
-        try channel.sendMessage(StoreReport.ready)
+        let quarantined = QuarantineFile(in: store.directory).read()
+        if !quarantined.isEmpty { try channel.sendMessage(StoreReport.quarantine(quarantined)) }
         while true {
             try reportState()
+            if let leaveAt = store.leaveAt, leaveAt <= .now { return }
             let isIdle = try queue.wait(milliseconds: pause).isEmpty
             if !isIdle {
                 if try channel.fill() == .end { return }
@@ -79,6 +82,7 @@ struct StoreLoop {
             wake(at: lastReport.time.adding(milliseconds: Self.reportInterval))
         }
         wake(at: store.retryAt)
+        wake(at: store.leaveAt)
         wake(at: store.nextEviction)
         // Rounded up, so that it is time when the wait is over.
         return next.map { max(0, ($0.microseconds(since: .now) + 999) / 1000) }
@@ -125,6 +129,8 @@ struct StoreLoop {
             let isKept = store.keep(.raster(record, digest: ""), body: descriptors[0])
             try send(isKept ? .kept(job: job) : .notKept(job: job))
         case .query(let job, let keys): try send(.queried(job: job, store.record(keys: keys)))
+        case .quarantine(let records):
+            if store.obstacle == nil { QuarantineFile(in: store.directory).write(records) }
         case .update(let record): store.update(record)
         // Answered when it is done, by the loop.
         case .clear(let job, let seconds): store.clear(job: job, olderThanSeconds: seconds)

@@ -23,6 +23,7 @@ internal import LinuxSystem
     private let channel: FrameChannel
     private let policy: AddressPolicy
     private let proxy: String?
+    private let speedFloor: SpeedFloor
     private let log: Log
     private let queue: EventQueue
     private let multi: UnsafeMutableRawPointer
@@ -34,12 +35,16 @@ internal import LinuxSystem
     private var timer: Instant?
     private var watchesWriting = false
 
-    /// A loop that speaks with the broker over `control`; all transfers go through the proxy at URL `proxy`, where given.
+    /// A loop that speaks with the broker over `control`; all transfers go through the proxy at URL `proxy`, where given,
+    /// and end where they come more slowly than `speedFloor`.
     ///
     /// - Throws: `SystemError`.
-    init(control: FileDescriptor, policy: AddressPolicy, proxy: String?, log: Log) throws(SystemError) {
+    init(
+        control: FileDescriptor, policy: AddressPolicy, proxy: String?, speedFloor: SpeedFloor, log: Log
+    ) throws(SystemError) {
         self.policy = policy
         self.proxy = proxy
+        self.speedFloor = speedFloor
         self.log = log
         channel = FrameChannel(socket: control)
         queue = try EventQueue()
@@ -129,7 +134,7 @@ internal import LinuxSystem
     private func start(_ job: FetchJob, body: FileDescriptor) {
         forget(job.id)
         do {
-            let transfer = try Transfer(job, body: body, policy: policy, proxy: proxy)
+            let transfer = try Transfer(job, body: body, policy: policy, proxy: proxy, speedFloor: speedFloor)
             transfers[job.id] = transfer
             log.debug("job \(job.id) begins")
             add(transfer)

@@ -22,6 +22,8 @@ struct FetchOptions: Equatable {
     var proxy: String?
     /// The bytes of the largest body; no limit to files when it is nil.
     var largestFile: Int?
+    /// Bodies that come more slowly are given up.
+    var speedFloor = SpeedFloor()
     /// A system call that nobody foresaw ends the process.
     var hasStrictSandbox = false
     /// The least grave level that is logged.
@@ -44,6 +46,12 @@ struct FetchOptions: Equatable {
             case "--allow-address": allowedAddresses.append(try Self.parse(option, value) { AddressRange($0) })
             case "--proxy": proxy = try Self.parse(option, value, Self.proxy)
             case "--largest-file": largestFile = try Self.parse(option, value) { Int($0).flatMap { $0 > 0 ? $0 : nil } }
+            case "--min-speed":
+                speedFloor.bytesPerSecond = try Self.parse(option, value) { Int($0).flatMap { $0 >= 0 ? $0 : nil } }
+            case "--speed-seconds":
+                speedFloor.seconds = try Self.parse(option, value) {
+                    Int($0).flatMap { (1...3600).contains($0) ? $0 : nil }
+                }
             default: logLevel = try Self.parse(option, value) { LogLevel(rawValue: $0) }
             }
         }
@@ -51,7 +59,8 @@ struct FetchOptions: Equatable {
     }
 
     private static let names: Set = [
-        "--parent", "--uid", "--gid", "--allow-address", "--proxy", "--largest-file", "--log-level",
+        "--parent", "--uid", "--gid", "--allow-address", "--proxy", "--largest-file", "--min-speed",
+        "--speed-seconds", "--log-level",
     ]
 
     /// The text when it is a proxy's URL. Every scheme leaves looking up the names in URLs to the proxy.

@@ -72,6 +72,7 @@ internal import LinuxSystem
     private var start = 0
     private var end: Int?
     private var total: Int?
+    private var speedFloor: SpeedFloor
     private var beginning: FetchReport?
     private var hasProgress = false
     private var lastProgress: Instant?
@@ -81,7 +82,8 @@ internal import LinuxSystem
     ///
     /// - Throws: `WireError` when the job cannot even begin.
     init(
-        _ job: FetchJob, body descriptor: FileDescriptor, policy: AddressPolicy, proxy: String?
+        _ job: FetchJob, body descriptor: FileDescriptor, policy: AddressPolicy, proxy: String?,
+        speedFloor: SpeedFloor = SpeedFloor()
     ) throws(WireError) {
         do { url = try TransferURL(job.url) } catch { throw TransferError.urlRefused(error) }
         let resumption = job.resumption.flatMap { $0.offset > 0 ? $0 : nil }
@@ -102,6 +104,7 @@ internal import LinuxSystem
         self.proxy = proxy
         cookies = job.cookies.map { CookieJar($0, for: handle) }
         body = BodyFile(descriptor, received: resumption?.offset ?? 0)
+        self.speedFloor = speedFloor
         validator = resumption?.validator
         setCallbacks()
         prepareHop()
@@ -204,6 +207,7 @@ internal import LinuxSystem
             return fail(TransferError.tooLarge(limit: job.maxBytes, host: url.host))
         }
         if headers.expectedLength == 0 { return true }
+        speedFloor.startOver()
         beginning = .responded(job: job.id, record, validator: validator, total: total)
         hasProgress = true
         lastProgress = nil
@@ -266,6 +270,9 @@ internal import LinuxSystem
             return fail(TransferError.diskFailed("\(error)", host: url.host))
         }
         hasProgress = true
+        guard speedFloor.holds(afterReceiving: bytes.count, at: .now) else {
+            return fail(TransferError.tooSlow(speedFloor, host: url.host))
+        }
         return true
     }
 

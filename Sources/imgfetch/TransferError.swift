@@ -58,6 +58,12 @@ enum TransferError {
         WireError(.diskFailed, "The body from \(host) could not be stored: \(reason).")
     }
 
+    /// The body comes too slowly.
+    static func tooSlow(_ floor: SpeedFloor, host: String) -> WireError {
+        WireError(
+            .timeout, "\(host) sent fewer than \(floor.bytesPerSecond) bytes a second for \(floor.seconds) s.")
+    }
+
     /// There is no body.
     static func emptyBody(host: String) -> WireError {
         WireError(.emptyImage, "\(host) answered without a body.")

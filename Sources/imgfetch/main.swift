@@ -22,6 +22,7 @@ if (try? UnixSocket.peerCredentials(of: control)) == nil {
 }
 
 do {
+    CurrentProcess.offerToKernel()
     // Changing the user undoes the tie to the parent, so that comes second.
     if let uid = options.uid, let gid = options.gid { try CurrentProcess.become(uid: uid, gid: gid) }
     if options.parent != 0 {
@@ -36,7 +37,8 @@ do {
     _ = CurrentProcess.raiseDescriptorLimit()
     guard ctransfer_global_init() == CURLE_OK else { quit("libcurl cannot be initialised", status: 1) }
     let loop = try FetchLoop(
-        control: control, policy: AddressPolicy(allowed: options.allowedAddresses), proxy: options.proxy, log: log)
+        control: control, policy: AddressPolicy(allowed: options.allowedAddresses), proxy: options.proxy,
+        speedFloor: options.speedFloor, log: log)
 
     // Everything that needs more rights than transfers do is done.
     ctransfer_load_libraries()

@@ -11,7 +11,7 @@ extension WireError {
             case CODEC_TRUNCATED: WireError(.truncated, "The \(name) file ends before all pixels came\(detail).")
             case CODEC_UNSUPPORTED: WireError(.unsupportedFormat, "This kind of \(name) is not supported\(detail).")
             case CODEC_EMPTY: WireError(.emptyImage, "The \(name) has no pixels.")
-            case CODEC_TOO_LARGE: WireError(.tooManyPixels, "A side of the \(name) is too long\(detail).")
+            case CODEC_TOO_LARGE: WireError(.tooManyPixels, "The \(name) is too large\(detail).")
             case CODEC_NO_MEMORY: WireError.outOfMemory
             default: WireError(.decodeFailed, "The \(name) data is damaged\(detail).")
             }

@@ -1,3 +1,4 @@
+import CImageCodecs
 import IPCProtocol
 import LinuxSystem
 
@@ -44,6 +45,21 @@ struct EncodedImage {
         let streams = format == .jpeg || format == .png && decoder.header.passes == 1
         try Self.check(stored, atMost: streams && !plan.isIdentity ? job.maxSourcePixels : job.maxPixels)
         try Self.check(plan.result, atMost: job.maxPixels)
+        // A thousandth of it can be enough in the file, and to inflate it is most of the work.
+        let inflated = decoder.header.inflatedBytes
+        let (mostInflated, isUnbounded) = job.maxSourcePixels.multipliedReportingOverflow(
+            by: PixelGeometry.bytesPerPixel)
+        guard isUnbounded || inflated <= mostInflated else {
+            let bytes = "has \(inflated) bytes without compression; \(mostInflated) are allowed"
+            throw WireError(.tooManyPixels, "The picture \(bytes).")
+        }
+        // Frames are pixels too. Only the first is decoded, and with this bound on their number, and the one on sides, no
+        // product of them overflows.
+        let frameCount = max(1, metadata.animationFrames ?? decoder.header.frameCount)
+        guard frameCount <= CODEC_MAXIMUM_FRAMES else {
+            throw WireError(
+                .tooManyPixels, "The picture claims \(frameCount) frames; \(CODEC_MAXIMUM_FRAMES) are allowed.")
+        }
 
         var workingBytes = Self.baseBytes
         if plan.isIdentity {
@@ -62,7 +78,6 @@ struct EncodedImage {
         }
         color = try conversions.conversion(profile, decoder.header.space, job.transform.pixelFormat.codecOrder)
         transform = job.transform
-        let frameCount = max(1, metadata.animationFrames ?? decoder.header.frameCount)
         let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes)
     }

@@ -53,6 +53,8 @@ struct StoredHeader {
     let passes: Int
     /// The bytes that grow with the picture's area and that the codec holds.
     let heldBytes: Int
+    /// The bytes that compressed data becomes, where that is known.
+    let inflatedBytes: Int
     /// Whether the codec can make the picture smaller.
     let canScale: Bool
     /// What its rows are of.
@@ -71,6 +73,7 @@ struct StoredHeader {
         hasAlpha = header.has_alpha != 0
         passes = Int(header.passes)
         heldBytes = Int(clamping: header.held_bytes)
+        inflatedBytes = Int(clamping: header.inflated_bytes)
         canScale = header.can_scale != 0
         space = header.space
     }

@@ -18,8 +18,9 @@ final class ImageSource {
     /// The bytes of a file. A sealed memfd is mapped. Anything else is read: who holds it may cut it short at any time,
     /// and touching a mapping behind the end of its file is a SIGBUS.
     ///
-    /// - Throws: `empty-image` for an empty file; `out-of-memory`; `internal` when it cannot be read.
-    init(reading file: FileDescriptor) throws(WireError) {
+    /// - Parameter most: how many bytes may be read into memory.
+    /// - Throws: `empty-image` for an empty file; `too-large`; `out-of-memory`; `internal` when it cannot be read.
+    init(reading file: FileDescriptor, atMost most: Int = .max) throws(WireError) {
         do {
             let size = try file.size()
             guard size > 0 else { throw WireError(.emptyImage, "There are no bytes.") }
@@ -29,6 +30,9 @@ final class ImageSource {
                 self.mapping = consume mapping
                 memory = nil
             } else {
+                guard size <= most else {
+                    throw WireError(.tooLarge, "The file has \(size) bytes; \(most) are allowed.")
+                }
                 let memory = try PixelMemory(count: size)
                 let count = unsafe try file.read(into: memory.bytes, at: 0)
                 unsafe bytes = UnsafeRawBufferPointer(rebasing: memory.bytes.prefix(count))

@@ -30,7 +30,8 @@ struct JobLoop {
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
         do {
-            let image = try EncodedImage(try ImageSource(reading: file), for: job, conversions: conversions)
+            let source = try ImageSource(reading: file, atMost: job.maxWorkingBytes)
+            let image = try EncodedImage(source, for: job, conversions: conversions)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels, let output = try receiveOutput(for: job) else { return }
             try image.decode(into: output)

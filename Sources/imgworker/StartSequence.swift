@@ -19,10 +19,13 @@ enum StartSequence {
             return 2
         }
         guard let options = StartOptions(arguments.dropFirst()) else {
-            log.error("usage: imgworker [--parent PID] [--uid N --gid N] [--largest-file BYTES] [--strict-sandbox]")
+            log.error(
+                "usage: imgworker [--parent PID] [--uid N --gid N] [--largest-file BYTES] [--memory BYTES] "
+                    + "[--strict-sandbox]")
             return 2
         }
         do {
+            CurrentProcess.offerToKernel()
             // Before the death signal, which a change of user clears.
             if let user = options.user { try CurrentProcess.become(uid: user.uid, gid: user.gid) }
             if let parent = options.parent {
@@ -38,10 +41,12 @@ enum StartSequence {
             var policy = SandboxPolicy.decode
             policy.isStrict = options.hasStrictSandbox
             policy.largestFile = options.largestFile
+            policy.memory = options.memory
+            let build = "\(ProductVersion.current)-\(CurrentProcess.codeDigest)"
             let sandbox = policy.enter()
             for problem in sandbox.problems { log.warning("not confined in full: \(problem)") }
             let channel = FrameChannel(socket: control)
-            try channel.sendMessage(DecodeReport.ready(sandbox.report))
+            try channel.sendMessage(DecodeReport.ready(sandbox.report, build: build))
             try JobLoop(channel: channel, conversions: conversions).run()
             return 0
         } catch {
@@ -59,6 +64,8 @@ struct StartOptions: Equatable {
     var user: User?
     /// The bytes of the largest result.
     var largestFile: Int?
+    /// The bytes of memory that it may have of its own.
+    var memory: Int?
     /// A system call that nobody foresaw ends the process.
     var hasStrictSandbox = false
 
@@ -91,6 +98,9 @@ struct StartOptions: Equatable {
             case "--largest-file":
                 guard let bytes = Int(value), bytes > 0 else { return nil }
                 largestFile = bytes
+            case "--memory":
+                guard let bytes = Int(value), bytes > 0 else { return nil }
+                memory = bytes
             default: return nil
             }
         }

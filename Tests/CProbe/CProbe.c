@@ -67,6 +67,47 @@ static long use_much_memory(void) {
     return memory ? 0 : -1;
 }
 
+void cprobe_pause(int waiting) {
+    static volatile int word;
+    // FUTEX_WAIT.
+    if (waiting) syscall(SYS_futex, &word, 0, 0, NULL, NULL, 0);
+    else for (int i = 0; i < 1000000; i++) word = 0;
+}
+
+size_t cprobe_fill_memory(void) {
+    enum { step = 1 << 20 };
+    struct piece {
+        struct piece *next;
+    } *last = NULL, *piece;
+    size_t filled = 0;
+    while ((piece = malloc(step))) {
+        memset(piece, 1, step);
+        piece->next = last;
+        last = piece;
+        filled += step;
+    }
+    while (last) {
+        piece = last->next;
+        free(last);
+        last = piece;
+    }
+    return filled;
+}
+
+int cprobe_signal_itself(int signal) {
+    return syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signal) < 0 ? errno : 0;
+}
+
+static long fault(void) {
+    *(volatile int *)8 = 1;
+    return 0;
+}
+
+static long divide(void) {
+    volatile int zero = 0;
+    return 1 / zero;
+}
+
 #define ATTEMPT(word, call) \
     if (strcmp(name, word) == 0) { \
         errno = 0; \
@@ -77,6 +118,8 @@ int cprobe_attempt(const char *name) {
     ATTEMPT("nothing", 0)
     ATTEMPT("memory", use_much_memory())
     ATTEMPT("abort", abort_itself())
+    ATTEMPT("fault", fault())
+    ATTEMPT("divide", divide())
     // Files.
     ATTEMPT("open", open_path("/etc/hostname", O_RDONLY))
     ATTEMPT("open-home", open_path("/root", O_RDONLY | O_DIRECTORY))

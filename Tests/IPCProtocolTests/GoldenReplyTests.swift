@@ -16,6 +16,7 @@ import Testing
         var report = StatsReport()
         for (value, figure) in StatsReport.Figure.allCases.enumerated() { report[figure] = value * 1000 + 1 }
         report.failures = [.timeout: 3, .decodeFailed: 2]
+        report.workerDeaths = [.signal: 2, .notStarted: 1]
         report[.hitMicroseconds].p50 = 12.5
         report[.loadMilliseconds].p99 = 480.125
         report[.decodeMilliseconds].max = 95

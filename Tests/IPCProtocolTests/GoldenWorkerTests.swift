@@ -25,7 +25,10 @@ import Testing
         guard let geometry = PixelGeometry(width: 65_535, height: 1) else { return [] }
         return [
             ("decode-report-ready", .ready(nil)),
-            ("decode-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7))),
+            (
+                "decode-report-ready-confined",
+                .ready(SandboxReport(seccomp: true, landlock: 7), build: "0.1.0-0123456789abcdef")
+            ),
             (
                 "decode-report-header",
                 .header(
@@ -156,6 +159,10 @@ import Testing
             header: ImageHeader(format: .jpeg, geometry: source), geometry: result)
     }
 
+    private static let quarantined = QuarantineRecord(
+        digest: String(repeating: "b", count: 64), build: "0.1.0-0123456789abcdef", until: 1_795_262_400_000,
+        milliseconds: 600_000)
+
     static var storeOrders: [(String, StoreOrder)] {
         guard let raster else { return [] }
         return [
@@ -171,13 +178,15 @@ import Testing
             ("store-order-forget-all", .forget(job: 6, url: "http://a/", owner: nil)),
             ("store-order-clear", .clear(job: 7, olderThanSeconds: 86_400)),
             ("store-order-clear-all", .clear(job: 8, olderThanSeconds: nil)),
+            ("store-order-quarantine", .quarantine([quarantined])), ("store-order-quarantine-none", .quarantine([])),
         ]
     }
 
     static var storeReports: [(String, StoreReport)] {
         guard let raster else { return [] }
         return [
-            ("store-report-ready", .ready),
+            ("store-report-ready", .ready(nil)),
+            ("store-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7))),
             (
                 "store-report-state",
                 .state(
@@ -190,6 +199,7 @@ import Testing
             ("store-report-cleared", .cleared(job: 8, removed: 3, bytes: 5000)),
             ("store-report-kept", .kept(job: 3)), ("store-report-not-kept", .notKept(job: 4)),
             ("store-report-forgotten", .forgotten(job: 6, keys: [original.key])),
+            ("store-report-quarantine", .quarantine([quarantined])),
         ]
     }
 
@@ -209,7 +219,7 @@ import Testing
             "retryAfterMs", "retryable", "message", "width", "height", "byteLimit", "response", "remoteAddress",
             "cookies",
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
-            "sandbox",
+            "sandbox", "build",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(message.encoded().dropFirst(Frame.headerLength))

@@ -88,6 +88,18 @@ final class DiskSetting {
         }
     }
 
+    /// Waits until the index says of the files how many they are and how large, which it does as soon as all have been
+    /// looked at.
+    func waitForAgreement() throws {
+        try broker.wait(for: "the index agrees with the files") {
+            let sizes = (files("originals") + files("rasters")).map { file in
+                (try? FileSystem.status(of: file))??.size ?? 0
+            }
+            return $0.diskState == DiskReport.State.on.rawValue && $0[.diskEntries] == sizes.count
+                && $0[.diskBytes] == sizes.reduce(0, +)
+        }
+    }
+
     /// Asks for a picture and gives its lease back; what came, and from where.
     func load(_ number: Int, _ members: String = "") throws -> (picture: TestPicture, source: ImageReply.Source) {
         let incoming = try client.load(url(number), members)
@@ -110,8 +122,8 @@ final class DiskSetting {
 
     /// Names in the directory that are of files half written.
     var temporaries: [String] {
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: cache)) ?? []
-        return names.filter { $0.hasPrefix(".tmp") }
+        let names = FileManager.default.enumerator(atPath: cache)?.compactMap { $0 as? String } ?? []
+        return names.filter { $0.contains(".tmp") }
     }
 }
 

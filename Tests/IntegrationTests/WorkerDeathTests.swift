@@ -88,6 +88,7 @@ import Testing
         let report = try setting.idle()
         #expect(report[.reservedBytes] == 0)
         #expect(report[.failed] == 2)
+        #expect(report.workerDeaths == [.signal: 2])
         // The original of the bad one stays, that of the good one and its pixels.
         try setting.broker.waitForDescriptors(warm + 3)
         #expect(setting.origin.statistics("/bad").requests == 1)
@@ -106,14 +107,17 @@ import Testing
             try setting.broker.wait(for: "it is replaced") { $0[.workerRestarts] == restarts }
         }
         #expect(try client.answer(to: id).image().bytes == 100_000_000)
-        #expect(try setting.idle()[.reservedBytes] == 0)
+        let report = try setting.idle()
+        #expect(report[.reservedBytes] == 0)
+        #expect(report.workerDeaths == [.outside: 5])
     }
 
     @Test func standingDecodeWorkerIsReplaced() throws {
         // The second is wider, or both would have the same bytes, and so one decoding.
         let (first, second) = (TestPNG.blank(width: 5000, height: 5000), TestPNG.blank(width: 5008, height: 5000))
         let setting = try Setting(
-            workers: 2, routes: ["/1": .ok(first), "/2": .ok(second), "/small": png(tile(3))])
+            ["--decode-deadline", "10"], workers: 2,
+            routes: ["/1": .ok(first), "/2": .ok(second), "/small": png(tile(3))])
         let client = try setting.client()
         try setting.idle()
         let big = try ["/1", "/2"].map { try client.get(setting.url($0), #""delivery":"none""#) }
@@ -138,7 +142,9 @@ import Testing
         #expect(smallPicture == tile(3))
         #expect(took > 8000)
         for worker in standing { try eventually("\(worker.pid) is gone") { !worker.isAlive } }
-        #expect(try setting.idle()[.workerRestarts] == 2)
+        let report = try setting.idle()
+        #expect(report[.workerRestarts] == 2)
+        #expect(report.workerDeaths == [.deadline: 2])
     }
 
     /// Transfers begin again with another worker; what had arrived is not counted twice.

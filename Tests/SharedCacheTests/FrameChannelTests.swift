@@ -168,6 +168,33 @@ import Testing
         #expect(try channel.fill() == .end)
     }
 
+    /// Whoever does not receive gets no more descriptors after a while, and frames keep their order.
+    @Test func descriptorsWaitForTheirReceiver() throws {
+        here.maximumUnread = 4
+        for number in 0..<10 { here.enqueue(frame(number), descriptors: [try memory([UInt8(number)])]) }
+        here.enqueue(frame(10))
+        for _ in 0..<3 {
+            #expect(try here.flush() == false)
+            #expect(here.queuedDescriptors == 6)
+            // There is room for bytes, so there is nothing to watch for.
+            #expect(here.isStalled)
+            #expect(here.countUnreadDescriptors() == 4)
+        }
+        var came = 0
+        try pump { text in
+            #expect(text == Array(frame(came).dropFirst(4)))
+            if came < 10 {
+                let file = try #require(there.takeDescriptors(1)?.first)
+                #expect(try contents(file) == [UInt8(came)])
+            }
+            came += 1
+        }
+        #expect(came == 11)
+        #expect(here.queuedDescriptors == 0)
+        #expect(here.countUnreadDescriptors() == 0)
+        #expect(!here.isStalled)
+    }
+
     @Test func badLengths() throws {
         for length: [UInt8] in [[0, 0, 0, 0], [0, 16, 0, 1], [255, 255, 255, 255]] {
             let (ours, theirs) = try UnixSocket.pair()

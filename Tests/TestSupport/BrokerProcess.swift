@@ -1,3 +1,4 @@
+internal import CTestSupport
 internal import Foundation
 internal import Glibc
 public import IPCProtocol
@@ -183,6 +184,15 @@ public final class BrokerProcess {
         } catch {
             throw TestFailure("\(error): there are \(status.descriptors), \(status.openFiles)")
         }
+    }
+
+    /// Lets it open so many descriptors from now on; returns how many it could before.
+    ///
+    /// - Throws: `SystemError` of `prlimit`.
+    public func limitDescriptors(_ count: Int) throws -> Int {
+        let before = ctest_limit_descriptors(status.pid, count)
+        if before < 0 { throw SystemError("prlimit") }
+        return before
     }
 
     // MARK: Ending it

@@ -75,6 +75,11 @@ public final class RawClient {
         socket = nil
     }
 
+    /// Says that nothing more will be sent.
+    public func shutDownSending() {
+        if let socket { UnixSocket.shutDownSending(socket) }
+    }
+
     // MARK: Sending
 
     /// Sends bytes as they are, `descriptors` with the first.

@@ -1,4 +1,5 @@
 import IPCProtocol
+import LinuxSystem
 import Testing
 
 @testable import imgbroker
@@ -210,7 +211,7 @@ struct CachingTests {
         let (job, fetch) = try #require(world.fetches.first)
         world.respond(job, total: 3000)
         world.happen(.fetchProgressed(fetch.worker, job, received: 1500, expected: 3000))
-        world.endWorker(fetch.worker, .killed("signal 9"))
+        world.endWorker(fetch.worker, .ended(.signal(9)))
         #expect(world.fetches[job]?.order.resumption?.offset == 1500)
         #expect(world.fetches[job]?.worker != fetch.worker)
     }

@@ -190,10 +190,12 @@ struct CoalescingTests {
 
 extension StrictWorld {
     /// A get with everything that follows it: download, header, pixels.
-    mutating func load(_ client: ClientID, id: Int, _ path: String, content: Int, width: Int = 10, height: Int = 10) {
+    mutating func load(
+        _ client: ClientID, id: Int, _ path: String, content: Int, bytes: Int = 1000, width: Int = 10, height: Int = 10
+    ) {
         get(client, id: id, path)
         guard let fetch = fetches.keys.max() else { return complain("no download began") }
-        finishFetch(fetch, content: content)
+        finishFetch(fetch, content: content, bytes: bytes)
         guard let decode = decodes.keys.max() else { return complain("no decoding began") }
         readHeader(decode, width: width, height: height)
         finishDecode(decode)

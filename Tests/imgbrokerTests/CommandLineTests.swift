@@ -34,8 +34,13 @@ struct CommandLineTests {
         let configuration = try read(
             "--queue-order", "lifo", "--max-age", "12h", "--extra-cache-dir", "/a", "--extra-cache-dir=/b", "--proxy",
             "socks5h://proxy:1080", "--allow-invalid-certificates", "--socket-mode", "0640", "--socket-group", "root",
-            "--admin-group", "0", "--retries", "3", "--stale-while-revalidate", "90", "--stale-if-error", "1d",
-            "--min-ttl", "5m", "--max-ttl=2h", "--allow-unsandboxed", "--strict-sandbox")
+            "--admin-group", "0", "--retries", "3", "--min-speed", "2K", "--stale-while-revalidate", "90",
+            "--stale-if-error", "1d", "--min-ttl", "5m", "--max-ttl=2h", "--allow-unsandboxed", "--strict-sandbox",
+            "--worker-memory", "256M", "--decode-time", "5", "--decode-deadline=1m")
+        #expect(configuration.limits.workerMemoryBytes == 256 << 20)
+        #expect(configuration.limits.maxWorkingBytes == 192 << 20)
+        #expect(configuration.limits.decodeSeconds == 5)
+        #expect(configuration.limits.decodeDeadlineMs == 60_000)
         #expect(configuration.limits.allowsUnsandboxed)
         #expect(configuration.hasStrictSandbox)
         #expect(configuration.limits.queueOrder == .lifo)
@@ -47,6 +52,7 @@ struct CommandLineTests {
         #expect(configuration.socketGroup == 0)
         #expect(configuration.adminGroup == 0)
         #expect(configuration.limits.retries == 3)
+        #expect(configuration.slowestBody == 2000)
         #expect(configuration.limits.caching.staleWhileRevalidate == 90)
         #expect(configuration.limits.caching.staleIfError == 86_400)
         #expect(configuration.limits.caching.minimumLifetime == 300)

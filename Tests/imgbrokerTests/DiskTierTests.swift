@@ -191,7 +191,7 @@ struct DiskTierTests {
         let client = world.connect()
         world.get(client, id: 1, "a")
         let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
-        world.endWorker(cache, .crashed("signal 11"))
+        world.endWorker(cache, .ended(.signal(11)))
         #expect(world.fetches.count == 1)
         // The next one is there again.
         world.readyAll()
@@ -204,7 +204,7 @@ struct DiskTierTests {
         // One that fails again and again is not waited for.
         for _ in 0..<3 {
             guard let cache = world.workers.first(where: { $0.value.kind == .cache })?.key else { break }
-            world.endWorker(cache, .crashed("exit status 1"))
+            world.endWorker(cache, .ended(.status(1)))
         }
         world.get(client, id: 3, "c")
         #expect(world.fetches.count == 3)
@@ -301,7 +301,7 @@ struct DiskTierTests {
         world.readyAll()
         #expect(world.errands.values.contains { $0.errand == .forget })
         let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
-        world.endWorker(cache, .killed("signal 9"))
+        world.endWorker(cache, .ended(.signal(9)))
         world.readyAll()
         let job = try #require(world.errands.first { $0.value.errand == .forget }?.key)
         world.answerErrand(job, content: nil)

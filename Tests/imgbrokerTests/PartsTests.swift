@@ -81,12 +81,12 @@ struct PartsTests {
     @Test func `a lease is counted, its bytes once`() {
         var leases = LeaseTable()
         let (client, buffer) = (ClientID(number: 1), BufferID(number: 9))
-        let grants = [leases.grant(buffer, bytes: 100, to: client), leases.grant(buffer, bytes: 100, to: client)]
+        let grants = (0..<2).map { _ in leases.grant(buffer, bytes: 100, to: client, of: 7) }
         #expect(grants == [true, false])
-        #expect(leases.bytes(heldBy: client) == 100)
+        #expect(leases.held(by: client) == LeaseTable.Amount(buffers: 1, bytes: 100))
         let releases = (0..<3).map { _ in leases.release(buffer, from: client) }
         #expect(releases == [false, true, false])
-        #expect(leases.bytes(heldBy: client) == 0)
+        #expect(leases.held(by: client) == LeaseTable.Amount())
         let rest = leases.releaseAll(from: client)
         #expect(rest.isEmpty)
     }

@@ -1,4 +1,5 @@
 import IPCProtocol
+import LinuxSystem
 import Testing
 
 @testable import imgbroker
@@ -194,7 +195,7 @@ struct RaceTests {
         let job = try #require(world.fetches.keys.first)
         world.respond(job, validator: "\"one\"", total: 3000)
         world.cutFetch(job, received: 1000)
-        world.endWorker(try #require(world.fetches[job]?.worker), .killed("signal 9"))
+        world.endWorker(try #require(world.fetches[job]?.worker), .ended(.signal(9)))
         #expect(world.fetches[job]?.order.resumption == nil)
     }
 
@@ -208,7 +209,7 @@ struct RaceTests {
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.happen(.timePassed, after: 10_001)
         #expect(world.workers[worker]?.state == .dying)
-        world.endWorker(worker, .killed("signal 9"))
+        world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.stopping.isEmpty)
     }
 

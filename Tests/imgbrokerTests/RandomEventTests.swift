@@ -1,4 +1,5 @@
 import IPCProtocol
+import LinuxSystem
 import Testing
 
 @testable import imgbroker
@@ -18,7 +19,11 @@ struct RandomEventTests {
         limits.memoryEntries = Int.random(in: 3...30, using: &random)
         limits.maxPendingRequests = 12
         limits.maxLeasedBytes = 15_000
-        limits.maxQueuedJobs = 15
+        limits.maxRequests = Int.random(in: 10...60, using: &random)
+        limits.maxClients = Int.random(in: 4...10, using: &random)
+        limits.maxSubscriptions = 3
+        limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
+        limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
         limits.usesDisk = seed % 2 == 0
         limits.maxKeepingBytes = 4_000
         limits.maxPixels = 600
@@ -115,11 +120,16 @@ struct RandomEventTests {
         case 90..<91: if let job = world.decodes.keys.sorted().randomElement(using: &random) { world.failDecode(job) }
         case 91..<94:
             guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
-            let exits: [WorkerExit] = [.crashed("crash"), .killed("kill"), .misbehaved("nonsense"), .notStarted("no")]
+            let exits: [WorkerExit] = [
+                .ended(.signal(11)), .ended(.signal(9)), .ended(.signal(31)), .ended(.signal(24)), .ended(.status(1)),
+                .ended(.status(0)), .ended(.signal(9), ExitCircumstances(isMemoryShort: true)),
+                .ended(.signal(6), ExitCircumstances(peakBytes: .max)), .notStarted("no"),
+            ]
             world.endWorker(worker, exits.randomElement(using: &random)!)
         case 94..<95:
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
-                world.happen(.workerHungUp(worker))
+                world.happen(
+                    Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
             }
         case 95..<97:
             for job in world.errands.keys.sorted() where Bool.random(using: &random) {
@@ -134,8 +144,11 @@ struct RandomEventTests {
         case 98: world.happen(.timePassed, after: .random(in: 0...500, using: &random))
         default: world.readyAll()
         }
+        while let (worker, job) = world.measuring.popLast() {
+            world.happen(.processorTimeUsed(worker, job, milliseconds: .random(in: 0...10_500, using: &random)))
+        }
         for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
-            world.endWorker(worker, Bool.random(using: &random) ? .killed("signal 9") : .crashed("exit status 0"))
+            world.endWorker(worker, Bool.random(using: &random) ? .ended(.signal(9)) : .ended(.status(0)))
         }
     }
 
@@ -197,7 +210,7 @@ struct RandomEventTests {
             world.disconnect(client)
         }
         for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) {
-            world.endWorker(worker, .killed("signal 9"))
+            world.endWorker(worker, .ended(.signal(9)))
         }
         // What was begun of bodies is kept for ten minutes.
         world.happen(.timePassed, after: 600_000)
@@ -207,7 +220,11 @@ struct RandomEventTests {
         ] {
             #expect(report[figure] == 0, "\(figure)")
         }
+        #expect(report.workerDeaths.values.reduce(0, +) >= report[.workerRestarts])
         #expect(report[.memoryBytes] <= world.state.limits.memoryBytes)
+        for pool in [world.state.connectionPool, world.state.requestPool, world.state.subscriptionPool] {
+            #expect(pool.taken == 0)
+        }
         #expect(StatsReport.Figure.outcomes.reduce(0) { $0 + report[$1] } == report[.requests])
     }
 }

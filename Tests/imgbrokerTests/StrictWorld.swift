@@ -52,9 +52,13 @@ struct StrictWorld {
     /// Transfers that were to be stopped, and given bytes that are being identified.
     var stopping: [JobID: WorkerID] = [:]
     var identifying: [JobID: (worker: WorkerID, buffer: BufferID, bytes: Int)] = [:]
+    /// What the disk tier was to remember of dangerous pictures.
+    var quarantined: [QuarantineRecord]?
     /// What the disk tier was told of originals that it may have.
     var updates: [OriginalRecord] = []
     var decodes: [JobID: Job] = [:]
+    /// Jobs whose processor time is asked for.
+    var measuring: [(worker: WorkerID, job: JobID)] = []
     var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
@@ -93,6 +97,13 @@ struct StrictWorld {
         clients[client] = []
         descriptors[client] = []
         happen(.clientConnected(client, uid: uid, isAdmin: isAdmin))
+        if state.clients[client] == nil {
+            // Refused: it is told so, and closed.
+            if lastActions.count(where: { $0 == .close(client) }) != 1 { complain("a client nobody knows") }
+            clients[client] = nil
+            descriptors[client] = nil
+            happen(.clientDisconnected(client))
+        }
         return client
     }
 
@@ -104,20 +115,21 @@ struct StrictWorld {
     }
 
     mutating func get(
-        _ client: ClientID, id: Int, _ path: String, _ change: (inout GetOptions) -> Void = { _ in }
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
+        _ change: (inout GetOptions) -> Void = { _ in }
     ) {
         var options = GetOptions()
         change(&options)
-        guard let url = try? SourceURL("http://origin.test/\(path)") else { return complain("bad URL \(path)") }
+        guard let url = try? SourceURL("http://\(host)/\(path)") else { return complain("bad URL \(path)") }
         clients[client]?.insert(id)
         happen(.messageReceived(client, .get(GetRequest(id: id, url: url, options: options))))
     }
 
     /// Every worker that is starting says that it is ready.
-    mutating func readyAll() {
+    mutating func readyAll(build: String = "first") {
         for (id, worker) in workers.sorted(by: { $0.key < $1.key }) where worker.state == .starting {
             workers[id]?.state = .ready
-            happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7)))
+            happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), build: build))
         }
     }
 
@@ -319,6 +331,9 @@ struct StrictWorld {
             decodes[job]?.hasOutput = true
             products.insert(job)
         case .refuseOutput(_, let job): decodes[job] = nil
+        case .measureProcessorTime(let worker, let job):
+            if decodes[job]?.worker != worker { complain("asks for the time of a job that does not run there") }
+            measuring.append((worker, job))
         case .retireWorker(let worker):
             let jobs =
                 fetches.values.map(\.worker) + stopping.values + identifying.values.map(\.worker)
@@ -328,6 +343,9 @@ struct StrictWorld {
         case .find(let worker, let job, let keys, let form, _):
             begin(.find(form: form, keys: keys), job, on: worker)
         case .touch(let worker, _): expectReady(worker, .cache)
+        case .rememberQuarantine(let worker, let records):
+            expectReady(worker, .cache)
+            quarantined = records
         case .queryDisk(let worker, let job, let keys): begin(.query(keys: keys), job, on: worker)
         case .keepOriginal(let worker, let job, _, let buffer), .keepRaster(let worker, let job, _, let buffer):
             if !buffers.contains(buffer) { complain("keeps what is gone") }

@@ -1,11 +1,12 @@
 import IPCProtocol
+import LinuxSystem
 import Testing
 
 @testable import imgbroker
 
 /// Workers that die, hang or misbehave, and requests that outlive them.
 struct SupervisionTests {
-    private func world(workers: Int = 1) -> StrictWorld {
+    func world(workers: Int = 1) -> StrictWorld {
         var limits = BrokerState.Limits()
         limits.workers = workers
         var world = StrictWorld(limits)
@@ -13,7 +14,7 @@ struct SupervisionTests {
         return world
     }
 
-    private func decoding(_ world: inout StrictWorld) throws -> (ClientID, JobID, WorkerID) {
+    func decoding(_ world: inout StrictWorld) throws -> (ClientID, JobID, WorkerID) {
         let client = world.connect()
         world.get(client, id: 1, "a")
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
@@ -26,7 +27,7 @@ struct SupervisionTests {
         var (client, job, worker) = try decoding(&world)
         for _ in 0..<5 {
             world.readHeader(job)
-            world.endWorker(worker, .killed("signal 9"))
+            world.endWorker(worker, .ended(.signal(9)))
             world.readyAll()
             job = try #require(world.decodes.keys.first)
             worker = try #require(world.decodes[job]?.worker)
@@ -45,7 +46,7 @@ struct SupervisionTests {
                 where worker.kind == .decode && worker.state == .starting {
                     world.happen(.workerReady(id, sandbox))
                     #expect(world.workers[id]?.state == .dying)
-                    world.endWorker(id, .killed("signal 9"))
+                    world.endWorker(id, .ended(.signal(9)))
                 }
                 #expect(world.state.decodePool.ready == 0)
                 if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
@@ -60,7 +61,10 @@ struct SupervisionTests {
         var world = StrictWorld(limits)
         world.readyAll()
         #expect(world.state.report.sandbox == "seccomp+landlock-7")
-        let decoder = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        let lost = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        world.endWorker(lost, .ended(.signal(9)))
+        let decoder = try #require(world.workers.first { $0.value.state == .starting }?.key)
+        world.workers[decoder]?.state = .ready
         world.happen(.workerReady(decoder, SandboxReport(seccomp: true)))
         #expect(world.state.report.sandbox == "seccomp")
         #expect(world.workers[decoder]?.state == .ready)
@@ -70,12 +74,12 @@ struct SupervisionTests {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.readHeader(job)
-        world.endWorker(worker, .crashed("signal 11"))
+        world.endWorker(worker, .ended(.signal(11)))
         #expect(world.answers[client] == nil)
         world.readyAll()
         let second = try #require(world.decodes.values.first?.worker)
         #expect(second != worker)
-        world.endWorker(second, .crashed("signal 11"))
+        world.endWorker(second, .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
         world.happen(.timePassed, after: 200)
         world.readyAll()
@@ -86,8 +90,8 @@ struct SupervisionTests {
     @Test func `a picture on which decoders died is refused for a while, whatever its address`() throws {
         var world = world()
         let (client, _, worker) = try decoding(&world)
-        world.endWorker(worker, .crashed("signal 11"))
-        world.endWorker(try #require(world.decodes.values.first?.worker), .crashed("signal 11"))
+        world.endWorker(worker, .ended(.signal(11)))
+        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
         #expect(world.error(client, 1) == .decoderCrashed)
         world.happen(.timePassed, after: 1000)
         world.readyAll()
@@ -104,7 +108,7 @@ struct SupervisionTests {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.readHeader(job)
-        world.happen(.timePassed, after: 9_999)
+        world.happen(.timePassed, after: 19_999)
         #expect(world.workers[worker]?.state == .ready)
         world.happen(.timePassed, after: 1)
         #expect(world.workers[worker]?.state == .dying)
@@ -112,7 +116,7 @@ struct SupervisionTests {
         world.happen(.decodeFinished(worker, job))
         #expect(world.answers[client] == nil)
         world.decodes[job]?.hasOutput = true
-        world.endWorker(worker, .killed("signal 9"))
+        world.endWorker(worker, .ended(.signal(9)))
         world.readyAll()
         #expect(world.decodes.count == 1)
         #expect(world.state.decodes.values.first?.crashes == 1)
@@ -125,7 +129,7 @@ struct SupervisionTests {
         let worker = try #require(world.fetches.values.first?.worker)
         world.happen(.fetchProgressed(worker, try #require(world.fetches.keys.min()), received: 500, expected: 1000))
         #expect(world.state.index.reservedBytes == 500)
-        world.endWorker(worker, .killed("signal 9"))
+        world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.index.reservedBytes == 0)
         // The spare has them at once.
         #expect(world.fetches.count == 4)
@@ -139,7 +143,7 @@ struct SupervisionTests {
         world.get(client, id: 1, "a")
         for _ in 0..<3 {
             let worker = try #require(world.fetches.values.first?.worker)
-            world.endWorker(worker, .crashed("signal 6"))
+            world.endWorker(worker, .ended(.signal(6)))
             world.happen(.timePassed, after: 1000)
             world.readyAll()
         }
@@ -153,7 +157,7 @@ struct SupervisionTests {
         var waits: [Int] = []
         for _ in 0..<6 {
             let worker = try #require(world.workers.first { $0.value.kind == .decode }?.key)
-            world.endWorker(worker, .crashed("exit status 1"))
+            world.endWorker(worker, .ended(.status(1)))
             var waited = 0
             while world.workers.values.count(where: { $0.kind == .decode }) < 2 {
                 world.happen(.timePassed, after: 50)
@@ -233,7 +237,7 @@ struct SupervisionTests {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.readHeader(job)
-        world.endWorker(worker, .killed("signal 9"))
+        world.endWorker(worker, .ended(.signal(9)))
         let next = try #require(world.decodes.values.first?.worker)
         #expect(world.workers[next]?.state == .ready)
         world.readHeader(job)
@@ -246,7 +250,7 @@ struct SupervisionTests {
         let client = world.connect()
         for number in 1...500 { world.load(client, id: number, "\(number)", content: number) }
         let worn = try #require(world.workers.first { $0.value.kind == .decode && $0.value.state == .dying }?.key)
-        world.endWorker(worn, .crashed("exit status 0"))
+        world.endWorker(worn, .ended(.status(0)))
         #expect(world.state.report[.workerRestarts] == 0)
         world.readyAll()
         world.get(client, id: 501, "x")
@@ -277,23 +281,35 @@ struct SupervisionTests {
         #expect(world.workers[worn]?.state == .dying)
     }
 
+    /// Loads pictures on which every decoder dies, until so many have died.
+    private func burn(
+        _ world: inout StrictWorld, _ client: ClientID, deaths: Int, content first: Int, of hosts: [String]
+    ) throws {
+        var (died, number) = (0, first)
+        while died < deaths {
+            world.get(client, id: number, "bad\(number)", of: hosts[number % hosts.count])
+            if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
+            while world.answers[client]?[number] == nil {
+                if let job = world.decodes.keys.first, let worker = world.decodes[job]?.worker {
+                    died += 1
+                    world.endWorker(worker, .ended(.signal(11)))
+                } else {
+                    world.happen(.timePassed, after: 500)
+                    world.readyAll()
+                }
+            }
+            number += 1
+            if number > first + 100 { return complain("no more decoders can be had") }
+        }
+    }
+
     @Test func `after more than ten crashes within a minute new pictures are refused, hits are served`() throws {
         var world = world()
         let client = world.connect()
         world.load(client, id: 1, "good", content: 1)
-        for number in 2...7 {
-            world.get(client, id: number, "bad\(number)")
-            world.finishFetch(try #require(world.fetches.keys.first), content: number)
-            while world.answers[client]?[number] == nil {
-                if let job = world.decodes.keys.first, let worker = world.decodes[job]?.worker {
-                    world.endWorker(worker, .crashed("signal 11"))
-                } else {
-                    world.happen(.timePassed, after: 1000)
-                    world.readyAll()
-                }
-            }
-        }
-        #expect(world.error(client, 6) == .decoderCrashed)
+        try burn(&world, client, deaths: 11, content: 20, of: ["a.test", "b.test"])
+        // The last one had a try left.
+        #expect(world.error(client, 25) == .decoderUnavailable)
         world.get(client, id: 8, "other")
         if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: 8) }
         #expect(world.error(client, 8) == .decoderUnavailable)
@@ -303,6 +319,92 @@ struct SupervisionTests {
         world.readyAll()
         world.load(client, id: 10, "third", content: 10)
         #expect(world.image(client, 10) != nil)
+    }
+
+    @Test func `an origin of many poisons is refused new pictures, and only that one`() throws {
+        var world = world()
+        let client = world.connect()
+        world.load(client, id: 1, "good", content: 1)
+        try burn(&world, client, deaths: 9, content: 20, of: ["origin.test"])
+        world.readyAll()
+        world.get(client, id: 2, "fresh")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        guard case .error(_, let error)? = world.answer(client, 2) else { return complain("it is decoded") }
+        #expect(error.code == .decoderUnavailable)
+        #expect((1...CrashBudget.milliseconds).contains(error.retryAfterMs ?? 0))
+        // What is there is served, and so are others.
+        world.get(client, id: 3, "good")
+        #expect(world.image(client, 3) != nil)
+        world.happen(.timePassed, after: 60_000)
+        world.readyAll()
+        world.get(client, id: 4, "fine", of: "other.test")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 4)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 4) != nil)
+        world.happen(.timePassed, after: CrashBudget.milliseconds)
+        world.load(client, id: 5, "later", content: 5)
+        #expect(world.image(client, 5) != nil)
+    }
+
+    @Test func `poisons of one origin that are under way together do not break the pool`() throws {
+        var world = world(workers: 16)
+        let client = world.connect()
+        for number in 1...16 {
+            world.get(client, id: number, "\(number)")
+            while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
+        }
+        #expect(world.decodes.count == 16)
+        for worker in world.decodes.values.map(\.worker) { world.endWorker(worker, .ended(.signal(11))) }
+        #expect(world.state.report.workerDeaths == [.signal: 16])
+        #expect(!world.state.decodePool.isBroken(at: world.clock))
+        world.happen(.timePassed, after: 13_000)
+        world.readyAll()
+        // The spare is at one of them; no other is begun again.
+        #expect(world.decodes.count == 1)
+        #expect(world.answers[client]?.count == 15)
+        world.get(client, id: 17, "17", of: "other.test")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 17)
+        #expect(world.decodes.count == 2)
+    }
+
+    @Test func `pictures that wait for a decoder are refused once their origin is`() throws {
+        var world = world()
+        let client = world.connect()
+        for number in 1...20 {
+            world.get(client, id: number, "\(number)") { $0.totalTimeoutMs = 600_000 }
+            while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
+        }
+        var deaths = 0
+        while let worker = world.decodes.values.first?.worker {
+            deaths += 1
+            world.endWorker(worker, .ended(.signal(11)))
+            world.happen(.timePassed, after: 30_000)
+            world.readyAll()
+        }
+        #expect(deaths == CrashBudget.toleratedDeaths + 1)
+        #expect((1...4).allSatisfy { world.error(client, $0) == .decoderCrashed })
+        #expect((5...20).allSatisfy { world.error(client, $0) == .decoderUnavailable })
+    }
+
+    @Test func `bytes that users gave are held against them, not against the URL`() throws {
+        var world = world()
+        let client = world.connect()
+        for id in 1...5 {
+            let request = StoreRequest(id: id, url: try SourceURL("http://origin.test/\(id)"), payload: 0)
+            world.happen(.storeReceived(client, request, bytes: 100))
+            world.identify(try #require(world.identifying.keys.first), content: id)
+            for _ in 0..<2 {
+                guard let worker = world.decodes.values.first?.worker else { break }
+                world.endWorker(worker, .ended(.signal(11)))
+                world.happen(.timePassed, after: 30_000)
+                world.readyAll()
+            }
+        }
+        #expect(world.state.isOverBudget("user 1000"))
+        world.load(client, id: 9, "9", content: 9)
+        #expect(world.image(client, 9) != nil)
     }
 
     @Test func `large pictures wait for room, one always runs, small ones behind them are served in turn`() throws {

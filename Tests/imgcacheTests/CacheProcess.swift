@@ -6,7 +6,7 @@ import SharedCache
 import Testing
 
 /// A directory for one test, removed with all in it at the end.
-final class TemporaryDirectory {
+final class TemporaryDirectory: Sendable {
     let path: String
 
     init() throws {
@@ -113,23 +113,53 @@ final class CacheProcess {
     /// What it said last of how it is doing.
     private(set) var state: DiskReport?
     private var job = 0
+    private let (arguments, environment): ([String], [String])
+
+    /// It has ended, by itself or because it was ended.
+    struct Ended: Error {}
 
     /// Starts one and waits until it is ready.
-    init(
+    ///
+    /// - Throws: `Ended` and others.
+    convenience init(
         _ directory: String, diskLimit: Int = 1 << 30, rasterLimit: Int = 1 << 30, maxAge: Int = -1,
-        retryInterval: Int = 100, more: [String] = []
+        retryInterval: Int = 100, more: [String] = [], environment: [String] = []
     ) throws {
-        self.directory = directory
-        let (ours, theirs) = try UnixSocket.pair()
-        // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
-        process = try ChildProcess(
-            path: try Self.program(),
+        try self.init(
+            directory,
             arguments: [
                 "--directory", directory, "--disk-limit", "\(diskLimit)", "--raster-limit", "\(rasterLimit)",
                 "--max-age", "\(maxAge)", "--retry-interval", "\(retryInterval)", "--log-level", "error",
-            ] + more, control: theirs)
-        channel = FrameChannel(socket: ours)
-        #expect(try receive()?.0 == .ready)
+                "--strict-sandbox",
+            ] + more, environment: environment)
+    }
+
+    private init(_ directory: String, arguments: [String], environment: [String]) throws {
+        self.directory = directory
+        (self.arguments, self.environment) = (arguments, environment)
+        (process, channel) = try Self.start(arguments, environment)
+        guard let (report, _) = try receive() else { throw Ended() }
+        guard case .ready(let sandbox?) = report else { throw WireError(.internal, "unexpected: \(report)") }
+        #expect(sandbox.isEnough)
+    }
+
+    /// It alone has the other end of the channel afterwards.
+    private static func start(
+        _ arguments: [String], _ environment: [String]
+    ) throws -> (ChildProcess, FrameChannel) {
+        let (ours, theirs) = try UnixSocket.pair()
+        // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
+        let process = try ChildProcess(
+            path: try program(), arguments: arguments,
+            environment: ["SWIFT_BACKTRACE=enable=no"] + environment, control: theirs)
+        return (process, FrameChannel(socket: ours))
+    }
+
+    /// Waits until it leaves, as it does when it can reach its directory no more, and starts the next one.
+    func successor() throws -> CacheProcess {
+        while try receive() != nil {}
+        #expect(process.waitForExit(milliseconds: 5000) == .status(0))
+        return try CacheProcess(directory, arguments: arguments, environment: environment)
     }
 
     deinit {
@@ -151,7 +181,12 @@ final class CacheProcess {
     // MARK: Messages
 
     func send(_ order: StoreOrder, _ descriptors: [FileDescriptor] = []) throws {
-        try channel.sendMessage(order, descriptors: descriptors)
+        channel.enqueue(order, descriptors: descriptors)
+        do {
+            try channel.flush()
+        } catch {
+            throw [EPIPE, ECONNRESET].contains(error.code) ? Ended() : error
+        }
     }
 
     /// The next message; nil at the end of the stream.
@@ -168,7 +203,7 @@ final class CacheProcess {
     /// The next message that is no report of the state.
     func next() throws -> (StoreReport, [FileDescriptor]) {
         while true {
-            let (report, descriptors) = try #require(try receive())
+            guard let (report, descriptors) = try receive() else { throw Ended() }
             guard case .state(let state) = report else { return (report, descriptors) }
             self.state = state
         }
@@ -179,7 +214,7 @@ final class CacheProcess {
     func waitForState(_ isWanted: (DiskReport) -> Bool) throws -> DiskReport {
         while true {
             if let state, isWanted(state) { return state }
-            let (report, _) = try #require(try receive())
+            guard let (report, _) = try receive() else { throw Ended() }
             if case .state(let state) = report { self.state = state }
         }
     }
@@ -287,9 +322,14 @@ final class CacheProcess {
 
     /// Ends it as its broker does.
     func close() throws {
+        #expect(try finish() == .status(0))
+    }
+
+    /// Closes this end and waits for its end, however that comes.
+    func finish() throws -> ChildProcess.Exit? {
         shutdown(channel.socket.raw, Int32(SHUT_WR))
         while try receive() != nil {}
-        #expect(process.waitForExit(milliseconds: 5000) == .status(0))
+        return process.waitForExit(milliseconds: 5000)
     }
 
     /// Closes both directions at once.

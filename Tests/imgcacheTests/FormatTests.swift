@@ -68,7 +68,9 @@ import Testing
         let directory = CacheDirectory(path: temporary.path)
         let name = try #require(EntryName.original(key: "abc"))
         for content: UInt8 in 1...2 {
-            let path = temporary.path + "/.tmp-1"
+            // What makes the directory, too.
+            try directory.createTemporary(for: name).discard()
+            let path = temporary.path + "/originals/ab/.tmp-1"
             let file = CacheDirectory.TemporaryFile(
                 descriptor: try FileSystem.createNew(path, mode: 0o600), path: path)
             try overwrite(path, with: [content])

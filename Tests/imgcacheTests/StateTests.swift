@@ -36,13 +36,16 @@ import Testing
         for number in 0..<20 { #expect(try cache.keep(TestOriginal(number))) }
         removeTree(directory)
         #expect(try cache.find(TestOriginal(1)) == nil)
-        #expect(try cache.keep(TestOriginal(2)))
-        #expect(try cache.has(TestOriginal(2)))
-        try cache.waitForState(.on, entries: 1)
+        // It is noticed when something is to be kept, and the next process makes it anew.
+        #expect(try !cache.keep(TestOriginal(2)))
+        let second = try cache.successor()
+        #expect(try second.keep(TestOriginal(2)))
+        #expect(try second.has(TestOriginal(2)))
+        try second.waitForState(.on, entries: 1)
         #expect(files(below: directory).contains("CACHEDIR.TAG"))
         // What was made anew is locked, and has an index.
         try CacheProcess(directory).waitForState(.locked)
-        try cache.close()
+        try second.close()
         let next = try CacheProcess(directory)
         try next.waitForState(.on, entries: 1)
         // Subdirectories alone, or the index alone.
@@ -56,7 +59,7 @@ import Testing
     }
 
     @Test func noDirectoryAtAll() throws {
-        let cache = try CacheProcess("/proc/no/such/directory")
+        let cache = try CacheProcess("/proc/no/such/directory", retryInterval: 60_000)
         #expect(try cache.waitForState(.off).reason != nil)
         #expect(try !cache.keep(TestOriginal(1)))
         #expect(try cache.find(TestOriginal(1)) == nil)
@@ -65,14 +68,37 @@ import Testing
 
     @Test func aFileInItsPlace() throws {
         try overwrite(directory, with: [1])
-        let cache = try CacheProcess(directory)
+        let cache = try CacheProcess(directory, retryInterval: 500)
         try cache.waitForState(.off)
         #expect(try !cache.keep(TestOriginal(1)))
         #expect(try contents(of: directory) == [1])
-        // It goes away, and the cache comes back by itself.
+        // It goes away, and the next process can make the directory.
         try FileDescriptor.remove(directory)
-        try cache.waitForState(.on)
-        #expect(try cache.keep(TestOriginal(1)))
+        let next = try cache.successor()
+        try next.waitForState(.on)
+        #expect(try next.keep(TestOriginal(1)))
+    }
+
+    /// Another directory under the same path, with entries in it, and one of those that are only read.
+    @Test(arguments: ["own", "extra"]) func replacedUnderneath(_ which: String) throws {
+        let (original, other) = (TestOriginal(1), TestOriginal(2))
+        let (present, new) = (temporary.path + "/" + which, temporary.path + "/new")
+        for (path, content) in [(present, original), (new, other)] {
+            let cache = try CacheProcess(path)
+            #expect(try cache.keep(content))
+            try cache.close()
+        }
+        let cache = try CacheProcess(
+            temporary.path + "/own", more: ["--extra-directory", temporary.path + "/extra"])
+        #expect(try cache.has(original))
+        try FileDescriptor.rename(present, to: temporary.path + "/old")
+        try FileDescriptor.rename(new, to: present)
+        // It finds that there is something that it may not read.
+        #expect(try cache.find(other) == nil)
+        let next = try cache.successor()
+        #expect(try next.has(other))
+        #expect(try next.find(original) == nil)
+        try next.close()
     }
 
     /// A mistaken path does not turn somebody's files into a cache.

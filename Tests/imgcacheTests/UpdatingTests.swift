@@ -25,7 +25,7 @@ import Testing
     }
 
     private func entry(_ path: String, _ original: TestOriginal) throws -> EntryFile {
-        try EntryFile(opening: path, as: try #require(EntryName.original(key: original.record.key)))
+        try EntryFile(opening: path, as: try #require(EntryName.original(key: original.record.key)), largestBody: .max)
     }
 
     @Test(arguments: [0, 1, 5000, 3_000_000]) func responseIsReplaced(_ size: Int) throws {

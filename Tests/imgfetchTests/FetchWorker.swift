@@ -51,13 +51,13 @@ final class FetchWorker {
     private var lastJob = 0
     private var hasEnded = false
 
-    init(allowing ranges: [String] = loopback, arguments: [String] = []) throws {
+    init(allowing ranges: [String] = loopback, arguments: [String] = [], environment: [String] = []) throws {
         let (ours, theirs) = try UnixSocket.pair()
         let folder = CommandLine.arguments[0].split(separator: "/", omittingEmptySubsequences: false).dropLast()
         let path = folder.joined(separator: "/") + "/imgfetch"
         process = try ChildProcess(
             path: path, arguments: ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments,
-            control: theirs)
+            environment: environment, control: theirs)
         try ours.setNonBlocking()
         channel = FrameChannel(socket: ours)
         queue = try EventQueue()

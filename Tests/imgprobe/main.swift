@@ -2,6 +2,9 @@
 // when the sandbox does not hold; 126 for wrong use.
 //
 //     imgprobe decode|fetch|threads ATTEMPT [--strict]
+//     imgprobe cache ATTEMPT PATH OWN EXTRA [--strict]
+//
+// By the name of imgworker it is a decode worker that was taken over: see `Attacker`.
 
 internal import CProbe
 internal import Glibc
@@ -9,12 +12,21 @@ internal import IPCProtocol
 internal import Sandbox
 
 let arguments = CommandLine.arguments
+if arguments[0].hasSuffix("/imgworker") { Attacker.run(arguments) }
 guard arguments.count >= 3 else { exit(126) }
-var policy = arguments[1] == "fetch" ? SandboxPolicy.fetch : .decode
+let isCache = arguments[1] == "cache"
+guard !isCache || arguments.count >= 6 else { exit(126) }
+var policy =
+    switch arguments[1] {
+    case "cache": SandboxPolicy.cache(directory: arguments[4], extraDirectories: [arguments[5]])
+    case "fetch": SandboxPolicy.fetch
+    default: SandboxPolicy.decode
+    }
 policy.isStrict = arguments.contains("--strict")
 policy.largestFile = 1 << 20
 cprobe_prepare()
 if arguments[1] == "threads", cprobe_start_thread() != 0 { exit(126) }
 guard policy.enter().report.isEnough else { _exit(125) }
-let status = unsafe cprobe_attempt(arguments[2])
+var status = unsafe isCache ? cprobe_attempt_path(arguments[2], arguments[3]) : -1
+if status < 0 { status = unsafe cprobe_attempt(arguments[2]) }
 _exit(status < 0 ? 126 : status)

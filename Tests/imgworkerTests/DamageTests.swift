@@ -1,4 +1,5 @@
 import IPCProtocol
+import SharedCache
 import TestSupport
 import Testing
 
@@ -71,5 +72,120 @@ import Testing
         #expect(failure(Array("GIF89a and more bytes".utf8)) == .unsupportedFormat)
         #expect(failure(Array("<svg></svg>".utf8)) == .unsupportedFormat)
         #expect(failure([0xFF]) == .unsupportedFormat)
+    }
+}
+
+/// Hundreds of damaged files through a worker in its process: each ends with the picture or with a code of its own, in
+/// time, within the memory that is allowed, and in the same way again, whatever came before it.
+@Suite(.timeLimit(.minutes(5))) struct DamagedFileTests {
+    private static let most = (pixels: 4_000_000, bytes: 64 << 20)
+    private static let codes: [ErrorCode] = [
+        .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage,
+    ]
+
+    /// What became of a file: pixels, or a code.
+    private enum Outcome: Equatable {
+        case picture([UInt8])
+        case failure(ErrorCode)
+    }
+
+    /// Files of every kind.
+    private static func samples() throws -> [[UInt8]] {
+        let picture = TestPicture.gradient(width: 61, height: 43, transparent: true)
+        var samples: [[UInt8]] = []
+        for (kind, depth, interlaced) in [
+            (TestPNG.Kind.gray, 1, false), (.gray, 16, true), (.rgb, 8, false), (.palette, 2, true),
+            (.palette, 8, false), (.grayAlpha, 8, false), (.rgba, 8, true), (.rgba, 16, false),
+        ] {
+            let channels = [TestPNG.Kind.gray: 1, .rgb: 3, .palette: 1, .grayAlpha: 2, .rgba: 4][kind]!
+            var png = TestPNG(width: 61, height: 43, kind: kind, depth: depth, interlaced: interlaced) { x, y in
+                (0..<channels).map { (x * 5 + y * 3 + $0) % (1 << depth) }
+            }
+            let colors = (0..<1 << depth).map { [UInt8(truncatingIfNeeded: $0), 7, 200] }
+            if kind == .palette { png.setPalette(colors, alpha: [0, 128]) }
+            samples.append(png.file)
+        }
+        samples.append(try picture.encoded(.png))
+        for kind in [JPEGWriter.Kind.baseline, .progressive, .cmyk, .ycck] {
+            samples.append(picture.jpeg(kind, quality: 80))
+        }
+        samples.append(TestExif.inserted(TestExif.block(orientation: 6), intoJPEG: samples[9]))
+        let gray = JPEGBomb.Scan(components: [0], data: JPEGBomb.sequential(JPEGBomb.blocks(61, 43)))
+        samples.append(JPEGBomb.file(61, 43, components: 1, frame: 0xC0, scans: [gray]))
+        samples.append(JPEGBomb.progressive(61, 43, components: 1, scans: 5))
+        let opaque = TestPicture.gradient(width: 61, height: 43)
+        let lossless = try picture.encoded(.webp)
+        samples += [
+            lossless, try opaque.encoded(.webp), try picture.encoded(.webp, lossless: false),
+            try opaque.encoded(.webp, lossless: false, quality: 60),
+            WebPBomb.canvas(80, 80, frame: lossless, frames: 3),
+        ]
+        return samples
+    }
+
+    /// `file` with a damage of one of three kinds.
+    private static func damaged(_ file: [UInt8], using random: inout SeededRandom) -> [UInt8] {
+        var bytes = file
+        switch Int.random(in: 0..<3, using: &random) {
+        case 0: bytes.removeLast(.random(in: 1..<bytes.count - 12, using: &random))
+        case 1:
+            for _ in 0..<Int.random(in: 1...8, using: &random) {
+                bytes[.random(in: 8..<bytes.count, using: &random)] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+            }
+        default:
+            // A number in a header, with a checksum that vouches for it where there are any.
+            let place = Int.random(in: 8..<min(bytes.count, 200), using: &random)
+            for index in place..<min(place + .random(in: 1...4, using: &random), bytes.count) {
+                bytes[index] = [0, 1, 0x7F, 0x80, 0xFF].randomElement(using: &random)!
+            }
+            if ImageFormat(sniffing: bytes) == .png, bytes.count > 33 {
+                bytes.replaceSubrange(8..<33, with: TestPNG.chunk("IHDR", Array(bytes[16..<29])))
+            }
+        }
+        return bytes
+    }
+
+    @Test func fiveHundredDamagedFiles() throws {
+        let samples = try Self.samples()
+        var random = SeededRandom(state: 2024)
+        let files = (0..<504).map { Self.damaged(samples[$0 % samples.count], using: &random) }
+        let forwards = try outcomes(of: Array(files.enumerated()))
+        let backwards = try outcomes(of: files.enumerated().reversed())
+        for index in files.indices {
+            #expect(forwards[index] == backwards[index], "file \(index) does not end in the same way again")
+        }
+        // There are many of both kinds, or the damage is none, or too much.
+        let pictures = forwards.values.count { if case .picture = $0 { true } else { false } }
+        #expect((50...450).contains(pictures))
+    }
+
+    private func outcomes(of files: [(offset: Int, element: [UInt8])]) throws -> [Int: Outcome] {
+        let worker = try TestWorker()
+        let idle = try worker.kilobytes(of: "VmHWM")
+        var outcomes: [Int: Outcome] = [:]
+        for (index, file) in files {
+            let transform = index % 3 == 0 ? Transform(width: 20) : Transform(pixelFormat: .bgra8)
+            let job = DecodeJob(
+                id: index, transform: transform, maxPixels: Self.most.pixels, maxWorkingBytes: Self.most.bytes)
+            let begin = try worker.processorTime()
+            outcomes[index] = try outcome(of: file, job, worker)
+            #expect(try worker.processorTime() - begin <= 5_000)
+        }
+        #expect((try worker.kilobytes(of: "VmHWM") - idle) << 10 <= Self.most.bytes)
+        return outcomes
+    }
+
+    private func outcome(of file: [UInt8], _ job: DecodeJob, _ worker: TestWorker) throws -> Outcome {
+        try worker.order(.decode(job), [try sealedFile(file)])
+        var report = try worker.next()
+        if case .header(job.id, let plan) = report {
+            let output = try WritableBuffer(name: "test", size: plan.result.bytes).descriptor
+            try worker.order(.output(job: job.id), [output])
+            report = try worker.next()
+            if report == .finished(job: job.id, bytes: plan.result.bytes) { return .picture(try contents(of: output)) }
+        }
+        guard case .failed(job.id, let error) = report else { throw WireError(.internal, "\(report)") }
+        #expect(Self.codes.contains(error.code), "\(error)")
+        return .failure(error.code)
     }
 }

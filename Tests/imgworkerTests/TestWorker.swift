@@ -7,16 +7,20 @@ import Testing
 final class TestWorker {
     /// Where it listens and reports.
     let channel: FrameChannel
+    /// What it calls its build.
+    private(set) var build: String?
     private let process: ChildProcess
 
     /// Starts one. Its end of the socket is closed here, so that its death is an end of file.
-    init() throws {
+    init(_ arguments: [String] = []) throws {
         let (ours, theirs) = try UnixSocket.pair()
         // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
-        process = try ChildProcess(path: try Self.program(), arguments: ["--strict-sandbox"], control: theirs)
+        process = try ChildProcess(
+            path: try Self.program(), arguments: ["--strict-sandbox"] + arguments, control: theirs)
         channel = FrameChannel(socket: ours)
-        guard case .ready(let sandbox) = try next() else { throw WireError(.internal, "not ready") }
+        guard case .ready(let sandbox, let build) = try next() else { throw WireError(.internal, "not ready") }
         #expect(sandbox?.isEnough == true)
+        self.build = build
     }
 
     /// The program lies beside the tests.
@@ -49,5 +53,15 @@ final class TestWorker {
         let lines = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: "\n")
         let line = try #require(lines.first { $0.hasPrefix(name + ":") })
         return try #require(line.split(whereSeparator: { " \t".contains($0) }).dropFirst().first.flatMap { Int($0) })
+    }
+
+    /// The processor time that it has taken, in milliseconds.
+    func processorTime() throws -> Int {
+        let file = try FileDescriptor.open(readingAt: "/proc/\(process.pid)/stat")
+        let text = try file.readToEnd()
+        // Behind the name, which is in parentheses, the 12th and 13th field count hundredths of a second.
+        let fields = try #require(text.split(separator: ")").last).split(separator: " ")
+        let ticks = try #require(Int(fields[11])) + #require(Int(fields[12]))
+        return ticks * 10
     }
 }

@@ -94,6 +94,30 @@ import Testing
         guard case .header(2, _) = try next() else { throw WireError(.internal, "no header") }
     }
 
+    /// The same programs have the same name for themselves, and one that the product's version is part of.
+    @Test func buildIsKnown() throws {
+        let build = try #require(worker.build)
+        #expect(build.wholeMatch(of: /[0-9.]+-[0-9a-f]{16}/) != nil)
+        #expect(build.hasPrefix(ProductVersion.current + "-"))
+        #expect(try TestWorker().build == build)
+    }
+
+    /// Without memory a picture is an error, and the next one comes.
+    @Test func lackOfMemory() throws {
+        let worker = try TestWorker(["--memory", "\(4 << 20)"])
+        let large = try #require(PixelGeometry(width: 800, height: 800))
+        let file = try memoryFile(
+            TestPNG(width: 800, height: 800, kind: .gray, depth: 8, interlaced: true) { x, _ in [x & 255] }.file)
+        try worker.order(.decode(DecodeJob(id: 1)), [file])
+        guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
+        #expect(plan.workingBytes > 4 << 20)
+        try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: large.bytes).descriptor])
+        guard case .failed(1, let error) = try worker.next() else { throw WireError(.internal, "no failure") }
+        #expect(error.code == .outOfMemory)
+        try worker.order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(picture.png)])
+        guard case .header(2, _) = try worker.next() else { throw WireError(.internal, "no header") }
+    }
+
     @Test func ordersThatMakeNoSenseEndIt() throws {
         try order(.refuse(job: 1))
         #expect(try channel.receiveMessage(DecodeReport.self) == nil)
@@ -109,10 +133,12 @@ import Testing
         let confined = try #require(StartOptions(["--strict-sandbox", "--largest-file", "4096"]))
         #expect(confined.hasStrictSandbox)
         #expect(confined.largestFile == 4096)
+        #expect(StartOptions(["--memory", "1000"])?.memory == 1000)
     }
 
     @Test(arguments: [
         ["--uid", "3"], ["--parent"], ["--parent", "0"], ["--gid", "x"], ["12"], ["--help"], ["--largest-file", "0"],
+        ["--memory", "x"],
     ])
     func whatDoesNot(_ arguments: [String]) {
         #expect(StartOptions(arguments) == nil)

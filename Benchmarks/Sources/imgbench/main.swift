@@ -3,7 +3,7 @@ import Foundation
 // See docs/performance.md for what is measured and how.
 let benchmarks: [(name: String, run: (String) throws -> Void)] = [
     ("hit", HitBenchmark.run), ("decode", DecodeBenchmark.run), ("thumbnail", ThumbnailBenchmark.run),
-    ("memory", MemoryBenchmark.run), ("loop", LoopBenchmark.run),
+    ("memory", MemoryBenchmark.run), ("loop", LoopBenchmark.run), ("isolation", IsolationBenchmark.run),
 ]
 let words = Array(CommandLine.arguments.dropFirst())
 let chosen = benchmarks.filter { words.first == "all" || words.first == $0.name }

@@ -29,14 +29,21 @@ typedef struct {
     uint64_t held_bytes;
     /// What rows are of; ink is handed out as ink, 255 for none, for codec_color_convert.
     codec_space space;
+    /// PNG only: the bytes that the compressed data must become, however few it has itself.
+    uint64_t inflated_bytes;
     /// WebP only: whether the library can make the picture smaller without mixing in colour of transparent pixels.
     int32_t can_scale;
 } codec_header;
 
 /// The longest side that is decoded.
 #define CODEC_MAXIMUM_SIDE 65535
-/// The most scans that a progressive JPEG may have. Real ones have about ten; each costs a pass over the picture.
+/// The most frames that a file may claim.
+#define CODEC_MAXIMUM_FRAMES 65535
+/// The most scans that a JPEG may have. Real ones have about ten.
 #define CODEC_MAXIMUM_SCANS 500
+/// The most blocks of 8 by 8 samples that all scans of a JPEG may go through: a scan can be a few bytes and takes a look
+/// at each of its blocks, which is 70 ns. Real files of 50 million pixels have 15 million.
+#define CODEC_MAXIMUM_SCANNED_BLOCKS (1u << 26)
 
 // MARK: Reading PNG and JPEG: create, read_header, start, read_rows until all passes are through, destroy.
 

@@ -13,7 +13,7 @@ typedef enum {
     CODEC_UNSUPPORTED,
     /// The picture has no pixels.
     CODEC_EMPTY,
-    /// A side is longer than the library or this program takes.
+    /// A side is longer than the library or this program takes, or there are too many frames or scans.
     CODEC_TOO_LARGE,
     /// Memory could not be had, or would exceed its bound.
     CODEC_NO_MEMORY,

@@ -64,8 +64,10 @@ int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *co
 int clinux_pidfd_open(pid_t pid);
 int clinux_pidfd_send_signal(int pidfd, int signal);
 /// Reaps the child behind `pidfd` if it has ended. 1: reaped, `*code` is its exit status or signal, `*signaled`
-/// says which; 0: still running; -1: errno.
-int clinux_pidfd_reap(int pidfd, int *code, int *signaled);
+/// says which, `*peak` the most memory it had, in bytes; 0: still running; -1: errno.
+int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak);
+/// The processor time that a process, not reaped yet, has used so far: 0, or -1 with errno.
+int clinux_processor_time(pid_t pid, int64_t *nanoseconds);
 
 /// Waits up to `milliseconds` for `fd` to become readable: 1, 0 when it did not, or -1 with errno.
 int clinux_wait_readable(int fd, int milliseconds);
@@ -106,6 +108,9 @@ int clinux_is_in_memory(int fd);
 
 /// sendmsg of `count` parts with `fd_count` descriptors, never raising SIGPIPE. Bytes sent, or -1 with errno.
 ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const int *fds, size_t fd_count);
+/// What the other end of a stream socket has not received yet, with the kernel's own bookkeeping: bytes, or -1.
+int clinux_unread_bytes(int socket);
+
 /// recvmsg with room for CLINUX_MAX_DESCRIPTORS. Bytes received (0: end), or -1 with errno. `*fd_count` descriptors,
 /// closed on exec, are written to `fds`; `*truncated` is set when the kernel had to drop some.
 ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t *fd_count, int *truncated);
@@ -122,6 +127,10 @@ int clinux_find_group(const char *name, gid_t *gid);
 int clinux_become_user(uid_t uid, gid_t gid);
 /// Writes /proc/self/oom_score_adj and the like: 0, or -1 with errno.
 int clinux_write_file(const char *path, const char *text);
+
+/// A number that changes whenever the code of this process does: a digest of the build ids of the program and its
+/// libraries, or of the code of those without one.
+uint64_t clinux_code_digest(void);
 
 /// Processors this process may run on.
 int clinux_processors(void);

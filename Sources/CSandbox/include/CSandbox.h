@@ -42,10 +42,17 @@ int csandbox_no_new_privileges(void);
 
 /// The version of the kernel's Landlock; 0 where there is none.
 int csandbox_landlock_abi(void);
-/// Denies what the version `abi` can deny: all of the file system but reading beneath the `count` paths (those that do
+/// A path beneath which something stays allowed.
+struct csandbox_path {
+    const char *path;
+    /// Whether files and folders can be listed, made, changed and removed there, too, and not only files read.
+    int writable;
+};
+
+/// Denies what the version `abi` can deny: all of the file system but what is beneath the `count` paths (those that do
 /// not exist are passed over), TCP ports to bind and, unless `connecting`, to connect to, and signals and abstract
 /// sockets of others. 0, or -1 with errno.
-int csandbox_landlock_enter(int abi, const char *const *readable, size_t count, int connecting);
+int csandbox_landlock_enter(int abi, const struct csandbox_path *paths, size_t count, int connecting);
 
 /// A limit, soft and hard; 0, or -1 with errno. A value that is above the present hard limit becomes that.
 int csandbox_limit(int resource, uint64_t value);
@@ -53,6 +60,7 @@ int csandbox_limit_file_size(void);
 int csandbox_limit_files(void);
 int csandbox_limit_processes(void);
 int csandbox_limit_locked_memory(void);
+int csandbox_limit_data(void);
 int csandbox_limit_core(void);
 /// Makes a write beyond the limit of a file's size fail instead of ending the process.
 void csandbox_ignore_file_size_signal(void);

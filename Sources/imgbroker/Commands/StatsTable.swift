@@ -53,6 +53,8 @@ enum StatsTable {
             row(
                 "Workers", report[.workers] + report[.fetchers],
                 "\(report[.workers]) decode, \(report[.fetchers]) download, \(report[.workerRestarts]) restarted"))
+        let deaths = report.workerDeaths.sorted { ($1.value, $0.key.rawValue) < ($0.value, $1.key.rawValue) }
+        for (cause, count) in deaths { lines.append(row("  died: " + cause.rawValue, count, "")) }
         lines.append(row("  jobs running", report[.running], "\(report[.queued]) queued"))
         lines.append(row("  downloads", report[.downloads], ByteCount(report[.bytesDownloaded]).description))
         lines.append(

@@ -8,18 +8,22 @@ extension Broker {
     func accept() {
         // A few at a time, so that a flood of connections does not keep the loop.
         for _ in 0..<64 {
-            if clients.count >= maximumClients { return pauseAccepting() }
+            if clients.count + unread.departed >= maximumClients { return pauseAccepting() }
             do {
                 guard let socket = try UnixSocket.accept(from: listener.descriptor) else { return }
+                acceptAgainAt = nil
                 let peer = try UnixSocket.peerCredentials(of: socket)
                 let client = ClientConnection(
-                    id: clientIDs.next(), socket: socket, receivingInto: receiveBuffer)
+                    id: clientIDs.next(), peer, isAdmin: isAdministrator(peer, socket), socket: socket,
+                    receivingInto: receiveBuffer)
                 try queue.add(socket.raw, token: Self.token(.client, client.id.number))
                 clients[client.id] = client
-                handle(.clientConnected(client.id, uid: peer.uid, isAdmin: isAdministrator(peer, socket)))
+                handle(.clientConnected(client.id, uid: client.uid, isAdmin: client.isAdmin))
             } catch {
-                log.warning("a connection could not be accepted: \(error)")
+                // Said once for as long as it lasts: it is tried again and again.
+                if acceptAgainAt == nil { log.warning("a connection could not be accepted: \(error)") }
                 if [SystemError.tooManyOpenFiles, SystemError.tooManyOpenFilesInSystem].contains(error.code) {
+                    acceptAgainAt = Instant.now.adding(milliseconds: 100)
                     return pauseAccepting()
                 }
             }
@@ -40,16 +44,15 @@ extension Broker {
     }
 
     func resumeAccepting() {
-        guard !isAccepting, !state.isDraining, clients.count < maximumClients else { return }
+        guard !isAccepting, !state.isDraining, clients.count + unread.departed < maximumClients else { return }
+        if let acceptAgainAt, Instant.now < acceptAgainAt { return }
         isAccepting = (try? queue.add(listener.descriptor.raw, token: Self.token(.listener))) != nil
     }
 
     func receive(from client: ClientConnection) {
-        if client.isClosing {
-            // When nothing is read from it any more, this is news of its end.
-            if !client.watched.reading { disconnect(client) }
-            return
-        }
+        // When nothing is read from it, this is news of its end.
+        if !client.watched.reading { return disconnect(client) }
+        if client.isClosing || client.hasMore { return }
         do {
             switch try client.channel.fill() {
             case .wouldBlock: return
@@ -59,35 +62,67 @@ extension Broker {
         } catch {
             return disconnect(client)
         }
-        // Only a `store` brings one, with the first byte of its frame.
-        var hasCompleted = false
-        while !client.isClosing, let event = nextEvent(from: client) {
-            hasCompleted = true
-            let hits = state.counters.hitCount
+        takeFrames(from: client)
+    }
+
+    /// What there is of a client's messages.
+    private enum Step {
+        case event(Event)
+        /// More has to arrive first.
+        case waits
+        /// It goes on in the next turn.
+        case goesOn
+    }
+
+    /// Deals with what was received from a client: all of it, unless that takes long, or the client has to read first.
+    func takeFrames(from client: ClientConnection) {
+        var (hasCompleted, begunAt): (Bool, Instant?) = (false, nil)
+        client.hasMore = true
+        frames: while !client.isClosing, !client.isBackedUp {
             let begun = Instant.now
-            handle(event)
-            if !uploads.isEmpty { uploads[client.id] = nil }
-            if state.counters.hitCount > hits {
-                state.counters.hits.record(microseconds: Instant.now.microseconds(since: begun))
+            let spent = begun.microseconds(since: begunAt ?? begun)
+            if spent >= ClientConnection.microsecondsAtOnce {
+                backlog.insert(client.id)
+                break
+            }
+            begunAt = begunAt ?? begun
+            switch nextStep(from: client) {
+            case .waits:
+                client.hasMore = false
+                break frames
+            case .goesOn:
+                backlog.insert(client.id)
+                break frames
+            case .event(let event):
+                hasCompleted = true
+                let hits = state.counters.hitCount
+                handle(event)
+                if !uploads.isEmpty { uploads[client.id] = nil }
+                if state.counters.hitCount > hits {
+                    state.counters.hits.record(microseconds: Instant.now.microseconds(since: begun))
+                }
             }
         }
-        client.channel.closeDescriptors(keeping: client.isInsideFrame ? 1 : 0)
+        if !client.hasMore {
+            client.channel.closeDescriptors(keeping: client.isInsideFrame ? 1 : 0)
+            countArriving(of: client)
+        }
         noteArrival(client, hasCompleted: hasCompleted)
         unflushed.insert(client.id)
     }
 
-    private func nextEvent(from client: ClientConnection) -> Event? {
+    private func nextStep(from client: ClientConnection) -> Step {
         while true {
             if let upload = client.upload { return receive(upload, from: client) }
             let text: ArraySlice<UInt8>
             do {
-                guard let frame = try client.channel.nextFrame() else { return nil }
+                guard let frame = try client.channel.nextFrame() else { return .waits }
                 text = frame
             } catch {
                 let message = "A frame of \(error.length) bytes: only 1 to \(Frame.maximumLength) are allowed."
-                return .streamBroken(client.id, WireError(.badFrame, message))
+                return .event(.streamBroken(client.id, WireError(.badFrame, message)))
             }
-            if let event = read(text, from: client) { return event }
+            if let event = read(text, from: client) { return .event(event) }
         }
     }
 
@@ -99,8 +134,13 @@ extension Broker {
                 let message = "A payload of \(envelope.payload) bytes is too long."
                 return .streamBroken(client.id, WireError(.badFrame, message))
             }
-            let descriptors = envelope.descriptors > 0 ? client.channel.takeDescriptors(envelope.descriptors) : []
+            let areLost = envelope.descriptors > 0 && client.channel.areDescriptorsLost
+            let descriptors = client.channel.takeDescriptors(envelope.descriptors)
             if case .message(.store(let request)) = decoded {
+                if areLost {
+                    let error = WireError(.overloaded, "The broker can open no more descriptors at present.")
+                    return .messageRejected(client.id, id: request.id, error)
+                }
                 return take(request, descriptors?.first, from: client)
             }
             client.channel.skipPayload(envelope.payload)
@@ -117,53 +157,105 @@ extension Broker {
     // MARK: What clients give
 
     private func take(_ request: StoreRequest, _ descriptor: FileDescriptor?, from client: ClientConnection) -> Event? {
-        if request.payload > 0 {
-            let arriving = clients.values.reduce(request.payload) { $0 + ($1.upload?.request.payload ?? 0) }
-            let limits = configuration.limits
-            if arriving <= max(limits.maxDownloadBytes, limits.memoryBytes / 4) {
-                client.upload = try? Upload(request)
-                if client.upload != nil { return nil }
-            }
-            client.channel.skipPayload(request.payload)
-            let error = WireError(.overloaded, "There is no room for the bytes at present.")
-            return .messageRejected(client.id, id: request.id, error)
-        }
-        guard let descriptor else {
-            let error = WireError(.badRequest, "The descriptor that fds announces did not come.")
-            return .messageRejected(client.id, id: request.id, error)
-        }
         do {
-            let buffer = try Upload.take(descriptor, upTo: configuration.limits.maxDownloadBytes)
-            uploads[client.id] = buffer
-            return .storeReceived(client.id, request, bytes: buffer.size)
-        } catch {
+            if request.payload > 0 {
+                do {
+                    try take(request.payload, ofArrivingFor: client)
+                    client.upload = try Upload(request)
+                } catch let error as WireError {
+                    client.channel.skipPayload(request.payload)
+                    throw error
+                } catch {
+                    client.channel.skipPayload(request.payload)
+                    throw WireError(.outOfMemory, "There is no room for the bytes: \(error).")
+                }
+                return nil
+            }
+            guard let descriptor else {
+                throw WireError(.badRequest, "The descriptor that fds announces did not come.")
+            }
+            switch try Upload.look(at: descriptor, for: request, upTo: configuration.limits.maxDownloadBytes) {
+            case .sealed(let buffer):
+                uploads[client.id] = buffer
+                return .storeReceived(client.id, request, bytes: buffer.size)
+            case .file(let upload):
+                try take(upload.size, ofArrivingFor: client)
+                client.upload = upload
+                return nil
+            }
+        } catch let error as WireError {
             return .messageRejected(client.id, id: request.id, error)
+        } catch {
+            return .messageRejected(client.id, id: request.id, WireError(.internal, "\(error)"))
         }
     }
 
-    /// Takes what has arrived of a payload; nil while there is more to come.
-    private func receive(_ upload: Upload, from client: ClientConnection) -> Event? {
-        do {
-            try upload.append(client.channel.takePayload(upTo: upload.missing))
-            if upload.missing > 0 { return nil }
-            client.upload = nil
-            uploads[client.id] = try upload.sealed()
-            return .storeReceived(client.id, upload.request, bytes: upload.request.payload)
+    /// Takes what has arrived of a payload, or the next part of a file.
+    private func receive(_ upload: Upload, from client: ClientConnection) -> Step {
+        var failure: WireError?
+        do throws(SystemError) {
+            if upload.isCopy {
+                if try !upload.copyMore() {
+                    failure = WireError(.badRequest, "The file has become shorter while it was copied.")
+                }
+            } else {
+                try upload.append(client.channel.takePayload(upTo: upload.missing))
+            }
+            if failure == nil, upload.missing > 0 { return upload.isCopy ? .goesOn : .waits }
+            if failure == nil { uploads[client.id] = try upload.sealed() }
+        } catch  where error.call == "pread" {
+            failure = WireError(.badRequest, "The descriptor cannot be read: \(error).")
         } catch {
-            client.upload = nil
-            client.channel.skipPayload(upload.missing)
-            let error = WireError(.outOfMemory, "There is no room for the bytes: \(error).")
-            return .messageRejected(client.id, id: upload.request.id, error)
+            failure = WireError(.outOfMemory, "There is no room for the bytes: \(error).")
+        }
+        client.upload = nil
+        giveBackArriving(of: client)
+        guard let failure else { return .event(.storeReceived(client.id, upload.request, bytes: upload.size)) }
+        if !upload.isCopy { client.channel.skipPayload(upload.missing) }
+        return .event(.messageRejected(client.id, id: upload.request.id, failure))
+    }
+
+    // MARK: What arrives
+
+    /// Gives a client room for bytes that are to arrive. Each takes a descriptor, too, so none counts for nothing.
+    private func take(_ bytes: Int, ofArrivingFor client: ClientConnection) throws(WireError) {
+        giveBackArriving(of: client)
+        let amount = max(bytes, Frame.maximumLength)
+        switch arriving.refusal(of: amount, own: 0, user: client.uid, isAdmin: client.isAdmin) {
+        case nil:
+            arriving.take(amount, for: client.uid)
+            client.arriving = amount
+        case .exhausted: throw WireError(.overloaded, "There is no room for the bytes at present.")
+        case .share: throw WireError(.quotaExceeded, "This user's clients are sending much already.")
+        }
+    }
+
+    private func giveBackArriving(of client: ClientConnection) {
+        if client.arriving > 0 { arriving.give(client.arriving, from: client.uid) }
+        client.arriving = 0
+    }
+
+    /// A long frame takes room while it arrives, and there is only so much for all of them.
+    private func countArriving(of client: ClientConnection) {
+        if client.upload != nil { return }
+        if client.channel.bufferedBytes <= ClientConnection.smallFrame { return giveBackArriving(of: client) }
+        if client.arriving > 0 { return }
+        do {
+            try take(Frame.maximumLength, ofArrivingFor: client)
+        } catch {
+            handle(.streamBroken(client.id, error))
         }
     }
 
     /// Tells the state when a frame begins that is not complete yet, and when it is.
     private func noteArrival(_ client: ClientConnection, hasCompleted: Bool) {
-        if client.hasBegunFrame, hasCompleted || !client.isInsideFrame {
+        // Whoever has sent all of a frame need not hurry.
+        let isWaitedFor = client.isInsideFrame && !client.hasMore
+        if client.hasBegunFrame, hasCompleted || !isWaitedFor {
             client.hasBegunFrame = false
             handle(.frameCompleted(client.id))
         }
-        if !client.hasBegunFrame, client.isInsideFrame {
+        if !client.hasBegunFrame, isWaitedFor {
             client.hasBegunFrame = true
             handle(.frameBegun(client.id))
         }
@@ -195,7 +287,12 @@ extension Broker {
         while let id = unflushed.popFirst() {
             guard let client = clients[id] else { continue }
             do {
+                let queued = client.channel.queuedDescriptors
+                if queued > 0 {
+                    client.channel.maximumUnread = unread.allowance(of: client, among: clients, at: turnBegunAt)
+                }
                 let isEmpty = try client.channel.flush()
+                unread.sent(queued - client.channel.queuedDescriptors)
                 for buffer in client.channel.takeSentPayloads() {
                     handle(.payloadSent(client.id, Identifier(number: buffer)))
                 }
@@ -206,6 +303,7 @@ extension Broker {
                     disconnect(client)
                 } else {
                     if client.channel.isStalled { stalled.insert(id) }
+                    if client.hasMore, !client.isClosing, !client.isBackedUp { backlog.insert(id) }
                     let wanted = client.wanted
                     if wanted != client.watched {
                         client.watched = wanted
@@ -222,8 +320,11 @@ extension Broker {
 
     private func disconnect(_ client: ClientConnection) {
         queue.remove(client.channel.socket.raw)
+        giveBackArriving(of: client)
+        unread.leave(client)
         clients[client.id] = nil
         unflushed.remove(client.id)
+        backlog.remove(client.id)
         handle(.clientDisconnected(client.id))
     }
 }

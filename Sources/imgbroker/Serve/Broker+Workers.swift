@@ -81,6 +81,7 @@ extension Broker {
     @discardableResult
     func receive(from worker: WorkerProcess) -> Bool {
         do {
+            if worker.isUnheard { return false }
             let fill = try worker.channel.fill()
             if fill == .end {
                 queue.remove(worker.channel.socket.raw)
@@ -96,14 +97,17 @@ extension Broker {
             case .fetch:
                 while let (report, _) = try worker.channel.nextMessage(FetchReport.self) { take(report, from: worker) }
             case .decode:
-                while let (report, _) = try worker.channel.nextMessage(DecodeReport.self) { take(report, from: worker) }
+                // What follows a report that it had no right to make is not even read.
+                while !worker.isUnheard, let (report, _) = try worker.channel.nextMessage(DecodeReport.self) {
+                    take(report, from: worker)
+                }
             }
             // Descriptors that nobody asked for do not pile up; the cache process's may precede their message.
             if worker.kind != .cache || !worker.channel.isInsideFrame { worker.channel.closeDescriptors() }
             return fill == .received
         } catch {
-            worker.misbehaviour = worker.misbehaviour ?? "\(error)"
-            worker.child.send(Signals.kill)
+            if !worker.isUnheard { handle(.workerMisbehaved(worker.id, "it sent \(error)")) }
+            stopHearing(worker)
             return false
         }
     }
@@ -143,7 +147,7 @@ extension Broker {
 
     private func take(_ report: StoreReport, _ descriptor: FileDescriptor?, from worker: WorkerProcess) {
         switch report {
-        case .ready: handle(.workerReady(worker.id, nil))
+        case .ready(let sandbox): handle(.workerReady(worker.id, sandbox))
         case .state(let report): handle(.diskReported(report))
         case .foundOriginal(let job, let record):
             let id = JobID(number: job)
@@ -167,6 +171,7 @@ extension Broker {
             handle(.diskQueried(worker.id, Identifier(number: job), record))
         case .cleared(let job, let removed, let bytes):
             handle(.cleared(worker.id, Identifier(number: job), removed: removed, bytes: bytes))
+        case .quarantine(let records): handle(.quarantineRemembered(records))
         case .kept(let job), .notKept(let job): handle(.keepingEnded(worker.id, Identifier(number: job)))
         case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))
         }
@@ -193,32 +198,45 @@ extension Broker {
 
     private func take(_ report: DecodeReport, from worker: WorkerProcess) {
         switch report {
-        case .ready(let sandbox):
-            handle(.workerReady(worker.id, sandbox))
+        case .ready(let sandbox, let build):
+            handle(.workerReady(worker.id, sandbox, build: build))
             measure(worker)
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
         case .finished(let job, let bytes):
             let id = JobID(number: job)
-            guard state.decodePool.isRunning(id, on: worker.id) else { return }
+            guard state.isFilling(id, on: worker.id, bytes: bytes) else {
+                return handle(.workerMisbehaved(worker.id, "it reported a result that nobody waits for"))
+            }
             do {
                 try seal(id, size: bytes)
-                handle(.decodeFinished(worker.id, id))
-                measure(worker)
             } catch {
-                handle(.decodeFailed(worker.id, id, WireError(.internal, "The picture could not be sealed: \(error).")))
+                // It maps the buffer, which no decoder of ours does. Waiting until it no longer does would keep everybody
+                // else waiting; with the worker's end the buffer goes.
+                return handle(.workerMisbehaved(worker.id, "it keeps its result from being sealed: \(error)"))
             }
+            handle(.decodeFinished(worker.id, id))
+            measure(worker)
         case .failed(let job, let error): handle(.decodeFailed(worker.id, Identifier(number: job), error))
         }
+        if state.decodePool.workers[worker.id]?.isDying == true { stopHearing(worker) }
+    }
+
+    /// Nothing of what a worker says counts any more, so that it may say as much as it likes.
+    private func stopHearing(_ worker: WorkerProcess) {
+        worker.isUnheard = true
+        queue.remove(worker.channel.socket.raw)
     }
 
     /// Deals with a worker that has ended: first with what it had still said.
     func reap(_ worker: WorkerProcess) {
         guard let exit = worker.child.reap() else { return }
         // Its socket need not have ended: another process may hold it.
-        while !worker.hasEnded, worker.misbehaviour == nil, receive(from: worker) {}
+        while !worker.hasEnded, receive(from: worker) {}
         queue.remove(worker.channel.socket.raw)
         queue.remove(worker.child.descriptor.raw)
         workers[worker.id] = nil
-        handle(.workerExited(worker.id, worker.classify(exit)))
+        var found = ExitCircumstances(peakBytes: worker.child.peakBytes)
+        if exit == .signal(Signals.kill) { found.isMemoryShort = memoryShortage.takeKill() }
+        handle(.workerExited(worker.id, .ended(exit, found)))
     }
 }

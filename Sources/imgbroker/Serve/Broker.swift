@@ -25,6 +25,12 @@ final class Broker {
     let receiveBuffer = FrameChannel.ReceiveBuffer()
     var clientIDs = IdentifierSource<ClientKind>()
     var unflushed: Set<ClientID> = []
+    /// Clients that have sent more than was dealt with in their last turn.
+    var backlog: Set<ClientID> = []
+    /// The bytes that clients are sending: of payloads, files to be copied, and long frames.
+    var arriving: SharedPool
+    /// Descriptors on their way to clients.
+    var unread: UnreadDescriptors
     /// Clients whose descriptors wait until others have received theirs; tried again every 100 ms.
     var stalled: Set<ClientID> = []
     var stalledWorkers: Set<WorkerID> = []
@@ -33,11 +39,16 @@ final class Broker {
     var buffers: [BufferID: SealedBuffer] = [:]
     /// What clients have given and the state is about to take, or not.
     var uploads: [ClientID: SealedBuffer] = [:]
+    /// What tells a worker that the kernel took for want of memory from one that somebody ended.
+    var memoryShortage = MemoryShortage()
     /// How long the turns of the loop take: while one lasts, nobody else is served.
     var turns = LatencyHistogram()
     private let closer = DescriptorCloser()
     private var timerSetTo: Instant?
+    var turnBegunAt = Instant.now
     var isAccepting = true
+    /// When to try again, after there were no descriptors for new connections.
+    var acceptAgainAt: Instant?
     private var isFinished = false
 
     /// Prepares everything but the workers: they start with `run`.
@@ -56,6 +67,10 @@ final class Broker {
         maximumClients = max(free / 4, 8)
         limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
+        limits.maxEvictedBuffers = min(limits.maxEvictedBuffers, max(free / 8, 8))
+        limits.maxClients = maximumClients
+        unread = UnreadDescriptors(limit: descriptors / 2, departedLimit: maximumClients / 8)
+        arriving = SharedPool(limit: max(4 * limits.maxDownloadBytes, limits.memoryBytes / 4))
         let policy = configuration.addressPolicy
         // Through a proxy only its own address is ever heard of.
         let hasProxy = configuration.proxy != nil
@@ -82,22 +97,31 @@ final class Broker {
                 timerSetTo = state.nextReminder
                 timer.set(to: timerSetTo)
             }
-            let isRetrying = !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty
+            if unread.departed > 0 { unread.forgetReceived() }
+            let isRetrying = !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
             let ready: [EventQueue.Event]
             do {
-                ready = try queue.wait(milliseconds: isRetrying ? 100 : nil)
+                ready = try queue.wait(milliseconds: backlog.isEmpty ? isRetrying ? 100 : nil : 0)
             } catch {
                 log.error("\(error)")
                 break
             }
             let begun = Instant.now
+            turnBegunAt = begun
             for event in ready { dispatch(event) }
+            workOffBacklog()
             retryStalled()
             flushClients()
             turns.record(microseconds: Instant.now.microseconds(since: begun))
             resumeAccepting()
         }
         end()
+    }
+
+    private func workOffBacklog() {
+        for id in exchange(&backlog, with: []) {
+            if let client = clients[id] { takeFrames(from: client) }
+        }
     }
 
     private func retryStalled() {
@@ -171,6 +195,7 @@ final class Broker {
         case .update(let worker, let record): send(StoreOrder.update(record), to: worker)
         case .clear(let worker, let job, let seconds):
             send(StoreOrder.clear(job: job.number, olderThanSeconds: seconds), to: worker)
+        case .rememberQuarantine(let worker, let records): send(StoreOrder.quarantine(records), to: worker)
         case .keepOriginal(let worker, let job, let record, let buffer):
             keep(.keepOriginal(job: job.number, record), buffer, job, on: worker)
         case .keepRaster(let worker, let job, let record, let buffer):
@@ -187,8 +212,12 @@ final class Broker {
                 let error = WireError(.internal, "The encoded bytes are gone.")
                 return events.append(.decodeFailed(worker, Identifier(number: job.id), error))
             }
+            workers[worker].map { $0.processorTimeBefore = $0.child.processorMilliseconds ?? 0 }
             send(DecodeOrder.decode(job), [buffer.descriptor], to: worker)
         case .provideOutput(let worker, let job, let bytes): provideOutput(of: bytes, for: job, on: worker)
+        case .measureProcessorTime(let id, let job):
+            guard let worker = workers[id], let now = worker.child.processorMilliseconds else { return }
+            events.append(.processorTimeUsed(id, job, milliseconds: now - worker.processorTimeBefore))
         case .refuseOutput(let worker, let job): send(DecodeOrder.refuse(job: job.number), to: worker)
         case .publish(let job, let buffer): buffers[buffer] = products.removeValue(forKey: job)?.sealed
         case .discard(let job): products[job] = nil

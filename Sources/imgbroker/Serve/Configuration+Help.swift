@@ -21,6 +21,10 @@ extension Configuration {
           --queue-order ORDER     which of a client's waiting jobs goes first: fifo, the oldest
                                   (default), or lifo, the latest
           --memory-limit SIZE     decoded pictures kept in memory (default: 512M)
+          --worker-memory SIZE    memory that decoding one picture may take, what is made of it
+                                  included; larger pictures are refused (default: 1G)
+          --decode-time TIME      processor time that decoding one picture may take (default: 10)
+          --decode-deadline TIME  what it may take by the clock (default: 20)
           --max-pixels N          largest picture that is made (default: 50M)
           --max-source-pixels N   largest picture that is scaled down (default: 300M)
           --scale-down-limit SIZE what "scaleDown" brings pictures under (default: 60M)
@@ -33,6 +37,8 @@ extension Configuration {
                                   which addresses may be reached is then for the proxy to enforce
           --allow-invalid-certificates
                                   let requests ask for a server's certificate not to be verified
+          --min-speed SIZE        give up a body that brings fewer bytes a second for 30 s;
+                                  0 for never (default: 1K)
           --retries N             how often a failed transfer is tried again, 0 to 5 (default: 1)
 
         How long answers are good:

@@ -18,6 +18,8 @@ struct Configuration {
     var adminGroup: UInt32?
     /// The proxy that all downloads go through; it then decides which addresses may be reached.
     var proxy: String?
+    /// The slowest body that is waited for, in bytes a second; 0 for any.
+    var slowestBody = 1000
     var limits = BrokerState.Limits()
     /// A system call that nobody foresaw ends a worker: for tests.
     var hasStrictSandbox = false
@@ -74,6 +76,8 @@ struct Configuration {
             throw UsageError(description: "--extra-cache-dir needs an own disk cache: give a --disk-limit above 0")
         }
         configuration.limits.usesDisk = configuration.limits.diskBytes > 0
+        // As much again as is cached; and however little that is, a large picture.
+        configuration.limits.maxEvictedBytes = max(configuration.limits.memoryBytes, 64 << 20)
         return .serve(configuration)
     }
 
@@ -101,6 +105,9 @@ struct Configuration {
         case "--workers": limits.workers = try arguments.number(of: flag, in: 1...256)
         case "--fetchers": limits.fetchers = try arguments.number(of: flag, in: 1...16)
         case "--queue-order": limits.queueOrder = try arguments.choice(of: flag) as QueueOrder == .fifo ? .fifo : .lifo
+        case "--worker-memory": limits.workerMemoryBytes = try Self.workerMemory(of: flag, &arguments)
+        case "--decode-time": limits.decodeSeconds = try Self.workTime(of: flag, &arguments)
+        case "--decode-deadline": limits.decodeDeadlineMs = 1000 * (try Self.workTime(of: flag, &arguments))
         case "--memory-limit": limits.memoryBytes = try arguments.size(of: flag, unit: .binary)
         case "--max-pixels": limits.maxPixels = try arguments.size(of: flag, unit: .decimal)
         case "--max-source-pixels": limits.maxSourcePixels = try arguments.size(of: flag, unit: .decimal)
@@ -121,6 +128,7 @@ struct Configuration {
             }
             allowedAddresses.append(range)
         case "--proxy": proxy = try Self.proxy(of: flag, &arguments)
+        case "--min-speed": slowestBody = try arguments.size(of: flag, unit: .decimal, orZero: true)
         case "--allow-invalid-certificates": limits.allowsInvalidCertificates = true
         case "--retries": limits.retries = try arguments.number(of: flag, in: 0...5)
         case "--min-ttl": limits.caching.minimumLifetime = try Self.time(of: flag, &arguments)
@@ -152,6 +160,21 @@ struct Configuration {
 
     private static func time(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
         try arguments.seconds(of: flag) ?? 0
+    }
+
+    private static func workTime(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
+        let seconds = try time(of: flag, &arguments)
+        guard (1...3600).contains(seconds) else {
+            throw UsageError(description: "\(flag) needs a time of 1 s to 1 h, not \(seconds) s")
+        }
+        return seconds
+    }
+
+    /// A worker needs some memory however small its pictures are.
+    private static func workerMemory(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
+        let bytes = try arguments.size(of: flag, unit: .binary)
+        if bytes < 128 << 20 { throw UsageError(description: "\(flag) needs 128M at least") }
+        return bytes
     }
 
     private static func group(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> UInt32 {

@@ -14,9 +14,11 @@ enum ServeCommand {
         launcher.logLevel = configuration.logLevel
         launcher.allowedAddresses = configuration.allowedAddresses.map(\.description)
         launcher.proxy = configuration.proxy
+        launcher.slowestBody = configuration.slowestBody
         launcher.hasStrictSandbox = configuration.hasStrictSandbox
         launcher.largestDownload = configuration.limits.maxDownloadBytes
         launcher.largestPicture = configuration.limits.maxPixels
+        launcher.workerMemory = configuration.limits.workerMemoryBytes
 
         var ownUser: (uid: UInt32, gid: UInt32)?
         if let name = configuration.user {
@@ -40,10 +42,12 @@ enum ServeCommand {
         var configuration = configuration
         if configuration.limits.usesDisk {
             if let directory = configuration.cacheDirectory ?? usualCacheDirectory {
+                let limits = configuration.limits
                 launcher.cacheArguments = [
                     "--directory", directory, "--disk-limit", "\(configuration.limits.diskBytes)",
                     "--raster-limit", "\(configuration.rasterLimitBytes)",
                     "--max-age", "\(configuration.maxAge ?? -1)",
+                    "--largest-body", "\(max(1, limits.maxDownloadBytes, min(limits.maxPixels, Int.max / 4) * 4))",
                 ]
                 for extra in configuration.extraCacheDirectories {
                     launcher.cacheArguments += ["--extra-directory", extra]

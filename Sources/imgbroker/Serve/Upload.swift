@@ -2,22 +2,46 @@ import IPCProtocol
 import LinuxSystem
 import SharedCache
 
-/// The bytes of a `store` on their way into a memfd of ours.
+/// The bytes of a `store` on their way into a memfd of ours: as the payload arrives, or a part at a time out of a file.
 final class Upload {
+    /// What a client gave as a descriptor.
+    enum Given {
+        /// A memfd that nobody can change any more.
+        case sealed(SealedBuffer)
+        /// A file that is to be copied, as its owner could change it.
+        case file(Upload)
+    }
+
+    /// So much of a file is copied at once: others wait for less than a millisecond.
+    private static let copiedAtOnce = 1 << 20
+
     let request: StoreRequest
+    let size: Int
     private let product: Product
+    private let source: FileDescriptor?
     private var received = 0
 
     /// Expects the payload of `request`.
     init(_ request: StoreRequest) throws(SystemError) {
         self.request = request
+        size = request.payload
+        source = nil
         product = try Product(name: "imgbroker-store")
     }
 
-    /// The bytes still to come.
-    var missing: Int { request.payload - received }
+    private init(_ request: StoreRequest, size: Int, from source: FileDescriptor) throws(SystemError) {
+        self.request = request
+        self.size = size
+        self.source = source
+        product = try Product(name: "imgbroker-store", size: size)
+    }
 
-    /// Takes the next bytes.
+    /// The bytes still to come.
+    var missing: Int { size - received }
+    /// Whether they are copied from a file.
+    var isCopy: Bool { source != nil }
+
+    /// Takes the next bytes of a payload.
     func append(_ bytes: ArraySlice<UInt8>) throws(SystemError) {
         guard let descriptor = product.descriptor else { return }
         var result: Result<Void, SystemError> = .success(())
@@ -28,33 +52,37 @@ final class Upload {
         received += bytes.count
     }
 
+    /// Copies the next bytes of the file; false when there are none, though there were.
+    func copyMore() throws(SystemError) -> Bool {
+        guard let source, let target = product.descriptor else { return false }
+        let copied = try target.copy(min(missing, Self.copiedAtOnce), from: source, at: received, to: received)
+        received += copied
+        return copied > 0
+    }
+
     /// All bytes, which nobody can change any more.
     func sealed() throws(SystemError) -> SealedBuffer? {
-        try product.seal(size: request.payload)
+        try product.seal(size: size)
         return product.sealed
     }
 
-    /// What a client gives as a descriptor: a sealed memfd as it is; another file in memory as a copy, as its owner could
-    /// change it. Any other file may make whoever reads it wait, and the broker waits for nobody.
-    static func take(_ descriptor: FileDescriptor, upTo limit: Int) throws(WireError) -> SealedBuffer {
-        guard let size = try? descriptor.size() else {
-            throw WireError(.badRequest, "The descriptor is no file.")
-        }
-        if size > limit { throw WireError(.tooLarge, "\(size) bytes are more than \(limit).") }
-        if let sealed = try? SealedBuffer(verifying: descriptor, size: size) { return sealed }
-        guard descriptor.isInMemory else {
+    /// Looks at what a client gives as a descriptor. A regular file in memory is all that is ever read: any other may make
+    /// whoever reads it wait, and the broker waits for nobody.
+    static func look(
+        at descriptor: FileDescriptor, for request: StoreRequest, upTo limit: Int
+    ) throws(WireError) -> Given {
+        guard let status = try? descriptor.status(), status.isRegular, descriptor.isInMemory else {
             let message = "The descriptor must be a memfd, or a file of a tmpfs; else send a payload."
             throw WireError(.badRequest, message)
         }
+        let size = status.size
+        if size > limit { throw WireError(.tooLarge, "\(size) bytes are more than \(limit).") }
+        if let sealed = try? SealedBuffer(verifying: descriptor, size: size) { return .sealed(sealed) }
         if size == 0 { throw WireError(.emptyImage, "There are no bytes.") }
-        do throws(SystemError) {
-            let product = try Product(name: "imgbroker-store", size: size)
-            try product.descriptor?.copy(size, from: descriptor, at: 0)
-            try product.seal(size: size)
-            if let sealed = product.sealed { return sealed }
-            throw SystemError("fcntl", code: SystemError.invalidArgument)
+        do {
+            return .file(try Upload(request, size: size, from: descriptor))
         } catch {
-            throw WireError(.badRequest, "The descriptor cannot be read: \(error).")
+            throw WireError(.outOfMemory, "There is no room for the bytes: \(error).")
         }
     }
 }

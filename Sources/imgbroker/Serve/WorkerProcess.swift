@@ -10,6 +10,8 @@ struct WorkerLauncher {
     /// Whom they become; nil when they stay what the broker is.
     var user: (uid: UInt32, gid: UInt32)?
     var allowedAddresses: [String] = []
+    /// The slowest body that is waited for, in bytes a second; 0 for any.
+    var slowestBody = 1000
     /// The proxy that download workers are to use; nil for none.
     var proxy: String?
     /// A system call that nobody foresaw ends a worker: for tests.
@@ -18,6 +20,8 @@ struct WorkerLauncher {
     var largestDownload: Int?
     /// The pixels of the largest picture.
     var largestPicture: Int?
+    /// What a decode worker may have of memory, in bytes.
+    var workerMemory: Int?
     /// What the cache process is told about its directory and its limits.
     var cacheArguments: [String] = []
     var logLevel = LogLevel.notice
@@ -57,6 +61,7 @@ struct WorkerLauncher {
             arguments += ["--log-level", logLevel.rawValue]
             for range in allowedAddresses { arguments += ["--allow-address", range] }
             if let proxy { arguments += ["--proxy", proxy] }
+            arguments += ["--min-speed", "\(slowestBody)"]
             // With room, so that it is the limit of a download that is met first.
             if let largestDownload, largestDownload <= Int.max >> 1 {
                 arguments += ["--largest-file", "\(largestDownload + (1 << 20))"]
@@ -68,10 +73,12 @@ struct WorkerLauncher {
             if let largestPicture, largestPicture <= Int.max / 4 {
                 arguments += ["--largest-file", "\(largestPicture * 4)"]
             }
+            if let workerMemory { arguments += ["--memory", "\(workerMemory)"] }
             if hasStrictSandbox { arguments.append("--strict-sandbox") }
         case .cache:
             program = "imgcache"
             arguments += cacheArguments + ["--log-level", logLevel.rawValue]
+            if hasStrictSandbox { arguments.append("--strict-sandbox") }
         }
         let child = try ChildProcess(
             path: directory + "/" + program, arguments: arguments,
@@ -87,8 +94,10 @@ final class WorkerProcess {
     let kind: WorkerKind
     let child: ChildProcess
     let channel: FrameChannel
-    /// What it said that was no message; it was ended for that.
-    var misbehaviour: String?
+    /// Nothing that it says counts any more.
+    var isUnheard = false
+    /// The processor time that it had used when its job began, in milliseconds.
+    var processorTimeBefore = 0
     /// Its socket has ended.
     var hasEnded = false
     var isWatchedForWriting = false
@@ -100,16 +109,6 @@ final class WorkerProcess {
         channel = FrameChannel(socket: socket)
         self.id = id
         self.kind = kind
-    }
-
-    /// Why it is gone.
-    func classify(_ exit: ChildProcess.Exit) -> WorkerExit {
-        if let misbehaviour { return .misbehaved("it sent \(misbehaviour)") }
-        switch exit {
-        case .signal(Signals.kill), .signal(Signals.terminate), .signal(Signals.interrupt), .signal(Signals.hangup):
-            return .killed("\(exit)")
-        case .signal, .status: return .crashed("\(exit)")
-        }
     }
 }
 

@@ -30,6 +30,8 @@ enum Action: Equatable {
     /// Make a memfd of so many bytes and let the worker fill it.
     case provideOutput(WorkerID, JobID, bytes: Int)
     case refuseOutput(WorkerID, JobID)
+    /// Say how much processor time a worker has used since its job began.
+    case measureProcessorTime(WorkerID, JobID)
 
     // The disk tier.
     case find(WorkerID, JobID, keys: [String], form: String?, rasterOnly: Bool)
@@ -42,6 +44,7 @@ enum Action: Equatable {
     case update(WorkerID, OriginalRecord)
     case forget(WorkerID, JobID, url: String, owner: UInt32?)
     case clear(WorkerID, JobID, olderThanSeconds: Int?)
+    case rememberQuarantine(WorkerID, [QuarantineRecord])
 
     // Buffers.
     /// What the job has produced becomes a buffer.

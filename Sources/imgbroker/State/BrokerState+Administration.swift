@@ -7,6 +7,11 @@ extension BrokerState {
 
     mutating func clear(_ tier: CacheTier, olderThanSeconds: Int?, id: Int, from client: ClientID) {
         var (removed, bytes) = (0, 0)
+        if tier.includesDisk, canLookUp, let asking = clients[client],
+            let refusal = refusal(ofWeight: 1, from: asking)
+        {
+            return reject(id, of: client, with: refusal)
+        }
         if tier.includesMemory {
             let time = Instant(nanoseconds: now.nanoseconds - Int64(olderThanSeconds ?? 0) * 1_000_000_000)
             let keys = olderThanSeconds == nil ? index.keys { $0.nonce == 0 } : index.keys(unusedSince: time)
@@ -21,7 +26,7 @@ extension BrokerState {
             return reply(.cleared(id: id, removed: removed, bytes: bytes), to: client)
         }
         endLookups { _ in true }
-        clients[client]?.errands.insert(id)
+        beginErrand(id, of: client)
         ask(.clear((client, id), olderThanSeconds: olderThanSeconds, removed: removed, bytes: bytes))
     }
 
@@ -42,9 +47,9 @@ extension BrokerState {
     // MARK: Events
 
     mutating func subscribe(to events: Set<BrokerEvent.Name>, id: Int, from client: ClientID) {
-        guard let count = clients[client]?.subscriptions.count, count < 8 else {
-            return reject(id, of: client, with: WireError(.quotaExceeded, "A client may subscribe 8 times."))
-        }
+        guard let asking = clients[client] else { return }
+        if let refusal = refusal(ofSubscription: asking) { return reject(id, of: client, with: refusal) }
+        subscriptionPool.take(1, for: asking.uid)
         clients[client]?.subscriptions.append((events, id))
         subscribers.insert(client)
         index.notesEvictions = true

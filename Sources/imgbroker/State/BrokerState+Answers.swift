@@ -6,7 +6,13 @@ import LinuxSystem
 extension BrokerState {
     mutating func register(_ waiter: Waiter) {
         waiters[waiter.id] = waiter
-        if waiter.purpose == .get { clients[waiter.client]?.pending[waiter.request.id] = waiter.id }
+        switch waiter.purpose {
+        case .get:
+            clients[waiter.client]?.pending[waiter.request.id] = waiter.id
+            takeWeight(waiter.request.weight, of: waiter.client)
+        case .store: clients[waiter.client]?.stores.insert(waiter.id)
+        case .prefetch, .refresh: break
+        }
         remind(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
     }
 
@@ -41,13 +47,13 @@ extension BrokerState {
         switch options.delivery {
         case .fd:
             image.buffer = buffer.number
-            if leases.grant(buffer, bytes: bytes, to: waiter.client) {
+            if leases.grant(buffer, bytes: bytes, to: waiter.client, of: waiter.uid) {
                 index.hold(buffer)
                 image.descriptors = 1
                 attachment = .descriptor(buffer)
             }
         case .inline:
-            if sendings.grant(buffer, bytes: bytes, to: waiter.client) { index.hold(buffer) }
+            if sendings.grant(buffer, bytes: bytes, to: waiter.client, of: waiter.uid) { index.hold(buffer) }
             image.payload = bytes
             attachment = .payload(buffer, count: bytes)
         case .none: break
@@ -63,16 +69,15 @@ extension BrokerState {
         let client = waiter.client
         switch waiter.request.options.delivery {
         case .fd where !leases.holds(client, buffer):
-            let (count, held) = (leases.count(heldBy: client), leases.bytes(heldBy: client))
-            if held + bytes <= limits.maxLeasedBytes, count < limits.maxLeasedBuffers { return nil }
-            return WireError(.quotaExceeded, "This client leases \(count) buffers with \(held) bytes already.")
+            return refusal(ofHolding: bytes, for: waiter)
         case .inline:
             if bytes > limits.maxInlineBytes {
                 let message = "\(bytes) bytes are more than an inline payload may have (\(limits.maxInlineBytes))."
                 return WireError(.tooLarge, message)
             }
-            let unsent = sendings.bytes(heldBy: client)
-            if unsent == 0 || unsent + bytes <= limits.maxInlineBytes { return nil }
+            if sendings.holds(client, buffer) { return nil }
+            let unsent = sendings.held(by: client).bytes
+            if unsent == 0 || unsent + bytes <= limits.maxInlineBytes { return refusal(ofHolding: bytes, for: waiter) }
             let message = "\(unsent) bytes of inline pictures wait for this client to receive them."
             return WireError(.quotaExceeded, message)
         case .fd, .none: return nil
@@ -136,8 +141,13 @@ extension BrokerState {
     }
 
     private mutating func unregister(_ waiter: Waiter) {
-        if waiters.removeValue(forKey: waiter.id) != nil, waiter.purpose == .get {
+        guard waiters.removeValue(forKey: waiter.id) != nil else { return }
+        switch waiter.purpose {
+        case .get:
             clients[waiter.client]?.pending[waiter.request.id] = nil
+            giveWeight(waiter.request.weight, of: waiter.client)
+        case .store: clients[waiter.client]?.stores.remove(waiter.id)
+        case .prefetch, .refresh: break
         }
     }
 

@@ -109,7 +109,7 @@ extension BrokerState {
     /// Has what is stale revalidated behind the answer's back; once, however many are answered meanwhile.
     private mutating func refresh(_ key: OriginalKey, _ original: MemoryIndex.Original, for asker: Waiter) {
         guard fetchByKey[FetchKey(key: key, isForced: false)] == nil,
-            waiters.count < limits.maxQueuedJobs, !isDraining
+            requestPool.taken < limits.maxRequests / 2, waiters.count < limits.maxRequests, !isDraining
         else { return }
         var options = asker.request.options
         options.cache = .noCache

@@ -17,19 +17,14 @@ extension BrokerState {
             }
             return
         }
-        if quarantine.contains(variant.digest, at: now) {
+        let origin = blamed(for: waiter)
+        if let error = refusal(of: variant.digest, from: origin) {
             waiters[id]?.stage = nil
-            let message = "Decoders have died on this image; it is refused for a while."
-            return refuse(waiter, WireError(.decoderCrashed, message))
-        }
-        if decodePool.isBroken(at: now) {
-            let message = "Decoders keep crashing; no new picture is decoded for a while."
-            waiters[id]?.stage = nil
-            return refuse(waiter, WireError(.decoderUnavailable, message, retryAfterMs: 10_000))
+            return refuse(waiter, error)
         }
         let job = newJobID()
         decodes[job] = DecodeFlight(
-            variant: variant, body: body, bodyBytes: index.buffers[body]?.bytes ?? 0, waiters: [id],
+            variant: variant, origin: origin, body: body, bodyBytes: index.buffers[body]?.bytes ?? 0, waiters: [id],
             priority: priority)
         decodeByVariant[variant] = job
         decodingBytes += decodes[job]?.bodyBytes ?? 0
@@ -38,14 +33,51 @@ extension BrokerState {
         decodeQueue.push(job, priority: priority, client: waiter.client)
     }
 
+    /// Why a picture is not decoded now; nil when it may be.
+    private mutating func refusal(of digest: ContentDigest, from origin: String) -> WireError? {
+        if quarantine.refuses(digest, build: decoderBuild, unixMs: unixMs) {
+            return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
+        }
+        if let wait = crashBudget.refusal(of: origin, at: now) {
+            let message =
+                "Too many decoders have died on pictures of \(origin); no more of them is decoded for a while."
+            return WireError(.decoderUnavailable, message, retryAfterMs: wait)
+        }
+        if decodePool.isBroken(at: now) {
+            let message = "Decoders keep crashing; no new picture is decoded for a while."
+            return WireError(.decoderUnavailable, message, retryAfterMs: 10_000)
+        }
+        return nil
+    }
+
+    func isOverBudget(_ origin: String) -> Bool { crashBudget.refusal(of: origin, at: now) != nil }
+
+    /// Whose doing a picture is: its origin's or, where somebody gave it for whatever URL, that user's.
+    private func blamed(for waiter: Waiter) -> String {
+        if case .store = waiter.purpose { "user \(waiter.uid)" } else { waiter.request.url.origin }
+    }
+
+    /// Ends a decoding that waits for a worker, if workers have died on it, or on its like, while it waited.
+    mutating func refuseQueued(_ job: JobID) -> Bool {
+        guard let flight = decodes[job], let error = refusal(of: flight.variant.digest, from: flight.origin) else {
+            return false
+        }
+        _ = endDecode(job)
+        for waiter in flight.waiters.compactMap({ waiters[$0] }) { refuse(waiter, error) }
+        return true
+    }
+
     /// Hands a queued decoding to a worker.
     mutating func startDecode(_ job: JobID, on worker: WorkerID) {
+        if refuseQueued(job) { return }
         guard let flight = decodes[job] else { return }
         decodePool.assign(job, to: worker)
         decodes[job]?.worker = worker
         decodes[job]?.startedAt = now
         decodes[job]?.deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
         remind(.decode(worker, job), in: limits.decodeDeadlineMs)
+        // It has one thread, so the time cannot be used up any sooner.
+        remind(.processorTime(worker, job), in: 1000 * limits.decodeSeconds)
         var order = DecodeJob(
             id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
             maxWorkingBytes: limits.maxWorkingBytes)
@@ -57,19 +89,26 @@ extension BrokerState {
     }
 
     mutating func headerRead(_ worker: WorkerID, _ job: JobID, _ plan: DecodePlan) {
-        guard decodePool.isRunning(job, on: worker), let flight = decodes[job], flight.plan == nil else { return }
+        guard let flight = running(job, on: worker), flight.plan == nil else {
+            return reportedUnasked(worker, "a header")
+        }
+        if case .pixels(let transform) = flight.variant.form,
+            transform.plan(for: plan.header.geometry)?.result != plan.result
+        {
+            return workerMisbehaved(worker, "it planned another result than was asked for")
+        }
         decodes[job]?.plan = plan
         index.insert(plan.header, of: flight.variant.digest)
-        guard case .pixels(let transform) = flight.variant.form else {
+        if flight.variant.form == .original {
             return finish(job, in: flight.body, bytes: flight.bodyBytes, plan.header.geometry)
         }
         // The worker has looked already; what it says is not what decides.
-        guard transform.plan(for: plan.header.geometry)?.result == plan.result, plan.result.pixels <= limits.maxPixels,
-            plan.workingBytes <= limits.maxWorkingBytes
-        else {
+        let (bytes, overflow) = plan.result.bytes.addingReportingOverflow(plan.workingBytes)
+        guard plan.result.pixels <= limits.maxPixels, !overflow, bytes <= limits.workerMemoryBytes else {
             actions.append(.refuseOutput(worker, job))
             let size = "\(plan.result.width) × \(plan.result.height)"
-            return decodeFailed(worker, job, WireError(.tooManyPixels, "\(size) pixels are too many."))
+            let message = "\(size) pixels are too many, or take too much memory to decode."
+            return decodeFailed(worker, job, WireError(.tooManyPixels, message))
         }
         decodes[job]?.deadline = nil
         parkedDecodes.append(job)
@@ -95,11 +134,27 @@ extension BrokerState {
         }
     }
 
+    /// Whether a worker is about to fill the result of a job, of so many bytes.
+    func isFilling(_ job: JobID, on worker: WorkerID, bytes: Int) -> Bool {
+        guard let flight = running(job, on: worker) else { return false }
+        return flight.reserved > 0 && flight.reserved == bytes
+    }
+
+    private func running(_ job: JobID, on worker: WorkerID) -> DecodeFlight? {
+        decodePool.isRunning(job, on: worker) ? decodes[job] : nil
+    }
+
+    /// A worker has one job at a time, and nothing takes it from it: it knows what it may say.
+    private mutating func reportedUnasked(_ worker: WorkerID, _ report: String) {
+        if decodePool.workers[worker]?.isDying == false {
+            workerMisbehaved(worker, "it reported \(report) that nobody waits for")
+        }
+    }
+
     mutating func decodeFinished(_ worker: WorkerID, _ job: JobID) {
-        guard decodePool.isRunning(job, on: worker), let flight = decodes[job], let plan = flight.plan,
-            flight.reserved > 0,
+        guard let flight = running(job, on: worker), let plan = flight.plan, flight.reserved > 0,
             let startedAt = flight.startedAt
-        else { return }
+        else { return reportedUnasked(worker, "a result") }
         let bytes = plan.result.bytes
         if let known = index.buffer(flight.variant) {
             // The disk tier was faster, by way of another URL.
@@ -123,7 +178,9 @@ extension BrokerState {
     }
 
     mutating func decodeFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {
-        guard decodePool.isRunning(job, on: worker), let flight = endDecode(job) else { return }
+        guard decodePool.isRunning(job, on: worker), let flight = endDecode(job) else {
+            return reportedUnasked(worker, "a failure")
+        }
         actions.append(.discard(job))
         for waiter in flight.waiters { pictureFailed(waiter, error) }
     }
@@ -137,12 +194,21 @@ extension BrokerState {
         guard decodePool.isRunning(job, on: worker), let deadline = decodes[job]?.deadline, deadline <= now else {
             return
         }
-        actions.append(.log(.warning("a decode worker was at one picture for \(limits.decodeDeadlineMs) ms: ended")))
-        kill(worker, of: \.decodePool)
+        end(worker, of: \.decodePool, .deadline, "it was at one picture for \(limits.decodeDeadlineMs) ms")
     }
 
-    /// Gives the job of a worker that is gone to another one, once; whoever has seen two crash is beyond help.
-    mutating func decodeWorkerEnded(_ jobs: Set<JobID>, ownMaking: Bool) {
+    /// Ends a worker that has used up its job's processor time; any other is looked at again when it may have. A limit of the
+    /// kernel's (RLIMIT_CPU) would need a right that root need not have where the workers are another user's.
+    mutating func processorTimeUsed(_ worker: WorkerID, _ job: JobID, milliseconds: Int) {
+        guard decodePool.isRunning(job, on: worker) else { return }
+        let left = 1000 * limits.decodeSeconds - milliseconds
+        if left > 0 { return remind(.processorTime(worker, job), in: max(left, 10)) }
+        end(worker, of: \.decodePool, .cpu, "it used \(milliseconds) ms of a processor for one picture")
+    }
+
+    /// Gives the job of a worker that is gone to another one, once. A picture that two have died of is refused for a
+    /// while, and so is one that has used up its time of the processor: it would do so again.
+    mutating func decodeWorkerEnded(_ jobs: Set<JobID>, _ cause: DeathCause) {
         for job in jobs {
             guard var flight = decodes[job] else { continue }
             actions.append(.discard(job))
@@ -152,19 +218,34 @@ extension BrokerState {
             flight.deadline = nil
             flight.worker = nil
             parkedDecodes.removeAll { $0 == job }
-            if ownMaking { flight.crashes += 1 }
+            if cause.isOwnMaking {
+                flight.crashes += 1
+                if !isOverBudget(flight.origin) { crashBudget.note(flight.origin, at: now) }
+            }
             decodes[job] = flight
+            let isPoison = flight.crashes > 1 || cause == .cpu
+            if isPoison { quarantine(flight.variant.digest) }
             if flight.waiters.isEmpty {
                 _ = endDecode(job)
-            } else if flight.crashes < 2 {
+            } else if !isPoison {
                 let client = flight.waiters.first.flatMap { waiters[$0]?.client }
                 decodeQueue.push(job, priority: flight.priority, client: client, atFront: true)
             } else {
                 _ = endDecode(job)
-                quarantine.add(flight.variant.digest, at: now)
-                let error = WireError(.decoderCrashed, "The decoder died twice on this image.")
+                let message =
+                    cause == .cpu
+                    ? "Decoding this image takes more than \(limits.decodeSeconds) s of a processor."
+                    : "The decoder died twice on this image."
+                let error = WireError(.decoderCrashed, message)
                 for waiter in flight.waiters.compactMap({ waiters[$0] }) { refuse(waiter, error) }
             }
+        }
+    }
+
+    private mutating func quarantine(_ digest: ContentDigest) {
+        quarantine.add(digest, build: decoderBuild, unixMs: unixMs)
+        if let worker = cachePool.available {
+            actions.append(.rememberQuarantine(worker, quarantine.records(unixMs: unixMs)))
         }
     }
 

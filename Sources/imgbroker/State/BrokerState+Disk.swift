@@ -251,8 +251,7 @@ extension BrokerState {
         missedDiskAnswers += 1
         guard missedDiskAnswers >= 3, let worker = cachePool.available else { return }
         missedDiskAnswers = 0
-        actions.append(.log(.warning("the disk tier does not answer: its process is ended")))
-        kill(worker, of: \.cachePool)
+        end(worker, of: \.cachePool, .deadline, "it did not answer")
     }
 
     private mutating func endErrand(_ job: JobID, on worker: WorkerID) -> DiskErrand? {
@@ -284,10 +283,10 @@ extension BrokerState {
         switch errand {
         case .keep(let buffer, _): unhold(buffer)
         case .forget(let asker, _, _, let inMemory):
-            guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
+            guard let (client, id) = asker, endErrand(id, of: client) else { return }
             reply(.removed(id: id, count: inMemory.union(forgotten).count), to: client)
         case .query(let asker, let keys, let inMemory, let isFresh):
-            guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
+            guard let (client, id) = asker, endErrand(id, of: client) else { return }
             let onDisk = record.flatMap { record in
                 keys.first { $0.word == record.key }.map { key in
                     self.isFresh(statement(record.response, for: key, varyKey: record.varyKey), for: key)
@@ -296,7 +295,7 @@ extension BrokerState {
             let fresh = isFresh ?? onDisk ?? false
             reply(.queried(id: id, memory: inMemory, disk: onDisk != nil, fresh: fresh), to: client)
         case .clear(let asker, _, let removedBefore, let bytesBefore):
-            guard let (client, id) = asker, clients[client]?.errands.remove(id) != nil else { return }
+            guard let (client, id) = asker, endErrand(id, of: client) else { return }
             reply(.cleared(id: id, removed: removedBefore + removed, bytes: bytesBefore + bytes), to: client)
         }
     }
@@ -318,18 +317,20 @@ extension BrokerState {
     // MARK: The worker
 
     mutating func diskReported(_ report: DiskReport) {
-        if report.state != disk.state, report.state != .on {
+        if (report.state, report.reason) != (disk.state, disk.reason) {
             actions.append(
-                .log(.warning("the disk tier is \(report.state.rawValue): \(report.reason ?? "no reason given")")))
-        } else if report.state != disk.state {
-            actions.append(.log(.notice("the disk tier is on")))
+                .log(
+                    report.state == .on
+                        ? .notice("the disk tier is on")
+                        : .warning("the disk tier is \(report.state.rawValue): \(report.reason ?? "no reason given")")))
         }
         disk = report
     }
 
     /// What the cache process was asked for is answered without it.
     mutating func cacheWorkerEnded(_ jobs: Set<JobID>) {
-        disk = DiskReport(state: .off)
+        // A reason that the next one gives as well is not said again.
+        disk = DiskReport(state: .off, reason: disk.state == .off ? disk.reason : nil)
         for job in jobs.sorted() {
             actions.append(.discard(job))
             switch errands.removeValue(forKey: job) {

@@ -9,6 +9,10 @@ extension BrokerState {
             let message = "\(asking.prefetches.count) prefetches of this client are pending already."
             return reject(request.id, of: client, with: WireError(.quotaExceeded, message))
         }
+        let weight = request.weight
+        if let refusal = refusal(ofWeight: weight, from: asking) {
+            return reject(request.id, of: client, with: refusal)
+        }
         let id = newPrefetchID()
         var options = request.options
         options.delivery = .none
@@ -16,8 +20,9 @@ extension BrokerState {
         options.staleFirst = false
         prefetches[id] = Prefetch(
             client: client, request: request.id, uid: asking.uid, options: options, total: request.urls.count,
-            left: request.urls[...])
+            left: request.urls[...], weight: weight)
         clients[client]?.prefetches[request.id] = id
+        takeWeight(weight, of: client)
         advance(id)
     }
 
@@ -75,5 +80,6 @@ extension BrokerState {
     private mutating func end(_ id: PrefetchID) {
         guard let prefetch = prefetches.removeValue(forKey: id) else { return }
         clients[prefetch.client]?.prefetches[prefetch.request] = nil
+        giveWeight(prefetch.weight, of: prefetch.client)
     }
 }

@@ -50,6 +50,7 @@ extension BrokerState {
         if fast { return nil }
 
         if let broken = index.brokenInvariant() { return "memory index: \(broken)" }
+        if let broken = brokenBound() { return broken }
         for waiter in waiters.values {
             switch waiter.purpose {
             case .get where clients[waiter.client]?.pending[waiter.request.id] != waiter.id: return "a waiter of nobody"

@@ -56,10 +56,10 @@ extension BrokerState {
         // Nobody is there to be told, but the requests have ended all the same.
         for prefetch in gone.prefetches.values.sorted() { forsake(prefetch) }
         for waiter in gone.pending.values.sorted() { forsake(waiter) }
-        if !gone.errands.isEmpty {
-            for waiter in waiters.values.filter({ $0.isStore(of: client) }).map(\.id).sorted() { forsake(waiter) }
-        }
-        clients[client] = nil
+        for waiter in gone.stores.sorted() { forsake(waiter) }
+        if let left = clients.removeValue(forKey: client)?.weight { requestPool.give(left, from: gone.uid) }
+        connectionPool.give(1, from: gone.uid)
+        subscriptionPool.give(gone.subscriptions.count, from: gone.uid)
         unsubscribe(client)
         for buffer in leases.releaseAll(from: client) + sendings.releaseAll(from: client) { unhold(buffer) }
     }
@@ -97,14 +97,7 @@ extension BrokerState {
             waiter.key = key
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
-        let pending = asking.pending.count + asking.errands.count
-        if pending >= limits.maxPendingRequests {
-            let message = "\(pending) requests of this client are pending already."
-            return deny(waiter, WireError(.quotaExceeded, message))
-        }
-        if lookupQueue.count + fetchQueue.count + decodeQueue.count >= limits.maxQueuedJobs {
-            return deny(waiter, WireError(.overloaded, "\(limits.maxQueuedJobs) jobs are waiting already."))
-        }
+        if let refusal = refusal(ofWeight: request.weight, from: asking) { return deny(waiter, refusal) }
         register(waiter)
         proceed(waiter.id)
     }
@@ -150,11 +143,12 @@ extension BrokerState {
             isInMemory = index.buffer(VariantKey(digest: original.digest, form: form(of: request))) != nil
             isFresh = self.isFresh(original.origin, for: key)
         }
-        guard canLookUp, asking.errands.count < limits.maxPendingRequests else {
+        guard canLookUp else {
             let fresh = isFresh ?? false
             return reply(.queried(id: request.id, memory: isInMemory, disk: false, fresh: fresh), to: client)
         }
-        clients[client]?.errands.insert(request.id)
+        if let refusal = refusal(ofWeight: 1, from: asking) { return reject(request.id, of: client, with: refusal) }
+        beginErrand(request.id, of: client)
         ask(.query((client, request.id), keys: keys(of: waiter), inMemory: isInMemory, isFresh: isFresh))
     }
 
@@ -169,6 +163,9 @@ extension BrokerState {
     }
 
     private mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Client) {
+        if canLookUp, let refusal = refusal(ofWeight: 1, from: asking) {
+            return reject(id, of: client, with: refusal)
+        }
         // An administrator removes everybody's.
         let owner = asking.isAdmin ? nil : asking.uid
         let isMeant = { (key: OriginalKey) in
@@ -180,13 +177,7 @@ extension BrokerState {
         // What a look under way would find is what is being removed.
         endLookups(where: isMeant)
         guard canLookUp else { return reply(.removed(id: id, count: keys.count), to: client) }
-        clients[client]?.errands.insert(id)
+        beginErrand(id, of: client)
         ask(.forget((client, id), url: url.text, owner: owner, inMemory: Set(keys.map(\.word))))
-    }
-}
-
-extension Waiter {
-    fileprivate func isStore(of client: ClientID) -> Bool {
-        if case .store = purpose { self.client == client } else { false }
     }
 }

@@ -69,8 +69,7 @@ extension BrokerState {
 
     mutating func stoppingTimePassed(_ job: JobID) {
         guard let worker = stopping[job]?.worker else { return }
-        actions.append(.log(.warning("a download worker did not stop a transfer: ended")))
-        kill(worker, of: \.fetchPool)
+        end(worker, of: \.fetchPool, .deadline, "it did not stop a transfer")
     }
 
     mutating func stopped(_ job: JobID, received: Int) {

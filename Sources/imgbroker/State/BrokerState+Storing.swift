@@ -19,13 +19,9 @@ extension BrokerState {
         if bytes > limits.maxDownloadBytes {
             return refuse(.tooLarge, "\(bytes) bytes are more than \(limits.maxDownloadBytes).")
         }
-        if asking.pending.count + asking.errands.count >= limits.maxPendingRequests {
-            return refuse(.quotaExceeded, "Too many requests of this client are pending.")
-        }
-        if !index.hasRoom(for: bytes) || fetchQueue.count >= limits.maxQueuedJobs {
-            return refuse(.overloaded, "There is no room for the bytes at present.")
-        }
-        clients[client]?.errands.insert(request.id)
+        if let refusal = refusal(ofWeight: 1, from: asking) { return reject(request.id, of: client, with: refusal) }
+        if !index.hasRoom(for: bytes) { return refuse(.overloaded, "There is no room for the bytes at present.") }
+        beginErrand(request.id, of: client)
 
         let buffer = newBufferID()
         actions.append(.adopt(client, buffer))
@@ -76,14 +72,14 @@ extension BrokerState {
         dropRemoved(index.remove(waiter.key))
         keep(body, as: key, believed)
         failedList.succeeded(key, form: form(of: waiter.request))
-        guard clients[waiter.client]?.errands.remove(request.id) != nil else { return }
+        guard endErrand(request.id, of: waiter.client) else { return }
         reply(.ok(id: request.id), to: waiter.client)
     }
 
     /// Answers a `store` of what is no picture.
     mutating func disbelieve(_ request: StoreRequest, _ error: WireError, from waiter: Waiter) {
         dropRemoved(index.remove(waiter.key))
-        guard clients[waiter.client]?.errands.remove(request.id) != nil else { return }
+        guard endErrand(request.id, of: waiter.client) else { return }
         reject(request.id, of: waiter.client, with: error)
     }
 }

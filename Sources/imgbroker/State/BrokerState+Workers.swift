@@ -41,36 +41,43 @@ extension BrokerState {
         {
             startFetch(job, on: worker)
         }
+        // Nobody waits for the next worker, which may be long in coming.
+        if !decodeQueue.isEmpty, decodePool.isBroken(at: now) {
+            while let job = decodeQueue.pop() { _ = refuseQueued(job) }
+        }
         while !decodeQueue.isEmpty, let worker = decodePool.available, let job = decodeQueue.pop() {
-            startDecode(job, on: worker)
+            let isRetry = decodes[job]?.crashes ?? 0 > 0
+            startDecode(job, on: isRetry ? decodePool.freshest ?? worker : worker)
         }
     }
 
-    mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?) {
-        guard let pool = Self.pools.first(where: { self[keyPath: $0].workers[worker] != nil }) else { return }
-        let kind = self[keyPath: pool].kind
-        // The cache process reads and writes files for a living, and nothing of what strangers chose is looked into there.
-        if kind != .cache {
-            let sandbox = sandbox ?? SandboxReport()
-            sandboxes[kind] = sandbox
-            guard sandbox.isEnough || limits.allowsUnsandboxed else {
-                actions.append(
-                    .log(
-                        .warning(
-                            """
-                            a \(kind.rawValue) worker is refused, as what confines it (\(sandbox.level)) is not enough: that \
-                            takes seccomp and Landlock, of Linux 5.13 or newer; --allow-unsandboxed does without
-                            """)))
-                return kill(worker, of: pool)
-            }
+    mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?, build: String?) {
+        guard let pool = pool(of: worker), let entry = self[keyPath: pool].workers[worker], !entry.isDying else {
+            return
         }
+        if entry.isReady { return workerMisbehaved(worker, "it said twice that it is ready") }
+        let kind = self[keyPath: pool].kind
+        let sandbox = sandbox ?? SandboxReport()
+        sandboxes[kind] = sandbox
+        guard sandbox.isEnough || limits.allowsUnsandboxed else {
+            actions.append(
+                .log(
+                    .warning(
+                        """
+                        a \(kind.rawValue) worker is refused, as what confines it (\(sandbox.level)) is not enough: that \
+                        takes seccomp and Landlock, of Linux 5.13 or newer; --allow-unsandboxed does without
+                        """)))
+            return end(worker, of: pool, .unconfined, "what confines it (\(sandbox.level)) is not enough")
+        }
+        if kind == .decode, let build { decoderBuild = build }
         self[keyPath: pool].becameReady(worker)
     }
 
-    /// What confines all workers that load or decode: the weaker of both kinds.
+    /// What confines all workers: the weakest of the kinds. Without a disk tier there are two of them.
     var sandbox: SandboxReport {
         guard let fetch = sandboxes[.fetch], let decode = sandboxes[.decode] else { return SandboxReport() }
-        return fetch.weaker(decode)
+        let both = fetch.weaker(decode)
+        return sandboxes[.cache].map(both.weaker) ?? both
     }
 
     /// No more jobs for a worker that hears nothing any more; what it had is dealt with when its end is known.
@@ -79,30 +86,37 @@ extension BrokerState {
         remind(.workerEnd(worker), in: limits.workerEndDeadlineMs)
     }
 
+    /// Ends a worker that has said what it must not; its jobs are dealt with when it is gone.
+    mutating func workerMisbehaved(_ worker: WorkerID, _ detail: String) {
+        guard let pool = pool(of: worker) else { return }
+        end(worker, of: pool, .protocol, detail)
+    }
+
     mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
-        guard let pool = Self.pools.first(where: { self[keyPath: $0].workers[worker] != nil }) else { return }
-        let wasReady = self[keyPath: pool].workers[worker]?.isReady == true
-        let wasEndedByUs = self[keyPath: pool].workers[worker]?.isDying == true
-        let ownMaking: Bool
-        let reason: String
-        switch exit {
-        case .crashed(let text): (ownMaking, reason) = (true, text)
-        case .notStarted(let text): (ownMaking, reason) = (true, text)
-        case .misbehaved(let text): (ownMaking, reason) = (true, text)
-        // Ended by us for its own fault, or before it was ready: then there is something wrong with it.
-        case .killed(let text): (ownMaking, reason) = (wasEndedByUs || !wasReady, text)
-        }
-        guard let ended = self[keyPath: pool].ended(worker, ownMaking: ownMaking, at: now) else { return }
+        guard let pool = pool(of: worker), let entry = self[keyPath: pool].workers[worker] else { return }
         let kind = self[keyPath: pool].kind
+        let death = WorkerDeath(
+            exit, sentence: entry.sentence, wasReady: entry.isReady,
+            memoryLimit: kind == .decode ? limits.workerMemoryBytes : .max)
+        var wasLetGo = false
+        if case .ended(.status(0), _) = exit {
+            // The cache process leaves when it can do nothing more in its sandbox, as its directory was removed, say.
+            if kind == .cache, entry.isReady, entry.sentence == nil { self[keyPath: pool].retire(worker) }
+            wasLetGo = self[keyPath: pool].workers[worker]?.isRetiring == true
+        }
+        // One origin's poison is not held against the pool for longer than it can go on.
+        let isForgiven = entry.jobs.contains { decodes[$0].map { isOverBudget($0.origin) } ?? false }
+        self[keyPath: pool].ended(worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven, at: now)
         let pid = pids.removeValue(forKey: worker)
-        tell(BrokerEvent(.worker, pid: pid, reason: reason), uids: [])
-        if !isDraining, !ended.isRetiring {
-            actions.append(.log(.warning("a \(kind.rawValue) worker is gone: \(reason)")))
+        tell(BrokerEvent(.worker, pid: pid, reason: wasLetGo ? "let go" : death.reason), uids: [])
+        if !wasLetGo {
+            counters.workerDeaths[death.cause, default: 0] += 1
+            if !isDraining { actions.append(.log(.warning("a \(kind.rawValue) worker is gone: \(death.reason)"))) }
         }
         switch kind {
-        case .fetch: fetchWorkerEnded(ended.jobs, ownMaking: ownMaking)
-        case .decode: decodeWorkerEnded(ended.jobs, ownMaking: ownMaking)
-        case .cache: cacheWorkerEnded(ended.jobs)
+        case .fetch: fetchWorkerEnded(entry.jobs, ownMaking: death.cause.isOwnMaking)
+        case .decode: decodeWorkerEnded(entry.jobs, death.cause)
+        case .cache: cacheWorkerEnded(entry.jobs)
         }
         if let at = self[keyPath: pool].nextStart, at > now { reminders.add(.restart, at: at) }
     }
@@ -120,14 +134,25 @@ extension BrokerState {
     }
 
     mutating func startTimePassed(_ worker: WorkerID) {
-        for pool in Self.pools {
-            if self[keyPath: pool].workers[worker]?.isReady == false { kill(worker, of: pool) }
-        }
+        guard let pool = pool(of: worker), self[keyPath: pool].workers[worker]?.isReady == false else { return }
+        end(worker, of: pool, .notStarted, "it was not ready within \(limits.workerStartDeadlineMs) ms")
+    }
+
+    /// A worker lives on without its socket.
+    mutating func endTimePassed(_ worker: WorkerID) {
+        guard let pool = pool(of: worker) else { return }
+        end(worker, of: pool, .deadline, "it did not end with its socket")
     }
 
     /// Ends a worker; its jobs are dealt with when it is gone.
-    mutating func kill(_ worker: WorkerID, of pool: WritableKeyPath<BrokerState, WorkerPool>) {
-        self[keyPath: pool].markDying(worker)
+    mutating func end(
+        _ worker: WorkerID, of pool: WritableKeyPath<BrokerState, WorkerPool>, _ cause: DeathCause, _ detail: String
+    ) {
+        self[keyPath: pool].condemn(worker, WorkerPool.Sentence(cause: cause, detail: detail))
         actions.append(.killWorker(worker))
+    }
+
+    private func pool(of worker: WorkerID) -> WritableKeyPath<BrokerState, WorkerPool>? {
+        Self.pools.first { self[keyPath: $0].workers[worker] != nil }
     }
 }

@@ -20,8 +20,11 @@ struct BrokerState {
         var maxPixels = 50_000_000
         /// The most pixels of a source that is made smaller.
         var maxSourcePixels = 300_000_000
-        /// The most bytes that a decode worker may hold beside the result.
-        var maxWorkingBytes = 448 << 20
+        /// What decoding one picture may take of memory, the result included.
+        var workerMemoryBytes = 1 << 30
+        /// The most bytes that a decode worker may be asked to hold beside the result: without what it may have grown by
+        /// in its life.
+        var maxWorkingBytes: Int { max(workerMemoryBytes - WorkerPool.toleratedGrowth, 1) }
         /// What `scaleDown` brings a picture under, in bytes of pixels.
         var scaleDownBytes = 60_000_000
         /// Whether there is a disk tier.
@@ -38,9 +41,20 @@ struct BrokerState {
         var maxLeasedBytes = 2 << 30
         /// Buffers that one client leases: evicted ones take descriptors too.
         var maxLeasedBuffers = 65_536
-        /// Jobs that wait for a worker, of both kinds.
-        var maxQueuedJobs = 16_384
-        var decodeDeadlineMs = 10_000
+        /// Bytes of evicted buffers that are still leased, of which clients and users have shares.
+        var maxEvictedBytes = 512 << 20
+        /// Such buffers, as each takes a descriptor.
+        var maxEvictedBuffers = 16_384
+        /// Open connections, of which users have shares.
+        var maxClients = 65_536
+        /// What the unanswered requests of all weigh: one each, and one for each full KiB that it says.
+        var maxRequests = 65_536
+        /// Subscriptions of all.
+        var maxSubscriptions = 1024
+        /// The processor time that one picture may take.
+        var decodeSeconds = 10
+        /// What it may take by the clock: a worker may have to wait for a processor, or wait for ever.
+        var decodeDeadlineMs = 20_000
         var workerStartDeadlineMs = 10_000
         /// How long a worker may live on without its socket.
         var workerEndDeadlineMs = 1_000
@@ -82,10 +96,17 @@ struct BrokerState {
         var prefetches: [Int: PrefetchID] = [:]
         /// Its other unanswered requests, those that wait for the disk tier or a decoder.
         var errands: Set<Int> = []
+        /// Those of its `store`s that are being decoded.
+        var stores: Set<WaiterID> = []
+        /// What its unanswered requests weigh.
+        var weight = 0
         /// Its `subscribe`s: the events and the request's name.
         var subscriptions: [(events: Set<BrokerEvent.Name>, id: Int)] = []
         /// When the frame began that is still arriving.
         var frameBegunAt: Instant?
+
+        /// Its unanswered requests of every kind.
+        var unanswered: Int { pending.count + prefetches.count + errands.count }
     }
 
     enum Reminder {
@@ -94,6 +115,8 @@ struct BrokerState {
         /// A request may have heard nothing for too long.
         case idle(WaiterID)
         case decode(WorkerID, JobID)
+        /// A job may have used up its processor time.
+        case processorTime(WorkerID, JobID)
         case lookup(JobID)
         case errand(JobID)
         case retry(JobID)
@@ -143,6 +166,10 @@ struct BrokerState {
     var cachePool: WorkerPool
     var index: MemoryIndex
     var leases = LeaseTable()
+    /// What clients have of what there is only so much of.
+    var connectionPool: SharedPool
+    var requestPool: SharedPool
+    var subscriptionPool: SharedPool
     /// Buffers whose bytes are being sent inline: held like leases, but the client has no descriptor of them.
     var sendings = LeaseTable()
     /// Buffers that were removed while a decoding or the disk tier still needs them.
@@ -155,6 +182,9 @@ struct BrokerState {
     var missedDiskAnswers = 0
     var disk = DiskReport(state: .off)
     var quarantine = Quarantine()
+    /// What the decoders call their build.
+    var decoderBuild = ""
+    var crashBudget = CrashBudget()
     var failedList = FailedList()
     var hosts = HostTable()
     /// The cookies of each user who has used any.
@@ -199,6 +229,9 @@ struct BrokerState {
         decodePool = WorkerPool(kind: .decode, size: limits.workers, capacity: 1)
         cachePool = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
         index = MemoryIndex(limit: limits.memoryBytes, maximumEntries: limits.memoryEntries)
+        connectionPool = SharedPool(limit: limits.maxClients)
+        requestPool = SharedPool(limit: limits.maxRequests)
+        subscriptionPool = SharedPool(limit: limits.maxSubscriptions)
     }
 
     /// When `timePassed` is due; nil when nothing is waited for.
@@ -212,8 +245,7 @@ struct BrokerState {
         // Those of the last event; their memory is used again if the caller has let go of them.
         actions.removeAll(keepingCapacity: actions.capacity <= Self.keptActions)
         switch event {
-        case .clientConnected(let client, let uid, let isAdmin):
-            clients[client] = Client(uid: uid, isAdmin: isAdmin)
+        case .clientConnected(let client, let uid, let isAdmin): clientConnected(client, uid: uid, isAdmin: isAdmin)
         case .clientDisconnected(let client): clientDisconnected(client)
         case .messageReceived(let client, let message): messageReceived(message, from: client)
         case .messageRejected(let client, let id, let error): messageRejected(id, of: client, with: error)
@@ -228,7 +260,8 @@ struct BrokerState {
         case .payloadSent(let client, let buffer):
             if sendings.release(buffer, from: client) { unhold(buffer) }
         case .workerStarted(let worker, let pid): pids[worker] = pid
-        case .workerReady(let worker, let sandbox): workerReady(worker, sandbox)
+        case .workerReady(let worker, let sandbox, let build): workerReady(worker, sandbox, build: build)
+        case .workerMisbehaved(let worker, let detail): workerMisbehaved(worker, detail)
         case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
         case .fetchProgressed(let worker, let job, let received, let expected):
@@ -242,6 +275,8 @@ struct BrokerState {
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job): decodeFinished(worker, job)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
+        case .processorTimeUsed(let worker, let job, let milliseconds):
+            processorTimeUsed(worker, job, milliseconds: milliseconds)
         case .workerMeasured(let worker, let bytes):
             decodePool.measured(worker, residentBytes: bytes)
             fetchPool.measured(worker, residentBytes: bytes)
@@ -253,6 +288,7 @@ struct BrokerState {
         case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
         case .keepingEnded(let worker, let job): keepingEnded(worker, job)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
+        case .quarantineRemembered(let records): quarantine.restore(records, unixMs: unixMs)
         case .timePassed: break
         case .shutdownRequested: shutdownRequested()
         }
@@ -282,7 +318,7 @@ struct BrokerState {
         reminders.sweep(live: live + queuedErrands.count + partials.count + clients.count + 1024) { reminder in
             switch reminder {
             case .total(let waiter), .idle(let waiter): waiters[waiter] != nil
-            case .decode(_, let job): decodes[job] != nil
+            case .decode(_, let job), .processorTime(_, let job): decodes[job] != nil
             case .lookup(let job): lookups[job] != nil
             case .errand(let job): errands[job] != nil || queuedErrands[job] != nil
             case .retry(let job): fetches[job]?.retryAt != nil
@@ -334,6 +370,8 @@ struct BrokerState {
             case .total(let waiter): totalTimePassed(waiter)
             case .idle(let waiter): idleTimePassed(waiter)
             case .decode(let worker, let job): decodeTimePassed(worker, job)
+            case .processorTime(let worker, let job):
+                if decodePool.isRunning(job, on: worker) { actions.append(.measureProcessorTime(worker, job)) }
             case .lookup(let job): lookupTimePassed(job)
             case .errand(let job): errandTimePassed(job)
             case .retry(let job): retryTimePassed(job)
@@ -341,7 +379,7 @@ struct BrokerState {
             case .partial(let key): partialTimePassed(key)
             case .touch: reportUse()
             case .workerStart(let worker): startTimePassed(worker)
-            case .workerEnd(let worker): actions.append(.killWorker(worker))
+            case .workerEnd(let worker): endTimePassed(worker)
             case .frame(let client, let begunAt):
                 guard clients[client]?.frameBegunAt == begunAt else { break }
                 reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))

@@ -8,6 +8,8 @@ struct Counters {
     var prefetched = 0
     var outcomes: [StatsReport.Figure: Int] = [:]
     var failures: [ErrorCode: Int] = [:]
+    /// Workers of all kinds that are gone, those that were let go aside.
+    var workerDeaths: [DeathCause: Int] = [:]
     var bytesDownloaded = 0
     var downloads = 0
     var pixelsDecoded = 0
@@ -32,6 +34,7 @@ struct Counters {
         report[.prefetched] = prefetched
         for (outcome, count) in outcomes { report[outcome] = count }
         report.failures = failures
+        report.workerDeaths = workerDeaths
         report[.bytesDownloaded] = bytesDownloaded
         report[.downloads] = downloads
         report[.pixelsDecoded] = pixelsDecoded

@@ -1,6 +1,7 @@
 import IPCProtocol
+import LinuxSystem
 
-/// The two kinds of worker.
+/// The kinds of worker.
 enum WorkerKind: String, CaseIterable, Sendable {
     /// Downloads: many at once.
     case fetch
@@ -30,8 +31,10 @@ enum Event {
 
     // Workers.
     case workerStarted(WorkerID, pid: Int)
-    /// It can take jobs; what confines it, where it said so.
-    case workerReady(WorkerID, SandboxReport?)
+    /// It can take jobs; what confines it, and the build of its decoders, where it said so.
+    case workerReady(WorkerID, SandboxReport?, build: String? = nil)
+    /// It said what is no message, or what it had no right to say.
+    case workerMisbehaved(WorkerID, String)
     /// Its socket has ended; its process should, too.
     case workerHungUp(WorkerID)
     case workerExited(WorkerID, WorkerExit)
@@ -48,6 +51,8 @@ enum Event {
     case decodeFinished(WorkerID, JobID)
     case decodeFailed(WorkerID, JobID, WireError)
 
+    /// What a worker has used of a processor since its job began.
+    case processorTimeUsed(WorkerID, JobID, milliseconds: Int)
     /// A worker's memory after a job, in bytes that are its own.
     case workerMeasured(WorkerID, residentBytes: Int)
 
@@ -62,6 +67,8 @@ enum Event {
     case keepingEnded(WorkerID, JobID)
     case forgotten(WorkerID, JobID, keys: [String])
     case cleared(WorkerID, JobID, removed: Int, bytes: Int)
+    /// What an earlier broker wanted to be remembered.
+    case quarantineRemembered([QuarantineRecord])
 
     /// Nothing but that time has passed.
     case timePassed
@@ -69,14 +76,17 @@ enum Event {
     case shutdownRequested
 }
 
-/// Why a worker is no more.
+/// How a worker's process has ended, as far as the shell can tell.
 enum WorkerExit: Equatable {
-    /// By its own making: a crash, a failed start.
-    case crashed(String)
-    /// Someone else ended it, as the kernel does when memory is short.
-    case killed(String)
     /// It could not be started.
     case notStarted(String)
-    /// It said what is no message, and was ended for it.
-    case misbehaved(String)
+    case ended(ChildProcess.Exit, ExitCircumstances = ExitCircumstances())
+}
+
+/// What was found beside the process that has ended.
+struct ExitCircumstances: Equatable {
+    /// The kernel has ended processes for want of memory since that was last looked at.
+    var isMemoryShort = false
+    /// The most memory the process ever had, in bytes.
+    var peakBytes = 0
 }

@@ -131,6 +131,8 @@ struct PartialBody {
 /// at it is finished all the same, for the next asker.
 struct DecodeFlight {
     let variant: VariantKey
+    /// Whose doing the picture is: what it costs in decoders counts for this origin.
+    let origin: String
     /// The encoded bytes, held for as long as the flight lasts.
     let body: BufferID
     /// How many they are; the index may have forgotten them by the end.
@@ -145,6 +147,7 @@ struct DecodeFlight {
     var reserved = 0
     /// When the worker has taken too long; nil while it waits for room.
     var deadline: Instant?
+    /// How many workers it has seen die by their own making.
     var crashes = 0
 }
 
@@ -208,6 +211,8 @@ struct Prefetch {
     let total: Int
     /// What was not begun yet.
     var left: ArraySlice<SourceURL>
+    /// What it weighs among the client's requests.
+    let weight: Int
     var running: Set<WaiterID> = []
     var done = 0
     var failed = 0

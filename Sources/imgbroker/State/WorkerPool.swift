@@ -1,13 +1,21 @@
+import IPCProtocol
 import LinuxSystem
 
 /// The workers of one kind: who is there, who is busy with what, and when the next one may be started.
 struct WorkerPool {
+    /// Why the broker ends a worker.
+    struct Sentence {
+        let cause: DeathCause
+        /// In words, for people.
+        let detail: String
+    }
+
     struct Worker {
         var isReady = false
         /// Its socket has ended.
         var hasHungUp = false
-        /// It is being ended; nothing it says counts any more.
-        var isDying = false
+        /// Why it is being ended, once it is: nothing it says counts any more.
+        var sentence: Sentence?
         /// It takes no more jobs and ends when it has done those it has.
         var isRetiring = false
         var jobsTaken = 0
@@ -16,6 +24,7 @@ struct WorkerPool {
         var jobs: Set<JobID> = []
         let startedAt: Instant
 
+        var isDying: Bool { sentence != nil }
         var canWork: Bool { isReady && !hasHungUp && !isDying && !isRetiring }
     }
 
@@ -33,6 +42,8 @@ struct WorkerPool {
     private var recentFailures: [Instant] = []
     private var lastFailure: Instant?
     private var notBefore: Instant?
+    /// Workers that somebody else ended before they were ready, since one last became so.
+    private var lostStarts = 0
     /// Workers started in place of others.
     private(set) var restarts = 0
 
@@ -56,6 +67,13 @@ struct WorkerPool {
         let mayWake = workers.values.count { $0.canWork && !$0.jobs.isEmpty } < size
         return free.filter { mayWake || !$0.value.jobs.isEmpty }
             .min { ($0.value.jobs.count, $0.key) < ($1.value.jobs.count, $1.key) }?.key
+    }
+
+    /// An idle worker for a job that another one has died of: one that has done least, so that what an earlier picture
+    /// may have left behind is not to blame.
+    var freshest: WorkerID? {
+        workers.filter { $0.value.canWork && $0.value.jobs.isEmpty }
+            .min { ($0.value.jobsTaken, $0.key) < ($1.value.jobsTaken, $1.key) }?.key
     }
 
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
@@ -97,31 +115,36 @@ struct WorkerPool {
 
     mutating func becameReady(_ worker: WorkerID) {
         workers[worker]?.isReady = true
+        lostStarts = 0
     }
 
     mutating func hungUp(_ worker: WorkerID) {
         workers[worker]?.hasHungUp = true
     }
 
-    mutating func markDying(_ worker: WorkerID) {
-        workers[worker]?.isDying = true
+    /// The first reason counts.
+    mutating func condemn(_ worker: WorkerID, _ sentence: Sentence) {
+        if workers[worker]?.isDying == false { workers[worker]?.sentence = sentence }
     }
 
     /// Removes a worker that has ended. The next one starts at once, unless workers fail by their own making again and
-    /// again: then after 100 ms, doubled up to 30 s, until a minute has passed without a failure.
-    mutating func ended(_ worker: WorkerID, ownMaking: Bool, at now: Instant) -> Worker? {
-        guard let ended = workers.removeValue(forKey: worker) else { return nil }
-        if ended.isRetiring { return ended }
+    /// again: then after 100 ms, doubled up to 30 s, until a minute has passed without a failure. One that somebody else
+    /// has ended is no failure; but where none gets ready, the next comes after 2 ms, doubled up to a second.
+    mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) {
+        guard let ended = workers.removeValue(forKey: worker), !ended.isRetiring else { return }
         restarts += 1
-        if ownMaking {
+        if countsAsFailure {
             if let lastFailure, lastFailure.adding(milliseconds: 60_000) < now { failures = 0 }
             failures += 1
             lastFailure = now
             recentFailures = recentFailures.suffix(Self.toleratedFailures) + [now]
             // The first failure costs nothing: a crash is usually one bad picture's.
             if failures > 1 { notBefore = now.adding(milliseconds: min(100 << min(failures - 2, 9), 30_000)) }
+        } else if !ended.isReady {
+            // Where each is ended at once, as may be when memory is short, starting them is not all that is done.
+            lostStarts += 1
+            notBefore = max(notBefore ?? now, now.adding(milliseconds: min(1 << min(lostStarts, 10), 1000)))
         }
-        return ended
     }
 
     // MARK: Recycling
@@ -133,6 +156,9 @@ struct WorkerPool {
         workers[worker]?.firstResidentBytes = first
         if residentBytes - first > Self.toleratedGrowth { workers[worker]?.isRetiring = true }
     }
+
+    /// Lets a worker take no more jobs and end when it has done those it has.
+    mutating func retire(_ worker: WorkerID) { workers[worker]?.isRetiring = true }
 
     /// Lets a worker that has done many jobs take no more; its successor is started at once.
     mutating func retireIfWorn(_ worker: WorkerID) {

@@ -8,4 +8,7 @@
 /// threads.)
 int ctest_set_effective_user(uid_t uid);
 
+/// Lets another process open so many descriptors from now on. How many it could before, or -1 with errno.
+long ctest_limit_descriptors(pid_t pid, long count);
+
 #endif

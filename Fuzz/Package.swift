@@ -1,0 +1,68 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// Built by scripts/fuzz.sh with libFuzzer and the address sanitizer, which all modules must be built with. They are
+// found through the link `Product`: a package depends on products of another one, and these modules are none.
+
+let swift: [SwiftSetting] = [
+    .swiftLanguageMode(.v6), .strictMemorySafety(), .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"), .enableUpcomingFeature("MemberImportVisibility"),
+    // The targets look inside of modules, as tests do.
+    .unsafeFlags(["-enable-testing"]),
+]
+
+let package = Package(
+    name: "imgbroker-fuzz",
+    targets: [
+        .systemLibrary(name: "CCurl", path: "Product/SystemModules/CCurl", pkgConfig: "libcurl"),
+        .systemLibrary(name: "CPNG", path: "Product/SystemModules/CPNG", pkgConfig: "libpng"),
+        .systemLibrary(name: "CJPEG", path: "Product/SystemModules/CJPEG", pkgConfig: "libjpeg"),
+        .systemLibrary(name: "CWebP", path: "Product/SystemModules/CWebP", pkgConfig: "libwebpdemux"),
+        .systemLibrary(name: "CNettle", path: "Product/SystemModules/CNettle", pkgConfig: "nettle"),
+        .systemLibrary(name: "CSQLite", path: "Product/SystemModules/CSQLite", pkgConfig: "sqlite3"),
+        .systemLibrary(name: "CSeccomp", path: "Product/SystemModules/CSeccomp", pkgConfig: "libseccomp"),
+        .target(name: "CLinux", path: "Product/CLinux"),
+        .systemLibrary(name: "CLCMS", path: "Product/SystemModules/CLCMS", pkgConfig: "lcms2"),
+        .systemLibrary(name: "CZlib", path: "Product/SystemModules/CZlib", pkgConfig: "zlib"),
+        .target(
+            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CLCMS", "CZlib"],
+            path: "Product/CImageCodecs"),
+        .target(name: "CTransfer", dependencies: ["CCurl"], path: "Product/CTransfer"),
+        .target(name: "CSandbox", dependencies: ["CSeccomp"], path: "Product/CSandbox"),
+        .target(name: "LinuxSystem", dependencies: ["CLinux"], path: "Product/LinuxSystem", swiftSettings: swift),
+        .target(
+            name: "SharedCache", dependencies: ["CLinux", "CNettle", "LinuxSystem"], path: "Product/SharedCache",
+            swiftSettings: swift),
+        .target(
+            name: "IPCProtocol", path: "Product/IPCProtocol", swiftSettings: swift,
+            linkerSettings: [.linkedLibrary("m")]),
+        .target(
+            name: "Sandbox", dependencies: ["CSandbox", "IPCProtocol"], path: "Product/Sandbox", swiftSettings: swift),
+        .target(
+            name: "HTTPCaching", dependencies: ["IPCProtocol"], path: "Product/HTTPCaching", swiftSettings: swift),
+        .target(
+            name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], path: "Product/IPCTransport",
+            swiftSettings: swift),
+        // Programs, without what makes them programs.
+        .target(
+            name: "imgfetch",
+            dependencies: [
+                "CTransfer", "HTTPCaching", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache",
+            ], path: "Product/imgfetch", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgworker",
+            dependencies: ["CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
+            path: "Product/imgworker", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "imgcache", dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            path: "Product/imgcache", exclude: ["main.swift"], swiftSettings: swift),
+        .target(
+            name: "FuzzTargets",
+            dependencies: [
+                "HTTPCaching", "IPCProtocol", "LinuxSystem", "SharedCache", "imgcache", "imgfetch", "imgworker",
+            ], path: "Targets", swiftSettings: swift),
+        // In C, because then libFuzzer's `main` is the only one.
+        .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),
+    ],
+    cLanguageStandard: .gnu11
+)

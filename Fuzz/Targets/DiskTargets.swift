@@ -1,0 +1,52 @@
+import Glibc
+import LinuxSystem
+import SharedCache
+
+@testable import IPCProtocol
+@testable import imgcache
+
+/// A file of the disk cache: one byte says whether it gets a right footer, without which little of it is ever read.
+func fuzzDiskEntries(_ bytes: [UInt8]) {
+    var input = FuzzInput(bytes)
+    let isWhole = input.byte() % 4 != 0
+    var file = Array(input.rest)
+    if let trailer = EntryTrailer(decoding: input.rest) {
+        expect(EntryTrailer(decoding: trailer.encoded[...]) == trailer, "a trailer survives writing and reading")
+        expect(trailer.bodySize >= 0, "no size is negative")
+    }
+    var name = EntryName.original(key: "none")!
+    if isWhole {
+        // As much body as the trailer wants, where that is little.
+        let trailer = EntryTrailer(decoding: input.rest)
+        guard let footer = DiskFileFooter(of: file) else { return }
+        if let trailer, trailer.bodySize < 4096 { file = [UInt8](repeating: 7, count: trailer.bodySize) + file }
+        file += footer.encoded
+        name = trailer?.name ?? name
+    }
+    guard let path = writtenFile(file) else { return }
+    do throws(EntryProblem) {
+        let entry = try EntryFile(opening: path, as: name, largestBody: 1 << 20)
+        expect(isWhole && entry.trailer.name == name, "an entry has the name of its file")
+        expect(entry.trailer.bodySize < file.count, "an entry's body is in its file")
+        let body = try entry.copyBody()
+        expect(body.size == entry.trailer.bodySize, "a body is as long as its trailer says")
+    } catch {
+        if case .system(let error) = error { expect(false, "files can be read: \(error)") }
+    }
+}
+
+/// The path of a file with `bytes`, in memory.
+private func writtenFile(_ bytes: [UInt8]) -> String? {
+    scratch.flatMap { file in
+        try? file.truncate(to: 0)
+        unsafe bytes.withUnsafeBytes { unsafe try? file.write($0, at: 0) }
+        return scratchPath
+    }
+}
+
+private let scratchPath = "/dev/shm/imgbroker-fuzz-\(getpid())"
+
+private let scratch: FileDescriptor? = {
+    atexit { unsafe unlink(scratchPath) }
+    return try? FileDescriptor.create(at: scratchPath)
+}()

@@ -1,0 +1,108 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+
+@testable import imgworker
+
+/// Everything that is read beside pixels, from one file as each of the three formats.
+func fuzzMetadata(_ bytes: [UInt8]) {
+    for format in ImageFormat.allCases {
+        var position = 0
+        let metadata = ContainerMetadata(format, bytes.span) {
+            expect($0 > position, "a walk goes forward")
+            position = $0
+        }
+        if let exif = metadata.exif {
+            expect(exif.lowerBound >= 0 && exif.upperBound <= bytes.count, "EXIF is in the file")
+        }
+        _ = metadata.orientation(in: bytes.span)
+    }
+    _ = Orientation(exif: bytes.span)
+}
+
+/// A PNG file whose chunks are given right checksums, without which its bytes are never looked at.
+func fuzzPNG(_ bytes: [UInt8]) {
+    var file = bytes
+    var position = 8
+    while position + 12 <= file.count {
+        let length = file[position..<position + 4].reduce(0) { $0 << 8 | Int($1) }
+        let end = position + 8 + length
+        guard end + 4 <= file.count else { break }
+        let sum = CRC32.of(file[position + 4..<end])
+        for index in 0..<4 { file[end + index] = UInt8(truncatingIfNeeded: sum >> (24 - 8 * UInt32(index))) }
+        position = end + 4
+    }
+    fuzzImage(file, .png)
+}
+
+/// A whole file through its codec, in several sizes and forms. What can be decoded comes out alike in both orders of
+/// bytes, and again when it is encoded without loss and decoded.
+func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
+    guard ImageFormat(sniffing: bytes.prefix(16).map { $0 }) == format else { return }
+    let transforms = [
+        Transform(alpha: .straight), Transform(pixelFormat: .bgra8, alpha: .straight), Transform(width: 7),
+        Transform(width: 40, height: 9, fit: .cover), Transform(byteLimit: 256),
+    ]
+    let results = transforms.map { decoded(bytes, $0) }
+    guard let (geometry, pixels) = results[0] else {
+        expect(results[1] == nil, "the order of bytes does not decide whether a picture can be decoded")
+        return
+    }
+    guard let other = results[1] else { return expect(false, "the other order of bytes can be decoded as well") }
+    let isSame = zip(pixels, other.pixels).enumerated().allSatisfy { index, pair in
+        index % 4 % 2 == 1 ? pair.0 == pair.1 : pair.0 == other.pixels[index ^ 2]
+    }
+    expect(isSame, "the order of bytes is all that is different")
+    let job = EncodeJob(id: 0, format: .png, geometry: geometry, pixelFormat: .rgba8, alpha: .straight)
+    guard let file = try? WritableBuffer(name: "fuzz").descriptor, let source = memory(pixels) else { return }
+    guard (try? ImageEncoder(job).encode(source, to: file)) != nil else { return expect(false, "pixels are encoded") }
+    let again = decoded(contents(of: file), transforms[0])
+    expect(again?.pixels == pixels, "encoded pixels are decoded to the same")
+}
+
+/// The result of decoding; nil when it fails with a code, as it may.
+private func decoded(_ bytes: [UInt8], _ transform: Transform) -> (geometry: PixelGeometry, pixels: [UInt8])? {
+    // Small, so that a run is short.
+    let job = DecodeJob(
+        id: 0, transform: transform, maxPixels: 1 << 16, maxSourcePixels: 1 << 18, maxWorkingBytes: 32 << 20)
+    do {
+        let image = try EncodedImage(try ImageSource(copying: bytes), for: job)
+        let result = image.plan.result
+        expect(result.pixels <= job.maxPixels, "a result has its bounds")
+        expect(image.plan.workingBytes <= job.maxWorkingBytes, "working memory has its bounds")
+        let output = try WritableBuffer(name: "fuzz", size: result.bytes).descriptor
+        try image.decode(into: output)
+        return (result, contents(of: output))
+    } catch let error as WireError {
+        let codes: [ErrorCode] = [
+            .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .outOfMemory,
+        ]
+        expect(codes.contains(error.code), "a picture fails with a code of its own: \(error)")
+        return nil
+    } catch {
+        fatalError("\(error)")
+    }
+}
+
+private func memory(_ bytes: [UInt8]) -> FileDescriptor? {
+    guard let file = try? WritableBuffer(name: "fuzz").descriptor else { return nil }
+    unsafe bytes.withUnsafeBytes { unsafe try? file.write($0, at: 0) }
+    return file
+}
+
+private func contents(of file: FileDescriptor) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: (try? file.size()) ?? 0)
+    _ = unsafe bytes.withUnsafeMutableBytes { unsafe try? file.read(into: $0, at: 0) }
+    return bytes
+}
+
+/// The checksum of PNG's chunks.
+private enum CRC32 {
+    private static let table: [UInt32] = (0..<256).map { byte in
+        (0..<8).reduce(UInt32(byte)) { crc, _ in crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
+    }
+
+    static func of(_ bytes: ArraySlice<UInt8>) -> UInt32 {
+        ~bytes.reduce(UInt32.max) { table[Int(UInt8(truncatingIfNeeded: $0) ^ $1)] ^ $0 >> 8 }
+    }
+}

@@ -1,0 +1,96 @@
+import IPCProtocol
+
+/// A JSON value as a tree.
+enum JSONTree: Equatable {
+    case object([String: JSONTree])
+    case array([JSONTree])
+    case string(String)
+    case number(Double)
+    case boolean(Bool)
+    case null
+
+    init(reading text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) {
+        var reader = JSONReader(text)
+        var members: [String: JSONTree] = [:]
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            members[name] = try JSONTree(from: &reader)
+        }
+        self = .object(members)
+    }
+
+    private init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        if reader.nextIsObject {
+            var members: [String: JSONTree] = [:]
+            try reader.readObject { (reader, name) throws(JSONReader.MalformedJSON) in
+                members[name] = try JSONTree(from: &reader)
+            }
+            self = .object(members)
+        } else if reader.nextIsArray {
+            var elements: [JSONTree] = []
+            try reader.readArray { (reader) throws(JSONReader.MalformedJSON) in
+                elements.append(try JSONTree(from: &reader))
+            }
+            self = .array(elements)
+        } else if reader.nextIsNull {
+            try reader.skip()
+            self = .null
+        } else {
+            // Only one of the three finds its type; the others note a problem in a copy and step over the value.
+            var (strings, booleans, numbers, skipping) = (reader, reader, reader, reader)
+            try skipping.skip()
+            if let string = try strings.string("") {
+                (self, reader) = (.string(string), strings)
+            } else if let boolean = try booleans.boolean("") {
+                (self, reader) = (.boolean(boolean), booleans)
+            } else if let number = try numbers.number("") {
+                (self, reader) = (.number(number), numbers)
+            } else {
+                fatalError("a value was read as none of its types")
+            }
+            expect(skipping.nextIsNull == reader.nextIsNull, "a value is as long as it is when skipped")
+        }
+    }
+
+    /// The value in a spelling of its own: every character escaped, spaces wherever they may stand.
+    var spelled: [UInt8] {
+        var text = ""
+        spell(into: &text)
+        return Array(text.utf8)
+    }
+
+    private func spell(into text: inout String) {
+        switch self {
+        case .object(let members):
+            text += "\t{ "
+            for (index, member) in members.enumerated() {
+                text += index == 0 ? "" : " ,\n"
+                Self.quote(member.key, into: &text)
+                text += "\r: "
+                member.value.spell(into: &text)
+            }
+            text += " } "
+        case .array(let elements):
+            text += "[ "
+            for (index, element) in elements.enumerated() {
+                text += index == 0 ? "" : " , "
+                element.spell(into: &text)
+            }
+            text += " ]"
+        case .string(let string): Self.quote(string, into: &text)
+        // Beyond its range a number is infinite, which only an exponent as large says again.
+        case .number(let number):
+            text += number.isFinite ? number.description : number < 0 ? "-9E999" : "9E999"
+        case .boolean(let value): text += value ? "true" : "false"
+        case .null: text += "null"
+        }
+    }
+
+    private static func quote(_ string: String, into text: inout String) {
+        text += "\""
+        for unit in string.utf16 {
+            let digits = String(unit, radix: 16)
+            text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+        }
+        text += "\""
+    }
+}

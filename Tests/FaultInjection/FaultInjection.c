@@ -1,0 +1,234 @@
+// Makes calls of the file system fail, or ends the process in the middle of them. Not part of the package: it is to be
+// preloaded into programs as they are. Tests compile it when they run.
+//
+// LD_PRELOAD names the library, FAULT_CONTROL a file of `struct control`, FAULT_DIRECTORY the directory that is meant:
+// calls about paths there, about files opened there and about memfds are counted, and those that the file names fail.
+// With FAULT_DIRECTORY=* calls about any open file, and no others, are.
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { KILL = -1, TEAR = -2 };
+
+struct control {
+    /// The calls so far.
+    _Atomic int64_t calls;
+    /// From which one on calls fail; 0: none.
+    _Atomic int64_t first;
+    /// The last one that fails.
+    _Atomic int64_t last;
+    /// Every which one of these.
+    _Atomic int64_t stride;
+    /// By which error; KILL: the process ends before the call; TEAR: it ends in the middle of it, where it writes.
+    _Atomic int64_t error;
+    /// How many have failed.
+    _Atomic int64_t failed;
+    /// By how many seconds the time of day is off.
+    _Atomic int64_t seconds;
+};
+
+enum { MAX_FILES = 4096, MAX_DIRECTORY = 512 };
+
+static struct control none;
+static struct control *control = &none;
+static char directory[MAX_DIRECTORY];
+static size_t directory_length;
+static char tracked[MAX_FILES];
+static int all_files;
+
+#define REAL(name) ((__typeof__(&name))real(#name))
+
+static void *real(const char *name) { return dlsym(RTLD_NEXT, name); }
+
+__attribute__((constructor)) static void begin(void) {
+    const char *path = getenv("FAULT_CONTROL"), *folder = getenv("FAULT_DIRECTORY");
+    if (!path || !folder || strlen(folder) >= sizeof directory) return;
+    int file = REAL(open)(path, O_RDWR | O_CLOEXEC);
+    if (file < 0) return;
+    void *page = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    REAL(close)(file);
+    if (page == MAP_FAILED) return;
+    strcpy(directory, folder);
+    directory_length = strlen(folder);
+    all_files = strcmp(folder, "*") == 0;
+    control = page;
+}
+
+/// Ends the process at once: by the signal or, in its sandbox, by asking for it.
+static void end(void) {
+    syscall(SYS_tgkill, getpid(), gettid(), SIGKILL);
+    for (;;) pause();
+}
+
+static int concerns(const char *path) {
+    return directory_length > 0 && !all_files && path && strncmp(path, directory, directory_length) == 0
+        && (path[directory_length] == 0 || path[directory_length] == '/');
+}
+
+static int is_tracked(int file) { return all_files || (file >= 0 && file < MAX_FILES && tracked[file]); }
+
+static int track(int file) {
+    if (file >= 0 && file < MAX_FILES) tracked[file] = 1;
+    return file;
+}
+
+static int is_lack_of_space(int64_t error) { return error == ENOSPC || error == EDQUOT || error == ENOMEM; }
+
+/// Whether this call is to fail, by errno. Only one that takes up room can lack it.
+static int fails(int takes_room) {
+    int64_t call = atomic_fetch_add(&control->calls, 1) + 1;
+    int64_t first = control->first, stride = control->stride, error = control->error;
+    if (first == 0 || call < first || call > control->last || (stride > 1 && (call - first) % stride != 0)) return 0;
+    if (error == TEAR || (is_lack_of_space(error) && !takes_room)) return 0;
+    atomic_fetch_add(&control->failed, 1);
+    if (error == KILL) end();
+    errno = (int)error;
+    return 1;
+}
+
+/// Whether the process is to end within this call, which is the one before that was counted.
+static int tears(void) {
+    return control->error == TEAR && control->first != 0 && control->calls >= control->first;
+}
+
+// Paths
+
+static int open_as(int (*call)(const char *, int, ...), const char *path, int flags, mode_t mode) {
+    if (!concerns(path)) return call(path, flags, mode);
+    if (fails((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE)) return -1;
+    return track(call(path, flags, mode));
+}
+
+int open(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return open_as(REAL(open), path, flags, mode);
+}
+
+int open64(const char *path, int flags, ...) {
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    return open_as(REAL(open64), path, flags, mode);
+}
+
+int close(int file) {
+    if (file >= 0 && file < MAX_FILES) tracked[file] = 0;
+    return REAL(close)(file);
+}
+
+#define ON_PATH(name, room, path, parameters, arguments) \
+    int name parameters { return concerns(path) && fails(room) ? -1 : REAL(name) arguments; }
+
+ON_PATH(mkdir, 1, path, (const char *path, mode_t mode), (path, mode))
+ON_PATH(unlink, 0, path, (const char *path), (path))
+ON_PATH(rename, 1, to, (const char *from, const char *to), (from, to))
+ON_PATH(access, 0, path, (const char *path, int mode), (path, mode))
+ON_PATH(stat, 0, path, (const char *restrict path, struct stat *restrict status), (path, status))
+ON_PATH(lstat, 0, path, (const char *restrict path, struct stat *restrict status), (path, status))
+ON_PATH(stat64, 0, path, (const char *restrict path, struct stat64 *restrict status), (path, status))
+ON_PATH(lstat64, 0, path, (const char *restrict path, struct stat64 *restrict status), (path, status))
+ON_PATH(
+    linkat, 1, to, (int old, const char *from, int new, const char *to, int flags), (old, from, new, to, flags))
+ON_PATH(
+    utimensat, 0, path, (int folder, const char *path, const struct timespec times[2], int flags),
+    (folder, path, times, flags))
+
+DIR *opendir(const char *path) { return concerns(path) && fails(0) ? NULL : REAL(opendir)(path); }
+
+// Files
+
+#define ON_FILE(type, failure, name, room, file, parameters, arguments) \
+    type name parameters { return is_tracked(file) && fails(room) ? failure : REAL(name) arguments; }
+
+ON_FILE(ssize_t, -1, pread, 0, file, (int file, void *bytes, size_t count, off_t at), (file, bytes, count, at))
+ON_FILE(ssize_t, -1, pread64, 0, file, (int file, void *bytes, size_t count, off64_t at), (file, bytes, count, at))
+ON_FILE(int, -1, ftruncate, 1, file, (int file, off_t size), (file, size))
+ON_FILE(int, -1, ftruncate64, 1, file, (int file, off64_t size), (file, size))
+ON_FILE(int, errno, posix_fallocate, 1, file, (int file, off_t at, off_t size), (file, at, size))
+ON_FILE(int, errno, posix_fallocate64, 1, file, (int file, off64_t at, off64_t size), (file, at, size))
+ON_FILE(int, -1, fstat, 0, file, (int file, struct stat *status), (file, status))
+ON_FILE(int, -1, fstat64, 0, file, (int file, struct stat64 *status), (file, status))
+ON_FILE(int, -1, futimens, 0, file, (int file, const struct timespec times[2]), (file, times))
+ON_FILE(int, -1, flock, 0, file, (int file, int operation), (file, operation))
+ON_FILE(int, -1, fsync, 1, file, (int file), (file))
+ON_FILE(int, -1, fdatasync, 1, file, (int file), (file))
+
+static ssize_t write_as(
+    ssize_t (*call)(int, const void *, size_t, off_t), int file, const void *bytes, size_t count, off_t at) {
+    if (!is_tracked(file)) return call(file, bytes, count, at);
+    if (fails(1)) return -1;
+    if (tears()) {
+        call(file, bytes, count / 2, at);
+        end();
+    }
+    return call(file, bytes, count, at);
+}
+
+ssize_t pwrite(int file, const void *bytes, size_t count, off_t at) {
+    return write_as(REAL(pwrite), file, bytes, count, at);
+}
+
+ssize_t pwrite64(int file, const void *bytes, size_t count, off64_t at) {
+    return write_as(REAL(pwrite64), file, bytes, count, at);
+}
+
+ssize_t copy_file_range(int from, off64_t *start, int to, off64_t *at, size_t count, unsigned flags) {
+    if (is_tracked(to)) {
+        if (fails(1)) return -1;
+        if (tears()) {
+            REAL(copy_file_range)(from, start, to, at, count / 2, flags);
+            end();
+        }
+    }
+    return REAL(copy_file_range)(from, start, to, at, count, flags);
+}
+
+int memfd_create(const char *name, unsigned flags) {
+    return fails(1) ? -1 : track(REAL(memfd_create)(name, flags));
+}
+
+// Locks and seals.
+int fcntl(int file, int command, ...) {
+    va_list rest;
+    va_start(rest, command);
+    void *argument = va_arg(rest, void *);
+    va_end(rest);
+    return is_tracked(file) && fails(0) ? -1 : REAL(fcntl)(file, command, argument);
+}
+
+int fcntl64(int file, int command, ...) {
+    va_list rest;
+    va_start(rest, command);
+    void *argument = va_arg(rest, void *);
+    va_end(rest);
+    return is_tracked(file) && fails(0) ? -1 : REAL(fcntl64)(file, command, argument);
+}
+
+// Time
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    int status = REAL(clock_gettime)(clock, time);
+    if (clock == CLOCK_REALTIME) time->tv_sec += control->seconds;
+    return status;
+}

@@ -1,0 +1,152 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import TestSupport
+import Testing
+
+/// Workers of every kind are killed all the time while clients ask for all kinds of things: nobody notices but by the
+/// clock.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct ChaosTests {
+    private static let seconds = 60
+    private static let killEveryMs = 100
+    private static let pictures = 120
+    private static let connections = 10
+    private static let pendingAtOnce = 8
+
+    private static let variants = [
+        "", #","variant":{"pixelFormat":"bgra8"}"#, #","variant":{"width":32}"#,
+        #","variant":{"width":24,"height":24,"fit":"cover"}"#, #","as":"original""#,
+    ]
+    private static let modes = ["default", "default", "default", "default", "no-cache", "reload", "no-store"]
+    private static let deliveries = ["fd", "fd", "inline"]
+
+    /// What is asked for: a picture, by its number, in one of the variants.
+    private struct Wish: Hashable {
+        let number: Int
+        let variant: Int
+    }
+
+    private final class Guest {
+        let client: RawClient
+        var wishes: [Int: Wish] = [:]
+        init(_ client: RawClient) { self.client = client }
+    }
+
+    /// Noise, so that its file is long enough to be killed in the middle.
+    private static func picture(_ number: Int) -> TestPicture {
+        TestPicture(width: 120, height: 90) { x, y in
+            let noise = UInt32(truncatingIfNeeded: (x &* 7919 &+ y &* 104_729 &+ number &* 15_485_863) &* 2_654_435_761)
+            return SIMD4(UInt8(noise >> 24), UInt8(noise >> 16 & 0xFF), UInt8(truncatingIfNeeded: number), 255)
+        }
+    }
+
+    private func ask(_ wish: Wish, _ guest: Guest, _ setting: DiskSetting, _ random: inout SeededRandom) throws {
+        let members =
+            #""cache":"\#(Self.modes.randomElement(using: &random)!)","delivery":"\#(Self.deliveries.randomElement(using: &random)!)""#
+            + Self.variants[wish.variant]
+        guest.wishes[try guest.client.get(setting.url(wish.number), members)] = wish
+    }
+
+    /// The digest of what came, pixels or encoded bytes; nil where it is no picture.
+    private func digest(_ incoming: RawClient.Incoming, _ guest: Guest) throws -> String? {
+        guard case .image(_, let image) = incoming.reply else { return nil }
+        defer { if let buffer = image.buffer { try? guest.client.release([buffer]) } }
+        return SHA256.hexadecimalDigest(of: try guest.client.bytes(of: incoming))
+    }
+
+    @Test func everyRequestGetsItsPicture() throws {
+        let setting = try DiskSetting(["--memory-limit", "2M"]) { request in
+            guard let number = Int(request.path.dropFirst()) else { return .status(404) }
+            let control = ["max-age=600", "max-age=0", "no-cache"][number % 3]
+            let answer = LocalOrigin.Response.resource(
+                Self.picture(number).png, etag: "\"\(number)\"", cacheControl: control, contentType: "image/png",
+                for: request)
+            return answer.with {
+                $0.pieceBytes = 8000
+                $0.pauseMs = number % 4 == 0 ? 20 : 0
+            }
+        }
+        var random = SeededRandom(state: 5)
+        let first = Guest(setting.client)
+        var expected: [Wish: String] = [:]
+        for number in 0..<Self.pictures {
+            for variant in Self.variants.indices {
+                let wish = Wish(number: number, variant: variant)
+                let incoming = try first.client.load(setting.url(number), #""x":0"# + Self.variants[variant])
+                if variant == 0 { #expect(try first.client.picture(incoming) == Self.picture(number)) }
+                expected[wish] = try digest(incoming, first)
+            }
+        }
+        #expect(expected.count == Self.pictures * Self.variants.count)
+        func settle() throws -> StatsReport {
+            _ = try first.client.ask("clear", #""tier":"all""#)
+            try setting.broker.wait(for: "nobody else is there") { $0[.clients] == 2 && $0[.leasedBytes] == 0 }
+            return try setting.broker.waitUntilIdle()
+        }
+        _ = try settle()
+        let descriptors = setting.broker.status.descriptors
+        let before = try setting.broker.stats()
+
+        var guests = try (0..<Self.connections).map { _ in Guest(try RawClient(setting.broker.socketPath)) }
+        var (killed, answered, wrong): ([BrokerProcess.Worker: Int], Int, Int) = ([:], 0, 0)
+        var failures: [String: Int] = [:]
+        let end = Deadline(seconds: Double(Self.seconds))
+        var nextKill = Instant.now
+        func take(_ incoming: RawClient.Incoming, _ guest: Guest) throws {
+            guard incoming.reply.isTerminal, let id = incoming.reply.id, let wish = guest.wishes.removeValue(forKey: id)
+            else { return }
+            answered += 1
+            if let error = incoming.error {
+                failures["\(error.code): \(error.message)", default: 0] += 1
+            } else if try digest(incoming, guest) != expected[wish] {
+                wrong += 1
+            }
+        }
+        while !end.isPast {
+            for guest in guests {
+                while guest.wishes.count < Self.pendingAtOnce {
+                    let wish = Wish(
+                        number: Int.random(in: 0..<Self.pictures, using: &random),
+                        variant: Int.random(in: 0..<Self.variants.count, using: &random))
+                    try ask(wish, guest, setting, &random)
+                }
+                while let incoming = try guest.client.nextIfThere() { try take(incoming, guest) }
+            }
+            guard nextKill <= .now else { continue }
+            nextKill = .now.adding(milliseconds: Self.killEveryMs)
+            // Of the disk tier there is one process only; it gets some time to do anything at all.
+            let kind: BrokerProcess.Worker =
+                Int.random(in: 0..<20, using: &random) == 0 ? .cache : Bool.random(using: &random) ? .fetch : .decode
+            if let victim = setting.broker.workers(kind).randomElement(using: &random) {
+                setting.broker.signal(victim, SIGKILL)
+                killed[kind, default: 0] += 1
+            }
+        }
+        for guest in guests {
+            while !guest.wishes.isEmpty { try take(try guest.client.next(within: 60), guest) }
+            guest.client.close()
+        }
+        guests = []
+        #expect(wrong == 0)
+        #expect(failures.isEmpty, "\(failures)")
+        #expect(killed.values.reduce(0, +) > Self.seconds * 1000 / Self.killEveryMs / 2, "\(killed)")
+        #expect(answered > 1000)
+
+        let report = try settle()
+        #expect(report.ended == report[.requests])
+        #expect(report[.failed] == before[.failed])
+        for figure in [
+            StatsReport.Figure.queued, .running, .reservedBytes, .leasedBytes, .evictedLeasedBytes, .memoryEntries,
+            .memoryBytes,
+        ] {
+            #expect(report[figure] == 0, "\(figure)")
+        }
+        try setting.broker.waitForDescriptors(descriptors)
+        #expect(setting.broker.status.children.filter { !$0.isAlive }.isEmpty)
+        #expect(setting.broker.status.children.count == setting.broker.fullChildren)
+        print("chaos: \(killed) killed, \(answered) answered")
+        #expect(try setting.broker.stop() == .status(0))
+    }
+}

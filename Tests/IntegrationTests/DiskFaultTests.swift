@@ -1,0 +1,195 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Whatever goes wrong with files, in any of the processes, requests get the right picture or an error with a code, and
+/// nothing else is lost.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct DiskFaultTests {
+    private static let thumbnail = #""variant":{"width":20,"height":20}"#
+
+    /// Large enough that it is not written at once, as a file neither.
+    private static func large(_ number: Int) -> TestPicture {
+        TestPicture(width: 200, height: 150) { x, y in
+            SIMD4(
+                UInt8(truncatingIfNeeded: x &* y &* 7 &+ number), UInt8(truncatingIfNeeded: x ^ (y &* 3)),
+                UInt8(truncatingIfNeeded: x &* x &+ y), 255)
+        }
+    }
+
+    /// A folder with the programs, one of which has calls that fail.
+    private final class Programs {
+        let directory: TemporaryDirectory
+        /// The variables of the broker.
+        let environment: [String]
+        private let control: FileHandle
+
+        /// Without a worker it is the broker itself that fails.
+        init(failing: BrokerProcess.Worker?, about folder: String) throws {
+            directory = try TemporaryDirectory()
+            let (library, control) = (directory.file("faults.so"), directory.file("control"))
+            let source = BuiltProducts.package + "/Tests/FaultInjection/FaultInjection.c"
+            let compiler = try run("/usr/bin/env", ["cc", "-shared", "-fPIC", "-O2", "-o", library, source])
+            try #require(compiler.exit == .status(0))
+            let files = FileManager.default
+            try Data(count: 4096).write(to: URL(filePath: control))
+            #expect(unsafe chmod(control, 0o666) == 0)
+            self.control = try FileHandle(forUpdating: URL(filePath: control))
+            try files.copyItem(
+                atPath: BuiltProducts.folder + "/imgbroker", toPath: directory.file("imgbroker"))
+            let variables = ["LD_PRELOAD=\(library)", "FAULT_CONTROL=\(control)", "FAULT_DIRECTORY=\(folder)"]
+            environment = failing == nil ? variables : []
+            for worker in BrokerProcess.Worker.allCases {
+                let program = BuiltProducts.folder + "/" + worker.rawValue
+                let export = worker == failing ? "export '\(variables.joined(separator: "' '"))'\n" : ""
+                let script = Data("#!/bin/sh\n\(export)exec \(program) \"$@\"\n".utf8)
+                try script.write(to: URL(filePath: directory.file(worker.rawValue)))
+                #expect(unsafe chmod(directory.file(worker.rawValue), 0o755) == 0)
+            }
+        }
+
+        /// Begins to count calls anew, and lets some fail: see `Tests/FaultInjection`.
+        func plan(error: Int32, from first: Int, to last: Int = .max, stride: Int = 1) throws {
+            func set(_ field: Int, _ value: Int) throws {
+                try control.seek(toOffset: UInt64(field * 8))
+                try unsafe withUnsafeBytes(of: value) { try unsafe control.write(contentsOf: Data($0)) }
+            }
+            try set(1, 0)
+            for (field, value) in [(0, 0), (5, 0), (2, last), (3, stride), (4, Int(error)), (1, first)] {
+                try set(field, value)
+            }
+        }
+
+        /// How many calls have failed.
+        func failed() throws -> Int {
+            try control.seek(toOffset: 5 * 8)
+            return (try control.read(upToCount: 8) ?? Data()).reversed().reduce(0) { $0 << 8 | Int($1) }
+        }
+    }
+
+    /// The disk tier's calls fail now and then, or all of them: no request notices.
+    @Test(arguments: [(EIO, 11), (EIO, 1), (ENOSPC, 3), (-1, 900)])
+    func failingDisk(_ error: Int32, _ stride: Int) throws {
+        let directory = try TemporaryDirectory()
+        let open = directory.file("open")
+        try FileSystem.makeDirectory(open, mode: 0o755)
+        #expect(unsafe chmod(open, 0o777) == 0)
+        let programs = try Programs(failing: .cache, about: open + "/cache")
+        let origin = try LocalOrigin(
+            routes: Dictionary(uniqueKeysWithValues: (0..<50).map { ("/\($0)", png(flat($0, width: 60, height: 60))) }))
+        defer { origin.stop() }
+        // Little memory, so that the disk tier is asked for nearly everything.
+        let broker = try BrokerProcess(
+            ["--cache-dir", open + "/cache", "--memory-limit", "128K"], folder: programs.directory.path)
+        let client = try RawClient(broker.socketPath)
+        func load(_ numbers: [Int]) throws {
+            let ids = try numbers.map {
+                try client.get(origin.url("/\($0)"), $0 % 2 == 0 ? "" : Self.thumbnail)
+            }
+            for (number, id) in zip(numbers, ids) {
+                let incoming = try client.answer(to: id)
+                let side = number % 2 == 0 ? 60 : 20
+                let wanted = flat(number, width: side, height: side)
+                #expect(try client.picture(incoming) == wanted, "\(number)")
+                if let buffer = try incoming.image().buffer { try client.release([buffer]) }
+            }
+        }
+        try load(Array(0..<20))
+        try programs.plan(error: error, from: 1, stride: stride)
+        for round in 0..<4 { try load((0..<20).map { ($0 + round * 5) % 50 }) }
+        #expect(try programs.failed() > 0)
+        // From now on none fails.
+        try programs.plan(error: error, from: 0)
+        try load(Array(0..<50))
+        #expect(try client.stats()[.failed] == 0)
+        try broker.wait(for: "nothing is left to do") {
+            $0[.running] == 0 && $0[.queued] == 0 && $0[.reservedBytes] == 0
+        }
+        #expect(try broker.stop() == .status(0))
+    }
+
+    /// No memory, no quota or no space is left in the middle of what a worker writes into a buffer: its job fails with a
+    /// code, and neither the worker nor the room for the result is lost.
+    @Test(arguments: [
+        (BrokerProcess.Worker?.some(.decode), ENOSPC), (.decode, ENOMEM), (.fetch, EDQUOT), (nil, ENOMEM),
+    ])
+    func noRoomForABuffer(_ worker: BrokerProcess.Worker?, _ error: Int32) throws {
+        let programs = try Programs(failing: worker, about: "*")
+        let origin = try LocalOrigin { request in
+            Int(request.path.dropFirst()).map { png(Self.large($0)) }
+                ?? .status(404)
+        }
+        defer { origin.stop() }
+        let broker = try BrokerProcess(
+            workers: 1, environment: programs.environment, folder: programs.directory.path)
+        let client = try RawClient(broker.socketPath)
+        _ = try client.load(origin.url("/1")).image()
+        let before = try broker.waitUntilIdle(workers: 1)
+        // The first part of a result still finds room. The broker does no more than make the buffers.
+        for (number, first) in [(2, worker == nil ? 1 : 2), (3, 1)] {
+            try programs.plan(error: error, from: first)
+            let failure = try client.failure(origin.url("/\(number)"), #""totalTimeoutMs":5000"#)
+            #expect([.outOfMemory, .diskFailed].contains(failure.code), "\(failure)")
+            #expect(try programs.failed() > 0)
+        }
+        try programs.plan(error: error, from: 0)
+        let after = try broker.waitUntilIdle(workers: 1)
+        #expect(after[.workerRestarts] == before[.workerRestarts])
+        #expect(after[.reservedBytes] == 0)
+        #expect(try client.load(origin.url("/7")).image().width == 200)
+        #expect(try client.load(origin.url("/1")).image().source == .memory)
+    }
+
+    /// The directory is removed, replaced by another one, by a file, and made anew; and where nothing can be made the
+    /// broker serves without it.
+    @Test func directoryThatChanges() throws {
+        let setting = try DiskSetting()
+        for number in 0..<4 { #expect(try setting.load(number).picture == flat(number)) }
+        try setting.wait(for: .on, entries: 4)
+        let files = FileManager.default
+        let aside = setting.cache + ".aside"
+        var number = 10
+        func loadUntil(_ state: DiskReport.State) throws {
+            try eventually("the disk tier is \(state.rawValue)") {
+                let picture = try setting.load(number).picture
+                #expect(picture == flat(number))
+                number += 1
+                return try setting.broker.stats().diskState == state.rawValue
+            }
+        }
+        // A file in its place.
+        try files.moveItem(atPath: setting.cache, toPath: aside)
+        try Data("mine".utf8).write(to: URL(filePath: setting.cache))
+        try loadUntil(.off)
+        #expect(files.contents(atPath: setting.cache) == Data("mine".utf8))
+        #expect(setting.broker.logLines.contains { $0.contains("warning") && $0.contains("disk tier is off") })
+        try setting.end()
+        // What was there is there again.
+        try files.removeItem(atPath: setting.cache)
+        try files.moveItem(atPath: aside, toPath: setting.cache)
+        try setting.start()
+        try setting.wait(for: .on, entries: 4)
+        for number in 0..<4 { #expect(try setting.load(number).source == .disk) }
+        // Another one in its place, with the same rights, and in use at once.
+        try files.moveItem(atPath: setting.cache, toPath: aside)
+        try eventually("it is made anew") {
+            let picture = try setting.load(number).picture
+            #expect(picture == flat(number))
+            number += 1
+            return setting.file(number - 1) != nil
+        }
+        #expect(try setting.client.stats()[.failed] == 0)
+    }
+
+    @Test func theCacheProcessIsConfined() throws {
+        let setting = try DiskSetting()
+        try setting.wait(for: .on)
+        try setting.broker.waitUntilIdle()
+        let worker = try #require(try setting.broker.allWorkers(.cache).first)
+        #expect(worker.isConfined)
+        #expect(try setting.client.stats().sandbox.hasPrefix("seccomp+landlock-"))
+    }
+}

@@ -1,0 +1,330 @@
+import Glibc
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import TestSupport
+import Testing
+
+/// Clients that take what they can get: the others are served all the same.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct GreedyClientTests {
+    private static let isRoot = geteuid() == 0
+
+    /// 4,000,000 bytes of pixels each, all of them others.
+    private static func large(_ number: Int) -> [UInt8] { TestPNG.blank(width: 1000 + number, height: 1000) }
+
+    /// One client gets its share; then others are served, of its own user and of another, and what is cached is a hit.
+    @Test(arguments: isRoot ? [nil, 20_011] : [nil]) func leasingEverything(user: UInt32?) throws {
+        let setting = try Setting(["--memory-limit", "16M"]) { request in
+            let number = Int(request.path.dropFirst()) ?? 0
+            return number < 1000 ? .ok(Self.large(number)) : png(tile(number))
+        }
+        func client() throws -> RawClient { try user.map { try setting.client(as: $0) } ?? setting.client() }
+        let greedy = try client()
+        var errors: [ErrorCode] = []
+        for number in 0..<24 {
+            if let error = try greedy.answer(to: try greedy.get(setting.url("/\(number)"))).error {
+                errors.append(error.code)
+            }
+        }
+        #expect((4...18).contains(errors.count))
+        #expect(errors.allSatisfy { $0 == .quotaExceeded })
+        #expect(try setting.broker.stats()[.evictedLeasedBytes] < 64 << 20)
+        // It does not read either.
+        for number in 0..<24 { try greedy.get(setting.url("/\(number)"), #""delivery":"inline""#) }
+        for other in [try client(), try setting.client()] {
+            for number in [1000, 1001, 30] {
+                let incoming = try other.load(setting.url("/\(number)"))
+                if number >= 1000 { #expect(try other.picture(incoming) == tile(number)) }
+                try other.release([try #require(try incoming.image().buffer)])
+                let again = try other.load(setting.url("/\(number)"), #""delivery":"none""#)
+                #expect(try again.image().source == .memory)
+            }
+            other.close()
+        }
+        greedy.close()
+        try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 && $0[.evictedLeasedBytes] == 0 }
+    }
+
+    @Test(.enabled("other users can be had") { isRoot }) func connectingAgainAndAgain() throws {
+        let setting = try Setting(descriptorLimit: 256, routes: ["/a": png(tile(1))])
+        var (crowd, refused) = ([RawClient](), 0)
+        for _ in 0..<100 {
+            let client = try setting.client(as: 20_011)
+            // Who is let in is answered, the others are told why not.
+            try? client.send(#"{"type":"hello","id":1,"protocol":1}"#)
+            if let error = try client.next().error {
+                #expect(error.code == .quotaExceeded)
+                _ = try client.receiveUntilEnd()
+                refused += 1
+            } else {
+                crowd.append(client)
+            }
+        }
+        #expect(refused > 40)
+        #expect(crowd.count > 20)
+        for user: UInt32 in [20_012, 20_013, 0] {
+            let other = user == 0 ? try setting.client() : try setting.client(as: user)
+            #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1))
+        }
+        crowd = []
+        try setting.broker.wait(for: "they have gone") { $0[.clients] == 1 }
+        let late = try setting.client(as: 20_011)
+        #expect(try late.picture(try late.load(setting.url("/a"))) == tile(1))
+    }
+
+    @Test(.enabled("other users can be had") { isRoot }) func sendingWithoutAnEnd() throws {
+        let setting = try Setting { _ in .status(404) }
+        try setting.idleWorkers()
+        let warm = setting.broker.status.descriptors
+        // Payloads that are announced, and half frames of a megabyte.
+        var codes: [ErrorCode?] = []
+        var crowd: [RawClient] = []
+        for number in 0..<20 {
+            let client = try setting.client(as: 20_011)
+            try client.send(RawClient.storeText(1, setting.url("/\(number)"), #""payload":\#(10 << 20)"#))
+            // Later messages are the payload's first bytes, unless that was refused; then it is stepped over.
+            codes.append(try client.nextIfThere()?.error?.code)
+            crowd.append(client)
+        }
+        try setting.broker.wait(for: "some are refused") { $0.failures[.quotaExceeded] ?? 0 >= 5 }
+        for (number, client) in crowd.enumerated() {
+            codes[number] = try codes[number] ?? client.nextIfThere()?.error?.code
+        }
+        let refused = codes.compactMap { $0 }
+        #expect((5...15).contains(refused.count), "\(codes)")
+        #expect(refused.allSatisfy { $0 == .quotaExceeded })
+        for _ in 0..<40 {
+            let client = try setting.client(as: 20_011)
+            try? client.sendWhatIsTaken([0, 16, 0, 0] + [UInt8](repeating: 0x20, count: 300_000))
+            crowd.append(client)
+        }
+        let other = try setting.client(as: 20_012)
+        #expect(try other.store(setting.url("/good"), tile(7).png).error == nil)
+        #expect(try other.picture(try other.load(setting.url("/good"))) == tile(7))
+        other.close()
+        crowd = []
+        try setting.broker.wait(for: "they have gone") { $0[.clients] == 1 }
+        let admin = try setting.client()
+        _ = try admin.ask("clear", #""tier":"all""#)
+        admin.close()
+        try setting.idle()
+        try setting.broker.waitForDescriptors(warm)
+    }
+
+    /// Giving back what was never received frees nothing that still waits to be sent: nothing more is taken from a client
+    /// that does not receive what it has asked for.
+    @Test func givingBackUnseen() throws {
+        let setting = try Setting { png(tile(Int($0.path.dropFirst()) ?? 0)) }
+        let observer = try setting.client()
+        for number in 0..<400 { _ = try observer.load(setting.url("/\(number)"), #""delivery":"none""#) }
+        let deaf = try setting.client()
+        for _ in 0..<5 {
+            // Buffers' numbers are easy to guess.
+            for number in 0..<400 {
+                try deaf.sendWhatIsTaken(RawClient.frame(RawClient.getText(deaf.newID(), setting.url("/\(number)"))))
+            }
+            try deaf.sendWhatIsTaken(RawClient.frame(#"{"type":"release","buffers":\#(Array(1...900))}"#))
+        }
+        let requests = try observer.stats()[.requests]
+        #expect(requests < 400 + 400)
+        // When it does read, it gets everything.
+        var came = 0
+        while try deaf.nextIfThere() != nil || observer.stats()[.requests] > requests + came { came += 1 }
+        #expect(came > 300)
+        #expect(try observer.load(setting.url("/1")).image().source == .memory)
+    }
+
+    /// The kernel lets only so many descriptors be on their way, to all together: whoever does not receive gets no more of
+    /// them, connected or not.
+    @Test(.enabled("only others are bound by it") { isRoot }) func leavingDescriptorsUnreceived() throws {
+        let setting = try Setting(["--user", "daemon"], descriptorLimit: 256) {
+            png(tile(Int($0.path.dropFirst()) ?? 0))
+        }
+        let client = try setting.client()
+        for number in 0..<20 { _ = try client.load(setting.url("/\(number)"), #""delivery":"none""#) }
+        try setting.idle()
+        let deaf = try (0..<30).map { _ in try setting.client() }
+        var held: [RawClient] = []
+        for each in deaf { for number in 0..<20 { try each.get(setting.url("/\(number)")) } }
+        // These hear nothing either, and say that they will say no more: for the broker they are gone.
+        for _ in 0..<20 {
+            let leaving = try setting.client()
+            for number in 0..<20 { try leaving.get(setting.url("/\(number)")) }
+            leaving.shutDownSending()
+            held.append(leaving)
+        }
+        let slowest = try (0..<40).map { number in
+            try milliseconds {
+                let incoming = try client.load(setting.url("/\(number)"))
+                #expect(try client.picture(incoming) == tile(number))
+                try client.release([try #require(try incoming.image().buffer)])
+            }
+        }.max()
+        #expect(try #require(slowest) < 5000)
+        // Decoders and downloaders get theirs as well.
+        #expect(try client.picture(try client.load(setting.url("/100"))) == tile(100))
+        #expect(try setting.broker.stats()[.workerRestarts] == 0)
+        // Whoever does receive gets all.
+        for each in deaf.prefix(5) {
+            for id in 1...20 { #expect(try each.picture(try each.answer(to: id)) == tile(id - 1)) }
+        }
+    }
+
+    /// A thousand clients that each wait for the same.
+    @Test func thousandWait() throws {
+        let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
+        let crowd = try (0..<1000).map { _ in try setting.client() }
+        let ids = try crowd.map { try $0.get(setting.url("/a")) }
+        try setting.broker.wait(for: "all wait") { $0[.requests] == 1000 }
+        setting.origin.gate("/a").open()
+        for (client, id) in zip(crowd, ids) { #expect(try client.picture(try client.answer(to: id)) == tile(1)) }
+        let report = try setting.broker.stats()
+        #expect(report[.downloads] == 1)
+        #expect(report[.decodes] == 1)
+    }
+
+    /// Connections that find no descriptor wait, and cost nothing meanwhile.
+    @Test func noDescriptorForAConnection() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        try setting.idle()
+        let limit = try setting.broker.limitDescriptors(setting.broker.status.descriptors)
+        let waiting = try (0..<20).map { _ in try setting.client() }
+        for each in waiting { try each.send(RawClient.getText(each.newID(), setting.url("/a"))) }
+        let begun = Instant.now
+        let used = setting.broker.status.processorTime
+        while Instant.now.microseconds(since: begun) < 1_000_000 {
+            #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+            usleep(20_000)
+        }
+        // Hundredths of a second.
+        #expect(setting.broker.status.processorTime - used < 30)
+        #expect(setting.broker.logLines.filter { $0.contains("accepted") }.count == 1)
+        for each in waiting { #expect(try each.nextIfThere() == nil) }
+        _ = try setting.broker.limitDescriptors(limit)
+        for each in waiting { #expect(try each.picture(try each.answer(to: 1)) == tile(1)) }
+    }
+
+    // MARK: Descriptors that do not arrive
+
+    @Test func brokerCanOpenNoMore() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        let client = try setting.client()
+        _ = try client.load(setting.url("/a"))
+        try setting.idle()
+        let warm = setting.broker.status.descriptors
+        let given = try WritableBuffer(name: "given", size: tile(2).png.count)
+        unsafe try tile(2).png.withUnsafeBytes { unsafe try given.descriptor.write($0, at: 0) }
+        let limit = try setting.broker.limitDescriptors(warm)
+        for _ in 0..<5 {
+            let error = try client.store(setting.url("/b"), given.descriptor).error
+            #expect(error?.code == .overloaded)
+            #expect(error?.isRetryable == true)
+            #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
+        }
+        // One is lost, and the next one's is not taken for it.
+        let (first, second) = (client.newID(), client.newID())
+        try client.send(
+            RawClient.frame(RawClient.storeText(first, setting.url("/c"), #""fds":1"#)), descriptors: [given.descriptor]
+        )
+        #expect(try client.answer(to: first).error?.code == .overloaded)
+        _ = try setting.broker.limitDescriptors(limit)
+        try client.send(
+            RawClient.frame(RawClient.storeText(second, setting.url("/b"), #""fds":1"#)),
+            descriptors: [given.descriptor])
+        #expect(try client.answer(to: second).error == nil)
+        #expect(try client.picture(try client.load(setting.url("/b"))) == tile(2))
+        #expect(try client.failure(setting.url("/c"), #""cache":"only-if-cached""#).code == .notCached)
+    }
+
+    /// The client library says so, and can ask again.
+    @Test func clientCanOpenNoMore() async throws {
+        await #expect(processExitsWith: .success) {
+            let setting = try Setting(routes: ["/a": png(tile(1)), "/b": png(tile(2))])
+            let broker = try ImageBroker(path: setting.broker.socketPath)
+            _ = try broker.hello()
+            let url = setting.url("/a")
+            let spare = try WritableBuffer(name: "test").descriptor
+            _ = try RawClient(setting.broker.socketPath).load(url, #""delivery":"none""#)
+            var limit = rlimit()
+            unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            limit.rlim_cur = 256
+            unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            for round in 0..<3 {
+                var taken: [FileDescriptor] = []
+                while let copy = try? spare.duplicate() { taken.append(copy) }
+                // Two that are answered with the same buffer: neither has its descriptor.
+                let ids = try (0..<2).map { _ in try broker.send(get: SourceURL(url)) }
+                for _ in ids {
+                    do {
+                        _ = try broker.receive()
+                        exit(Int32(10 + round))
+                    } catch ClientError.descriptorLost {}
+                }
+                // The connection goes on.
+                _ = try broker.stats()
+                taken = []
+                do {
+                    let image = try broker.get(url)
+                    let color = image.withBytes { unsafe $0.unsafeLoad(fromByteOffset: 0, as: UInt8.self) }
+                    guard color == 1 else { exit(2) }
+                }
+                // Its descriptor is given up, too.
+                try broker.returnLeases()
+                _ = try broker.stats()
+            }
+            _ = try broker.get(setting.url("/b"))
+        }
+    }
+
+    // MARK: Long lives
+
+    /// Many pictures come and go: what a client maps is always the picture that it asked for, and neither its mappings nor
+    /// the broker's descriptors grow. In a process of its own, where nobody else maps pictures.
+    @Test func numbersAreUsedAgainAndPicturesAreNot() async throws {
+        await #expect(processExitsWith: .success) {
+            let setting = try Setting(["--memory-limit", "256K"]) { _ in
+                png(TestPicture.gradient(width: 40, height: 40))
+            }
+            let broker = try ImageBroker(path: setting.broker.socketPath)
+            var window: [(size: Int, image: BrokerImage)] = []
+            var random = SeededRandom(state: 1)
+            func mappings() -> Int {
+                text(ofFile: "/proc/self/maps").split(separator: "\n").count { $0.contains("imgbroker-pixels") }
+            }
+            func run(_ rounds: Int) throws {
+                for _ in 0..<rounds {
+                    // The stride tells which picture it is, and its first row what is in it.
+                    let size = Int.random(in: 1...199, using: &random)
+                    var options = GetOptions()
+                    options.variant.width = size
+                    options.variant.height = Int.random(in: 1...20, using: &random)
+                    options.variant.fit = .fill
+                    window.append((size, try broker.get(setting.url("/a"), options)))
+                    if window.count > 20 { window.remove(at: Int.random(in: 0..<window.count, using: &random)) }
+                    let (known, held) = window.randomElement(using: &random)!
+                    let isRight = held.withBytes { bytes in
+                        guard bytes.byteCount == known * held.description.height * 4 else { return false }
+                        // Red grows from left to right.
+                        let last = unsafe bytes.unsafeLoad(fromByteOffset: known * 4 - 4, as: UInt8.self)
+                        let middle = unsafe bytes.unsafeLoad(fromByteOffset: known / 2 * 4, as: UInt8.self)
+                        return known < 3 || last > middle
+                    }
+                    if held.description.width != known || !isRight { throw TestFailure("another picture") }
+                }
+                if mappings() > 21 { throw TestFailure("\(mappings()) mappings") }
+            }
+            try run(100)
+            let descriptors = setting.broker.status.descriptors
+            try run(600)
+            if setting.broker.status.descriptors > descriptors + 60 { throw TestFailure("descriptors are left") }
+            window = []
+            try broker.returnLeases()
+            try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 }
+            if mappings() != 0 { throw TestFailure("mappings are left") }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import TestSupport
+import Testing
+
+/// Descriptors of every kind from clients that mean no good.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct HostileDescriptorTests {
+    private let setting: Setting
+    private let client: RawClient
+    private let picture = TestPicture.gradient(width: 61, height: 37)
+
+    init() throws {
+        setting = try Setting { _ in .status(404) }
+        client = try setting.client()
+        try setting.idleWorkers()
+    }
+
+    private func write(_ bytes: [UInt8], to file: FileDescriptor) throws {
+        let count = unsafe bytes.withUnsafeBytes { unsafe pwrite(file.raw, $0.baseAddress, $0.count, 0) }
+        #expect(count == bytes.count)
+    }
+
+    private func memfd(_ bytes: [UInt8]) throws -> FileDescriptor {
+        let file = try WritableBuffer(name: "given").descriptor
+        try write(bytes, to: file)
+        return file
+    }
+
+    private func opened(_ path: String, _ flags: Int32) throws -> FileDescriptor {
+        let raw = unsafe open(path, flags | O_CLOEXEC, 0o600)
+        if raw < 0 { throw SystemError("open") }
+        return FileDescriptor(owning: raw)
+    }
+
+    @Test func whatCanBeReadIsCopied() throws {
+        let bytes = picture.png
+        let partly = try memfd(bytes)
+        // Everything but writing is sealed; the number of F_ADD_SEALS is part of the kernel's interface.
+        #expect(fcntl(partly.raw, 1033, 0b0111) == 0)
+        let path = "/dev/shm/given-\(getpid())"
+        defer { unsafe unlink(path) }
+        let file = try opened(path, O_CREAT | O_RDWR)
+        try write(bytes, to: file)
+        for (number, given) in [try memfd(bytes), partly, file, try opened(path, O_RDONLY)].enumerated() {
+            let url = setting.url("/\(number)")
+            #expect(try client.store(url, given).error == nil)
+            // Its owner may do with it what it likes.
+            _ = unsafe [UInt8](repeating: 0, count: bytes.count).withUnsafeBytes {
+                unsafe pwrite(given.raw, $0.baseAddress, $0.count, 0)
+            }
+            #expect(try client.picture(try client.load(url)) == picture)
+            try write(bytes, to: file)
+        }
+    }
+
+    @Test func whatMayMakeTheReaderWaitIsRefused() throws {
+        let warm = setting.broker.status.descriptors
+        let url = setting.url("/a")
+        let path = "/dev/shm/given-\(getpid())"
+        let fifo = path + ".fifo"
+        defer {
+            unsafe unlink(path)
+            unsafe unlink(fifo)
+        }
+        try write(picture.png, to: try opened(path, O_CREAT | O_RDWR))
+        #expect(unsafe mkfifo(fifo, 0o600) == 0)
+        var ends: (Int32, Int32) = (-1, -1)
+        #expect(
+            unsafe withUnsafeMutableBytes(of: &ends) {
+                unsafe pipe($0.assumingMemoryBound(to: Int32.self).baseAddress!)
+            } == 0)
+        let (reading, writing) = (FileDescriptor(owning: ends.0), FileDescriptor(owning: ends.1))
+        let (here, there) = try UnixSocket.pair()
+        let given: [(String, FileDescriptor)] = [
+            ("on disk", try opened(BuiltProducts.package + "/Package.swift", O_RDONLY)),
+            ("directory", try opened("/dev/shm", O_RDONLY | O_DIRECTORY)), ("root", try opened("/", O_RDONLY)),
+            ("pipe", reading), ("other end", writing), ("named pipe", try opened(fifo, O_RDWR)), ("socket", here),
+            ("zero", try opened("/dev/zero", O_RDWR)), ("full", try opened("/dev/full", O_RDWR)),
+            ("null", try opened("/dev/null", O_RDWR)), ("proc", try opened("/proc/self/maps", O_RDONLY)),
+            // O_PATH: a name, and no right to read.
+            ("path", try opened(path, 0o10000000)), ("write only", try opened(path, O_WRONLY)),
+        ]
+        for (name, descriptor) in given {
+            for _ in 0..<3 {
+                #expect(try client.store(url, descriptor).error?.code == .badRequest, "\(name)")
+            }
+        }
+        withExtendedLifetime(there) {}
+        #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
+        try setting.broker.waitForDescriptors(warm)
+    }
+
+    @Test func moreThanAnnounced() throws {
+        let warm = setting.broker.status.descriptors
+        let good = try memfd(picture.png)
+        let bad = try memfd([1, 2, 3])
+        func send(_ text: String, _ descriptors: [FileDescriptor]) throws {
+            try client.send(RawClient.frame(text), descriptors: descriptors)
+        }
+        // The first is the one that is meant.
+        let many = [good] + Array(repeating: bad, count: 252)
+        try send(RawClient.storeText(1, setting.url("/a"), #""fds":1"#), many)
+        #expect(try client.answer(to: 1).error == nil)
+        try send(RawClient.storeText(2, setting.url("/b"), #""fds":253"#), many)
+        #expect(try client.answer(to: 2).error?.code == .badRequest)
+        // Where none is expected, and in the middle of a frame.
+        try send(#"{"type":"hello","id":3,"protocol":1}"#, many)
+        #expect(try client.answer(to: 3).error == nil)
+        let frame = RawClient.frame(RawClient.storeText(4, setting.url("/b"), #""fds":1"#))
+        try client.send(Array(frame.prefix(10)), descriptors: [bad])
+        try client.send(Array(frame.dropFirst(10)), descriptors: many)
+        #expect(try client.answer(to: 4).error?.code == .unsupportedFormat)
+        try send(RawClient.storeText(5, setting.url("/b"), #""fds":1"#), [good])
+        #expect(try client.answer(to: 5).error == nil)
+        #expect(try client.picture(try client.load(setting.url("/b"))) == picture)
+        _ = try client.ask("clear", #""tier":"all""#)
+        try setting.idle()
+        try setting.broker.waitForDescriptors(warm)
+    }
+
+    /// Large files are copied a part at a time, and others are served meanwhile.
+    @Test func shrinkingAndLarge() throws {
+        let other = try setting.client()
+        _ = try other.store(setting.url("/small"), picture.png)
+        _ = try other.load(setting.url("/small"))
+        let warm = setting.broker.status.descriptors
+        var slowest = 0
+        for round in 0..<6 {
+            let large = try WritableBuffer(name: "given").descriptor
+            try large.allocate(31 << 20)
+            let id = client.newID()
+            try client.send(
+                RawClient.frame(RawClient.storeText(id, setting.url("/a"), #""fds":1"#)), descriptors: [large])
+            if round % 2 == 1 {
+                usleep(UInt32(round) * 1000)
+                try large.truncate(to: 1000)
+            }
+            slowest = max(slowest, try milliseconds { _ = try other.load(setting.url("/small")) })
+            let code = try #require(try client.answer(to: id).error).code
+            #expect([.badRequest, .unsupportedFormat].contains(code), "\(code)")
+        }
+        #expect(slowest < 1000)
+        let turns = try other.stats()[.loopMicroseconds]
+        #expect(turns.p99 < 50_000, "\(turns)")
+        try setting.idle()
+        try setting.broker.waitForDescriptors(warm)
+    }
+}

@@ -1,0 +1,261 @@
+import Foundation
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import TestSupport
+import Testing
+
+/// Frames made by a generator that knows what frames look like, and gets them wrong in every way it can think of.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct HostileFrameTests {
+    private static let frames = 10_000
+    private static let tolerance = 8 << 20
+    /// The end of a round: a number that no other message has.
+    private static let lastID = 1 << 53 - 1
+
+    /// What the protocol says of some bytes: how many last frames they are answered with, and whether the connection ends.
+    private struct Fate {
+        var answers = 0
+        var isClosed = false
+        /// More has to come before anything behind it is read.
+        var waits = false
+
+        init(of bytes: [UInt8]) {
+            var decoder = FrameDecoder()
+            decoder.append(bytes)
+            do {
+                while let text = try decoder.next() {
+                    let (decoded, envelope) = try ClientMessage.decode(text)
+                    if envelope.payload > 32 << 20 {
+                        answers += 1
+                        isClosed = true
+                        return
+                    }
+                    decoder.skipPayload(envelope.payload)
+                    if case .message(.store) = decoded, envelope.payload > 0, decoder.isInsideFrame {
+                        // It is answered when its payload is there.
+                        break
+                    }
+                    if case .message(.release) = decoded { continue }
+                    answers += 1
+                }
+                waits = decoder.isInsideFrame
+            } catch {
+                answers += 1
+                isClosed = true
+            }
+        }
+    }
+
+    // MARK: The generator
+
+    private struct Generator {
+        var random: SeededRandom
+        let samples: [String]
+        let descriptors: [FileDescriptor]
+        var lastID = 0
+
+        mutating func number(_ range: ClosedRange<Int>) -> Int { .random(in: range, using: &random) }
+
+        mutating func one<Element>(of elements: [Element]) -> Element { elements.randomElement(using: &random)! }
+
+        /// A message that is right, under a number of its own.
+        mutating func message() -> String {
+            lastID += 1
+            let id = lastID
+            return one(of: samples).replacing(#/"id":\d+/#) { _ in "\"id\":\(id)" }
+        }
+
+        /// Numbers and texts that are seldom right.
+        mutating func value() -> String {
+            one(of: [
+                "null", "true", "[]", "{}", "\"\"", "-1", "0", "1.5", "1e400", "-0", "9007199254740993",
+                "99999999999999999999999999", "1e-400", "\"\\ud800\"", "\"\\u0000\"", "[[[[[]]]]]",
+                "{\"a\":{\"b\":[]}}",
+                "\"" + String(repeating: "x", count: number(1...20_000)) + "\"",
+                String(repeating: "[", count: number(1...5000)),
+                "[" + String(repeating: "0,", count: number(1...3000)) + "0]",
+            ])
+        }
+
+        /// One frame, or what is taken for one, and what comes with it.
+        mutating func next() -> (bytes: [UInt8], descriptors: [FileDescriptor]) {
+            let text = message()
+            var bytes = Array(text.utf8)
+            var length: Int?
+            var behind: [UInt8] = []
+            var given: [FileDescriptor] = []
+            switch number(0...17) {
+            case 0:
+                for _ in 0..<number(1...8) { bytes[number(0...bytes.count - 1)] ^= 1 << UInt8(number(0...7)) }
+            case 1: bytes.removeLast(number(1...bytes.count - 1))
+            case 2:
+                length = one(of: [0, bytes.count - number(1...4), bytes.count + number(1...4), 1 << 20 + 1, 1 << 31])
+            case 3:
+                let at = number(0...bytes.count)
+                bytes.insert(
+                    contentsOf: Array(
+                        String(repeating: one(of: ["[", "{\"a\":", "\""]), count: number(1...5000)).utf8), at: at)
+            case 4: bytes = Array(member("x", value()).utf8)
+            case 5:
+                // Another value for a member that is there.
+                let names = [
+                    "id", "url", "type", "urls", "variant", "headers", "fds", "payload", "tier", "events", "request",
+                ]
+                bytes = Array(replaced(text, one(of: names), value()).utf8)
+            case 6: bytes = Array(member(one(of: ["id", "type", "url", "fds", "payload"]), value()).utf8)
+            case 7:
+                let at = number(0...bytes.count)
+                bytes.insert(
+                    contentsOf: one(of: [[0xFF], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF5, 0x80, 0x80, 0x80], [0]]),
+                    at: at)
+            case 8:
+                bytes = Array(
+                    replaced(text, "type", "\"\(one(of: ["steal", "Get", "", "get\\u0000", "hello "]))\"").utf8)
+            case 9: bytes = Array(member("fds", "\(number(1...253))").utf8)
+            case 10:
+                bytes = Array(member("fds", "\(number(0...3))").utf8)
+                given = Array(descriptors.prefix(one(of: [1, 2, 10, 253])))
+            case 11:
+                let size = one(of: [1, 10, 5000])
+                bytes = Array(member("payload", "\(size)").utf8)
+                behind = [UInt8](repeating: UInt8(number(0...255)), count: one(of: [size, size, size - 1]))
+            case 12: bytes = Array(member("payload", one(of: ["33554433", "9007199254740991", "-1", "1e3"])).utf8)
+            case 13: bytes = (0..<number(1...300)).map { _ in UInt8(number(0...255)) }
+            case 14: bytes = Array(text.dropFirst(number(1...text.count - 1)).utf8)
+            case 15:
+                // Two halves of two messages.
+                let other = Array(message().utf8)
+                bytes = Array(bytes.prefix(number(1...bytes.count))) + other.suffix(number(1...other.count))
+            case 16: given = Array(descriptors.prefix(number(1...5)))
+            default: bytes += Array(message().utf8)
+            }
+            return (Self.header(length ?? bytes.count) + bytes + behind, given)
+        }
+
+        private static func header(_ length: Int) -> [UInt8] {
+            [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: length >> $0) }
+        }
+
+        /// A message with one member more, before all others or behind them.
+        private mutating func member(_ name: String, _ value: String) -> String {
+            let text = message()
+            return number(0...1) == 0
+                ? "{\"\(name)\":\(value)," + text.dropFirst() : text.dropLast() + ",\"\(name)\":\(value)}"
+        }
+
+        private func replaced(_ text: String, _ name: String, _ value: String) -> String {
+            guard let start = text.range(of: "\"\(name)\":") else { return text }
+            let rest = text[start.upperBound...]
+            let end = rest.firstIndex { ",}".contains($0) } ?? rest.endIndex
+            return text[..<start.upperBound] + value + text[end...]
+        }
+    }
+
+    private static func samples(_ url: String) throws -> [String] {
+        let folder = BuiltProducts.package + "/Tests/IPCProtocolTests/Golden"
+        return try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0.hasPrefix("client-") }.sorted()
+            .map { name in
+                let text = try String(contentsOfFile: folder + "/" + name, encoding: .utf8).dropLast()
+                return text.replacingOccurrences(of: "https://example.org/a%20picture.jpg?size=large", with: url)
+            }
+    }
+
+    // MARK: The test
+
+    @Test(.enabled("another user can be had") { geteuid() == 0 }) func tenThousandDisturbNobody() throws {
+        let origin = try LocalOrigin { png(tile($0.path.utf8.count % 50)) }
+        defer { origin.stop() }
+        // All goes to the origin, whatever the host's name has become: nobody is looked for out there.
+        let broker = try BrokerProcess(["--proxy", origin.url("")])
+        let good = try RawClient(broker.socketPath)
+        let url = "http://pictures.test/a.png"
+        let picture = try good.picture(try good.load(url))
+        let file = try WritableBuffer(name: "test").descriptor
+        var generator = Generator(
+            random: SeededRandom(state: 20_261_121), samples: try Self.samples(url),
+            descriptors: (0..<253).map { _ in file })
+
+        var latencies: [Int] = []
+        func round(_ count: Int) throws {
+            var sent = 0
+            while sent < count {
+                let client = try broker.client(as: 20_009)
+                var isOpen = true
+                for _ in 0..<20 where isOpen {
+                    let (bytes, descriptors) = generator.next()
+                    isOpen = try expect(client, bytes, descriptors)
+                    sent += 1
+                    if sent % 20 == 0 {
+                        var again: TestPicture?
+                        latencies.append(try milliseconds { again = try good.picture(try good.load(url)) })
+                        #expect(again == picture)
+                    }
+                }
+                client.close()
+            }
+        }
+        func settle() throws -> StatsReport {
+            try broker.wait(for: "they are gone") { $0[.clients] == 2 }
+            _ = try good.ask("clear", #""tier":"all""#)
+            _ = try good.ask("failed", #""action":"clear""#)
+            return try broker.waitUntilIdle()
+        }
+        try round(Self.frames / 10)
+        _ = try settle()
+        let (warm, memory) = (broker.status.descriptors, broker.status.residentBytes)
+        let workers = broker.workers(.decode) + broker.workers(.fetch)
+        try round(Self.frames - Self.frames / 10)
+        let report = try settle()
+        try broker.waitForDescriptors(warm)
+        // The good client's lease is on what is cleared.
+        for figure in [StatsReport.Figure.reservedBytes, .evictedLeasedBytes, .memoryEntries, .workerRestarts] {
+            #expect(report[figure] == 0, "\(figure)")
+        }
+        for worker in workers { #expect(worker.isAlive) }
+        #expect(broker.status.residentBytes - memory < Self.tolerance)
+        latencies.sort()
+        #expect(latencies[latencies.count * 99 / 100] < 500, "\(latencies.suffix(10))")
+        #expect(try broker.stop() == .status(0))
+    }
+
+    /// Sends what is wrong, and something right behind it, and looks whether both are answered as they should be. Whether
+    /// the connection goes on.
+    private func expect(_ client: RawClient, _ bytes: [UInt8], _ descriptors: [FileDescriptor]) throws -> Bool {
+        let fate = Fate(of: bytes)
+        let last = RawClient.frame(#"{"type":"hello","protocol":1,"id":\#(Self.lastID)}"#)
+        func show() -> Comment { "\(String(decoding: bytes.prefix(300), as: UTF8.self)), \(fate)" }
+        if fate.waits {
+            // What is behind it would be taken for the rest: it is a whole frame by chance only.
+            try client.send(bytes, descriptors: descriptors)
+            for _ in 0..<fate.answers { _ = try terminal(client) }
+            return false
+        }
+        do {
+            try client.send(bytes + last, descriptors: descriptors)
+        } catch let error as SystemError {
+            // It may have been closed before all was sent.
+            #expect(error.code == SystemError.brokenPipe && fate.isClosed, show())
+        }
+        if fate.isClosed {
+            let frames = try client.receiveUntilEnd().filter(\.reply.isTerminal)
+            #expect(frames.last?.error?.code == .badFrame, show())
+            #expect(frames.last?.reply.id == nil, show())
+            return false
+        }
+        var (answers, isLast) = (0, false)
+        while answers < fate.answers || !isLast {
+            let incoming = try terminal(client)
+            if incoming.reply.id == Self.lastID, !isLast { isLast = true } else { answers += 1 }
+        }
+        #expect(answers == fate.answers, show())
+        return true
+    }
+
+    private func terminal(_ client: RawClient) throws -> RawClient.Incoming {
+        while true {
+            let incoming = try client.next()
+            if incoming.reply.isTerminal { return incoming }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+import Foundation
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Where the kernel cannot confine workers, as in some containers, the broker says so and does no work, unless it was told
+/// to go on.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct UnconfinedTests {
+    /// A folder whose `imgbroker` runs as on a kernel without Landlock.
+    private func folder(in directory: TemporaryDirectory) throws -> String {
+        let program = directory.file("oldkernel")
+        let source = BuiltProducts.package + "/Tests/OldKernel/OldKernel.c"
+        let compiler = try Process.run(
+            URL(filePath: "/usr/bin/env"), arguments: ["cc", "-O2", "-o", program, source])
+        compiler.waitUntilExit()
+        try #require(compiler.terminationStatus == 0)
+        let folder = directory.file("bin")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        let script = "#!/bin/sh\nexec \(program) \(BuiltProducts.folder)/imgbroker \"$@\"\n"
+        #expect(
+            FileManager.default.createFile(
+                atPath: folder + "/imgbroker", contents: Data(script.utf8), attributes: [.posixPermissions: 0o755]))
+        return folder
+    }
+
+    @Test func withoutLandlockNothingIsDecoded() throws {
+        let directory = try TemporaryDirectory()
+        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
+        defer { origin.stop() }
+        let broker = try BrokerProcess(folder: folder(in: directory), in: directory)
+        try eventually("the log says why, and what to do") {
+            broker.logLines.contains { $0.contains("refused") && $0.contains("--allow-unsandboxed") }
+        }
+        let client = try RawClient(broker.socketPath)
+        let error = try client.failure(origin.url("/a"), #""totalTimeoutMs":1000"#)
+        #expect([.timeout, .decoderUnavailable].contains(error.code))
+        #expect(origin.requests.isEmpty)
+        let report = try broker.stats()
+        #expect(report[.workers] == 0)
+        #expect(report.sandbox == "seccomp")
+        #expect(try broker.stop() == .status(0))
+    }
+
+    @Test func whoAllowsItGetsWhatThereIs() throws {
+        let directory = try TemporaryDirectory()
+        let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
+        defer { origin.stop() }
+        let broker = try BrokerProcess(["--allow-unsandboxed"], folder: folder(in: directory), in: directory)
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.picture(client.load(origin.url("/a"))) == tile(1))
+        #expect(try broker.stats().sandbox == "seccomp")
+        #expect(try broker.stop() == .status(0))
+    }
+}

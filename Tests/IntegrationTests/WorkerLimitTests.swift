@@ -1,0 +1,70 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What the workers are bounded by, and that real pictures fit.
+@Suite(.timeLimit(.minutes(5))) struct WorkerLimitTests {
+    private static let program = BuiltProducts.folder + "/imgbroker"
+
+    @Test func limitsOfTheProcesses() throws {
+        let setting = try Setting(workers: 1, routes: ["/a": png(tile(1))])
+        _ = try setting.client().load(setting.url("/a"))
+        try setting.idle()
+        for kind in [BrokerProcess.Worker.fetch, .decode] {
+            for worker in setting.broker.workers(kind) {
+                #expect(text(ofFile: "/proc/\(worker.pid)/oom_score_adj") == "800\n")
+            }
+        }
+        func limits(_ name: String) -> [String] {
+            setting.broker.workers(.decode).map { worker in
+                let line = text(ofFile: "/proc/\(worker.pid)/limits").split(separator: "\n")
+                    .first { $0.hasPrefix(name) }
+                return line?.dropFirst(name.count).split(separator: " ").first.map(String.init) ?? ""
+            }
+        }
+        #expect(limits("Max data size") == ["\(1 << 30)", "\(1 << 30)"])
+        #expect(limits("Max file size") == ["200000000", "200000000"])
+    }
+
+    /// Nothing that a codec does for the first time is denied by then.
+    @Test(arguments: ["png", "jpg", "webp"]) func firstJobOfAWorker(format: String) throws {
+        let directory = try TemporaryDirectory()
+        let maker = try Setting(workers: 1, routes: ["/a": png(TestPicture.gradient(width: 300, height: 300))])
+        let result = try run(
+            Self.program,
+            ["get", maker.url("/a"), "-o", directory.file("a." + format), "--socket", maker.broker.socketPath])
+        #expect(result.exit == .status(0), "\(result.errors)")
+        let origin = try LocalOrigin(folder: directory.path)
+        defer { origin.stop() }
+        let broker = try BrokerProcess(workers: 1)
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.load(origin.url("/a." + format)).image().width == 300)
+        #expect(try client.load(origin.url("/a." + format), #""variant":{"width":70}"#).image().width == 70)
+        #expect(try broker.waitUntilIdle(workers: 1).workerDeaths.isEmpty)
+    }
+
+    /// 20 megapixels with a colour profile, as cameras make them.
+    @Test func largePhoto() throws {
+        let directory = try TemporaryDirectory()
+        let setting = try Setting(workers: 1, routes: ["/a": .ok(TestPNG.blank(width: 4500, height: 4500))])
+        let path = directory.file("a.jpg")
+        let result = try run(
+            Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])
+        #expect(result.exit == .status(0), "\(result.errors)")
+        var file = try [UInt8](Data(contentsOf: URL(filePath: path)))
+        // APP2 with a profile of as many bytes as a segment holds.
+        let profile = Array("ICC_PROFILE\0\u{1}\u{1}".utf8) + [UInt8](repeating: 7, count: 65_519)
+        file.insert(contentsOf: [0xFF, 0xE2, 0xFF, 0xFF] + profile, at: 2)
+        let photo = file
+        let origin = try LocalOrigin { _ in .ok(photo) }
+        defer { origin.stop() }
+        let client = try setting.client()
+        #expect(try client.load(origin.url("/photo")).image().bytes == 81_000_000)
+        #expect(try client.load(origin.url("/photo"), #""variant":{"width":500}"#).image().width == 500)
+        #expect(try setting.idle().workerDeaths.isEmpty)
+    }
+}

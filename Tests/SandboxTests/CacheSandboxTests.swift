@@ -1,0 +1,65 @@
+import Glibc
+import LinuxSystem
+import TestSupport
+import Testing
+
+/// What is left to the process that keeps the disk tier, tried from within.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct CacheSandboxTests {
+    private let temporary: TemporaryDirectory
+    private var own: String { temporary.file("own") }
+    private var extra: String { temporary.file("extra") }
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+        for name in ["own", "extra", "other"] {
+            try FileSystem.makeDirectory(temporary.file(name), mode: 0o700)
+            _ = try FileDescriptor.create(at: temporary.file(name + "/file"))
+        }
+    }
+
+    /// Tries `attempt` with a path below the temporary folder, or with one that is its own; how the process has ended.
+    private func run(_ attempt: String, _ path: String = "own/file", _ more: String...) throws -> ChildProcess.Exit {
+        let (_, control) = try UnixSocket.pair()
+        let probe = try ChildProcess(
+            path: BuiltProducts.folder + "/imgprobe",
+            arguments: ["cache", attempt, path.hasPrefix("/") ? path : temporary.file(path), own, extra] + more,
+            environment: ["SWIFT_BACKTRACE=enable=no"], control: control)
+        return try #require(probe.waitForExit(milliseconds: 20_000))
+    }
+
+    @Test(arguments: [
+        ("nothing", "own"), ("memory", "own"), ("seal", "own"), ("read", "own/file"), ("write", "own/file"),
+        ("truncate", "own/file"), ("create-file", "own/new"), ("link-nameless", "own/new"), ("list-folder", "own"),
+        ("make-folder", "own/new"), ("remove-file", "own/file"), ("rename", "own/file"), ("read", "extra/file"),
+        ("read", "/dev/urandom"),
+    ])
+    func itCan(_ attempt: String, _ path: String) throws {
+        #expect(try run(attempt, path, "--strict") == .status(0))
+    }
+
+    @Test(arguments: [
+        ("write", "extra/file", EACCES), ("create-file", "extra/new", EACCES), ("link-nameless", "extra/new", EACCES),
+        ("list-folder", "extra", EACCES), ("make-folder", "extra/new", EACCES), ("remove-file", "extra/file", EACCES),
+        ("rename", "extra/file", EACCES), ("read", "other/file", EACCES), ("write", "other/file", EACCES),
+        ("create-file", "new", EACCES), ("make-folder", "new", EACCES), ("list-folder", "", EACCES),
+        ("read", "/etc/hostname", EACCES), ("read", "/proc/self/maps", EACCES), ("write", "/dev/null", EACCES),
+        // Neither by the sandbox's paths nor by its calls.
+        ("make-link", "own/new", ENOSYS), ("make-pipe", "own/new", ENOSYS),
+    ])
+    func itIsRefused(_ attempt: String, _ path: String, _ error: Int32) throws {
+        #expect(try run(attempt, path) == .status(error))
+    }
+
+    @Test(arguments: [
+        "execve", "fork", "thread", "ptrace", "kill", "mprotect-exec", "mmap-exec", "io-uring", "listen", "socket",
+        "socket-unix", "terminal", "change-root",
+    ])
+    func attacksEndIt(_ attempt: String) throws {
+        #expect(try run(attempt) == .signal(SIGSYS))
+    }
+
+    @Test(arguments: ["tgkill", "priority", "clone3"]) func strictness(_ attempt: String) throws {
+        #expect(try run(attempt) == .status(ENOSYS))
+        #expect(try run(attempt, "own", "--strict") == .signal(SIGSYS))
+    }
+}

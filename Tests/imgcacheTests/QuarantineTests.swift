@@ -1,0 +1,57 @@
+import Foundation
+import IPCProtocol
+import LinuxSystem
+import Testing
+
+/// What the broker wants to be remembered of dangerous pictures.
+@Suite(.timeLimit(.minutes(2))) struct QuarantineTests {
+    private let folder: TemporaryDirectory
+    private var directory: String { folder.path + "/cache" }
+    private var file: URL { URL(filePath: directory + "/quarantine") }
+
+    init() throws {
+        folder = try TemporaryDirectory()
+    }
+
+    private func records(_ count: Int) -> [QuarantineRecord] {
+        (0..<count).map {
+            let digits = String($0, radix: 16)
+            return QuarantineRecord(
+                digest: String(repeating: "0", count: 64 - digits.count) + digits, build: "0.1.0-0123456789abcdef",
+                until: 1_795_262_400_000 + $0, milliseconds: 600_000)
+        }
+    }
+
+    /// What a new process says that it remembers; nil for nothing.
+    private func remembered() throws -> [QuarantineRecord]? {
+        let cache = try CacheProcess(directory)
+        // Answered behind it.
+        try cache.send(.query(job: 1, keys: []))
+        let first = try cache.next().0
+        guard case .quarantine(let records) = first else { return nil }
+        return records
+    }
+
+    @Test func remembersTheLastList() throws {
+        #expect(try remembered() == nil)
+        do {
+            let cache = try CacheProcess(directory)
+            try cache.send(.quarantine(records(3)))
+            // As many as a broker ever has.
+            try cache.send(.quarantine(records(1024)))
+            #expect(try cache.find(keys: [String(repeating: "a", count: 64)]) == nil)
+        }
+        #expect(try remembered() == records(1024))
+        let attributes = try FileManager.default.attributesOfItem(atPath: file.path)
+        #expect(attributes[.posixPermissions] as? Int == 0o600)
+    }
+
+    @Test(arguments: ["", "{", #"{"type":"ready"}"#, #"{"type":"quarantine","records":[{"digest":"a"}]}"#])
+    func damagedListIsNone(text: String) throws {
+        #expect(try remembered() == nil)
+        try Data(text.utf8).write(to: file)
+        #expect(try remembered() == nil)
+        let cache = try CacheProcess(directory)
+        try cache.waitForState(.on)
+    }
+}

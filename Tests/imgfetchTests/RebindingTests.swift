@@ -1,0 +1,69 @@
+import Foundation
+import IPCProtocol
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Names whose addresses change from one look-up to the next: what is judged is what is connected to, each time.
+@Suite(.timeLimit(.minutes(5))) struct RebindingTests {
+    private let directory: TemporaryDirectory
+    private let library: String
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        library = directory.file("names.so")
+        let source = BuiltProducts.package + "/Tests/NameShim/NameShim.c"
+        let compiler = try Process.run(
+            URL(filePath: "/usr/bin/env"), arguments: ["cc", "-shared", "-fPIC", "-O2", "-o", library, source])
+        compiler.waitUntilExit()
+        try #require(compiler.terminationStatus == 0)
+    }
+
+    /// A worker for which names under ".rebind.test" have these addresses, the n-th time they are looked up the n-th.
+    private func worker(answers: String...) throws -> FetchWorker {
+        let names = answers.joined(separator: ";")
+        return try FetchWorker(
+            allowing: ["127.0.0.1"], environment: ["LD_PRELOAD=\(library)", "NAME_ANSWERS=\(names)"])
+    }
+
+    @Test func `a name that comes to lead elsewhere is judged again at each look-up`() throws {
+        let hidden = try LocalOrigin(address: "127.0.0.2") { _ in .ok([2]) }
+        defer { hidden.stop() }
+        let origin = try LocalOrigin { request in
+            // The other port makes it another server, whose name is looked up anew.
+            request.path == "/a" ? .redirect(to: hidden.url("/a", host: "a.rebind.test")) : .ok([1])
+        }
+        defer { origin.stop() }
+        let worker = try worker(answers: "127.0.0.1", "127.0.0.2")
+        let run = try worker.run(origin.url("/a", host: "a.rebind.test"))
+        #expect(origin.requests.map(\.path) == ["/a"])
+        #expect(run.error?.code == .forbiddenAddress)
+        #expect(run.error?.message.contains("127.0.0.2") == true)
+        #expect(hidden.connectionsAccepted == 0)
+        // Where the answer is a permitted one again, so is the connection: nothing is remembered by name.
+        let later = try self.worker(answers: "127.0.0.2", "127.0.0.1")
+        #expect(try later.run(hidden.url("/a", host: "b.rebind.test")).error?.code == .forbiddenAddress)
+        #expect(try later.run(origin.url("/b", host: "b.rebind.test")).body == [1])
+        #expect(hidden.connectionsAccepted == 0)
+    }
+
+    @Test(arguments: ["127.0.0.2,127.0.0.1", "::1,127.0.0.2,127.0.0.1", "10.0.0.1,169.254.169.254,127.0.0.1"])
+    func `every address of a name is judged by itself`(addresses: String) throws {
+        let hidden = try LocalOrigin(address: "127.0.0.2") { _ in .ok([2]) }
+        defer { hidden.stop() }
+        let origin = try LocalOrigin { _ in .ok([1]) }
+        defer { origin.stop() }
+        let run = try worker(answers: addresses).run(origin.url("/a", host: "c.rebind.test"))
+        #expect(run.result?.remoteAddress == "127.0.0.1")
+        #expect(hidden.connectionsAccepted == 0)
+    }
+
+    @Test func `a name with forbidden addresses alone is refused without a packet`() throws {
+        let origin = try LocalOrigin(address: "127.0.0.2") { _ in .ok([1]) }
+        defer { origin.stop() }
+        let run = try worker(answers: "127.0.0.2,10.1.2.3,::ffff:127.0.0.2,64:ff9b::7f00:2")
+            .run(origin.url("/a", host: "d.rebind.test"))
+        #expect(run.error?.code == .forbiddenAddress)
+        #expect(origin.connectionsAccepted == 0)
+    }
+}

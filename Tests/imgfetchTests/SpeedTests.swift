@@ -1,0 +1,59 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import Testing
+
+@testable import imgfetch
+
+/// Bodies that come too slowly to be waited for.
+@Suite(.timeLimit(.minutes(5))) struct SpeedTests {
+    private func seconds(_ seconds: Double) -> Instant { Instant(nanoseconds: Int64(seconds * 1e9)) }
+
+    @Test func `the mean of each stretch is what counts`() {
+        var floor = SpeedFloor(bytesPerSecond: 100, seconds: 10)
+        func holds(_ bytes: Int, at time: Double) -> Bool { floor.holds(afterReceiving: bytes, at: seconds(time)) }
+        #expect(holds(1, at: 0))
+        #expect(holds(0, at: 9.9))
+        // 1000 bytes in ten seconds, all in one burst, are enough; what came before is forgotten.
+        #expect(holds(1000, at: 10))
+        #expect(holds(1, at: 19.9))
+        #expect(!holds(998, at: 20))
+        // A longer pause asks for as much more.
+        #expect(holds(1999, at: 39.9))
+        #expect(holds(2010, at: 60))
+        #expect(!holds(1999, at: 80))
+    }
+
+    @Test func `another body begins anew`() {
+        var floor = SpeedFloor(bytesPerSecond: 100, seconds: 10)
+        func holds(at time: Double) -> Bool { floor.holds(afterReceiving: 1, at: seconds(time)) }
+        #expect(holds(at: 0))
+        floor.startOver()
+        #expect(holds(at: 100))
+        #expect(!holds(at: 110))
+    }
+
+    @Test func `zero is no floor`() {
+        var floor = SpeedFloor(bytesPerSecond: 0, seconds: 1)
+        func holds(at time: Double) -> Bool { floor.holds(afterReceiving: 0, at: seconds(time)) }
+        #expect(holds(at: 0))
+        #expect(holds(at: 1000))
+    }
+
+    @Test func `a body in drops is given up, one that comes fast enough is not`() throws {
+        let body = [UInt8](repeating: 7, count: 3000)
+        let origin = try LocalOrigin { request in
+            .ok(body).with {
+                $0.pieceBytes = request.path == "/drops" ? 1 : 200
+                $0.pauseMs = 100
+            }
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker(arguments: ["--min-speed", "1000", "--speed-seconds", "1"])
+        let drops = try worker.run(origin.url("/drops"))
+        #expect(drops.error?.code == .timeout)
+        #expect(drops.error?.isRetryable == true)
+        #expect(drops.error?.message.contains("127.0.0.1") == true)
+        #expect(try worker.run(origin.url("/steady")).body == body)
+    }
+}

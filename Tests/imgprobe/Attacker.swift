@@ -1,0 +1,180 @@
+internal import CProbe
+internal import Glibc
+internal import IPCProtocol
+internal import IPCTransport
+internal import LinuxSystem
+internal import Sandbox
+
+/// Stands in for `imgworker` as one whose decoder was taken over: what it is to decode names what it tries. A broker
+/// finds it where its own folder has it by that name.
+///
+///     good WIDTH HEIGHT VALUE     decodes: every byte of the pixels is VALUE
+///     keep WIDTH HEIGHT VALUE     the same, and keeps the descriptor
+///     ATTACK ...                  anything else; what is refused it reports as an error that says so
+///
+/// Files beside it say more: `unconfined` (it enters no sandbox), `build` (what it calls its build).
+struct Attacker {
+    private let channel: FrameChannel
+    /// What it found when it began: its environment, and the descriptors that it has.
+    private let census: String
+    private var kept: FileDescriptor?
+
+    /// Serves until the broker closes the socket.
+    static func run(_ arguments: [String]) -> Never {
+        let folder = arguments[0].lastIndex(of: "/").map { String(arguments[0][..<$0]) } ?? "."
+        func value(of name: String) -> Int? {
+            arguments.firstIndex(of: name).flatMap { Int(arguments[$0 + 1]) }
+        }
+        var names: [String] = []
+        var variable = unsafe environ
+        while let text = unsafe variable.pointee {
+            unsafe names.append(String(cString: text))
+            unsafe variable += 1
+        }
+        let open = (0..<4096).filter { fcntl($0, F_GETFD) >= 0 }
+        let census = "environment: \(names.sorted().joined(separator: " ")); descriptors: \(open)"
+        if value(of: "--parent") != nil { try? CurrentProcess.dieWithParent() }
+        let build = (try? FileDescriptor.open(readingAt: folder + "/build").readToEnd()) ?? "probe"
+        cprobe_prepare()
+        var report: SandboxReport?
+        if !CurrentProcess.exists(folder + "/unconfined") {
+            var policy = SandboxPolicy.decode
+            policy.largestFile = value(of: "--largest-file")
+            policy.memory = value(of: "--memory")
+            report = policy.enter().report
+        }
+        let channel = FrameChannel(socket: FileDescriptor(owning: 3))
+        var attacker = Attacker(channel: channel, census: census)
+        do {
+            try channel.sendMessage(DecodeReport.ready(report, build: build))
+            while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
+                guard case .decode(let job) = order else { _exit(1) }
+                try attacker.decode(job, descriptors[0])
+            }
+            _exit(0)
+        } catch {
+            _exit(1)
+        }
+    }
+
+    private mutating func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
+        var bytes = [UInt8](repeating: 0, count: 200)
+        let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
+        let words = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: " ").map(String.init)
+        let numbers = words.dropFirst().compactMap { Int($0) }
+        switch words.first ?? "" {
+        case "good", "keep":
+            guard let output = try begin(job, width: numbers[0], height: numbers[1]) else { return }
+            try fill(output, job, with: UInt8(truncatingIfNeeded: numbers[2]))
+            if words[0] == "keep" { kept = output }
+        case "census": try refuse(job, census)
+        case "stand": try stand(job, before: words[1])
+        case "exit": _exit(3)
+        // Messages.
+        case "nonsense": try send(Frame.encode { $0.member("type", "nonsense") })
+        case "no-json": try send([0, 0, 0, 3, 0x7B, 0x7B, 0x7B])
+        case "no-frame": try send([255, 255, 255, 255])
+        case "other-job": try refuse(DecodeJob(id: job.id + 1000), "not mine")
+        case "ready-again": try channel.sendMessage(DecodeReport.ready(nil))
+        case "unasked-result": try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: 64))
+        case "second-header":
+            guard try begin(job) != nil else { return }
+            _ = try begin(job)
+        case "other-plan":
+            let size = PixelGeometry(width: 8, height: 8)!
+            let header = ImageHeader(format: .png, geometry: size)
+            let result = PixelGeometry(width: 9, height: 8)!
+            try channel.sendMessage(
+                DecodeReport.header(job: job.id, DecodePlan(header: header, result: result, workingBytes: 0)))
+        case "greed": _ = try begin(job, workingBytes: numbers[0])
+        case "wrong-size":
+            if try begin(job) != nil { try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: 252)) }
+        case "descriptors":
+            let report = DecodeReport.failed(job: job.id, WireError(.decodeFailed, "refused: descriptors"))
+            channel.enqueue(report, descriptors: Array(repeating: file, count: 50))
+            try channel.flush()
+        case "flood":
+            while true { try refuse(job, "again") }
+        // Buffers.
+        case "resize":
+            guard let output = try begin(job) else { return }
+            errno = 0
+            let grown = ftruncate(output.raw, 1 << 20) < 0 ? errno : 0
+            let shrunk = ftruncate(output.raw, 1) < 0 ? errno : 0
+            try refuse(job, "refused: \(grown) \(shrunk)")
+        case "write-kept":
+            let status = kept.map { unsafe pwrite($0.raw, "x", 1, 0) } ?? 0
+            try refuse(job, "refused: \(status < 0 ? errno : 0)")
+        case "map":
+            guard let output = try begin(job) else { return }
+            let start = unsafe mmap(nil, 256, PROT_READ | PROT_WRITE, MAP_SHARED, output.raw, 0)
+            if unsafe start == MAP_FAILED { return try refuse(job, "refused: \(errno)") }
+            try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: 256))
+        // Time and memory.
+        case "spin": while true { cprobe_pause(0) }
+        case "silence": while true { cprobe_pause(1) }
+        case "allocate":
+            try refuse(job, "refused after \(cprobe_fill_memory() >> 20) MiB")
+        case "allocate-shared":
+            let start = unsafe mmap(nil, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+            try refuse(job, "refused: \(unsafe start == MAP_FAILED ? errno : 0)")
+        case "allocate-trap":
+            var all: [[UInt8]] = []
+            while true { all.append([UInt8](repeating: 1, count: 1 << 20)) }
+        case "signal-itself": try refuse(job, "refused: \(cprobe_signal_itself(Int32(numbers[0])))")
+        case let attack:
+            let status = unsafe cprobe_attempt(attack)
+            try refuse(job, "refused: \(status)")
+        }
+    }
+
+    private func refuse(_ job: DecodeJob, _ text: String) throws {
+        try channel.sendMessage(DecodeReport.failed(job: job.id, WireError(.decodeFailed, text)))
+    }
+
+    private func send(_ bytes: [UInt8]) throws {
+        channel.enqueue(bytes)
+        try channel.flush()
+    }
+
+    /// Reports a header; the buffer to fill, or nil when the picture is not wanted.
+    private func begin(
+        _ job: DecodeJob, width: Int = 8, height: Int = 8, workingBytes: Int = 0
+    ) throws -> FileDescriptor? {
+        guard let size = PixelGeometry(width: width, height: height), let plan = job.transform.plan(for: size) else {
+            return nil
+        }
+        let header = ImageHeader(format: .png, geometry: size)
+        try channel.sendMessage(
+            DecodeReport.header(
+                job: job.id, DecodePlan(header: header, result: plan.result, workingBytes: workingBytes)))
+        guard job.purpose == .pixels, let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self),
+            case .output = order
+        else { return nil }
+        return descriptors[0]
+    }
+
+    private func fill(_ output: FileDescriptor, _ job: DecodeJob, with value: UInt8) throws {
+        let size = try output.size()
+        let row = [UInt8](repeating: value, count: min(size, 1 << 16))
+        var offset = 0
+        while offset < size {
+            let count = min(row.count, size - offset)
+            unsafe try row.withUnsafeBytes {
+                unsafe try output.write(UnsafeRawBufferPointer(rebasing: $0[..<count]), at: offset)
+            }
+            offset += count
+        }
+        try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: size))
+    }
+
+    /// Does nothing more from a step on, until it is ended.
+    private mutating func stand(_ job: DecodeJob, before step: String) throws {
+        if step != "header" { kept = try begin(job) }
+        if let output = kept, step != "filling" {
+            _ = unsafe try [1, 2, 3].withUnsafeBytes { unsafe try output.write($0, at: 0) }
+            if step == "next" { try fill(output, job, with: 1) }
+        }
+        while true { cprobe_pause(1) }
+    }
+}

@@ -1,0 +1,195 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import TestSupport
+import Testing
+
+@testable import imgworker
+
+/// Whatever a file asks for, a worker gives it one gigabyte of memory and ten seconds at most, and lives on.
+///
+/// Most bombs are of a size that is quick to refuse or to decode. The largest, which take seconds each, run with
+/// `IMGBROKER_LARGE_BOMBS=1` in the environment.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct BombTests {
+    struct Bomb: CustomTestStringConvertible {
+        let testDescription: String
+        /// How it ends; nil for a picture.
+        let expected: ErrorCode?
+        let transform: Transform
+        let file: @Sendable () throws -> [UInt8]
+        /// Whether the worker announces all of the memory that it takes.
+        var isCounted = true
+
+        init(
+            _ name: String, _ expected: ErrorCode? = nil, width: Int? = nil,
+            _ file: @escaping @Sendable () throws -> [UInt8]
+        ) {
+            testDescription = name
+            self.expected = expected
+            transform = Transform(width: width)
+            self.file = file
+        }
+
+        /// The same bomb, whose memory is not known before it is decoded.
+        var uncounted: Bomb {
+            var bomb = self
+            bomb.isCounted = false
+            return bomb
+        }
+    }
+
+    private static let small = [
+        Bomb("PNG, rows of Paeth's filter") { PNGBomb.flat(1000, 2000, .rgba, depth: 16) },
+        Bomb("PNG, interlaced") { PNGBomb.flat(1000, 2000, .rgba, depth: 16, interlaced: true) },
+        Bomb("PNG, 300 MP of 16 bits", .tooManyPixels, width: 9) {
+            PNGBomb.flat(65_535, 4577, .rgba, depth: 16, claims: true)
+        },
+        Bomb("PNG, 300 MP that are not there", .truncated, width: 9) {
+            PNGBomb.flat(65_535, 4577, .rgba, depth: 8, claims: true)
+        },
+        Bomb("PNG, 4300 MP", .tooManyPixels, width: 9) { PNGBomb.flat(65_535, 65_535, .gray, depth: 1, claims: true) },
+        Bomb("PNG, 51 MP, interlaced", .tooManyPixels, width: 9) {
+            PNGBomb.flat(65_535, 785, .gray, depth: 1, interlaced: true, claims: true)
+        },
+        Bomb("PNG, 2^32 - 1 rows", .tooManyPixels) { PNGBomb.flat(1, 1 << 32 - 1, .gray, depth: 1, claims: true) },
+        // 100 MB of zeros each, which nobody inflates.
+        Bomb("PNG, profile and texts") {
+            let zeros = PNGBomb.deflated(0, 100_000_000)
+            let names =
+                ["iCCP": [0x78, 0, 0], "zTXt": [0x78, 0, 0], "iTXt": [0x78, 0, 1, 0, 0, 0]] as [String: [UInt8]]
+            let chunks = names.sorted { $0.key < $1.key }.map { TestPNG.chunk($0.key, $0.value + zeros) }
+            return PNGBomb.flat(3, 3, .rgb, depth: 8, before: chunks)
+        },
+        Bomb("PNG, many chunks") {
+            PNGBomb.flat(3, 3, .rgb, depth: 8, before: [[UInt8]](repeating: TestPNG.chunk("teSt", []), count: 100_000))
+        },
+        Bomb("PNG, transparency of 1 MiB") {
+            PNGBomb.flat(3, 3, .gray, depth: 8, before: [TestPNG.chunk("tRNS", [UInt8](repeating: 0, count: 1 << 20))])
+        },
+        Bomb("PNG, 2^31 - 1 frames", .tooManyPixels) {
+            let claim = TestPNG.chunk("acTL", PNGBomb.bigEndian(1 << 31 - 1) + PNGBomb.bigEndian(0))
+            return PNGBomb.flat(3, 3, .rgb, depth: 8, before: [claim])
+        },
+        Bomb("JPEG, 39 MP", width: 9) {
+            let data = JPEGBomb.sequential(JPEGBomb.blocks(65_500, 600) * 3)
+            return JPEGBomb.file(
+                65_500, 600, components: 3, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: data)])
+        },
+        Bomb("JPEG, 50 MP, 500 scans", .tooManyPixels) {
+            JPEGBomb.progressive(7000, 7000, components: 3, scans: 500)
+        },
+        Bomb("JPEG, small, 501 scans", .tooManyPixels) { JPEGBomb.progressive(8, 8, components: 1, scans: 501) },
+        Bomb("JPEG, as many scans as it may") { JPEGBomb.progressive(1600, 1600, components: 3, scans: 100) },
+        Bomb("JPEG, the same scan again and again", .tooManyPixels) {
+            let scan = JPEGBomb.Scan(
+                components: [0], data: JPEGBomb.sequential(JPEGBomb.blocks(4000, 4000)))
+            return JPEGBomb.file(
+                4000, 4000, components: 2, frame: 0xC0, scans: [JPEGBomb.Scan](repeating: scan, count: 300))
+        },
+        Bomb("JPEG, arithmetic", .unsupportedFormat, width: 9) {
+            JPEGBomb.file(
+                65_500, 4577, components: 3, frame: 0xC9, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: [])])
+        },
+        Bomb("JPEG, 299 MP that are not there", .decodeFailed, width: 9) {
+            JPEGBomb.file(
+                65_500, 4577, components: 3, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: [0])])
+        },
+        Bomb("JPEG, restarts that are not there", .decodeFailed) {
+            let data = JPEGBomb.sequential(JPEGBomb.blocks(4000, 4000))
+            return JPEGBomb.file(
+                4000, 4000, components: 1, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0], data: data)],
+                restarts: 1)
+        },
+        // The number of lines is to follow behind the first scan (DNL).
+        Bomb("JPEG, height behind the pixels", .emptyImage) {
+            let scan = JPEGBomb.Scan(components: [0], data: [0, 0, 0xFF, 0xDC, 0, 4, 0xFF, 0xFF])
+            return JPEGBomb.file(8000, 0, components: 1, frame: 0xC0, scans: [scan])
+        },
+        Bomb("JPEG, profile in 255 parts") {
+            var file = JPEGBomb.file(
+                8, 8, components: 1, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0], data: [0])])
+            let part = [0xFF, 0xE2, 0xFF, 0xFF] + Array("ICC_PROFILE\0".utf8) + [UInt8](repeating: 255, count: 65_521)
+            for _ in 0..<255 { file.insert(contentsOf: part, at: 2) }
+            return file
+        },
+        Bomb("WebP, one colour") { WebPBomb.flat(1500, 1500) },
+        Bomb("WebP, 268 MP", .tooManyPixels, width: 9) { WebPBomb.flat(16_384, 16_384) },
+        Bomb("WebP, large canvas, small frame") { WebPBomb.canvas(1500, 1500, frame: WebPBomb.flat(1, 1)) },
+        Bomb("WebP, canvas of 2^24 columns", .tooManyPixels) {
+            WebPBomb.canvas(1 << 24, 100, frame: WebPBomb.flat(1, 1))
+        },
+        Bomb("WebP, frame beyond its canvas", .decodeFailed) {
+            WebPBomb.canvas(100, 100, frame: WebPBomb.flat(1000, 1000))
+        },
+        Bomb("WebP, 65,536 frames", .tooManyPixels) {
+            WebPBomb.canvas(1, 1, frame: WebPBomb.flat(1, 1), frames: 65_536)
+        },
+        Bomb("WebP, 4096 groups of codes") { WebPBomb.groups(side: 256) }.uncounted,
+    ]
+
+    private static let large = [
+        Bomb("PNG, 49 MP of 16 bits") { PNGBomb.flat(7000, 7000, .rgba, depth: 16) },
+        Bomb("PNG, 49 MP of 16 bits, interlaced") { PNGBomb.flat(7000, 7000, .rgba, depth: 16, interlaced: true) },
+        Bomb("PNG, 300 MP of 8 bits", width: 100) { PNGBomb.flat(65_535, 4577, .rgba, depth: 8) },
+        Bomb("PNG, 149 MP of 16 bits", width: 100) { PNGBomb.flat(65_535, 2288, .rgba, depth: 16) },
+        Bomb("JPEG, 299 MP", width: 100) {
+            let data = JPEGBomb.sequential(JPEGBomb.blocks(65_500, 4577) * 3)
+            return JPEGBomb.file(
+                65_500, 4577, components: 3, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: data)])
+        },
+        Bomb("JPEG, 49 MP, as many scans as it may") { JPEGBomb.progressive(7000, 7000, components: 3, scans: 84) },
+        Bomb("JPEG, 49 MP of four inks, as many scans as it may") {
+            JPEGBomb.progressive(7000, 7000, components: 4, scans: 83)
+        },
+        Bomb("WebP, 49 MP of one colour") { WebPBomb.flat(7000, 7000) },
+        Bomb("WebP, 49 MP canvas, small frame") { WebPBomb.canvas(7000, 7000, frame: WebPBomb.flat(1, 1)) },
+        Bomb("WebP, 65,536 groups of codes", .decodeFailed) { WebPBomb.groups() }.uncounted,
+        Bomb("WebP, 50,000 groups of codes") { WebPBomb.groups(count: 50_000) }.uncounted,
+    ]
+
+    @Test(arguments: small) func bombs(_ bomb: Bomb) throws { try explode(bomb) }
+
+    @Test(.enabled(if: runsLarge), arguments: large) func largeBombs(_ bomb: Bomb) throws { try explode(bomb) }
+
+    private static let runsLarge = unsafe getenv("IMGBROKER_LARGE_BOMBS") != nil
+    private static let mostMemory = 1 << 30
+
+    private func explode(_ bomb: Bomb) throws {
+        let worker = try TestWorker(["--memory", "\(Self.mostMemory)"])
+        let (idle, begin) = (try worker.kilobytes(of: "VmHWM"), try worker.processorTime())
+        let job = DecodeJob(id: 1, transform: bomb.transform)
+        let file = try bomb.file()
+        try worker.order(.decode(job), [try sealedFile(file)])
+        var report = try worker.next()
+        var (result, announced) = (0, job.maxWorkingBytes)
+        if case .header(1, let plan) = report {
+            (result, announced) = (plan.result.bytes, plan.workingBytes)
+            try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: result).descriptor])
+            report = try worker.next()
+        }
+        switch (report, bomb.expected) {
+        case (.finished(1, result), nil): break
+        case (.failed(1, let error), .some(let code)): #expect(error.code == code, "\(error.message)")
+        default: Issue.record("\(report)")
+        }
+        let (peak, time) = (try worker.kilobytes(of: "VmHWM"), try worker.processorTime() - begin)
+        #expect(peak << 10 + result <= Self.mostMemory)
+        // The file's pages are mapped, and belong to whoever made them.
+        #expect(!bomb.isCounted || (peak - idle) << 10 <= announced + file.count)
+        #expect(time <= 10_000)
+        if Self.runsLarge {
+            print("\(bomb.testDescription): \(time) ms, \(peak >> 10) MiB and \(result >> 20) MiB of pixels")
+        }
+        // It does the next job as if nothing had been.
+        try worker.order(.decode(DecodeJob(id: 2, purpose: .describe)), [try sealedFile(WebPBomb.flat(1, 1))])
+        guard case .header(2, _) = try worker.next() else { throw WireError(.internal, "no header") }
+    }
+}
+
+/// A sealed memfd of `bytes`, as a download becomes one.
+func sealedFile(_ bytes: [UInt8]) throws -> FileDescriptor {
+    let buffer = try WritableBuffer(name: "test")
+    unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }
+    return try buffer.seal().descriptor
+}

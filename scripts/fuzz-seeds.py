@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""fuzz-seeds.py DIRECTORY: writes a seed corpus for each target of Fuzz into DIRECTORY/TARGET.
+
+Messages come from the committed samples of the wire format, images are made here, without loss of time: small, of every
+kind that the codecs know. Needs Pillow (Debian: python3-pil). The same files every time.
+"""
+
+import io
+import pathlib
+import random
+import struct
+import sys
+import zlib
+
+from PIL import Image
+
+root = pathlib.Path(__file__).resolve().parent.parent
+output = pathlib.Path(sys.argv[1])
+
+
+def write(target, name, data):
+    folder = output / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+# Messages
+
+for path in sorted((root / "Tests/IPCProtocolTests/Golden").glob("*.json")):
+    text = path.read_bytes().rstrip(b"\n")
+    write("json", path.stem, text)
+    frame = struct.pack(">I", len(text)) + text
+    # Two pieces; behind the frame, as much payload as its first byte says.
+    write("frames", path.stem, bytes([2, 1, 5]) + frame + bytes(ord("{")) + frame)
+    if path.stem.startswith("client-"):
+        write("client-messages", path.stem, text)
+    elif path.stem.startswith("reply-"):
+        write("replies", path.stem, text)
+    elif path.stem.startswith(("decode-", "fetch-", "store-")):
+        write("worker-messages", path.stem, text)
+
+response = b'"response":{"status":200,"requestedAt":1,"receivedAt":2,"etag":"\\"a\\"","cacheControl":"max-age=60"}'
+digest = b'"' + b"0" * 64 + b'"'
+write("disk-entries", "original", b"\1" + b'{"created":1,"original":{"key":"abc","url":"http://h/","owner":7,"digest":'
+      + digest + b',"bytes":3,' + response + b',"varyKey":"accept: x\\n"}}')
+write("disk-entries", "raster", b"\1" + b'{"created":1,"digest":' + digest + b',"raster":{"original":' + digest
+      + b',"form":"full","format":"png","sourceWidth":4,"sourceHeight":2,"frameCount":1,"width":2,"height":1}}')
+write("disk-entries", "footer", b"\0" + b"body{}" + b"0" * 64 + struct.pack(">II", 2, 2) + b"imgcache")
+
+dates = ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
+controls = ["max-age=60, s-maxage=70", 'no-cache="set-cookie", private', "no-store, must-understand, public",
+            "stale-while-revalidate=5,stale-if-error=6,must-revalidate", "immutable, max-age=\"9\", max-age=9"]
+for index, control in enumerate(controls):
+    date = dates[index % 3]
+    lines = [date, "12, 5", control, date, '"tag"', date, "Accept, Cookie" if index else "*", "image/png", "a b,  c"]
+    write("http-caching", f"response-{index}", bytes([50, index, 7, index, 9]) + "\n".join(lines).encode())
+header = "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 {}\r\nDate: {}\r\nCache-Control: {}\r\nVary: a\r\nvary: b\r\nETag: \"x\"\r\n"
+header += "Content-Range: bytes 5-9/10\r\nContent-Length: 5\r\nLocation: {}\r\nRetry-After: 7\r\nAge: 1\r\n\r\n"
+header += "#HttpOnly_.h.test\tTRUE\t/\tTRUE\t2000000000\tname\tvalue\nh.test\tFALSE\t/\tFALSE\t0\tn\tv\n"
+for index, location in enumerate(["/b?c d", "http://other.test/", "//h.test:8/ü", "data:x", "https://u:p@h.test/#f"]):
+    text = header.format("206 Partial" if index else "302 Found", dates[index % 3], controls[index], location)
+    write("response-headers", f"header-{index}", text.encode())
+for index, text in enumerate([
+    "http://example.test/a b?c=\"d\"#e", "HTTPS://EXAMPLE.test:443", "http://[2001:db8::1]:8080/", "http://ä.test/ü",
+    "2001:db8::1", "::ffff:192.0.2.1", "64:ff9b::10.0.0.1", "192.0.2.1", "10.0.0.0/8", "fe80::/10", "::/0",
+]):
+    write("urls", f"text-{index}", text.encode())
+
+# Images
+
+numbers = random.Random(1)
+side = 19
+
+
+def sample(mode):
+    bands = len(Image.new(mode, (1, 1)).getbands())
+    data = bytes((x * 13 * (band + 1) + y * 7 + numbers.randrange(20)) % 256
+                 for y in range(side) for x in range(side) for band in range(bands))
+    return Image.frombytes(mode, (side, side), data)
+
+
+def encoded(image, kind, **options):
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(color, depth, interlace, stored, extra=b""):
+    """A PNG of noise; stored data keeps its meaning when its bytes change."""
+    channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[color]
+    passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+    rows = b""
+    for left, top, across, down in passes if interlace else [(0, 0, 1, 1)]:
+        width = len(range(left, side, across))
+        for _ in range(top, side, down):
+            size = (width * channels * depth + 7) // 8
+            rows += bytes([numbers.randrange(5)]) + bytes(numbers.randrange(256) for _ in range(size))
+    header = struct.pack(">IIBBBBB", side, side, depth, color, 0, 0, interlace)
+    palette = chunk(b"PLTE", bytes(numbers.randrange(256) for _ in range(3 << depth))) if color == 3 else b""
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + palette + extra
+            + chunk(b"IDAT", zlib.compress(rows, 0 if stored else 9)) + chunk(b"IEND", b""))
+
+
+def exif(orientation):
+    return b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0" + bytes([orientation]) + b"\0" * 7
+
+
+files = {"png": {}, "jpeg": {}, "webp": {}}
+for color, depths in {0: [1, 2, 4, 8, 16], 2: [8, 16], 3: [1, 2, 4, 8], 4: [8, 16], 6: [8, 16]}.items():
+    for depth in depths:
+        for interlace in [0, 1]:
+            files["png"][f"{color}-{depth}-{interlace}"] = png(color, depth, interlace, depth != 8)
+transparent = {0: b"\0\1", 2: b"\0\1\0\2\0\3", 3: b"\0\x80\xff"}
+for color, alpha in transparent.items():
+    files["png"][f"{color}-trns"] = png(color, 8, 0, True, chunk(b"tRNS", alpha))
+extra = (chunk(b"gAMA", struct.pack(">I", 45455)) + chunk(b"iCCP", b"x\0\0" + zlib.compress(b"profile" * 9))
+         + chunk(b"tEXt", b"a\0b") + chunk(b"zTXt", b"a\0\0" + zlib.compress(b"text")) + chunk(b"eXIf", exif(6))
+         + chunk(b"acTL", struct.pack(">II", 3, 0)) + chunk(b"sBIT", b"\5\5\5"))
+files["png"]["chunks"] = png(2, 8, 0, True, extra)
+
+for mode in ["L", "RGB", "CMYK"]:
+    for progressive in [False, True]:
+        name = f"{mode}-{'progressive' if progressive else 'baseline'}"
+        files["jpeg"][name] = encoded(sample(mode), "JPEG", quality=70, progressive=progressive)
+for subsampling in [0, 1, 2]:
+    files["jpeg"][f"subsampled-{subsampling}"] = encoded(sample("RGB"), "JPEG", quality=30, subsampling=subsampling)
+files["jpeg"]["exif"] = encoded(sample("RGB"), "JPEG", exif=b"Exif\0\0" + exif(6), icc_profile=b"profile" * 30)
+
+for mode in ["RGB", "RGBA"]:
+    files["webp"][f"{mode}-lossy"] = encoded(sample(mode), "WEBP", quality=50)
+    files["webp"][f"{mode}-lossless"] = encoded(sample(mode), "WEBP", lossless=True)
+few = sample("RGBA").quantize(5).convert("RGBA")
+files["webp"]["palette"] = encoded(few, "WEBP", lossless=True)
+files["webp"]["exif"] = encoded(sample("RGB"), "WEBP", exif=exif(8))
+for lossless in [False, True]:
+    frames = [sample("RGBA") for _ in range(2)]
+    files["webp"][f"animation-{lossless}"] = encoded(
+        sample("RGBA"), "WEBP", save_all=True, append_images=frames, lossless=lossless, duration=9)
+
+for target, images in files.items():
+    for name, data in images.items():
+        write(target, name, data)
+        write("metadata", f"{target}-{name}", data)
+write("metadata", "exif", exif(3))
