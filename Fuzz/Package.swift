@@ -54,7 +54,8 @@ let package = Package(
             dependencies: ["CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
             path: "Product/imgworker", exclude: ["main.swift"], swiftSettings: swift),
         .target(
-            name: "imgcache", dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            name: "imgcache",
+            dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
             path: "Product/imgcache", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "FuzzTargets",
