@@ -1,3 +1,4 @@
+import CImageCodecs
 import IPCProtocol
 import LinuxSystem
 import SharedCache
@@ -7,6 +8,7 @@ import SharedCache
 ///
 /// - Throws: `WireError` or `SystemError` when a codec does not work at all.
 func warmUpCodecs(_ conversions: ColorConversions) throws {
+    codec_color_warm_up()
     guard let geometry = PixelGeometry(width: 16, height: 16) else { return }
     let picture = (0..<geometry.bytes).map { UInt8(truncatingIfNeeded: $0 * 7) }
     let pixels = try WritableBuffer(name: "warm-up pixels", size: geometry.bytes).descriptor

@@ -1,5 +1,7 @@
 import CImageCodecs
 import IPCProtocol
+import LinuxSystem
+import SharedCache
 import TestSupport
 import Testing
 
@@ -63,6 +65,17 @@ import Testing
         let picture = try decode(sample.file)
         #expect(try #require(picture.difference(from: expected)) <= sample.tolerance)
         #expect(try decode(sample.file, .bgra8) == picture.bgra)
+    }
+
+    /// In the sandbox, which ends the process at any call that nobody foresaw.
+    @Test(arguments: samples) func inAProcessOfItsOwn(_ sample: Sample) throws {
+        let worker = try TestWorker()
+        try worker.order(.decode(DecodeJob(id: 1)), [try memoryFile(sample.file)])
+        guard case .header(_, let plan) = try worker.next() else { throw TestFailure("no header") }
+        let output = try WritableBuffer(name: "test", size: plan.result.bytes).descriptor
+        try worker.order(.output(job: 1), [output])
+        #expect(try worker.next() == .finished(job: 1, bytes: plan.result.bytes))
+        #expect(try contents(of: output) == decode(sample.file).bytes)
     }
 
     /// The conversion does something, and comes before scaling.
