@@ -42,6 +42,12 @@ let package = Package(
             name: "CWebP", path: "Sources/SystemModules/CWebP", pkgConfig: "libwebpdemux",
             providers: [.apt(["libwebp-dev"])]),
         .systemLibrary(
+            name: "CLCMS", path: "Sources/SystemModules/CLCMS", pkgConfig: "lcms2",
+            providers: [.apt(["liblcms2-dev"])]),
+        .systemLibrary(
+            name: "CZlib", path: "Sources/SystemModules/CZlib", pkgConfig: "zlib",
+            providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(
             name: "CNettle", path: "Sources/SystemModules/CNettle", pkgConfig: "nettle",
             providers: [.apt(["nettle-dev"])]),
 
@@ -54,7 +60,7 @@ let package = Package(
 
         // C shims, each for one purpose.
         .target(name: "CLinux", cSettings: c),
-        .target(name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP"], cSettings: c),
+        .target(name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CLCMS", "CZlib"], cSettings: c),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
 
@@ -136,7 +142,8 @@ let package = Package(
             ],
             swiftSettings: swift),
         .testTarget(
-            name: "imgworkerTests", dependencies: ["imgworker", "IPCProtocol", "TestSupport"], swiftSettings: swift),
+            name: "imgworkerTests", dependencies: ["imgworker", "CImageCodecs", "IPCProtocol", "TestSupport"],
+            swiftSettings: swift),
         .testTarget(
             name: "imgcacheTests",
             dependencies: ["imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],

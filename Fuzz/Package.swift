@@ -22,7 +22,11 @@ let package = Package(
         .systemLibrary(name: "CSQLite", path: "Product/SystemModules/CSQLite", pkgConfig: "sqlite3"),
         .systemLibrary(name: "CSeccomp", path: "Product/SystemModules/CSeccomp", pkgConfig: "libseccomp"),
         .target(name: "CLinux", path: "Product/CLinux"),
-        .target(name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP"], path: "Product/CImageCodecs"),
+        .systemLibrary(name: "CLCMS", path: "Product/SystemModules/CLCMS", pkgConfig: "lcms2"),
+        .systemLibrary(name: "CZlib", path: "Product/SystemModules/CZlib", pkgConfig: "zlib"),
+        .target(
+            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CLCMS", "CZlib"],
+            path: "Product/CImageCodecs"),
         .target(name: "CTransfer", dependencies: ["CCurl"], path: "Product/CTransfer"),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], path: "Product/CSandbox"),
         .target(name: "LinuxSystem", dependencies: ["CLinux"], path: "Product/LinuxSystem", swiftSettings: swift),

@@ -9,6 +9,8 @@ needed=(
     "libpng      libpng-dev"
     "libjpeg     libjpeg62-turbo-dev libjpeg-turbo8-dev"
     "libwebp     libwebp-dev"
+    "lcms2       liblcms2-dev"
+    "zlib        zlib1g-dev"
     "nettle      nettle-dev"
     "sqlite3     libsqlite3-dev"
     "libseccomp  libseccomp-dev"
@@ -34,7 +36,7 @@ for line in "${needed[@]}"; do
 done
 command -v pkg-config >/dev/null || missing+=("pkg-config")
 # Scaling is compared with Pillow's.
-if [[ "${1:-}" == --for-tests ]] && ! python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
+if [[ "${1:-}" == --for-tests ]] && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
 if ((${#missing[@]} == 0)); then exit 0; fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then

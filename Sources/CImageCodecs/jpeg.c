@@ -221,6 +221,12 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
     header->held_bytes = coefficient_bytes(&reader->jpeg);
     header->inflated_bytes = 0;
     header->can_scale = 1;
+    switch (reader->jpeg.jpeg_color_space) {
+    case JCS_GRAYSCALE: header->space = CODEC_SPACE_GRAY; break;
+    case JCS_CMYK:
+    case JCS_YCCK: header->space = CODEC_SPACE_CMYK; break;
+    default: header->space = CODEC_SPACE_RGB;
+    }
     return CODEC_OK;
 }
 
@@ -262,16 +268,9 @@ codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order orde
 }
 
 /// Adobe's programs, which mark their files, store 255 for no ink; the standard's own CMYK has 0 there.
-static void convert_cmyk(const codec_jpeg_reader *reader, uint8_t *row, uint32_t width) {
-    uint8_t flip = reader->jpeg.saw_Adobe_marker ? 0 : 0xff;
-    int red = reader->order == CODEC_BGRA ? 2 : 0;
-    for (uint32_t x = 0; x < width; x++, row += 4) {
-        unsigned c = row[0] ^ flip, m = row[1] ^ flip, y = row[2] ^ flip, k = row[3] ^ flip;
-        row[red] = (uint8_t)((c * k + 127) / 255);
-        row[1] = (uint8_t)((m * k + 127) / 255);
-        row[2 - red] = (uint8_t)((y * k + 127) / 255);
-        row[3] = 0xff;
-    }
+static void turn_ink(const codec_jpeg_reader *reader, uint8_t *row, uint32_t width) {
+    if (reader->jpeg.saw_Adobe_marker) return;
+    for (size_t i = 0; i < (size_t)width * 4; i++) row[i] ^= 0xff;
 }
 
 codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *rows, size_t stride, uint32_t count) {
@@ -286,7 +285,7 @@ codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *row
         uint32_t read = jpeg_read_scanlines(jpeg, pointers, step);
         if (read == 0) return CODEC_TRUNCATED;
         if (jpeg->out_color_space == JCS_CMYK) {
-            for (uint32_t i = 0; i < read; i++) convert_cmyk(reader, pointers[i], jpeg->output_width);
+            for (uint32_t i = 0; i < read; i++) turn_ink(reader, pointers[i], jpeg->output_width);
         }
         done += read;
     }

@@ -114,6 +114,7 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(reader->png, reader->info, PNG_INFO_tRNS);
     header->passes = png_get_interlace_type(reader->png, reader->info) == PNG_INTERLACE_NONE ? 1 : 7;
     header->held_bytes = 0;
+    header->space = type & PNG_COLOR_MASK_COLOR ? CODEC_SPACE_RGB : CODEC_SPACE_GRAY;
     header->inflated_bytes = (uint64_t)png_get_rowbytes(reader->png, reader->info) * header->height;
     header->can_scale = 0;
     reader->height = header->height;

@@ -64,6 +64,7 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     header->frames = 1;
     header->has_alpha = features.has_alpha;
     header->passes = 1;
+    header->space = CODEC_SPACE_RGB;
     // Without loss: all pixels. With loss: a window of rows, but alpha as a whole, once as a lossless picture of its own
     // and once as it is used.
     uint64_t pixels = (uint64_t)header->width * header->height;

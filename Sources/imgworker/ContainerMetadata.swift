@@ -7,6 +7,17 @@ struct ContainerMetadata: Equatable {
     var exif: Range<Int>?
     /// The frames that an animated PNG announces.
     var animationFrames: Int?
+    /// Where the ICC profile is.
+    var profile: ProfilePlace?
+
+    /// The parts of an ICC profile in a file, in their order.
+    struct ProfilePlace: Equatable {
+        var parts: [Range<Int>]
+        /// Whether they are a zlib stream.
+        var isDeflated = false
+        /// Whether no part is missing.
+        var isComplete = true
+    }
 
     /// Looks through `bytes` as a file of `format`. `passed` is told, now and then, how far it is.
     init(_ format: ImageFormat, _ bytes: Span<UInt8>, passed: (Int) -> Void = { _ in }) {
@@ -26,6 +37,8 @@ struct ContainerMetadata: Equatable {
     /// JPEG: marker segments up to the first scan; EXIF is in APP1, behind its name.
     private mutating func walkJPEG(_ bytes: Span<UInt8>) {
         var position = 2
+        var parts = JPEGProfileParts()
+        defer { profile = parts.place }
         while true {
             // Surplus bytes before a marker are passed over, as the library does.
             while position < bytes.count, bytes[position] != 0xFF { position += 1 }
@@ -41,10 +54,12 @@ struct ContainerMetadata: Equatable {
             guard let length = bytes.integer(at: position, bytes: 2, .big), length >= 2,
                 position + length <= bytes.count
             else { return }
-            if marker == 0xE1, length >= 8, bytes.hasText("Exif\0", at: position + 2) {
+            if marker == 0xE1, length >= 8, exif == nil, bytes.hasText("Exif\0", at: position + 2) {
                 // The second byte behind the name is padding, whatever it holds.
                 exif = position + 8..<position + length
-                return
+            } else if marker == 0xE2, length >= 16, bytes.hasText("ICC_PROFILE\0", at: position + 2) {
+                parts.add(
+                    number: bytes[position + 14], of: bytes[position + 15], position + 16..<position + length)
             }
             position += length
         }
@@ -63,6 +78,14 @@ struct ContainerMetadata: Equatable {
                 exif = start..<start + length
             } else if bytes.hasText("acTL", at: name), length == 8, !pixelsBegan, animationFrames == nil {
                 animationFrames = bytes.integer(at: start, bytes: 4, .big)
+            } else if bytes.hasText("iCCP", at: name), !pixelsBegan, profile == nil {
+                // A name of 1 to 79 bytes, a zero, the kind of compression, of which there is one.
+                let end = start + length
+                let zero = (start..<min(end, start + 80)).first { bytes[$0] == 0 }
+                profile = ProfilePlace(parts: [], isDeflated: true, isComplete: false)
+                if let zero, zero > start, zero + 2 < end, bytes[zero + 1] == 0 {
+                    profile = ProfilePlace(parts: [zero + 2..<end], isDeflated: true)
+                }
             } else if bytes.hasText("IEND", at: name) {
                 return
             }
@@ -79,13 +102,37 @@ struct ContainerMetadata: Equatable {
         while let length = bytes.integer(at: position + 4, bytes: 4, .little) {
             let start = position + 8
             guard start + length <= end else { return }
-            if bytes.hasText("EXIF", at: position) {
+            if bytes.hasText("EXIF", at: position), exif == nil {
                 // Some writers keep JPEG's name for it.
                 let prefix = bytes.hasText("Exif\0\0", at: start) && length >= 6 ? 6 : 0
                 exif = start + prefix..<start + length
-                return
+            } else if bytes.hasText("ICCP", at: position), profile == nil {
+                profile = ProfilePlace(parts: [start..<start + length])
             }
             position = start + length + length % 2
         }
+    }
+}
+
+/// The parts of a JPEG file's profile: segments, numbered from 1, as one has room for 64 KiB (ICC.1:2022, annex B.4).
+private struct JPEGProfileParts {
+    private var parts: [UInt8: Range<Int>] = [:]
+    private var count: UInt8?
+    private var isContradictory = false
+
+    mutating func add(number: UInt8, of count: UInt8, _ part: Range<Int>) {
+        if number == 0 || number > count || parts[number] != nil || self.count.map({ $0 != count }) ?? false {
+            isContradictory = true
+        }
+        self.count = count
+        parts[number] = part
+    }
+
+    /// Nil where there is no part at all.
+    var place: ContainerMetadata.ProfilePlace? {
+        guard let count else { return nil }
+        let isComplete = !isContradictory && parts.count == Int(count)
+        return ContainerMetadata.ProfilePlace(
+            parts: isComplete ? (1...count).compactMap { parts[$0] } : [], isComplete: isComplete)
     }
 }

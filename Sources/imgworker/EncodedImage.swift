@@ -14,11 +14,17 @@ struct EncodedImage {
     private let decodedSize: DecodedSize
     /// Nil where every pixel stays as it is.
     private let scaling: Scaling?
+    private let color: ColorConversion
+
+    /// Whether the picture has a profile that serves for nothing.
+    var ignoresProfile: Bool { color.ignoresProfile }
 
     /// Reads the header of `source` and plans what `job` asks for. No memory that grows with the picture is allocated.
     ///
     /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
-    init(_ source: ImageSource, for job: DecodeJob) throws(WireError) {
+    init(_ source: ImageSource, for job: DecodeJob, conversions: ColorConversions = ColorConversions())
+        throws(WireError)
+    {
         guard let format = unsafe ImageFormat(sniffing: source.bytes.prefix(16)) else {
             throw WireError(.unsupportedFormat, "The bytes are no JPEG, PNG or WebP.")
         }
@@ -30,7 +36,7 @@ struct EncodedImage {
             }
         let stored = decoder.header.geometry
         try Self.check(stored, atMost: max(job.maxPixels, job.maxSourcePixels))
-        let (metadata, orientation) = Self.metadata(of: source, format)
+        let (metadata, orientation, profile) = Self.metadata(of: source, format)
         let shown = orientation.turned(stored)
         guard let plan = job.transform.plan(for: shown) else {
             throw WireError(.tooManyPixels, "A side of the result would have more than 65535 pixels.")
@@ -65,10 +71,12 @@ struct EncodedImage {
         self.orientation = orientation
         workingBytes += source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
         if orientation.swapsSides { workingBytes += plan.result.bytes }
+        if case .bytes(let bytes) = profile { workingBytes += bytes.count + ColorConversion.bytes }
         guard workingBytes <= job.maxWorkingBytes else {
             let need = "takes \(workingBytes) bytes of memory; \(job.maxWorkingBytes) are allowed"
             throw WireError(.tooManyPixels, "Decoding the \(stored.width) × \(stored.height) pixels \(need).")
         }
+        color = try conversions.conversion(profile, decoder.header.space, job.transform.pixelFormat.codecOrder)
         transform = job.transform
         let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes)
@@ -84,10 +92,18 @@ struct EncodedImage {
             premultiplies: scaling == nil && transform.alpha == .premultiplied && hasAlpha, output: output)
         if let scaling {
             var sink = try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: transform.alpha)
-            try decoder.decode(transform.pixelFormat, at: decodedSize, into: &sink)
+            try decode(into: &sink)
         } else {
-            try decoder.decode(transform.pixelFormat, at: decodedSize, into: &writer)
+            try decode(into: &writer)
         }
+    }
+
+    private func decode(into sink: inout some RowSink) throws(WireError) {
+        guard let conversion = color.handle else {
+            return try decoder.decode(transform.pixelFormat, at: decodedSize, into: &sink)
+        }
+        var converter = ColorConverter(conversion, next: sink)
+        try decoder.decode(transform.pixelFormat, at: decodedSize, into: &converter)
     }
 
     /// What a decoder holds however small the picture is: its tables, a window of compressed data, pages of the source.
@@ -100,11 +116,13 @@ struct EncodedImage {
         }
     }
 
-    private static func metadata(of source: ImageSource, _ format: ImageFormat) -> (ContainerMetadata, Orientation) {
+    private static func metadata(
+        of source: ImageSource, _ format: ImageFormat
+    ) -> (ContainerMetadata, Orientation, ColorProfile) {
         source.withSpan { bytes in
             var kept = 0
             let metadata = ContainerMetadata(format, bytes) { kept = source.pass(from: kept, to: $0) }
-            return (metadata, metadata.orientation(in: bytes))
+            return (metadata, metadata.orientation(in: bytes), ColorProfile(metadata, in: bytes))
         }
     }
 

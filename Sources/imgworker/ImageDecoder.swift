@@ -9,8 +9,8 @@ protocol ImageDecoder {
     func size(keeping share: Double) -> DecodedSize
     /// An upper estimate of the bytes that decoding at `size` holds, the sink aside.
     func workingBytes(at size: DecodedSize) -> Int
-    /// Decodes all rows at `size` into `sink`, in the order of bytes that `format` names, with straight alpha. Called
-    /// once.
+    /// Decodes all rows at `size` into `sink`, in the order of bytes that `format` names, with straight alpha,
+    /// not yet converted to sRGB. Called once.
     ///
     /// - Throws: `truncated`, `decode-failed` and the like; whatever the sink throws.
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError)
@@ -57,6 +57,8 @@ struct StoredHeader {
     let inflatedBytes: Int
     /// Whether the codec can make the picture smaller.
     let canScale: Bool
+    /// What its rows are of.
+    let space: codec_space
 
     /// Checks what a codec read. Nothing proportional to the size has been allocated so far.
     ///
@@ -73,5 +75,6 @@ struct StoredHeader {
         heldBytes = Int(clamping: header.held_bytes)
         inflatedBytes = Int(clamping: header.inflated_bytes)
         canScale = header.can_scale != 0
+        space = header.space
     }
 }

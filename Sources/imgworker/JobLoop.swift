@@ -6,6 +6,7 @@ import LinuxSystem
 /// ends the worker.
 struct JobLoop {
     let channel: FrameChannel
+    let conversions: ColorConversions
 
     /// The broker said what does not belong where it said it.
     struct UnexpectedOrder: Error, CustomStringConvertible {
@@ -29,7 +30,8 @@ struct JobLoop {
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
         do {
-            let image = try EncodedImage(try ImageSource(reading: file, atMost: job.maxWorkingBytes), for: job)
+            let source = try ImageSource(reading: file, atMost: job.maxWorkingBytes)
+            let image = try EncodedImage(source, for: job, conversions: conversions)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels, let output = try receiveOutput(for: job) else { return }
             try image.decode(into: output)

@@ -34,7 +34,8 @@ enum StartSequence {
                 guard CurrentProcess.parent == parent else { return 1 }
             }
             try CurrentProcess.forbidCoreDumps()
-            try warmUpCodecs()
+            let conversions = ColorConversions()
+            try warmUpCodecs(conversions)
             // Behind the warm-up, for which libraries may open files and look at the processor, and before the first
             // byte that a stranger chose.
             var policy = SandboxPolicy.decode
@@ -46,7 +47,7 @@ enum StartSequence {
             for problem in sandbox.problems { log.warning("not confined in full: \(problem)") }
             let channel = FrameChannel(socket: control)
             try channel.sendMessage(DecodeReport.ready(sandbox.report, build: build))
-            try JobLoop(channel: channel).run()
+            try JobLoop(channel: channel, conversions: conversions).run()
             return 0
         } catch {
             log.error("\(error)")

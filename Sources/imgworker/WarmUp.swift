@@ -1,3 +1,4 @@
+import CImageCodecs
 import IPCProtocol
 import LinuxSystem
 import SharedCache
@@ -6,7 +7,8 @@ import SharedCache
 /// filling tables, growing the heap) is done before the process is confined, and not on a client's time.
 ///
 /// - Throws: `WireError` or `SystemError` when a codec does not work at all.
-func warmUpCodecs() throws {
+func warmUpCodecs(_ conversions: ColorConversions) throws {
+    codec_color_warm_up()
     guard let geometry = PixelGeometry(width: 16, height: 16) else { return }
     let picture = (0..<geometry.bytes).map { UInt8(truncatingIfNeeded: $0 * 7) }
     let pixels = try WritableBuffer(name: "warm-up pixels", size: geometry.bytes).descriptor
@@ -19,7 +21,8 @@ func warmUpCodecs() throws {
         for pixelFormat in PixelFormat.allCases {
             for width in [geometry.width, 3] {
                 let job = DecodeJob(id: 0, transform: Transform(width: width, pixelFormat: pixelFormat))
-                let image = try EncodedImage(try ImageSource(reading: encoded), for: job)
+                let image = try EncodedImage(
+                    try ImageSource(reading: encoded), for: job, conversions: conversions)
                 try image.decode(into: pixels)
             }
         }

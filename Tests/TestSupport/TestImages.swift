@@ -185,7 +185,7 @@ public struct TestPNG: Sendable {
     }
 
     /// `bytes` as a zlib stream of stored blocks.
-    private static func stored(_ bytes: [UInt8]) -> [UInt8] {
+    static func stored(_ bytes: [UInt8]) -> [UInt8] {
         var stream: [UInt8] = [0x78, 0x01]
         var rest = bytes[...]
         repeat {
@@ -249,7 +249,7 @@ public enum TestExif {
         return riffChunk("RIFF", body)
     }
 
-    private static func riffChunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
+    static func riffChunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
         let length = [0, 8, 16, 24].map { UInt8(truncatingIfNeeded: payload.count >> $0) }
         return Array(name.utf8) + length + payload + (payload.count % 2 == 1 ? [0] : [])
     }

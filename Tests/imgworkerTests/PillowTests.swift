@@ -102,15 +102,33 @@ enum Pillow {
                 file.write(picture.resize(size, getattr(Image, sys.argv[1]), box=box).tobytes())
         """
 
+    /// The picture in a file as Pillow shows it, its profile converted to sRGB by its ImageCms; opaque.
+    static func converted(_ file: [UInt8], width: Int, height: Int) throws -> TestPicture {
+        let exchange = try memoryFile(file)
+        try #require(try run(conversion, [], exchange) == .status(0))
+        return TestPicture(width: width, height: height, bytes: try contents(of: exchange))
+    }
+
+    private static let conversion = """
+        import io, os
+        from PIL import Image, ImageCms
+        with open(3, 'r+b', buffering=0, closefd=False) as file:
+            picture = Image.open(file)
+            picture.load()
+            profile = ImageCms.ImageCmsProfile(io.BytesIO(picture.info['icc_profile']))
+            if picture.mode not in ('L', 'CMYK'): picture = picture.convert('RGB')
+            picture = ImageCms.profileToProfile(picture, profile, ImageCms.createProfile('sRGB'), outputMode='RGB')
+            os.ftruncate(3, 0)
+            file.seek(0)
+            file.write(picture.convert('RGBA').tobytes())
+        """
+
     private static func run(
         _ script: String, _ arguments: [String], _ exchange: FileDescriptor
     ) throws -> ChildProcess.Exit {
-        let environment = ["PATH", "HOME"].compactMap { name in
-            CurrentProcess.environment(name).map { "\(name)=\($0)" }
-        }
+        // Debian's package belongs to Debian's Python, which need not be the first in PATH.
         let process = try ChildProcess(
-            path: "/usr/bin/env", arguments: ["python3", "-c", script] + arguments, environment: environment,
-            control: exchange)
+            path: "/usr/bin/python3", arguments: ["-c", script] + arguments, control: exchange)
         return try #require(process.waitForExit(milliseconds: 30_000))
     }
 }

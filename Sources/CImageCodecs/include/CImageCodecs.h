@@ -10,27 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "CodecTypes.h"
+#include "ColorConversion.h"
 #include "RowFilter.h"
-
-/// How a call ended.
-typedef enum {
-    CODEC_OK = 0,
-    /// The encoded bytes end before all pixels came.
-    CODEC_TRUNCATED,
-    /// The encoded bytes break the rules of their format.
-    CODEC_DAMAGED,
-    /// A valid picture of a kind that the library does not decode.
-    CODEC_UNSUPPORTED,
-    /// The picture has no pixels.
-    CODEC_EMPTY,
-    /// A side is longer than the library or this program takes, or there are too many frames or scans.
-    CODEC_TOO_LARGE,
-    /// Memory could not be had, or would exceed its bound.
-    CODEC_NO_MEMORY,
-} codec_status;
-
-/// The order of a pixel's four bytes.
-typedef enum { CODEC_RGBA = 0, CODEC_BGRA } codec_order;
 
 /// What a header says of the picture as it is stored.
 typedef struct {
@@ -45,6 +27,8 @@ typedef struct {
     /// The bytes that grow with the picture's area and that the library itself holds while it decodes: coefficients of a
     /// JPEG with several scans, the canvas of a WebP. Rows and windows of a few rows are not in it.
     uint64_t held_bytes;
+    /// What rows are of; ink is handed out as ink, 255 for none, for codec_color_convert.
+    codec_space space;
     /// PNG only: the bytes that the compressed data must become, however few it has itself.
     uint64_t inflated_bytes;
     /// WebP only: whether the library can make the picture smaller without mixing in colour of transparent pixels.

@@ -1,0 +1,196 @@
+#include "CImageCodecs.h"
+
+#include <lcms2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+struct codec_color {
+    codec_space space;
+    codec_order order;
+    /// NULL for ink without a profile, and for gray.
+    cmsHTRANSFORM transform;
+    /// For gray: the colour of each value, in the order of bytes of a pixel.
+    uint8_t shades[256][3];
+};
+
+/// Steps of each channel for which a profile is compared with sRGB, and by how much they may differ: two values apart
+/// are not told apart, and rounding makes one.
+#define PROBES 9
+#define SAME 1
+
+static int is_same(const uint8_t *left, const uint8_t *right, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int difference = left[i] - right[i];
+        if (difference > SAME || difference < -SAME) return 0;
+    }
+    return 1;
+}
+
+/// Whether the transform leaves colours as they are.
+static int is_identity(cmsHTRANSFORM transform) {
+    uint8_t row[PROBES * 4], converted[sizeof row];
+    for (int red = 0; red < PROBES; red++) {
+        for (int green = 0; green < PROBES; green++) {
+            for (int blue = 0; blue < PROBES; blue++) {
+                uint8_t *pixel = row + blue * 4;
+                pixel[0] = (uint8_t)(red * 255 / (PROBES - 1));
+                pixel[1] = (uint8_t)(green * 255 / (PROBES - 1));
+                pixel[2] = (uint8_t)(blue * 255 / (PROBES - 1));
+                pixel[3] = 255;
+            }
+            memcpy(converted, row, sizeof row);
+            cmsDoTransform(transform, row, converted, PROBES);
+            if (!is_same(row, converted, sizeof row)) return 0;
+        }
+    }
+    return 1;
+}
+
+static cmsColorSpaceSignature signature(codec_space space) {
+    switch (space) {
+    case CODEC_SPACE_GRAY: return cmsSigGrayData;
+    case CODEC_SPACE_CMYK: return cmsSigCmykData;
+    default: return cmsSigRgbData;
+    }
+}
+
+/// From `profile` to sRGB, with the perceptual intent, as viewers do; NULL where the profile does not serve.
+static cmsHTRANSFORM create_transform(cmsHPROFILE profile, codec_space space, codec_order order) {
+    if (cmsGetColorSpace(profile) != signature(space)) return NULL;
+    cmsHPROFILE srgb = cmsCreate_sRGBProfile();
+    if (!srgb) return NULL;
+    cmsUInt32Number color = order == CODEC_BGRA ? TYPE_BGRA_8 : TYPE_RGBA_8;
+    cmsUInt32Number input = space == CODEC_SPACE_GRAY ? TYPE_GRAY_8 : space == CODEC_SPACE_CMYK ? TYPE_CMYK_8_REV : color;
+    cmsUInt32Number output = space == CODEC_SPACE_GRAY ? (order == CODEC_BGRA ? TYPE_BGR_8 : TYPE_RGB_8) : color;
+    cmsUInt32Number flags = space == CODEC_SPACE_RGB ? cmsFLAGS_COPY_ALPHA : 0;
+    cmsHTRANSFORM transform = cmsCreateTransform(profile, input, srgb, output, INTENT_PERCEPTUAL, flags);
+    cmsCloseProfile(srgb);
+    return transform;
+}
+
+/// Gray has few values: a table of them is the conversion. Whether it leaves them as they are.
+static int fill_shades(codec_color *color) {
+    uint8_t values[256], same[256][3];
+    for (int i = 0; i < 256; i++) {
+        values[i] = (uint8_t)i;
+        memset(same[i], i, 3);
+    }
+    cmsDoTransform(color->transform, values, color->shades, 256);
+    cmsDeleteTransform(color->transform);
+    color->transform = NULL;
+    return is_same(color->shades[0], same[0], sizeof same);
+}
+
+codec_status codec_color_create(
+    const uint8_t *bytes, size_t length, codec_space space, codec_order order, codec_color **result) {
+    *result = NULL;
+    if (!bytes && space != CODEC_SPACE_CMYK) return CODEC_OK;
+    codec_color *color = calloc(1, sizeof *color);
+    if (!color) return CODEC_NO_MEMORY;
+    color->space = space;
+    color->order = order;
+    if (bytes) {
+        cmsHPROFILE profile = length <= UINT32_MAX ? cmsOpenProfileFromMem(bytes, (cmsUInt32Number)length) : NULL;
+        if (profile) {
+            color->transform = create_transform(profile, space, order);
+            cmsCloseProfile(profile);
+        }
+        if (!color->transform) {
+            free(color);
+            return CODEC_DAMAGED;
+        }
+        int same = space == CODEC_SPACE_GRAY ? fill_shades(color) : space == CODEC_SPACE_RGB && is_identity(color->transform);
+        if (same) {
+            codec_color_destroy(color);
+            return CODEC_OK;
+        }
+    }
+    *result = color;
+    return CODEC_OK;
+}
+
+void codec_color_warm_up(void) {
+    cmsHPROFILE profile = cmsCreate_sRGBProfile();
+    if (!profile) return;
+    for (codec_order order = CODEC_RGBA; order <= CODEC_BGRA; order++) {
+        cmsHTRANSFORM transform = create_transform(profile, CODEC_SPACE_RGB, order);
+        if (!transform) continue;
+        (void)is_identity(transform);
+        cmsDeleteTransform(transform);
+    }
+    cmsCloseProfile(profile);
+}
+
+static void convert_ink(uint8_t *pixels, size_t count, int red) {
+    for (size_t i = 0; i < count; i++, pixels += 4) {
+        unsigned c = pixels[0], m = pixels[1], y = pixels[2], k = pixels[3];
+        pixels[red] = (uint8_t)((c * k + 127) / 255);
+        pixels[1] = (uint8_t)((m * k + 127) / 255);
+        pixels[2 - red] = (uint8_t)((y * k + 127) / 255);
+        pixels[3] = 0xff;
+    }
+}
+
+void codec_color_convert(const codec_color *color, uint8_t *pixels, size_t count) {
+    switch (color->space) {
+    case CODEC_SPACE_GRAY:
+        for (size_t i = 0; i < count; i++) memcpy(pixels + 4 * i, color->shades[pixels[4 * i]], 3);
+        break;
+    case CODEC_SPACE_CMYK:
+        if (!color->transform) {
+            convert_ink(pixels, count, color->order == CODEC_BGRA ? 2 : 0);
+            break;
+        }
+        cmsDoTransform(color->transform, pixels, pixels, (cmsUInt32Number)count);
+        for (size_t i = 0; i < count; i++) pixels[4 * i + 3] = 0xff;
+        break;
+    default: cmsDoTransform(color->transform, pixels, pixels, (cmsUInt32Number)count);
+    }
+}
+
+void codec_color_destroy(codec_color *color) {
+    if (!color) return;
+    if (color->transform) cmsDeleteTransform(color->transform);
+    free(color);
+}
+
+codec_status codec_inflate(const uint8_t *bytes, size_t length, size_t most, uint8_t **output, size_t *output_length) {
+    *output = NULL;
+    *output_length = 0;
+    if (length > UINT32_MAX || most > UINT32_MAX) return CODEC_TOO_LARGE;
+    z_stream stream = {.next_in = (Bytef *)(uintptr_t)bytes, .avail_in = (uInt)length};
+    if (inflateInit(&stream) != Z_OK) return CODEC_NO_MEMORY;
+    uint8_t *memory = NULL;
+    size_t capacity = 0;
+    codec_status status = CODEC_OK;
+    int result = Z_OK;
+    while (result != Z_STREAM_END && status == CODEC_OK) {
+        if (stream.total_out == capacity) {
+            // Grown by what has come, so that a small stream costs little.
+            size_t wanted = capacity ? capacity * 2 : 4096;
+            if (wanted > most) wanted = most;
+            uint8_t *larger = wanted > capacity ? realloc(memory, wanted) : NULL;
+            if (!larger) {
+                status = wanted > capacity ? CODEC_NO_MEMORY : CODEC_TOO_LARGE;
+                break;
+            }
+            memory = larger;
+            capacity = wanted;
+        }
+        stream.next_out = memory + stream.total_out;
+        stream.avail_out = (uInt)(capacity - stream.total_out);
+        result = inflate(&stream, Z_NO_FLUSH);
+        if (result == Z_STREAM_END || result == Z_OK) continue;
+        status = result == Z_MEM_ERROR ? CODEC_NO_MEMORY : result == Z_BUF_ERROR ? CODEC_TRUNCATED : CODEC_DAMAGED;
+    }
+    *output_length = stream.total_out;
+    inflateEnd(&stream);
+    if (status != CODEC_OK) {
+        free(memory);
+        *output_length = 0;
+        return status;
+    }
+    *output = memory;
+    return CODEC_OK;
+}
