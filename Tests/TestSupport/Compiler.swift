@@ -20,7 +20,8 @@ public enum Compiler {
         // Not Foundation's, which waits for a thread of a pool that tests keep busy.
         let (_, control) = try UnixSocket.pair()
         let compiler = try ChildProcess(
-            path: "/usr/bin/env", arguments: ["cc", "-O2"] + arguments, environment: ["PATH=/usr/local/bin:/usr/bin:/bin"],
+            path: "/usr/bin/env", arguments: ["cc", "-O2"] + arguments,
+            environment: ["PATH=/usr/local/bin:/usr/bin:/bin"],
             control: control)
         guard compiler.waitForExit(milliseconds: 60_000) == .status(0) else {
             throw TestFailure("the C compiler has failed: \(arguments)")

@@ -119,7 +119,8 @@ struct Attacker {
             let start = unsafe mmap(nil, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
             try refuse(job, "refused: \(unsafe start == MAP_FAILED ? errno : 0)")
         case "allocate-growing":
-            let start = unsafe mmap(nil, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0)
+            let start = unsafe mmap(
+                nil, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0)
             try refuse(job, "refused: \(unsafe start == MAP_FAILED ? errno : 0)")
         case "allocate-trap":
             var all: [[UInt8]] = []
