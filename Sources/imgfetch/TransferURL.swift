@@ -56,6 +56,8 @@ struct TransferURL: Equatable {
             let port = unsafe Self.part(CURLUPART_PORT, of: handle)
         else { throw .malformed }
         guard scheme == "http" || scheme == "https" else { throw .scheme(scheme) }
+        // libcurl decodes what is percent-encoded in a host, and does not read the result again.
+        guard host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else { throw .malformed }
         (self.text, self.scheme, self.host, self.port) = (text, scheme, host, port)
     }
 

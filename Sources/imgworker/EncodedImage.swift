@@ -71,7 +71,8 @@ struct EncodedImage {
         self.orientation = orientation
         workingBytes += source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
         if orientation.swapsSides { workingBytes += plan.result.bytes }
-        if case .bytes(let bytes) = profile { workingBytes += bytes.count + ColorConversion.bytes }
+        // What it took to find out that a profile is too long counts, too.
+        if profile != .none { workingBytes += 2 * ColorProfile.longest + ColorConversion.bytes }
         guard workingBytes <= job.maxWorkingBytes else {
             let need = "takes \(workingBytes) bytes of memory; \(job.maxWorkingBytes) are allowed"
             throw WireError(.tooManyPixels, "Decoding the \(stored.width) × \(stored.height) pixels \(need).")
