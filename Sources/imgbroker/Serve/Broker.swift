@@ -77,7 +77,9 @@ final class Broker {
         limits.maxEvictedBuffers = min(limits.maxEvictedBuffers, max(free / 8, 8))
         limits.maxClients = maximumClients
         unread = UnreadDescriptors(limit: descriptors / 2, departedLimit: maximumClients / 8)
-        arriving = SharedPool(limit: max(4 * limits.maxDownloadBytes, limits.memoryBytes / 4))
+        // As good as no limit where four of the largest bodies are no number.
+        let (bodies, isUnbounded) = limits.maxDownloadBytes.multipliedReportingOverflow(by: 4)
+        arriving = SharedPool(limit: max(isUnbounded ? .max : bodies, limits.memoryBytes / 4))
         let policy = configuration.addressPolicy
         // Through a proxy only its own address is ever heard of.
         let hasProxy = configuration.proxy != nil

@@ -1,0 +1,54 @@
+// How libjpeg's errors come back to reader and writer: its functions must not return from one, so they jump.
+#ifndef CODEC_JPEG_ERRORS_H
+#define CODEC_JPEG_ERRORS_H
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <jpeglib.h>
+#include <jerror.h>
+
+/// The library's error manager, where to jump when it fails, and what it said.
+typedef struct {
+    struct jpeg_error_mgr base;
+    jmp_buf jump;
+    /// A warning that means wrong pixels was given.
+    int damaged;
+    char message[JMSG_LENGTH_MAX];
+} error_manager;
+
+static inline void failed(j_common_ptr common) {
+    error_manager *errors = (error_manager *)common->err;
+    errors->base.format_message(common, errors->message);
+    longjmp(errors->jump, 1);
+}
+
+/// Notes the warnings about entropy-coded data that is damaged or missing, for which the library makes up gray. Others
+/// (surplus bytes, odd markers, an unknown Adobe transform) leave pixels as they are.
+static inline void note_warning(j_common_ptr common, int level) {
+    error_manager *errors = (error_manager *)common->err;
+    if (level >= 0) return;
+    switch (errors->base.msg_code) {
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+        if (!errors->damaged) errors->base.format_message(common, errors->message);
+        errors->damaged = 1;
+        break;
+    default: break;
+    }
+}
+
+static inline void print_nothing(j_common_ptr common) { (void)common; }
+
+static inline struct jpeg_error_mgr *prepare_errors(error_manager *errors) {
+    jpeg_std_error(&errors->base);
+    errors->base.error_exit = failed;
+    errors->base.emit_message = note_warning;
+    errors->base.output_message = print_nothing;
+    return &errors->base;
+}
+
+#endif

@@ -1,0 +1,122 @@
+#include "CImageCodecs.h"
+#include "jpeg_errors.h"
+#include "output.h"
+
+/// Bytes that the compressor gets at a time.
+#define OUTPUT_STEP 65536
+
+struct codec_jpeg_writer {
+    struct jpeg_compress_struct jpeg;
+    error_manager errors;
+    struct jpeg_destination_mgr destination;
+    /// `length` counts the bytes before the space that the compressor holds.
+    codec_output output;
+    int started;
+    int no_memory;
+};
+
+static void provide_space(codec_jpeg_writer *writer) {
+    uint8_t *space = codec_output_reserve(&writer->output, OUTPUT_STEP);
+    if (!space) {
+        writer->no_memory = 1;
+        ERREXIT1(&writer->jpeg, JERR_OUT_OF_MEMORY, 0);
+    }
+    writer->destination.next_output_byte = space;
+    writer->destination.free_in_buffer = OUTPUT_STEP;
+}
+
+static void begin_output(j_compress_ptr jpeg) { provide_space(jpeg->client_data); }
+
+static boolean continue_output(j_compress_ptr jpeg) {
+    codec_jpeg_writer *writer = jpeg->client_data;
+    writer->output.length += OUTPUT_STEP;
+    provide_space(writer);
+    return TRUE;
+}
+
+static void end_output(j_compress_ptr jpeg) { (void)jpeg; }
+
+static codec_status writing_status(const codec_jpeg_writer *writer) {
+    if (writer->no_memory) return CODEC_NO_MEMORY;
+    switch (writer->errors.base.msg_code) {
+    case JERR_IMAGE_TOO_BIG: return CODEC_TOO_LARGE;
+    case JERR_OUT_OF_MEMORY:
+    case JERR_NO_BACKING_STORE: return CODEC_NO_MEMORY;
+    default: return CODEC_UNSUPPORTED;
+    }
+}
+
+codec_jpeg_writer *codec_jpeg_writer_create(uint32_t width, uint32_t height, codec_order order, int quality) {
+    codec_jpeg_writer *writer = calloc(1, sizeof *writer);
+    if (!writer) return NULL;
+    struct jpeg_compress_struct *jpeg = &writer->jpeg;
+    jpeg->err = prepare_errors(&writer->errors);
+    if (setjmp(writer->errors.jump)) {
+        codec_jpeg_writer_destroy(writer);
+        return NULL;
+    }
+    jpeg_create_compress(jpeg);
+    jpeg->client_data = writer;
+    writer->destination.init_destination = begin_output;
+    writer->destination.empty_output_buffer = continue_output;
+    writer->destination.term_destination = end_output;
+    jpeg->dest = &writer->destination;
+    jpeg->image_width = width;
+    jpeg->image_height = height;
+    jpeg->input_components = 4;
+    jpeg->in_color_space = order == CODEC_BGRA ? JCS_EXT_BGRX : JCS_EXT_RGBX;
+    jpeg_set_defaults(jpeg);
+    jpeg_set_quality(jpeg, quality, TRUE);
+    return writer;
+}
+
+void codec_jpeg_writer_set_progressive(codec_jpeg_writer *writer) {
+    if (setjmp(writer->errors.jump)) return;
+    jpeg_simple_progression(&writer->jpeg);
+}
+
+void codec_jpeg_writer_set_cmyk(codec_jpeg_writer *writer, int as_ycck) {
+    if (setjmp(writer->errors.jump)) return;
+    writer->jpeg.in_color_space = JCS_CMYK;
+    jpeg_set_colorspace(&writer->jpeg, as_ycck ? JCS_YCCK : JCS_CMYK);
+}
+
+codec_status codec_jpeg_writer_write_rows(
+    codec_jpeg_writer *writer, const uint8_t *rows, size_t stride, uint32_t count) {
+    if (setjmp(writer->errors.jump)) return writing_status(writer);
+    if (!writer->started) {
+        writer->started = 1;
+        jpeg_start_compress(&writer->jpeg, TRUE);
+    }
+    for (uint32_t row = 0; row < count; row++) {
+        JSAMPROW pointer = (JSAMPROW)(uintptr_t)(rows + row * stride);
+        jpeg_write_scanlines(&writer->jpeg, &pointer, 1);
+    }
+    return CODEC_OK;
+}
+
+codec_status codec_jpeg_writer_finish(codec_jpeg_writer *writer) {
+    if (setjmp(writer->errors.jump)) return writing_status(writer);
+    jpeg_finish_compress(&writer->jpeg);
+    return CODEC_OK;
+}
+
+const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *length) {
+    *length = 0;
+    if (!writer->destination.next_output_byte) return NULL;
+    *length = (size_t)(writer->destination.next_output_byte - writer->output.bytes);
+    // The compressor goes on at the beginning.
+    writer->output.length = 0;
+    writer->destination.next_output_byte = writer->output.bytes;
+    writer->destination.free_in_buffer = OUTPUT_STEP;
+    return writer->output.bytes;
+}
+
+const char *codec_jpeg_writer_message(const codec_jpeg_writer *writer) { return writer->errors.message; }
+
+void codec_jpeg_writer_destroy(codec_jpeg_writer *writer) {
+    if (!writer) return;
+    jpeg_destroy_compress(&writer->jpeg);
+    free(writer->output.bytes);
+    free(writer);
+}
