@@ -18,7 +18,7 @@ struct PictureEncoder {
     }
 
     /// Writes `canvas` to the file at `path`.
-    func write(_ canvas: Canvas, as format: ImageFormat, to path: String) throws {
+    func write(_ canvas: Canvas, as format: Encoding.Format, to path: String) throws {
         guard let geometry = PixelGeometry(width: canvas.width, height: canvas.height) else {
             throw DemoFailure("\(path) would be too large")
         }

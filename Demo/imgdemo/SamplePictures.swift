@@ -5,7 +5,7 @@ import IPCProtocol
 struct SamplePictures {
     private struct Picture: Sendable {
         let name: String
-        let format: ImageFormat
+        let format: Encoding.Format
         let width: Int
         let height: Int
         let color: @Sendable (Double, Double) -> Color

@@ -34,6 +34,7 @@ int clinux_memfd_create(const char *name) {
 
 int clinux_seal_all(void) { return F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE; }
 int clinux_seal_size(void) { return F_SEAL_SHRINK | F_SEAL_GROW; }
+int clinux_seal_growth(void) { return F_SEAL_GROW; }
 int clinux_add_seals(int fd, int seals) { return fcntl(fd, F_ADD_SEALS, seals); }
 int clinux_get_seals(int fd) { return fcntl(fd, F_GET_SEALS); }
 

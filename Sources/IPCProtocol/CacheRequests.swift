@@ -46,6 +46,7 @@ public struct PrefetchRequest: Equatable, Sendable {
             return nil
         }
         if urls.count > Self.maximumURLs { reader.note("urls", expected: "\(Self.maximumURLs) URLs at most") }
+        options.noteContradictions(in: &reader)
         if rejection != nil || reader.problem != nil { return nil }
         self.init(id: id, urls: urls, options: options)
     }

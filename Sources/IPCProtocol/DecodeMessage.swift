@@ -2,10 +2,11 @@
 //
 //     broker → decode   + 1 descriptor (encoded bytes, read only)
 //     worker → header   the header was read, nothing allocated yet
-//     broker → output   + 1 descriptor (a memfd of the announced size), or → refuse
+//     broker → output   + 1 descriptor (a memfd of the result's size), or → refuse
 //     worker → finished | failed
 //
-// A job that only describes ends with `header`. A worker says `ready` once, and never takes a second job before the
+// A job that only describes ends with `header`. One for a part of a file gets a descriptor that others still write to, and
+// reads no more of it than the order says; it fails with `truncated` while there is nothing to show. A worker says `ready` once, and never takes a second job before the
 // first has ended.
 
 /// What a decode worker is to make of the encoded bytes.
@@ -24,6 +25,12 @@ public struct DecodeJob: Equatable, Sendable {
     public var purpose: Purpose
     /// The size and form of the result.
     public var transform: Transform
+    /// How the result is encoded; nil for pixels.
+    public var encoding: Encoding?
+    /// Whether the picture's placeholder is wanted with the result.
+    public var wantsPlaceholder = false
+    /// How much of a file that is still on its way is there; nil for a whole one.
+    public var partialBytes: Int?
     /// The most pixels the result may have, and the source too where it is not made smaller.
     public var maxPixels: Int
     /// The most pixels a source may have that is made smaller row by row.
@@ -49,39 +56,43 @@ public struct DecodeJob: Equatable, Sendable {
 public struct EncodeJob: Equatable, Sendable {
     /// Names the job in every report about it.
     public var id: Int
-    /// The format to write.
-    public var format: ImageFormat
+    /// The format to write, and its quality.
+    public var encoding: Encoding
     /// The picture's size in pixels.
     public var geometry: PixelGeometry
     /// The order of bytes in the source, whose rows are not padded.
     public var pixelFormat: PixelFormat
     /// How colour is stored in the source.
     public var alpha: AlphaMode
-    /// 1 … 100, for JPEG and WebP.
-    public var quality: Int
 
     /// A job for the whole picture that the first descriptor holds, into the second.
     public init(
-        id: Int, format: ImageFormat, geometry: PixelGeometry, pixelFormat: PixelFormat, alpha: AlphaMode,
-        quality: Int = 85
+        id: Int, format: Encoding.Format, geometry: PixelGeometry, pixelFormat: PixelFormat, alpha: AlphaMode,
+        quality: Int = Encoding.usualQuality
     ) {
         self.id = id
-        self.format = format
+        encoding = Encoding(format, quality: quality)
         self.geometry = geometry
         self.pixelFormat = pixelFormat
         self.alpha = alpha
-        self.quality = quality
     }
 }
 
-/// What a picture's header says.
+/// What a picture's header says, and what decoding it has shown.
 public struct ImageHeader: Hashable, Sendable {
+    /// The most frames that a picture may have.
+    public static let maximumFrames = 65_535
+
     /// What its bytes are.
     public var format: ImageFormat
     /// Its size as shown, orientation applied.
     public var geometry: PixelGeometry
-    /// Frames of an animation, else 1.
+    /// Frames of an animation, else 1; 65,535 at most.
     public var frameCount: Int
+    /// When its frames are shown; nil until all were decoded.
+    public var timing: AnimationTiming?
+    /// What can be shown before it; nil until it was decoded.
+    public var placeholder: Placeholder?
 
     /// A header with what it says.
     public init(format: ImageFormat, geometry: PixelGeometry, frameCount: Int = 1) {
@@ -99,12 +110,39 @@ public struct DecodePlan: Hashable, Sendable {
     public var result: PixelGeometry
     /// The bytes the worker will hold beside the result.
     public var workingBytes: Int
+    /// Of a part of a file: how far the picture has come, as a number that only grows (scans, passes or rows).
+    public var stage: Int?
 
     /// A plan for a picture with this header.
-    public init(header: ImageHeader, result: PixelGeometry, workingBytes: Int) {
+    public init(header: ImageHeader, result: PixelGeometry, workingBytes: Int, stage: Int? = nil) {
         self.header = header
         self.result = result
         self.workingBytes = workingBytes
+        self.stage = stage
+    }
+
+    /// The bytes of the buffer to be filled: of all frames that are wanted, or as many as the encoded picture can have.
+    /// No product here overflows, within the bounds on sides and frames.
+    public func outputBytes(_ transform: Transform, _ encoding: Encoding?) -> Int {
+        encoding == nil
+            ? result.bytes * transform.frames.count(of: header.frameCount) : Encoding.mostBytes(of: result)
+    }
+}
+
+/// What has come of a job.
+public struct DecodeResult: Equatable, Sendable {
+    /// The bytes written, from the buffer's beginning on.
+    public var bytes: Int
+    /// The picture's placeholder, if it was wanted.
+    public var placeholder: Placeholder?
+    /// When the frames are shown; for jobs that decode all of them.
+    public var timing: AnimationTiming?
+    /// Whether the picture has a profile that could not be used, so that it was taken for sRGB.
+    public var ignoredProfile = false
+
+    /// A result of so many bytes.
+    public init(bytes: Int) {
+        self.bytes = bytes
     }
 }
 
@@ -128,7 +166,7 @@ public enum DecodeReport: Equatable, Sendable {
     /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
     case header(job: Int, DecodePlan)
     /// The job has ended well: all pixels, or all encoded bytes (their count), are written.
-    case finished(job: Int, bytes: Int)
+    case finished(job: Int, DecodeResult)
     /// The job has ended without a result.
     case failed(job: Int, WireError)
 }
@@ -162,6 +200,11 @@ extension DecodeOrder: WorkerMessage {
             writer.member("byteLimit", job.transform.byteLimit)
             writer.member("pixelFormat", job.transform.pixelFormat.rawValue)
             writer.member("alpha", job.transform.alpha.rawValue)
+            job.transform.frames.write("frame", to: &writer)
+            writer.member("encoding", job.encoding?.format.rawValue)
+            writer.member("quality", job.encoding?.quality)
+            writer.member("placeholder", job.wantsPlaceholder)
+            writer.member("partialBytes", job.partialBytes)
             writer.member("maxPixels", job.maxPixels)
             writer.member("maxSourcePixels", job.maxSourcePixels)
             writer.member("maxWorkingBytes", job.maxWorkingBytes)
@@ -169,18 +212,19 @@ extension DecodeOrder: WorkerMessage {
             writer.member("job", job)
         case .encode(let job):
             writer.member("job", job.id)
-            writer.member("format", job.format.rawValue)
+            writer.member("encoding", job.encoding.format.rawValue)
+            writer.member("quality", job.encoding.quality)
             writer.member("width", job.geometry.width)
             writer.member("height", job.geometry.height)
             writer.member("pixelFormat", job.pixelFormat.rawValue)
             writer.member("alpha", job.alpha.rawValue)
-            writer.member("quality", job.quality)
         }
     }
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         var (id, purpose, pixelFormat, alpha, maxPixels): (Int?, DecodeJob.Purpose?, PixelFormat?, AlphaMode?, Int?)
-        var (format, width, height, quality): (ImageFormat?, Int?, Int?, Int?)
+        var (encodingFormat, width, height, quality): (Encoding.Format?, Int?, Int?, Int?)
+        var (frames, wantsPlaceholder, partialBytes): (FrameSelection?, Bool?, Int?)
         var (fit, byteLimit, maxSourcePixels, maxWorkingBytes): (Transform.Fit?, Int?, Int?, Int?)
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
@@ -193,7 +237,10 @@ extension DecodeOrder: WorkerMessage {
             case "maxPixels": maxPixels = try reader.integer(name, in: 1...Int.max)
             case "maxSourcePixels": maxSourcePixels = try reader.integer(name, in: 1...Int.max)
             case "maxWorkingBytes": maxWorkingBytes = try reader.integer(name, in: 1...Int.max)
-            case "format": format = try reader.choice(name)
+            case "encoding": encodingFormat = try reader.choice(name)
+            case "frame": frames = try FrameSelection(from: &reader, field: name)
+            case "placeholder": wantsPlaceholder = try reader.boolean(name)
+            case "partialBytes": partialBytes = try reader.integer(name, in: 1...Int.max)
             case "width": width = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
             case "height": height = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
             case "quality": quality = try reader.integer(name, in: 1...100)
@@ -201,27 +248,32 @@ extension DecodeOrder: WorkerMessage {
             }
         }
         guard let id else { return nil }
+        let encoding = encodingFormat.map { Encoding($0, quality: quality ?? Encoding.usualQuality) }
         switch type {
         case "decode":
-            guard let purpose, let pixelFormat, let alpha, let fit, let maxPixels, let maxSourcePixels,
+            guard let purpose, let pixelFormat, let alpha, let fit, let frames, let maxPixels, let maxSourcePixels,
                 let maxWorkingBytes
             else { return nil }
             let transform = Transform(
-                width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha)
-            self = .decode(
-                DecodeJob(
-                    id: id, purpose: purpose, transform: transform, maxPixels: maxPixels,
-                    maxSourcePixels: maxSourcePixels, maxWorkingBytes: maxWorkingBytes))
+                width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha,
+                frames: frames)
+            var job = DecodeJob(
+                id: id, purpose: purpose, transform: transform, maxPixels: maxPixels,
+                maxSourcePixels: maxSourcePixels, maxWorkingBytes: maxWorkingBytes)
+            job.encoding = encoding
+            job.wantsPlaceholder = wantsPlaceholder ?? false
+            job.partialBytes = partialBytes
+            self = .decode(job)
         case "output": self = .output(job: id)
         case "refuse": self = .refuse(job: id)
         case "encode":
-            guard let format, let width, let height, let geometry = PixelGeometry(width: width, height: height),
-                let pixelFormat, let alpha, let quality
+            guard let encoding, let width, let height, let geometry = PixelGeometry(width: width, height: height),
+                let pixelFormat, let alpha
             else { return nil }
             self = .encode(
                 EncodeJob(
-                    id: id, format: format, geometry: geometry, pixelFormat: pixelFormat, alpha: alpha,
-                    quality: quality))
+                    id: id, format: encoding.format, geometry: geometry, pixelFormat: pixelFormat, alpha: alpha,
+                    quality: encoding.quality))
         default: return nil
         }
     }
@@ -253,9 +305,16 @@ extension DecodeReport: WorkerMessage {
             writer.member("resultWidth", plan.result.width)
             writer.member("resultHeight", plan.result.height)
             writer.member("workingBytes", plan.workingBytes)
-        case .finished(let job, let bytes):
+            writer.member("stage", plan.stage)
+        case .finished(let job, let result):
             writer.member("job", job)
-            writer.member("bytes", bytes)
+            writer.member("bytes", result.bytes)
+            result.placeholder?.writeMembers(to: &writer)
+            if let timing = result.timing {
+                writer.array("delaysMs", of: timing.delaysMs)
+                writer.member("loops", timing.loops)
+            }
+            if result.ignoredProfile { writer.member("ignoredProfile", true) }
         case .failed(let job, let error):
             writer.member("job", job)
             error.write(to: &writer)
@@ -277,7 +336,9 @@ extension DecodeReport: WorkerMessage {
         }
         let text = reader
         var (id, format, width, height, frameCount, bytes): (Int?, ImageFormat?, Int?, Int?, Int?, Int?)
-        var (resultWidth, resultHeight, workingBytes): (Int?, Int?, Int?)
+        var (resultWidth, resultHeight, workingBytes, stage): (Int?, Int?, Int?, Int?)
+        var (averageColor, thumbHash, ignoredProfile): (String?, String?, Bool?)
+        var (delays, loops): ([Int]?, Int?)
         let side = 1...PixelGeometry.maximumSide
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
@@ -285,11 +346,22 @@ extension DecodeReport: WorkerMessage {
             case "format": format = try reader.choice(name)
             case "width": width = try reader.integer(name, in: side)
             case "height": height = try reader.integer(name, in: side)
-            case "frameCount": frameCount = try reader.integer(name, in: 1...Int(UInt32.max))
+            case "frameCount": frameCount = try reader.integer(name, in: 1...ImageHeader.maximumFrames)
             case "resultWidth": resultWidth = try reader.integer(name, in: side)
             case "resultHeight": resultHeight = try reader.integer(name, in: side)
             case "workingBytes": workingBytes = try reader.integer(name, in: 0...Int.max)
+            case "stage": stage = try reader.integer(name, in: 0...Int.max)
             case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
+            case "averageColor": averageColor = try reader.string(name)
+            case "thumbHash": thumbHash = try reader.string(name)
+            case "ignoredProfile": ignoredProfile = try reader.boolean(name)
+            case "delaysMs":
+                var read: [Int] = []
+                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
+                    if let delay = try reader.integer(name, in: 0...Int(UInt32.max)) { read.append(delay) }
+                }
+                delays = read
+            case "loops": loops = try reader.integer(name, in: 0...Int(UInt32.max))
             default: try reader.skip()
             }
         }
@@ -301,10 +373,16 @@ extension DecodeReport: WorkerMessage {
                 let result = PixelGeometry(width: resultWidth, height: resultHeight), let workingBytes
             else { return nil }
             let header = ImageHeader(format: format, geometry: geometry, frameCount: frameCount)
-            self = .header(job: id, DecodePlan(header: header, result: result, workingBytes: workingBytes))
+            self = .header(
+                job: id, DecodePlan(header: header, result: result, workingBytes: workingBytes, stage: stage))
         case "finished":
             guard let bytes else { return nil }
-            self = .finished(job: id, bytes: bytes)
+            var result = DecodeResult(bytes: bytes)
+            result.placeholder = Placeholder(averageColor: averageColor, thumbHash: thumbHash)
+            if result.placeholder == nil, averageColor != nil || thumbHash != nil { return nil }
+            if let delays { result.timing = AnimationTiming(delaysMs: delays, loops: loops ?? 1) }
+            result.ignoredProfile = ignoredProfile ?? false
+            self = .finished(job: id, result)
         case "failed":
             reader = text
             self = .failed(job: id, try WireError(from: &reader))

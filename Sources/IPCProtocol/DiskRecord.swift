@@ -30,23 +30,26 @@ public struct OriginalRecord: Equatable, Sendable {
     }
 }
 
-/// Decoded pixels, as they stand in their file on disk.
+/// What was made of an original, as it stands in its file on disk: pixels, or the picture encoded again.
 public struct RasterRecord: Equatable, Sendable {
     /// The SHA-256 of the original's bytes, 64 hexadecimal digits.
     public var original: String
-    /// `Transform.canonical` and the decoder's version: with `original` the raster's name.
+    /// What it is, and the decoder's version: with `original` the raster's name.
     public var form: String
     /// The original's header.
     public var header: ImageHeader
-    /// The raster's size; its bytes are `geometry.bytes`.
+    /// The raster's size in pixels.
     public var geometry: PixelGeometry
+    /// The bytes of the file's contents.
+    public var bytes: Int
 
-    /// A raster of the original whose digest is given.
-    public init(original: String, form: String, header: ImageHeader, geometry: PixelGeometry) {
+    /// A raster of the original whose digest is given; of pixels unless `bytes` says otherwise.
+    public init(original: String, form: String, header: ImageHeader, geometry: PixelGeometry, bytes: Int? = nil) {
         self.original = original
         self.form = form
         self.header = header
         self.geometry = geometry
+        self.bytes = bytes ?? geometry.bytes
     }
 }
 
@@ -99,23 +102,29 @@ extension RasterRecord {
         writer.member("frameCount", header.frameCount)
         writer.member("width", geometry.width)
         writer.member("height", geometry.height)
+        writer.member("bytes", bytes)
+        header.placeholder?.writeMembers(to: &writer)
     }
 
     /// Reads a record from the object of member `field`; nil, and a note, when something is missing.
     public init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
         var (original, form, format, frameCount): (String?, String?, ImageFormat?, Int?)
         var (sourceWidth, sourceHeight, width, height): (Int?, Int?, Int?, Int?)
+        var (bytes, averageColor, thumbHash): (Int?, String?, String?)
         let side = 1...PixelGeometry.maximumSide
         try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
             case "original": original = try reader.string(name)
             case "form": form = try reader.string(name)
             case "format": format = try reader.choice(name)
-            case "frameCount": frameCount = try reader.integer(name, in: 1...Int(UInt32.max))
+            case "frameCount": frameCount = try reader.integer(name, in: 1...ImageHeader.maximumFrames)
             case "sourceWidth": sourceWidth = try reader.integer(name, in: side)
             case "sourceHeight": sourceHeight = try reader.integer(name, in: side)
             case "width": width = try reader.integer(name, in: side)
             case "height": height = try reader.integer(name, in: side)
+            case "bytes": bytes = try reader.integer(name, in: 1...Int.max)
+            case "averageColor": averageColor = try reader.string(name)
+            case "thumbHash": thumbHash = try reader.string(name)
             default: try reader.skip()
             }
         }
@@ -127,8 +136,8 @@ extension RasterRecord {
             reader.note(field, expected: "a complete record")
             return nil
         }
-        self.init(
-            original: original, form: form,
-            header: ImageHeader(format: format, geometry: source, frameCount: frameCount), geometry: geometry)
+        var header = ImageHeader(format: format, geometry: source, frameCount: frameCount)
+        header.placeholder = Placeholder(averageColor: averageColor, thumbHash: thumbHash)
+        self.init(original: original, form: form, header: header, geometry: geometry, bytes: bytes)
     }
 }

@@ -23,6 +23,11 @@ public struct GetOptions: Equatable, Sendable {
         case pixels
         /// The bytes as received.
         case original
+        /// The picture, encoded again.
+        case png, jpeg, webp
+
+        /// The format to encode in; nil for what is not encoded.
+        public var format: Encoding.Format? { Encoding.Format(rawValue: rawValue) }
     }
 
     /// How the result reaches the client.
@@ -92,6 +97,8 @@ public struct GetOptions: Equatable, Sendable {
         public var pixelFormat: PixelFormat
         /// How colour is stored beside alpha.
         public var alpha: AlphaMode
+        /// The frames of an animation that are wanted.
+        public var frames = FrameSelection.one(0)
 
         /// Full-size pixels in the form given.
         public init(pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied) {
@@ -103,12 +110,14 @@ public struct GetOptions: Equatable, Sendable {
         public func transform(scaleDownLimit: Int) -> Transform {
             Transform(
                 width: width, height: height, fit: fit, byteLimit: scaleDown ? scaleDownLimit : nil,
-                pixelFormat: pixelFormat, alpha: alpha)
+                pixelFormat: pixelFormat, alpha: alpha, frames: frames)
         }
     }
 
     /// Pixels or bytes.
     public var representation = Representation.pixels
+    /// 1 … 100, for what is encoded with losses.
+    public var quality = Encoding.usualQuality
     /// The form of the pixels.
     public var variant = Variant()
     /// How the result comes.
@@ -125,6 +134,8 @@ public struct GetOptions: Equatable, Sendable {
     public var retryFailed = false
     /// Whether `progress` frames are wanted.
     public var progress = false
+    /// Whether the picture is wanted as far as it has come, too.
+    public var progressive = false
     /// Milliseconds without a byte, connecting included, before `timeout`.
     public var timeoutMs = 15_000
     /// Milliseconds for everything, the queue included, before `timeout`.
@@ -162,6 +173,7 @@ extension GetRequest {
             if rejection == nil { reader.note("url", expected: "an http or https URL") }
             return nil
         }
+        options.noteContradictions(in: &reader)
         if rejection != nil || reader.problem != nil { return nil }
         self.init(id: id, url: url, options: options)
     }
@@ -202,18 +214,25 @@ extension GetOptions {
             if let key = cacheKey, key.isEmpty || key.utf8.count > Self.longestCacheKey {
                 reader.note(name, expected: "a string of 1 to \(Self.longestCacheKey) bytes")
             }
-        // What is not built yet is accepted with the value that changes nothing.
-        case "progressive": try reader.only(name, false)
-        case "quality": try reader.only(name, 85)
+        case "progressive": progressive = try reader.boolean(name) ?? false
+        case "quality": quality = try reader.integer(name, in: 1...100) ?? Encoding.usualQuality
         default: return false
         }
         return true
+    }
+
+    /// Notes what does not go together.
+    func noteContradictions(in reader: inout JSONReader) {
+        if variant.frames == .all, representation.format != nil {
+            reader.note("variant.frame", expected: "an index: all frames are for pixels only")
+        }
     }
 
     /// Writes the fields that differ from their defaults.
     func writeMembers(to writer: inout JSONWriter) {
         let defaults = GetOptions()
         if representation != defaults.representation { writer.member("as", representation.rawValue) }
+        if quality != defaults.quality { writer.member("quality", quality) }
         if variant != defaults.variant {
             writer.object("variant") {
                 $0.member("width", variant.width)
@@ -222,6 +241,7 @@ extension GetOptions {
                 if variant.scaleDown { $0.member("scaleDown", true) }
                 $0.member("pixelFormat", variant.pixelFormat.rawValue)
                 $0.member("alpha", variant.alpha.rawValue)
+                if variant.frames != .one(0) { variant.frames.write("frame", to: &$0) }
             }
         }
         if delivery != defaults.delivery { writer.member("delivery", delivery.rawValue) }
@@ -231,6 +251,7 @@ extension GetOptions {
         if retryFailed { writer.member("retryFailed", true) }
         if priority != defaults.priority { writer.member("priority", priority.rawValue) }
         if progress { writer.member("progress", true) }
+        if progressive { writer.member("progressive", true) }
         if timeoutMs != defaults.timeoutMs { writer.member("timeoutMs", timeoutMs) }
         if totalTimeoutMs != defaults.totalTimeoutMs { writer.member("totalTimeoutMs", totalTimeoutMs) }
         if !headers.isEmpty {
@@ -259,25 +280,9 @@ extension GetOptions.Variant {
             case "fit": fit = try reader.choice("variant.fit") ?? .inside
             case "width": width = try reader.integer("variant.width", in: 1...PixelGeometry.maximumSide)
             case "height": height = try reader.integer("variant.height", in: 1...PixelGeometry.maximumSide)
-            case "frame": try reader.only("variant.frame", 0)
+            case "frame": frames = try FrameSelection(from: &reader, field: "variant.frame") ?? .one(0)
             default: try reader.skip()
             }
         }
     }
-}
-
-extension JSONReader {
-    /// Reads member `field`, whose only value so far is `value`.
-    fileprivate mutating func only(_ field: String, _ value: Bool) throws(MalformedJSON) {
-        if let read = try boolean(field), read != value {
-            note(field, expected: "\(value): nothing else is supported yet")
-        }
-    }
-
-    fileprivate mutating func only(_ field: String, _ value: Int) throws(MalformedJSON) {
-        if let read = try integer(field, in: 0...Int.max), read != value {
-            note(field, expected: "\(value): nothing else is supported yet")
-        }
-    }
-
 }

@@ -1,8 +1,8 @@
 /// The formats that are decoded, told apart by their first bytes alone: names and Content-Type are only claims.
 public enum ImageFormat: String, CaseIterable, Sendable {
-    case jpeg, png, webp
+    case jpeg, png, webp, gif, avif, bmp
 
-    /// The format that `bytes` begin as; nil for anything else. Twelve bytes are enough to tell.
+    /// The format that `bytes` begin as; nil for anything else. 32 bytes are enough to tell.
     public init?(sniffing bytes: some Collection<UInt8>) {
         if bytes.starts(with: [0xFF, 0xD8, 0xFF]) {
             self = .jpeg
@@ -10,6 +10,12 @@ public enum ImageFormat: String, CaseIterable, Sendable {
             self = .png
         } else if bytes.starts(with: "RIFF".utf8), bytes.dropFirst(8).starts(with: "WEBP".utf8) {
             self = .webp
+        } else if bytes.starts(with: "GIF87a".utf8) || bytes.starts(with: "GIF89a".utf8) {
+            self = .gif
+        } else if bytes.dropFirst(4).starts(with: "ftypavif".utf8) || bytes.dropFirst(4).starts(with: "ftypavis".utf8) {
+            self = .avif
+        } else if bytes.starts(with: "BM".utf8) {
+            self = .bmp
         } else {
             return nil
         }

@@ -52,6 +52,10 @@ public struct ImageReply: Equatable, Sendable {
     public var originalHeight: Int
     /// Frames of an animation, else 1.
     public var frameCount: Int
+    /// When the frames are shown; nil unless all were asked for.
+    public var timing: AnimationTiming?
+    /// What can be shown before the picture; nil while it is not known.
+    public var placeholder: Placeholder?
     /// The original's entity tag.
     public var etag: String?
     /// Until when it is fresh, in Unix seconds.
@@ -98,6 +102,16 @@ public struct ImageReply: Equatable, Sendable {
         writer.member("originalWidth", originalWidth)
         writer.member("originalHeight", originalHeight)
         writer.member("frameCount", frameCount)
+        if let timing {
+            // Frames are of one size, without anything between them.
+            let step = bytes / max(timing.delaysMs.count, 1)
+            writer.array("frames", of: timing.delaysMs.enumerated()) {
+                $0.member("offset", offset + $1.offset * step)
+                $0.member("delayMs", $1.element)
+            }
+            writer.member("loops", timing.loops)
+        }
+        placeholder?.writeMembers(to: &writer)
         writer.member("etag", etag)
         if let expires { writer.member("expires", expires) } else { writer.null("expires") }
         writer.member("stale", stale)
@@ -110,6 +124,8 @@ public struct ImageReply: Equatable, Sendable {
         var (contentType, originalWidth, originalHeight, etag): (String?, Int?, Int?, String?)
         var (frameCount, final, offset, buffer): (Int?, Bool?, Int?, Int?)
         var (descriptors, payload, expires, stale): (Int?, Int?, Int?, Bool?)
+        var (delays, loops): ([Int]?, Int?)
+        var (averageColor, thumbHash): (String?, String?)
         let (side, any) = (0...PixelGeometry.maximumSide, 0...Envelope.maximumInteger)
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
@@ -130,6 +146,19 @@ public struct ImageReply: Equatable, Sendable {
             case "originalWidth": originalWidth = try reader.integer(name, in: any)
             case "originalHeight": originalHeight = try reader.integer(name, in: any)
             case "frameCount": frameCount = try reader.integer(name, in: any)
+            case "frames":
+                var read: [Int] = []
+                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
+                    try reader.object(name) { (reader, name) throws(JSONReader.MalformedJSON) in
+                        // Where a frame lies follows from its place.
+                        guard name == "delayMs" else { return try reader.skip() }
+                        if let delay = try reader.integer(name, in: any) { read.append(delay) }
+                    }
+                }
+                delays = read
+            case "loops": loops = try reader.integer(name, in: any)
+            case "averageColor": averageColor = try reader.string(name)
+            case "thumbHash": thumbHash = try reader.string(name)
             case "etag": etag = try reader.string(name)
             case "expires" where !reader.nextIsNull: expires = try reader.integer(name, in: any)
             case "stale": stale = try reader.boolean(name)
@@ -152,5 +181,7 @@ public struct ImageReply: Equatable, Sendable {
         self.payload = payload ?? 0
         self.expires = expires
         self.stale = stale ?? false
+        if let delays { timing = AnimationTiming(delaysMs: delays, loops: loops ?? 1) }
+        placeholder = Placeholder(averageColor: averageColor, thumbHash: thumbHash)
     }
 }

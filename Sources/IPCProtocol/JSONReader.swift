@@ -109,6 +109,8 @@ public struct JSONReader {
     public var nextIsObject: Bool { nextByte == UInt8(ascii: "{") }
     /// Whether an array stands next.
     public var nextIsArray: Bool { nextByte == UInt8(ascii: "[") }
+    /// Whether a string stands next.
+    public var nextIsString: Bool { nextByte == UInt8(ascii: "\"") }
     /// Whether a null stands next.
     public var nextIsNull: Bool { nextByte == UInt8(ascii: "n") }
 

@@ -9,7 +9,7 @@ public enum Reply: Equatable, Sendable {
     /// A request that needs no other answer is done.
     case ok(id: Int)
     /// Answers `query`.
-    case queried(id: Int, memory: Bool, disk: Bool, fresh: Bool)
+    case queried(id: Int, CacheStatus)
     /// Answers `remove`.
     case removed(id: Int, count: Int)
     /// URLs of a prefetch that are loaded so far, that have failed, and that there are.
@@ -37,7 +37,7 @@ public enum Reply: Equatable, Sendable {
     /// The request that this answers.
     public var id: Int? {
         switch self {
-        case .hello(let id, _), .image(let id, _), .progress(let id, _, _), .ok(let id), .queried(let id, _, _, _),
+        case .hello(let id, _), .image(let id, _), .progress(let id, _, _), .ok(let id), .queried(let id, _),
             .removed(let id, _), .stats(let id, _), .prefetched(let id, _, _, _), .cleared(let id, _, _),
             .failedEntries(let id, _), .event(let id, _):
             id
@@ -61,11 +61,12 @@ public enum Reply: Equatable, Sendable {
                 if let expected { writer.member("expected", expected) } else { writer.null("expected") }
             case .ok(let id):
                 Self.begin(&writer, "ok", id)
-            case .queried(let id, let memory, let disk, let fresh):
+            case .queried(let id, let status):
                 Self.begin(&writer, "ok", id)
-                writer.member("memory", memory)
-                writer.member("disk", disk)
-                writer.member("fresh", fresh)
+                writer.member("memory", status.memory)
+                writer.member("disk", status.disk)
+                writer.member("fresh", status.fresh)
+                status.placeholder?.writeMembers(to: &writer)
             case .removed(let id, let count):
                 Self.begin(&writer, "ok", id)
                 writer.member("removed", count)
@@ -163,11 +164,14 @@ public enum Reply: Equatable, Sendable {
     private static func decodeOK(id: Int, _ reader: inout JSONReader) throws(JSONReader.MalformedJSON) -> Reply? {
         var (memory, disk, fresh, removed, bytes): (Bool?, Bool?, Bool?, Int?, Int?)
         var entries: [FailedEntry]?
+        var (averageColor, thumbHash): (String?, String?)
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
             case "memory": memory = try reader.boolean(name)
             case "disk": disk = try reader.boolean(name)
             case "fresh": fresh = try reader.boolean(name)
+            case "averageColor": averageColor = try reader.string(name)
+            case "thumbHash": thumbHash = try reader.string(name)
             case "removed": removed = try reader.integer(name, in: 0...Int.max)
             case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
             case "entries":
@@ -178,7 +182,10 @@ public enum Reply: Equatable, Sendable {
             default: try reader.skip()
             }
         }
-        if let memory, let disk, let fresh { return .queried(id: id, memory: memory, disk: disk, fresh: fresh) }
+        if let memory, let disk, let fresh {
+            let placeholder = Placeholder(averageColor: averageColor, thumbHash: thumbHash)
+            return .queried(id: id, CacheStatus(memory: memory, disk: disk, fresh: fresh, placeholder: placeholder))
+        }
         if let entries { return .failedEntries(id: id, entries) }
         if let removed, let bytes { return .cleared(id: id, removed: removed, bytes: bytes) }
         if let removed { return .removed(id: id, count: removed) }
@@ -190,6 +197,26 @@ public enum Reply: Equatable, Sendable {
 public struct BadReply: Error, CustomStringConvertible {
     /// What is wrong with it.
     public let description: String
+}
+
+/// What is cached of a picture.
+public struct CacheStatus: Equatable, Sendable {
+    /// Whether the variant is in memory.
+    public var memory: Bool
+    /// Whether the original is on disk.
+    public var disk: Bool
+    /// Whether a request with the cache mode `default` would not ask the origin.
+    public var fresh: Bool
+    /// What can be shown before the picture; nil where it is not known.
+    public var placeholder: Placeholder?
+
+    /// The state of one picture.
+    public init(memory: Bool, disk: Bool, fresh: Bool, placeholder: Placeholder? = nil) {
+        self.memory = memory
+        self.disk = disk
+        self.fresh = fresh
+        self.placeholder = placeholder
+    }
 }
 
 /// What the broker says of itself.

@@ -26,11 +26,13 @@ public struct Transform: Hashable, Sendable {
     public var pixelFormat: PixelFormat
     /// How colour is stored beside alpha.
     public var alpha: AlphaMode
+    /// The frames of an animation that are wanted.
+    public var frames: FrameSelection
 
     /// A transform in its canonical form: without a box there is no fit.
     public init(
         width: Int? = nil, height: Int? = nil, fit: Fit = .inside, byteLimit: Int? = nil,
-        pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied
+        pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, frames: FrameSelection = .one(0)
     ) {
         self.width = width
         self.height = height
@@ -38,6 +40,7 @@ public struct Transform: Hashable, Sendable {
         self.byteLimit = byteLimit
         self.pixelFormat = pixelFormat
         self.alpha = alpha
+        self.frames = frames
     }
 
     /// Where the result comes from and how large it is.
@@ -121,6 +124,7 @@ public struct Transform: Hashable, Sendable {
     /// The transform as one word, for names of files and digests. Equal transforms have equal words.
     public var canonical: String {
         let box = width == nil && height == nil ? "full" : "\(width ?? 0)x\(height ?? 0)-\(fit.rawValue)"
-        return "\(box)-\(byteLimit ?? 0)-\(pixelFormat.rawValue)-\(alpha.rawValue)"
+        let frame = frames == .one(0) ? "" : "-frame-\(frames)"
+        return "\(box)-\(byteLimit ?? 0)-\(pixelFormat.rawValue)-\(alpha.rawValue)\(frame)"
     }
 }

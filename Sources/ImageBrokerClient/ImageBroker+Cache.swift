@@ -9,10 +9,10 @@ extension ImageBroker {
     /// - Throws: `ClientError`.
     public func query(
         _ url: SourceURL, _ options: GetOptions = GetOptions()
-    ) throws(ClientError) -> (memory: Bool, disk: Bool, fresh: Bool) {
+    ) throws(ClientError) -> CacheStatus {
         let reply = try ask { .query(GetRequest(id: $0, url: url, options: options)) }
-        guard case .queried(_, let memory, let disk, let fresh) = reply else { throw Self.unexpected }
-        return (memory, disk, fresh)
+        guard case .queried(_, let status) = reply else { throw Self.unexpected }
+        return status
     }
 
     /// Loads pictures into the cache, at low priority unless `options` say otherwise, and waits for the last one. A URL

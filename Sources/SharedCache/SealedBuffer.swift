@@ -7,15 +7,16 @@ public struct WritableBuffer: ~Copyable {
     /// The memfd. Whoever fills the buffer gets this descriptor.
     public let descriptor: FileDescriptor
 
-    /// Makes an empty memfd. `size`, when it is given, is final: the file can then neither grow nor shrink, and its
-    /// pages are allocated as they are written. `name` shows in `/proc/PID/fd` alone.
+    /// Makes an empty memfd. `size`, when it is given, is final: the file can then not grow, nor shrink unless it may, and
+    /// its pages are allocated as they are written. `name` shows in `/proc/PID/fd` alone.
     ///
     /// - Throws: `SystemError` of `memfd_create`, `ftruncate` or `fcntl`.
-    public init(name: String, size: Int? = nil) throws(SystemError) {
+    public init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
         let file = FileDescriptor(owning: try retrying("memfd_create") { unsafe clinux_memfd_create(name) })
         if let size {
             try file.truncate(to: size)
-            try retrying("fcntl") { clinux_add_seals(file.raw, clinux_seal_size()) }
+            let seals = mayShrink ? clinux_seal_growth() : clinux_seal_size()
+            try retrying("fcntl") { clinux_add_seals(file.raw, seals) }
         }
         descriptor = file
     }

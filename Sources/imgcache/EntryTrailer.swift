@@ -69,7 +69,7 @@ struct EntryTrailer: Equatable {
     var bodySize: Int {
         switch content {
         case .original(let record): record.bytes
-        case .raster(let record, _): record.geometry.bytes
+        case .raster(let record, _): record.bytes
         }
     }
 

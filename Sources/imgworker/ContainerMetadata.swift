@@ -25,6 +25,7 @@ struct ContainerMetadata: Equatable {
         case .jpeg: walkJPEG(bytes)
         case .png: walkPNG(bytes, passed)
         case .webp: walkWebP(bytes)
+        case .gif, .avif, .bmp: break
         }
     }
 

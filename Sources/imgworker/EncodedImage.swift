@@ -25,7 +25,7 @@ struct EncodedImage {
     init(_ source: ImageSource, for job: DecodeJob, conversions: ColorConversions = ColorConversions())
         throws(WireError)
     {
-        guard let format = unsafe ImageFormat(sniffing: source.bytes.prefix(16)) else {
+        guard let format = unsafe ImageFormat(sniffing: source.bytes.prefix(32)) else {
             throw WireError(.unsupportedFormat, "The bytes are no JPEG, PNG or WebP.")
         }
         decoder =
@@ -33,6 +33,7 @@ struct EncodedImage {
             case .jpeg: try JPEGDecoder(source)
             case .png: try PNGDecoder(source)
             case .webp: try WebPDecoder(source)
+            case .gif, .avif, .bmp: throw WireError(.unsupportedFormat, "\(format.rawValue) is not supported.")
             }
         let stored = decoder.header.geometry
         try Self.check(stored, atMost: max(job.maxPixels, job.maxSourcePixels))

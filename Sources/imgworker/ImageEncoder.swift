@@ -18,7 +18,7 @@ struct ImageEncoder {
     ///
     /// - Throws: `too-many-pixels` when the format has no room for the picture; `out-of-memory`; `internal`.
     func encode(_ pixels: FileDescriptor, to output: FileDescriptor) throws(WireError) -> Int {
-        switch job.format {
+        switch job.encoding.format {
         case .png:
             guard let writer = PNGWriter(job) else { throw .outOfMemory }
             return try encodeRows(of: pixels, with: writer, to: output)
@@ -59,7 +59,8 @@ struct ImageEncoder {
         let start = unsafe picture.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         var (encoded, length): (UnsafeMutablePointer<UInt8>?, Int) = (nil, 0)
         let status = unsafe codec_webp_encode(
-            start, UInt32(geometry.width), UInt32(geometry.height), job.pixelFormat.codecOrder, Int32(job.quality),
+            start, UInt32(geometry.width), UInt32(geometry.height), job.pixelFormat.codecOrder,
+            Int32(job.encoding.quality),
             lossless ? 1 : 0, &encoded, &length)
         defer { unsafe codec_webp_free(encoded) }
         try check(status, "")
@@ -73,7 +74,7 @@ struct ImageEncoder {
         guard let count = try? unsafe pixels.read(into: rows, at: offset), count == rows.count else {
             throw WireError(.internal, "The pixels to encode cannot be read.")
         }
-        switch (job.format, job.alpha) {
+        switch (job.encoding.format, job.alpha) {
         case (.jpeg, .premultiplied):
             unsafe flattenOverWhite(rows)
         case (.jpeg, .straight):
@@ -103,7 +104,8 @@ struct ImageEncoder {
         case CODEC_OK: return
         case CODEC_NO_MEMORY: throw .outOfMemory
         case CODEC_TOO_LARGE:
-            throw WireError(.tooManyPixels, "The picture is too large for \(job.format.rawValue.uppercased()).")
+            throw WireError(
+                .tooManyPixels, "The picture is too large for \(job.encoding.format.rawValue.uppercased()).")
         default: throw WireError(.internal, "The picture cannot be encoded: \(message).")
         }
     }

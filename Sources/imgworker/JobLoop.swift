@@ -35,7 +35,9 @@ struct JobLoop {
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels, let output = try receiveOutput(for: job) else { return }
             try image.decode(into: output)
-            try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: image.plan.result.bytes))
+            var result = DecodeResult(bytes: image.plan.result.bytes)
+            result.ignoredProfile = image.ignoresProfile
+            try channel.sendMessage(DecodeReport.finished(job: job.id, result))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }
@@ -54,7 +56,7 @@ struct JobLoop {
     private func encode(_ job: EncodeJob, from pixels: FileDescriptor, to output: FileDescriptor) throws {
         do {
             let count = try ImageEncoder(job).encode(pixels, to: output)
-            try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: count))
+            try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: count)))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }

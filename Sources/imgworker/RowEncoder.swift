@@ -64,7 +64,7 @@ struct JPEGWriter: RowEncoder {
         let (width, height) = (UInt32(job.geometry.width), UInt32(job.geometry.height))
         guard
             let writer = unsafe CodecHandle(
-                codec_jpeg_writer_create(width, height, job.pixelFormat.codecOrder, Int32(job.quality)),
+                codec_jpeg_writer_create(width, height, job.pixelFormat.codecOrder, Int32(job.encoding.quality)),
                 destroy: codec_jpeg_writer_destroy)
         else { return nil }
         self.writer = writer

@@ -13,7 +13,7 @@ func warmUpCodecs(_ conversions: ColorConversions) throws {
     let picture = (0..<geometry.bytes).map { UInt8(truncatingIfNeeded: $0 * 7) }
     let pixels = try WritableBuffer(name: "warm-up pixels", size: geometry.bytes).descriptor
     unsafe try picture.withUnsafeBytes { unsafe try pixels.write($0, at: 0) }
-    for (format, lossless) in [(ImageFormat.jpeg, false), (.png, false), (.webp, false), (.webp, true)] {
+    for (format, lossless) in [(Encoding.Format.jpeg, false), (.png, false), (.webp, false), (.webp, true)] {
         let job = EncodeJob(
             id: 0, format: format, geometry: geometry, pixelFormat: .rgba8, alpha: .straight, quality: 50)
         let encoded = try WritableBuffer(name: "warm-up").descriptor

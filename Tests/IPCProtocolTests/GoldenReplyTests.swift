@@ -82,7 +82,7 @@ import Testing
         ("reply-progress", .progress(id: 2, received: 4096, expected: 34_567)),
         ("reply-progress-unknown", .progress(id: 2, received: 0, expected: nil)),
         ("reply-ok", .ok(id: 4)),
-        ("reply-ok-query", .queried(id: 7, memory: true, disk: false, fresh: true)),
+        ("reply-ok-query", .queried(id: 7, CacheStatus(memory: true, disk: false, fresh: true))),
         ("reply-ok-remove", .removed(id: 8, count: 3)),
         ("reply-progress-prefetch", .prefetched(id: 12, done: 2, failed: 1, total: 4)),
         ("reply-ok-clear", .cleared(id: 13, removed: 3, bytes: 5000)),

@@ -37,7 +37,7 @@ import Testing
                         header: ImageHeader(format: .webp, geometry: geometry, frameCount: 6), result: geometry,
                         workingBytes: 1000))
             ),
-            ("decode-report-finished", .finished(job: 1, bytes: 262_140)),
+            ("decode-report-finished", .finished(job: 1, DecodeResult(bytes: 262_140))),
             ("decode-report-failed", .failed(job: 1, WireError(.truncated, "The file ends within its pixels."))),
         ]
     }()

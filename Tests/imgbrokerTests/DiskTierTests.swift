@@ -329,7 +329,7 @@ struct DiskTierTests {
         world.answerErrand(try #require(world.errands.keys.first), content: 1)
         #expect(
             world.lastActions.contains(
-                .reply(client, .queried(id: 1, memory: false, disk: true, fresh: true), .nothing)))
+                .reply(client, .queried(id: 1, CacheStatus(memory: false, disk: true, fresh: true)), .nothing)))
         world.happen(.messageReceived(client, .remove(id: 2, url: url)))
         let forget = try #require(world.errands.keys.first)
         let worker = try #require(world.errands.removeValue(forKey: forget)?.worker)

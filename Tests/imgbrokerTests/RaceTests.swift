@@ -112,7 +112,7 @@ struct RaceTests {
         #expect(!world.lastActions.contains { if case .reply = $0 { true } else { false } })
         quietDisk()
         let isAnswered = world.lastActions.contains {
-            if case .reply(client, .queried(7, _, _, _), _) = $0 { true } else { false }
+            if case .reply(client, .queried(7, _), _) = $0 { true } else { false }
         }
         #expect(isAnswered)
     }

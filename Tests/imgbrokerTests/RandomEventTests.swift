@@ -56,7 +56,7 @@ struct RandomEventTests {
                 if Int.random(in: 0..<8, using: &random) == 0 { options.cookies = true }
                 if Int.random(in: 0..<8, using: &random) == 0 { options.cacheKey = "name" }
                 options.delivery = [.fd, .fd, .inline, .none].randomElement(using: &random)!
-                options.representation = [.pixels, .pixels, .original].randomElement(using: &random)!
+                options.representation = [.pixels, .pixels, .original, .jpeg].randomElement(using: &random)!
                 options.variant.pixelFormat = PixelFormat.allCases.randomElement(using: &random)!
                 if Int.random(in: 0..<3, using: &random) == 0 {
                     options.variant.width = [5, 40].randomElement(using: &random)!
@@ -109,7 +109,7 @@ struct RandomEventTests {
                 world.identify(job, content: .random(in: 1...6, using: &random))
             }
         case 74..<82:
-            let waiting = world.decodes.filter { !$0.value.hasPlan }.keys.sorted()
+            let waiting = world.decodes.filter { $0.value.plan == nil }.keys.sorted()
             guard let job = waiting.randomElement(using: &random) else { return }
             world.readHeader(
                 job, width: .random(in: 10...30, using: &random), height: .random(in: 10...30, using: &random),

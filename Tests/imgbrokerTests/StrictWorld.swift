@@ -16,8 +16,8 @@ struct StrictWorld {
     struct Job: Equatable {
         let worker: WorkerID
         let order: DecodeJob
-        /// Its header was read.
-        var hasPlan = false
+        /// What its header has led to.
+        var plan: DecodePlan?
         var hasOutput = false
     }
 
@@ -203,21 +203,35 @@ struct StrictWorld {
         happen(.fetchFailed(worker, job, FetchFailure(WireError(.transferFailed, "Cut short."), received: received)))
     }
 
-    mutating func readHeader(_ job: JobID, width: Int = 10, height: Int = 10, workingBytes: Int = 0) {
+    mutating func readHeader(
+        _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, workingBytes: Int = 0
+    ) {
         guard let decode = decodes[job], let geometry = PixelGeometry(width: width, height: height) else {
             return complain("no such decoding")
         }
-        decodes[job]?.hasPlan = true
-        if decode.order.purpose == .describe { decodes[job] = nil }
         let plan = DecodePlan(
-            header: ImageHeader(format: .png, geometry: geometry),
+            header: ImageHeader(format: .png, geometry: geometry, frameCount: frames),
             result: decode.order.transform.plan(for: geometry)?.result ?? geometry, workingBytes: workingBytes)
+        decodes[job]?.plan = plan
+        if decode.order.purpose == .describe { decodes[job] = nil }
         happen(.headerRead(decode.worker, job, plan))
     }
 
+    /// The result is there: all pixels, or an encoded picture of 100 bytes.
     mutating func finishDecode(_ job: JobID) {
-        guard let decode = decodes.removeValue(forKey: job) else { return complain("no such decoding") }
-        happen(.decodeFinished(decode.worker, job))
+        guard let decode = decodes.removeValue(forKey: job), let plan = decode.plan else {
+            return complain("no such decoding")
+        }
+        let order = decode.order
+        var result = DecodeResult(bytes: order.encoding == nil ? plan.outputBytes(order.transform, nil) : 100)
+        if order.transform.frames == .all {
+            let delays = Array(repeating: 100, count: plan.header.frameCount)
+            result.timing = AnimationTiming(delaysMs: delays, loops: 0)
+        }
+        if order.wantsPlaceholder {
+            result.placeholder = Placeholder(averageColor: "#102030", thumbHash: "AAECAwQF")
+        }
+        happen(.decodeFinished(decode.worker, job, result))
     }
 
     mutating func failDecode(_ job: JobID, _ code: ErrorCode = .decodeFailed) {
@@ -250,7 +264,7 @@ struct StrictWorld {
                 response: diskResponse ?? response())
             products.insert(job)
             guard asRaster, let form, let size = PixelGeometry(width: 10, height: 10),
-                case .pixels(let transform) = flight.request.form, let result = transform.plan(for: size)?.result
+                let transform = flight.request.form.transform, let result = transform.plan(for: size)?.result
             else { return happen(.foundOriginal(worker, job, record)) }
             let header = ImageHeader(format: .png, geometry: size)
             happen(
@@ -326,7 +340,8 @@ struct StrictWorld {
             if !buffers.contains(body) { complain("decodes bytes that are gone") }
             if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
             decodes[JobID(number: order.id)] = Job(worker: worker, order: order)
-        case .provideOutput(let worker, let job, let bytes):
+        case .provideOutput(let worker, let job, let bytes, let isExact):
+            if isExact != (decodes[job]?.order.encoding == nil) { complain("an output of a strange size") }
             if decodes[job]?.worker != worker || bytes <= 0 { complain("output for nobody") }
             decodes[job]?.hasOutput = true
             products.insert(job)

@@ -142,8 +142,20 @@ extension SupervisionTests {
         let lies: [Lie] = [
             { world, worker, _ in world.happen(.workerMisbehaved(worker, "nonsense")) },
             { world, worker, _ in world.happen(.workerReady(worker, SandboxReport(seccomp: true, landlock: 7))) },
-            { world, worker, job in world.happen(.decodeFinished(worker, job)) },
-            { world, worker, _ in world.happen(.decodeFinished(worker, JobID(number: 99))) },
+            { world, worker, job in world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 400))) },
+            { world, worker, _ in
+                world.happen(.decodeFinished(worker, JobID(number: 99), DecodeResult(bytes: 400)))
+            },
+            { world, worker, job in
+                world.readHeader(job)
+                world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 399)))
+            },
+            { world, worker, job in
+                world.readHeader(job)
+                var result = DecodeResult(bytes: 400)
+                result.timing = AnimationTiming(delaysMs: [100], loops: 0)
+                world.happen(.decodeFinished(worker, job, result))
+            },
             { world, worker, _ in world.happen(.decodeFailed(worker, JobID(number: 99), WireError(.timeout, ""))) },
             { world, worker, job in
                 world.happen(.headerRead(worker, job, DecodePlan(header: header, result: other, workingBytes: 0)))

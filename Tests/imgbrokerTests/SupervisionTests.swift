@@ -113,7 +113,7 @@ struct SupervisionTests {
         world.happen(.timePassed, after: 1)
         #expect(world.workers[worker]?.state == .dying)
         // What it says in its last moments does not count.
-        world.happen(.decodeFinished(worker, job))
+        world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 400)))
         #expect(world.answers[client] == nil)
         world.decodes[job]?.hasOutput = true
         world.endWorker(worker, .ended(.signal(9)))

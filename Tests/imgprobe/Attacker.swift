@@ -76,7 +76,7 @@ struct Attacker {
         case "no-frame": try send([255, 255, 255, 255])
         case "other-job": try refuse(DecodeJob(id: job.id + 1000), "not mine")
         case "ready-again": try channel.sendMessage(DecodeReport.ready(nil))
-        case "unasked-result": try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: 64))
+        case "unasked-result": try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: 64)))
         case "second-header":
             guard try begin(job) != nil else { return }
             _ = try begin(job)
@@ -88,7 +88,9 @@ struct Attacker {
                 DecodeReport.header(job: job.id, DecodePlan(header: header, result: result, workingBytes: 0)))
         case "greed": _ = try begin(job, workingBytes: numbers[0])
         case "wrong-size":
-            if try begin(job) != nil { try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: 252)) }
+            if try begin(job) != nil {
+                try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: 252)))
+            }
         case "descriptors":
             let report = DecodeReport.failed(job: job.id, WireError(.decodeFailed, "refused: descriptors"))
             channel.enqueue(report, descriptors: Array(repeating: file, count: 50))
@@ -109,7 +111,7 @@ struct Attacker {
             guard let output = try begin(job) else { return }
             let start = unsafe mmap(nil, 256, PROT_READ | PROT_WRITE, MAP_SHARED, output.raw, 0)
             if unsafe start == MAP_FAILED { return try refuse(job, "refused: \(errno)") }
-            try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: 256))
+            try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: 256)))
         // Time and memory.
         case "spin": while true { cprobe_pause(0) }
         case "silence": while true { cprobe_pause(1) }
@@ -169,7 +171,7 @@ struct Attacker {
             }
             offset += count
         }
-        try channel.sendMessage(DecodeReport.finished(job: job.id, bytes: size))
+        try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: size)))
     }
 
     /// Does nothing more from a step on, until it is ended.

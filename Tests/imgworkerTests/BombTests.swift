@@ -172,7 +172,7 @@ import Testing
             report = try worker.next()
         }
         switch (report, bomb.expected) {
-        case (.finished(1, result), nil): break
+        case (.finished(1, DecodeResult(bytes: result)), nil): break
         case (.failed(1, let error), .some(let code)): #expect(error.code == code, "\(error.message)")
         default: Issue.record("\(report)")
         }

@@ -66,7 +66,8 @@ extension TestPicture {
 
     /// The picture's encoding job.
     func job(
-        _ format: ImageFormat, _ pixelFormat: PixelFormat = .rgba8, _ alpha: AlphaMode = .straight, quality: Int = 95
+        _ format: Encoding.Format, _ pixelFormat: PixelFormat = .rgba8, _ alpha: AlphaMode = .straight,
+        quality: Int = 95
     ) -> EncodeJob {
         EncodeJob(
             id: 1, format: format, geometry: PixelGeometry(width: width, height: height)!, pixelFormat: pixelFormat,
@@ -74,7 +75,7 @@ extension TestPicture {
     }
 
     /// The picture as a file of `format`; WebP without loss.
-    func encoded(_ format: ImageFormat, lossless: Bool = true, quality: Int = 95) throws -> [UInt8] {
+    func encoded(_ format: Encoding.Format, lossless: Bool = true, quality: Int = 95) throws -> [UInt8] {
         let output = try WritableBuffer(name: "test").descriptor
         let encoder = ImageEncoder(job(format, quality: quality), lossless: lossless)
         _ = try encoder.encode(try memoryFile(bytes), to: output)

@@ -74,7 +74,7 @@ import Testing
         guard case .header(_, let plan) = try worker.next() else { throw TestFailure("no header") }
         let output = try WritableBuffer(name: "test", size: plan.result.bytes).descriptor
         try worker.order(.output(job: 1), [output])
-        #expect(try worker.next() == .finished(job: 1, bytes: plan.result.bytes))
+        #expect(try worker.next() == .finished(job: 1, DecodeResult(bytes: plan.result.bytes)))
         #expect(try contents(of: output) == decode(sample.file).bytes)
     }
 

@@ -182,7 +182,9 @@ import Testing
             let output = try WritableBuffer(name: "test", size: plan.result.bytes).descriptor
             try worker.order(.output(job: job.id), [output])
             report = try worker.next()
-            if report == .finished(job: job.id, bytes: plan.result.bytes) { return .picture(try contents(of: output)) }
+            if report == .finished(job: job.id, DecodeResult(bytes: plan.result.bytes)) {
+                return .picture(try contents(of: output))
+            }
         }
         guard case .failed(job.id, let error) = report else { throw WireError(.internal, "\(report)") }
         #expect(Self.codes.contains(error.code), "\(error)")

@@ -8,7 +8,7 @@ import Testing
 @Suite struct EncoderTests {
     /// Encodes `picture`, whose bytes are in `pixelFormat` and `alpha` already.
     private func encode(
-        _ picture: TestPicture, _ format: ImageFormat, _ pixelFormat: PixelFormat, _ alpha: AlphaMode
+        _ picture: TestPicture, _ format: Encoding.Format, _ pixelFormat: PixelFormat, _ alpha: AlphaMode
     ) throws -> [UInt8] {
         let output = try WritableBuffer(name: "test").descriptor
         let job = picture.job(format, pixelFormat, alpha)

@@ -27,7 +27,7 @@ struct PillowTests {
     static let samples: [Sample] = {
         let opaque = TestPicture.scene(width: 400, height: 300)
         let transparent = TestPicture.scene(width: 400, height: 300, transparent: true)
-        let file = { (picture: TestPicture, format: ImageFormat, lossless: Bool) in
+        let file = { (picture: TestPicture, format: Encoding.Format, lossless: Bool) in
             (try? picture.encoded(format, lossless: lossless, quality: 90)) ?? []
         }
         return [

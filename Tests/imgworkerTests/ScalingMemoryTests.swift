@@ -24,7 +24,7 @@ import Testing
         try measure(file)
     }
 
-    private static func job(_ format: ImageFormat) -> EncodeJob {
+    private static func job(_ format: Encoding.Format) -> EncodeJob {
         EncodeJob(
             id: 1, format: format, geometry: PixelGeometry(width: side, height: side)!, pixelFormat: .rgba8,
             alpha: .straight)
@@ -63,7 +63,7 @@ import Testing
         #expect(plan.result == PixelGeometry(width: 1024, height: 1024))
         let output = try WritableBuffer(name: "test", size: plan.result.bytes)
         try worker.order(.output(job: 1), [output.descriptor])
-        #expect(try worker.next() == .finished(job: 1, bytes: plan.result.bytes))
+        #expect(try worker.next() == .finished(job: 1, DecodeResult(bytes: plan.result.bytes)))
         // The result is written, not mapped: it is none of the worker's own pages.
         let peak = try worker.kilobytes(of: "VmHWM") - idle
         #expect(peak <= Self.most)

@@ -52,7 +52,7 @@ import Testing
             let buffer = try WritableBuffer(name: "test", size: geometry.bytes)
             let pixels = buffer.descriptor
             try order(.output(job: id), [pixels])
-            #expect(try next() == .finished(job: id, bytes: geometry.bytes))
+            #expect(try next() == .finished(job: id, DecodeResult(bytes: geometry.bytes)))
             #expect(try contents(of: pixels) == picture.premultiplied.bgra.bytes)
             _ = try buffer.seal()
             // What was decoded, encoded.
@@ -60,7 +60,7 @@ import Testing
             let encoding = EncodeJob(
                 id: id, format: .png, geometry: geometry, pixelFormat: .bgra8, alpha: .premultiplied)
             try order(.encode(encoding), [pixels, encoded])
-            #expect(try next() == .finished(job: id, bytes: try encoded.size()))
+            #expect(try next() == .finished(job: id, DecodeResult(bytes: try encoded.size())))
             #expect(try decode(try contents(of: encoded), .bgra8, .premultiplied) == picture.premultiplied.bgra)
         }
     }

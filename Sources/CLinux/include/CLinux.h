@@ -141,8 +141,9 @@ int clinux_terminal_columns(int fd);
 static inline void *clinux_map_failed(void) { return MAP_FAILED; }
 /// The calling thread's error number.
 static inline int clinux_errno(void) { return errno; }
-/// All four seals, and those of the size alone.
+/// All four seals, those of the size alone, and the one against growing.
 int clinux_seal_all(void);
 int clinux_seal_size(void);
+int clinux_seal_growth(void);
 
 #endif

@@ -40,7 +40,7 @@ enum PictureEncoder {
         throw Failure(description: "the encoder ended early")
     }
 
-    private static func format(of name: String) -> ImageFormat {
+    private static func format(of name: String) -> Encoding.Format {
         let name = name.lowercased()
         if name.hasSuffix(".jpg") || name.hasSuffix(".jpeg") { return .jpeg }
         return name.hasSuffix(".webp") ? .webp : .png

@@ -43,9 +43,9 @@ extension Broker {
         send(FetchOrder.identify(job: job.number, bytes: bytes), [descriptor], to: worker)
     }
 
-    func provideOutput(of bytes: Int, for job: JobID, on worker: WorkerID) {
+    func provideOutput(of bytes: Int, isExact: Bool, for job: JobID, on worker: WorkerID) {
         do {
-            let product = try Product(name: "imgbroker-pixels", size: bytes)
+            let product = try Product(name: "imgbroker-pixels", size: bytes, mayShrink: !isExact)
             products[job] = product
             send(DecodeOrder.output(job: job.number), product.descriptor.map { [$0] } ?? [], to: worker)
         } catch {
@@ -160,7 +160,8 @@ extension Broker {
         case .foundRaster(let job, let record, let raster):
             let id = JobID(number: job)
             if raster.geometry.pixels <= configuration.limits.maxPixels,
-                accept(descriptor, raster.geometry.bytes, for: id, worker)
+                raster.bytes <= Encoding.mostBytes(of: raster.geometry),
+                accept(descriptor, raster.bytes, for: id, worker)
             {
                 handle(.foundRaster(worker.id, id, record, raster))
             } else {
@@ -202,19 +203,19 @@ extension Broker {
             handle(.workerReady(worker.id, sandbox, build: build))
             measure(worker)
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
-        case .finished(let job, let bytes):
+        case .finished(let job, let result):
             let id = JobID(number: job)
-            guard state.isFilling(id, on: worker.id, bytes: bytes) else {
+            guard state.isDue(result, of: id, on: worker.id) else {
                 return handle(.workerMisbehaved(worker.id, "it reported a result that nobody waits for"))
             }
             do {
-                try seal(id, size: bytes)
+                try seal(id, size: result.bytes)
             } catch {
                 // It maps the buffer, which no decoder of ours does. Waiting until it no longer does would keep everybody
                 // else waiting; with the worker's end the buffer goes.
                 return handle(.workerMisbehaved(worker.id, "it keeps its result from being sealed: \(error)"))
             }
-            handle(.decodeFinished(worker.id, id))
+            handle(.decodeFinished(worker.id, id, result))
             measure(worker)
         case .failed(let job, let error): handle(.decodeFailed(worker.id, Identifier(number: job), error))
         }

@@ -246,7 +246,8 @@ final class Broker {
             }
             workers[worker].map { $0.processorTimeBefore = $0.child.processorMilliseconds ?? 0 }
             send(DecodeOrder.decode(job), [buffer.descriptor], to: worker)
-        case .provideOutput(let worker, let job, let bytes): provideOutput(of: bytes, for: job, on: worker)
+        case .provideOutput(let worker, let job, let bytes, let isExact):
+            provideOutput(of: bytes, isExact: isExact, for: job, on: worker)
         case .measureProcessorTime(let id, let job):
             guard let worker = workers[id], let now = worker.child.processorMilliseconds else { return }
             events.append(.processorTimeUsed(id, job, milliseconds: now - worker.processorTimeBefore))

@@ -69,9 +69,9 @@ struct WorkerLauncher {
             if hasStrictSandbox { arguments.append("--strict-sandbox") }
         case .decode:
             program = "imgworker"
-            // Of four bytes each, which is as good as no limit where that is no number.
-            if let largestPicture, largestPicture <= Int.max / 4 {
-                arguments += ["--largest-file", "\(largestPicture * 4)"]
+            // What an encoded picture may become is the most; no limit where that is no number.
+            if let largestPicture, largestPicture <= Int.max >> 4 {
+                arguments += ["--largest-file", "\(Encoding.mostBytes(ofPixels: largestPicture))"]
             }
             if let workerMemory { arguments += ["--memory", "\(workerMemory)"] }
             if hasStrictSandbox { arguments.append("--strict-sandbox") }
@@ -116,14 +116,18 @@ final class WorkerProcess {
 final class Product {
     private var writable: WritableBuffer?
     private(set) var sealed: SealedBuffer?
+    private let mayShrink: Bool
 
-    init(name: String, size: Int? = nil) throws(SystemError) {
-        writable = try WritableBuffer(name: name, size: size)
+    /// A memfd of `size` bytes, or of as many at most; of any number where that is not known.
+    init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
+        writable = try WritableBuffer(name: name, size: size, mayShrink: mayShrink)
+        self.mayShrink = mayShrink
     }
 
     /// What another process has made and sealed.
     init(sealed: SealedBuffer) {
         self.sealed = sealed
+        mayShrink = false
     }
 
     /// The descriptor for the worker; nil once it is sealed.
@@ -133,6 +137,7 @@ final class Product {
     ///
     /// - Throws: `SystemError` of `fcntl`; `EINVAL` when the size is another.
     func seal(size: Int) throws(SystemError) {
+        if mayShrink { try writable?.descriptor.truncate(to: size) }
         guard let buffer = try writable.take()?.seal(), buffer.size == size else {
             throw SystemError("fcntl", code: SystemError.invalidArgument)
         }

@@ -27,8 +27,8 @@ enum Action: Equatable {
     case identify(WorkerID, JobID, BufferID, bytes: Int)
     case stopFetch(WorkerID, JobID)
     case startDecode(WorkerID, DecodeJob, body: BufferID)
-    /// Make a memfd of so many bytes and let the worker fill it.
-    case provideOutput(WorkerID, JobID, bytes: Int)
+    /// Make a memfd of so many bytes, or of so many at most, and let the worker fill it.
+    case provideOutput(WorkerID, JobID, bytes: Int, isExact: Bool)
     case refuseOutput(WorkerID, JobID)
     /// Say how much processor time a worker has used since its job began.
     case measureProcessorTime(WorkerID, JobID)

@@ -33,15 +33,19 @@ extension BrokerState {
         let options = waiter.request.options
         var image = ImageReply(
             source: waiter.source, url: waiter.request.url.text, width: geometry.width, height: geometry.height,
-            pixels: nil, bytes: bytes, contentType: header.format.contentType, originalWidth: header.geometry.width,
+            pixels: nil, bytes: bytes,
+            contentType: (options.representation.format?.imageFormat ?? header.format).contentType,
+            originalWidth: header.geometry.width,
             originalHeight: header.geometry.height, frameCount: header.frameCount, etag: original.origin.response.etag)
         image.expires = original.origin.policy.expires
         // What has come just now, or was confirmed, is as good as it gets, however short its life.
         image.stale = waiter.source != .network && !waiter.isValidated && original.origin.isStale(at: now)
         image.final = !waiter.isPreviewing
+        image.placeholder = header.placeholder
         if options.representation == .pixels {
             image.pixels = ImageReply.Pixels(
                 stride: geometry.stride, pixelFormat: options.variant.pixelFormat, alpha: options.variant.alpha)
+            if options.variant.frames == .all { image.timing = header.timing }
         }
         var attachment = Action.Attachment.nothing
         switch options.delivery {

@@ -73,6 +73,12 @@ extension BrokerState {
         if let header = index.header(of: original.digest), let buffer = index.buffer(variant) {
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
+        if case .one(let frame) = form.transform?.frames, let count = index.header(of: original.digest)?.frameCount,
+            frame >= count
+        {
+            let message = "The picture has \(count) frames; there is none with the index \(frame)."
+            return deny(waiter, WireError(.badRequest, message))
+        }
         let body = index.buffer(VariantKey(digest: original.digest, form: .original))
         let mayHaveRaster = original.isFromDisk && form.rasterWord != nil
         if canLookUp, !waiter.hasLookedOnDisk, body == nil || mayHaveRaster { return lookUp(for: id) }

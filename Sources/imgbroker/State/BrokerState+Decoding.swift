@@ -82,9 +82,12 @@ extension BrokerState {
         var order = DecodeJob(
             id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
             maxWorkingBytes: limits.maxWorkingBytes)
-        switch flight.variant.form {
-        case .original: order.purpose = .describe
-        case .pixels(let transform): order.transform = transform
+        if let transform = flight.variant.form.transform {
+            order.transform = transform
+            order.encoding = flight.variant.form.encoding
+            order.wantsPlaceholder = index.header(of: flight.variant.digest)?.placeholder == nil
+        } else {
+            order.purpose = .describe
         }
         actions.append(.startDecode(worker, order, body: flight.body))
     }
@@ -93,21 +96,26 @@ extension BrokerState {
         guard let flight = running(job, on: worker), flight.plan == nil else {
             return reportedUnasked(worker, "a header")
         }
-        if case .pixels(let transform) = flight.variant.form,
-            transform.plan(for: plan.header.geometry)?.result != plan.result
-        {
-            return workerMisbehaved(worker, "it planned another result than was asked for")
-        }
+        var plan = plan
+        plan.header.placeholder = index.header(of: flight.variant.digest)?.placeholder
         decodes[job]?.plan = plan
-        index.insert(plan.header, of: flight.variant.digest)
-        if flight.variant.form == .original {
+        guard let transform = flight.variant.form.transform else {
+            index.insert(plan.header, of: flight.variant.digest)
             return finish(job, in: flight.body, bytes: flight.bodyBytes, plan.header.geometry)
         }
+        if transform.plan(for: plan.header.geometry)?.result != plan.result {
+            return workerMisbehaved(worker, "it planned another result than was asked for")
+        }
+        index.insert(plan.header, of: flight.variant.digest)
         // The worker has looked already; what it says is not what decides.
-        let (bytes, overflow) = plan.result.bytes.addingReportingOverflow(plan.workingBytes)
-        guard plan.result.pixels <= limits.maxPixels, !overflow, bytes <= limits.workerMemoryBytes else {
+        let frames = transform.frames.count(of: plan.header.frameCount)
+        let output = plan.outputBytes(transform, flight.variant.form.encoding)
+        let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)
+        guard plan.result.pixels * frames <= limits.maxPixels, frames <= FrameSelection.most, !overflow,
+            bytes <= limits.workerMemoryBytes
+        else {
             actions.append(.refuseOutput(worker, job))
-            let size = "\(plan.result.width) × \(plan.result.height)"
+            let size = "\(plan.result.width) × \(plan.result.height)" + (frames > 1 ? " × \(frames)" : "")
             let message = "\(size) pixels are too many, or take too much memory to decode."
             return decodeFailed(worker, job, WireError(.tooManyPixels, message))
         }
@@ -119,26 +127,36 @@ extension BrokerState {
     /// Lets decodings that wait for room begin, as far as there is room; one may always run, or nothing ever would.
     mutating func admitParked() {
         while let job = parkedDecodes.first, let flight = decodes[job], let plan = flight.plan,
-            let worker = flight.worker
+            let worker = flight.worker, let transform = flight.variant.form.transform
         {
+            let encoding = flight.variant.form.encoding
+            let output = plan.outputBytes(transform, encoding)
+            // Hardly a picture becomes larger when it is encoded; pages that are not written are none.
+            let expected = encoding == nil ? output : plan.result.bytes
             let admitted = decodes.values.filter { $0.reserved > 0 }
             // What workers hold is memory, too, but none that evicting would give back.
             let working = admitted.reduce(plan.workingBytes) { $0 + ($1.plan?.workingBytes ?? 0) }
-            guard index.hasRoom(for: plan.result.bytes + working) || admitted.isEmpty else { return }
+            guard index.hasRoom(for: expected + working) || admitted.isEmpty else { return }
             parkedDecodes.removeFirst()
-            decodes[job]?.reserved = plan.result.bytes
+            decodes[job]?.reserved = expected
             decodes[job]?.deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
             remind(.decode(worker, job), in: limits.decodeDeadlineMs)
-            index.reserve(plan.result.bytes)
+            index.reserve(expected)
             drop(index.evictToFit())
-            actions.append(.provideOutput(worker, job, bytes: plan.result.bytes))
+            actions.append(.provideOutput(worker, job, bytes: output, isExact: encoding == nil))
         }
     }
 
-    /// Whether a worker is about to fill the result of a job, of so many bytes.
-    func isFilling(_ job: JobID, on worker: WorkerID, bytes: Int) -> Bool {
-        guard let flight = running(job, on: worker) else { return false }
-        return flight.reserved > 0 && flight.reserved == bytes
+    /// Whether a worker is about to fill the result of a job, and this can be it.
+    func isDue(_ result: DecodeResult, of job: JobID, on worker: WorkerID) -> Bool {
+        guard let flight = running(job, on: worker), flight.reserved > 0, let plan = flight.plan,
+            let transform = flight.variant.form.transform
+        else { return false }
+        let encoding = flight.variant.form.encoding
+        let most = plan.outputBytes(transform, encoding)
+        let frames = transform.frames == .all ? plan.header.frameCount : nil
+        return (encoding == nil ? most...most : 1...most).contains(result.bytes)
+            && result.timing?.delaysMs.count == frames
     }
 
     private func running(_ job: JobID, on worker: WorkerID) -> DecodeFlight? {
@@ -152,11 +170,15 @@ extension BrokerState {
         }
     }
 
-    mutating func decodeFinished(_ worker: WorkerID, _ job: JobID) {
-        guard let flight = running(job, on: worker), let plan = flight.plan, flight.reserved > 0,
+    mutating func decodeFinished(_ worker: WorkerID, _ job: JobID, _ result: DecodeResult) {
+        guard isDue(result, of: job, on: worker), let flight = running(job, on: worker), var plan = flight.plan,
             let startedAt = flight.startedAt
         else { return reportedUnasked(worker, "a result") }
-        let bytes = plan.result.bytes
+        let bytes = result.bytes
+        plan.header.timing = result.timing
+        plan.header.placeholder = plan.header.placeholder ?? result.placeholder
+        decodes[job]?.plan = plan
+        index.insert(plan.header, of: flight.variant.digest)
         if let known = index.buffer(flight.variant) {
             // The disk tier was faster, by way of another URL.
             actions.append(.discard(job))
@@ -166,13 +188,14 @@ extension BrokerState {
         let microseconds = now.microseconds(since: startedAt)
         actions.append(.publish(job, buffer))
         counters.decodes += 1
-        counters.pixelsDecoded += plan.result.pixels
+        counters.pixelsDecoded += plan.result.pixels * (result.timing?.delaysMs.count ?? 1)
+        if result.ignoredProfile { counters.ignoredProfiles += 1 }
         counters.decodeTimes.record(microseconds: microseconds)
         // The URL may have been removed, or lead to other bytes by now: then this result is for its waiters alone.
         let isKept = index.isKnown(flight.variant.digest)
         if isKept {
             index.insert(buffer, as: flight.variant, bytes: bytes, geometry: plan.result, at: now)
-            keepRaster(buffer, flight.variant, plan, microseconds: microseconds)
+            keepRaster(buffer, flight.variant, plan, bytes: bytes, microseconds: microseconds)
         }
         finish(job, in: buffer, bytes: bytes, plan.result)
         if !isKept { drop([buffer]) }

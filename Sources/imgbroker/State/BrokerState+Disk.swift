@@ -78,7 +78,7 @@ extension BrokerState {
                 buffer = newBufferID()
                 actions.append(.publish(job, buffer))
                 index.insert(
-                    buffer, as: variant, bytes: raster.geometry.bytes, geometry: raster.geometry, at: now)
+                    buffer, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now)
             }
             index.insert(raster.header, of: digest)
         } else {
@@ -169,15 +169,16 @@ extension BrokerState {
             bytes: original.bytes, response: original.origin.response, varyKey: original.origin.varyKey)
     }
 
-    /// Gives pixels to the disk tier, if they took longer to make than they would take to read: 5 ns a byte, against
+    /// Gives a result to the disk tier, if it took longer to make than it would take to read: 5 ns a byte, against
     /// about 1 ns for a copy with its digest.
-    mutating func keepRaster(_ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, microseconds: Int) {
-        guard let form = variant.form.rasterWord, microseconds * 1000 >= plan.result.bytes * 5,
-            let worker = keeper(of: plan.result.bytes)
+    mutating func keepRaster(
+        _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, microseconds: Int
+    ) {
+        guard let form = variant.form.rasterWord, microseconds * 1000 >= bytes * 5, let worker = keeper(of: bytes)
         else { return }
         let record = RasterRecord(
-            original: variant.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result)
-        let job = runErrand(.keep(buffer, bytes: plan.result.bytes), on: worker)
+            original: variant.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result, bytes: bytes)
+        let job = runErrand(.keep(buffer, bytes: bytes), on: worker)
         index.hold(buffer)
         actions.append(.keepRaster(worker, job, record, buffer))
     }
@@ -225,7 +226,7 @@ extension BrokerState {
             switch errand {
             case .keep: break
             case .forget(_, let url, let owner, _): actions.append(.forget(worker, job, url: url, owner: owner))
-            case .query(_, let keys, _, _): actions.append(.queryDisk(worker, job, keys: keys.map(\.word)))
+            case .query(_, let keys, _): actions.append(.queryDisk(worker, job, keys: keys.map(\.word)))
             case .clear(_, let seconds, _, _): actions.append(.clear(worker, job, olderThanSeconds: seconds))
             }
         }
@@ -285,15 +286,17 @@ extension BrokerState {
         case .forget(let asker, _, _, let inMemory):
             guard let (client, id) = asker, endErrand(id, of: client) else { return }
             reply(.removed(id: id, count: inMemory.union(forgotten).count), to: client)
-        case .query(let asker, let keys, let inMemory, let isFresh):
+        case .query(let asker, let keys, let found):
             guard let (client, id) = asker, endErrand(id, of: client) else { return }
             let onDisk = record.flatMap { record in
                 keys.first { $0.word == record.key }.map { key in
                     self.isFresh(statement(record.response, for: key, varyKey: record.varyKey), for: key)
                 }
             }
-            let fresh = isFresh ?? onDisk ?? false
-            reply(.queried(id: id, memory: inMemory, disk: onDisk != nil, fresh: fresh), to: client)
+            let fresh = found.isFresh ?? onDisk ?? false
+            let status = CacheStatus(
+                memory: found.inMemory, disk: onDisk != nil, fresh: fresh, placeholder: found.placeholder)
+            reply(.queried(id: id, status), to: client)
         case .clear(let asker, _, let removedBefore, let bytesBefore):
             guard let (client, id) = asker, endErrand(id, of: client) else { return }
             reply(.cleared(id: id, removed: removedBefore + removed, bytes: bytesBefore + bytes), to: client)

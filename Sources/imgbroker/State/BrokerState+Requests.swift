@@ -139,17 +139,21 @@ extension BrokerState {
             id: WaiterID(number: 0), client: client, uid: asking.uid, purpose: .get, request: request,
             key: OriginalKey(request, uid: asking.uid), receivedAt: now)
         var (isInMemory, isFresh): (Bool, Bool?) = (false, nil)
+        var placeholder: Placeholder?
         if let (key, original) = stored(for: waiter) {
+            placeholder = index.header(of: original.digest)?.placeholder
             isInMemory = index.buffer(VariantKey(digest: original.digest, form: form(of: request))) != nil
             isFresh = self.isFresh(original.origin, for: key)
         }
         guard canLookUp else {
-            let fresh = isFresh ?? false
-            return reply(.queried(id: request.id, memory: isInMemory, disk: false, fresh: fresh), to: client)
+            let status = CacheStatus(
+                memory: isInMemory, disk: false, fresh: isFresh ?? false, placeholder: placeholder)
+            return reply(.queried(id: request.id, status), to: client)
         }
         if let refusal = refusal(ofWeight: 1, from: asking) { return reject(request.id, of: client, with: refusal) }
         beginErrand(request.id, of: client)
-        ask(.query((client, request.id), keys: keys(of: waiter), inMemory: isInMemory, isFresh: isFresh))
+        let found = DiskErrand.Found(inMemory: isInMemory, isFresh: isFresh, placeholder: placeholder)
+        ask(.query((client, request.id), keys: keys(of: waiter), found))
     }
 
     /// Whether a request could be answered without asking the origin.

@@ -193,7 +193,7 @@ struct BrokerState {
         case .fetchFailed(let worker, let job, let failure): fetchFailed(worker, job, failure)
         case .fetchStopped(let worker, let job, let received): fetchStopped(worker, job, received: received)
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
-        case .decodeFinished(let worker, let job): decodeFinished(worker, job)
+        case .decodeFinished(let worker, let job, let result): decodeFinished(worker, job, result)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
         case .processorTimeUsed(let worker, let job, let milliseconds):
             processorTimeUsed(worker, job, milliseconds: milliseconds)

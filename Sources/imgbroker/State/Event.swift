@@ -47,8 +47,8 @@ enum Event {
     /// A transfer that was to be stopped writes no more.
     case fetchStopped(WorkerID, JobID, received: Int)
     case headerRead(WorkerID, JobID, DecodePlan)
-    /// The pixels are complete, and sealed where they were asked for.
-    case decodeFinished(WorkerID, JobID)
+    /// The result is complete, and sealed where it was asked for.
+    case decodeFinished(WorkerID, JobID, DecodeResult)
     case decodeFailed(WorkerID, JobID, WireError)
 
     /// What a worker has used of a processor since its job began.

@@ -181,9 +181,17 @@ enum DiskErrand {
     /// included.
     case forget(Asker?, url: String, owner: UInt32?, inMemory: Set<String>)
     /// Say what is cached.
-    case query(Asker?, keys: [OriginalKey], inMemory: Bool, isFresh: Bool?)
+    case query(Asker?, keys: [OriginalKey], Found)
     /// Empty the tier.
     case clear(Asker?, olderThanSeconds: Int?, removed: Int, bytes: Int)
+
+    /// What memory has of what is queried.
+    struct Found {
+        let inMemory: Bool
+        /// Nil when the original is not there.
+        let isFresh: Bool?
+        let placeholder: Placeholder?
+    }
 
     /// Who is to be told, and by which name of the request.
     typealias Asker = (client: ClientID, id: Int)
@@ -193,8 +201,7 @@ enum DiskErrand {
         switch self {
         case .keep: self
         case .forget(_, let url, let owner, let inMemory): .forget(nil, url: url, owner: owner, inMemory: inMemory)
-        case .query(_, let keys, let inMemory, let isFresh):
-            .query(nil, keys: keys, inMemory: inMemory, isFresh: isFresh)
+        case .query(_, let keys, let found): .query(nil, keys: keys, found)
         case .clear(_, let seconds, let removed, let bytes):
             .clear(nil, olderThanSeconds: seconds, removed: removed, bytes: bytes)
         }

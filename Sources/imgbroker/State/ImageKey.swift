@@ -107,22 +107,47 @@ enum Form: Hashable, Sendable {
     case original
     /// Pixels, so transformed.
     case pixels(Transform)
+    /// Such pixels, encoded again.
+    case encoded(Transform, Encoding)
 
     init(_ options: GetOptions, scaleDownLimit: Int) {
-        self =
-            options.representation == .original
-            ? .original : .pixels(options.variant.transform(scaleDownLimit: scaleDownLimit))
+        var transform = options.variant.transform(scaleDownLimit: scaleDownLimit)
+        if options.representation == .original {
+            self = .original
+        } else if let format = options.representation.format {
+            // A file says for itself how its pixels are stored.
+            (transform.pixelFormat, transform.alpha) = (.rgba8, .straight)
+            self = .encoded(transform, Encoding(format, quality: options.quality))
+        } else {
+            self = .pixels(transform)
+        }
     }
 
-    /// The form as a word, by which the disk tier knows a raster; nil for what it does not keep: the original, and
-    /// pixels of full size, which are made from it about as fast as they are read.
+    /// How the original is transformed; nil where it is not.
+    var transform: Transform? {
+        switch self {
+        case .original: nil
+        case .pixels(let transform), .encoded(let transform, _): transform
+        }
+    }
+
+    /// How the pixels are encoded; nil where they are not.
+    var encoding: Encoding? { if case .encoded(_, let encoding) = self { encoding } else { nil } }
+
+    /// The form as a word, by which the disk tier knows a raster; nil for what it does not keep: the original, all frames
+    /// of an animation, and pixels of full size, which are made from it about as fast as they are read.
     var rasterWord: String? {
-        guard case .pixels(let transform) = self, transform.isScaling else { return nil }
-        return transform.canonical + "-" + Self.decoderVersion
+        switch self {
+        case .pixels(let transform) where transform.isScaling && transform.frames != .all:
+            "\(transform.canonical)-\(Self.decoderVersion)"
+        case .encoded(let transform, let encoding):
+            "\(transform.canonical)-\(encoding.canonical)-\(Self.decoderVersion)"
+        case .original, .pixels: nil
+        }
     }
 
     /// Changes whenever the decode worker makes other pixels of the same bytes.
-    static let decoderVersion = "1"
+    static let decoderVersion = "2"
 }
 
 /// What makes two requests want the same result: the same bytes, made into the same form.

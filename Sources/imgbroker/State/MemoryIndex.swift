@@ -124,7 +124,12 @@ struct MemoryIndex {
     /// The most originals that share their bytes.
     private static let maximumKeys = 1024
 
+    /// Notes what is known of a picture; what was known of it besides stays.
     mutating func insert(_ header: ImageHeader, of digest: ContentDigest) {
+        var header = header
+        let known = contents[digest]?.header
+        header.timing = header.timing ?? known?.timing
+        header.placeholder = header.placeholder ?? known?.placeholder
         contents[digest]?.header = header
     }
 

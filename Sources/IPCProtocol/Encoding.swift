@@ -1,0 +1,40 @@
+/// How pixels are written as a file's bytes. Equal encodings of equal pixels are equal bytes.
+public struct Encoding: Hashable, Sendable {
+    /// The formats that are written.
+    public enum Format: String, CaseIterable, Sendable {
+        case png, jpeg, webp
+
+        /// The same among the formats that are read.
+        public var imageFormat: ImageFormat {
+            switch self {
+            case .png: .png
+            case .jpeg: .jpeg
+            case .webp: .webp
+            }
+        }
+    }
+
+    /// The quality where none is asked for.
+    public static let usualQuality = 85
+
+    /// The format.
+    public let format: Format
+    /// 1 … 100, for JPEG and WebP.
+    public let quality: Int
+
+    /// An encoding in its canonical form: PNG has no quality.
+    public init(_ format: Format, quality: Int = usualQuality) {
+        self.format = format
+        self.quality = format == .png ? Self.usualQuality : quality
+    }
+
+    /// More bytes than a picture of this size ever becomes. The most wasteful, noise as JPEG of full quality, stays below
+    /// its pixels; what is over is for headers.
+    public static func mostBytes(of geometry: PixelGeometry) -> Int { mostBytes(ofPixels: geometry.pixels) }
+
+    /// The same for any picture of so many pixels, Int.max / 16 at most.
+    public static func mostBytes(ofPixels pixels: Int) -> Int { 8 * pixels + (64 << 10) }
+
+    /// The encoding as one word, for names of files.
+    public var canonical: String { "\(format.rawValue)-\(quality)" }
+}
