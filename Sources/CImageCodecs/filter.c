@@ -93,3 +93,25 @@ void filter_store(const float *row, uint8_t *bytes, size_t pixels, filter_alpha 
         memcpy(bytes, &packed, sizeof packed);
     }
 }
+
+FOR_EACH_PROCESSOR
+void filter_sum(const uint8_t *row, double *sums, const uint32_t *bounds, size_t cells, int has_alpha) {
+    for (size_t cell = 0; cell < cells; cell++, sums += 4) {
+        // Numbers of a cell's columns stay far below 2^24 times 255.
+        pixel sum = {0};
+        for (uint32_t column = bounds[cell]; column < bounds[cell + 1]; column++) {
+            packed_pixel packed;
+            memcpy(&packed, row + (size_t)column * 4, sizeof packed);
+            pixel value = __builtin_convertvector(packed, pixel);
+            if (has_alpha) {
+                float alpha = value[3];
+                value *= all(alpha * (1.0f / 255));
+                value[3] = alpha;
+            } else {
+                value[3] = 255;
+            }
+            sum += value;
+        }
+        for (int channel = 0; channel < 4; channel++) sums[channel] += sum[channel];
+    }
+}

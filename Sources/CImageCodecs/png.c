@@ -166,6 +166,7 @@ struct codec_png_writer {
     uint32_t width;
     uint32_t height;
     codec_order order;
+    int has_alpha;
     int started;
     int no_memory;
     codec_output output;
@@ -195,12 +196,13 @@ static codec_status writing_status(const codec_png_writer *writer) {
     return writer->no_memory ? CODEC_NO_MEMORY : CODEC_UNSUPPORTED;
 }
 
-codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order) {
+codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order, int has_alpha) {
     codec_png_writer *writer = calloc(1, sizeof *writer);
     if (!writer) return NULL;
     writer->width = width;
     writer->height = height;
     writer->order = order;
+    writer->has_alpha = has_alpha;
     writer->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, writer, writing_failed, ignore_warning);
     writer->info = writer->png ? png_create_info_struct(writer->png) : NULL;
     if (!writer->info) {
@@ -218,10 +220,11 @@ codec_status codec_png_writer_write_rows(
         writer->started = 1;
         png_set_user_limits(writer->png, CODEC_MAXIMUM_SIDE, CODEC_MAXIMUM_SIDE);
         png_set_IHDR(
-            writer->png, writer->info, writer->width, writer->height, 8, PNG_COLOR_TYPE_RGB_ALPHA,
-            PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+            writer->png, writer->info, writer->width, writer->height, 8,
+            writer->has_alpha ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
         png_write_info(writer->png, writer->info);
         if (writer->order == CODEC_BGRA) png_set_bgr(writer->png);
+        if (!writer->has_alpha) png_set_filler(writer->png, 0, PNG_FILLER_AFTER);
     }
     for (uint32_t row = 0; row < count; row++) png_write_row(writer->png, rows + row * stride);
     return CODEC_OK;

@@ -248,11 +248,15 @@ extension DecodeOrder: WorkerMessage {
             }
         }
         guard let id else { return nil }
-        let encoding = encodingFormat.map { Encoding($0, quality: quality ?? Encoding.usualQuality) }
+        var encoding: Encoding?
+        if let encodingFormat {
+            guard let quality else { return nil }
+            encoding = Encoding(encodingFormat, quality: quality)
+        }
         switch type {
         case "decode":
-            guard let purpose, let pixelFormat, let alpha, let fit, let frames, let maxPixels, let maxSourcePixels,
-                let maxWorkingBytes
+            guard let purpose, let pixelFormat, let alpha, let fit, let frames, let wantsPlaceholder, let maxPixels,
+                let maxSourcePixels, let maxWorkingBytes
             else { return nil }
             let transform = Transform(
                 width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha,
@@ -261,7 +265,7 @@ extension DecodeOrder: WorkerMessage {
                 id: id, purpose: purpose, transform: transform, maxPixels: maxPixels,
                 maxSourcePixels: maxSourcePixels, maxWorkingBytes: maxWorkingBytes)
             job.encoding = encoding
-            job.wantsPlaceholder = wantsPlaceholder ?? false
+            job.wantsPlaceholder = wantsPlaceholder
             job.partialBytes = partialBytes
             self = .decode(job)
         case "output": self = .output(job: id)

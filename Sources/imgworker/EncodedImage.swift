@@ -15,9 +15,11 @@ struct EncodedImage {
     /// Nil where every pixel stays as it is.
     private let scaling: Scaling?
     private let color: ColorConversion
+    private let encoding: Encoding?
 
     /// Whether the picture has a profile that serves for nothing.
     var ignoresProfile: Bool { color.ignoresProfile }
+    private let wantsPlaceholder: Bool
 
     /// Reads the header of `source` and plans what `job` asks for. No memory that grows with the picture is allocated.
     ///
@@ -74,12 +76,17 @@ struct EncodedImage {
         if orientation.swapsSides { workingBytes += plan.result.bytes }
         // What it took to find out that a profile is too long counts, too.
         if profile != .none { workingBytes += 2 * ColorProfile.longest + ColorConversion.bytes }
+        if let encoding = job.encoding {
+            workingBytes += plan.result.bytes + ImageEncoder.workingBytes(encoding, plan.result)
+        }
         guard workingBytes <= job.maxWorkingBytes else {
             let need = "takes \(workingBytes) bytes of memory; \(job.maxWorkingBytes) are allowed"
             throw WireError(.tooManyPixels, "Decoding the \(stored.width) × \(stored.height) pixels \(need).")
         }
         color = try conversions.conversion(profile, decoder.header.space, job.transform.pixelFormat.codecOrder)
         transform = job.transform
+        encoding = job.encoding
+        wantsPlaceholder = job.wantsPlaceholder
         let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes)
     }
@@ -87,17 +94,40 @@ struct EncodedImage {
     /// Decodes the picture as shown into `output`, which has room for the result's bytes.
     ///
     /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
-    func decode(into output: FileDescriptor) throws(WireError) {
+    func decode(into output: FileDescriptor) throws(WireError) -> DecodeResult {
+        guard let encoding else { return try decode(to: .file(output)) }
+        let pixels = PixelStore.memory(try PixelMemory(count: plan.result.bytes))
+        var result = try decode(to: pixels)
+        let job = EncodeJob(
+            id: 0, format: encoding.format, geometry: plan.result, pixelFormat: transform.pixelFormat,
+            alpha: transform.alpha, quality: encoding.quality)
+        result.bytes = try ImageEncoder(job, hasAlpha: decoder.header.hasAlpha).encode(pixels, to: output)
+        return result
+    }
+
+    private func decode(to output: PixelStore) throws(WireError) -> DecodeResult {
         let hasAlpha = decoder.header.hasAlpha
         var writer = try RowWriter(
             orientation.turned(plan.result), orientation: orientation,
             premultiplies: scaling == nil && transform.alpha == .premultiplied && hasAlpha, output: output)
+        let grid = wantsPlaceholder ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
         if let scaling {
             var sink = try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: transform.alpha)
-            try decode(into: &sink)
+            try decode(into: &sink, sampling: grid)
         } else {
-            try decode(into: &writer)
+            try decode(into: &writer, sampling: grid)
         }
+        var result = DecodeResult(bytes: plan.result.bytes)
+        result.placeholder = grid?.placeholder(orientation)
+        result.ignoredProfile = ignoresProfile
+        return result
+    }
+
+    private func decode(into sink: inout some RowSink, sampling grid: PlaceholderGrid?) throws(WireError) {
+        guard let grid else { return try decode(into: &sink) }
+        var sampler = PlaceholderSampler(
+            grid, decodedSize.geometry, hasAlpha: decoder.header.hasAlpha, next: sink)
+        try decode(into: &sampler)
     }
 
     private func decode(into sink: inout some RowSink) throws(WireError) {

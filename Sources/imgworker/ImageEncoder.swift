@@ -7,20 +7,34 @@ struct ImageEncoder {
     private let job: EncodeJob
     /// WebP only: without loss, `quality` being the effort.
     private let lossless: Bool
+    /// Whether any pixel may be transparent.
+    private let hasAlpha: Bool
 
     /// An encoder for `job`.
-    init(_ job: EncodeJob, lossless: Bool = false) {
+    init(_ job: EncodeJob, lossless: Bool = false, hasAlpha: Bool = true) {
         self.job = job
         self.lossless = lossless
+        self.hasAlpha = hasAlpha
+    }
+
+    /// An upper estimate of the bytes that encoding holds, the pixels and what they become aside.
+    static func workingBytes(_ encoding: Encoding, _ geometry: PixelGeometry) -> Int {
+        switch encoding.format {
+        // Rows, and the window of the compressor.
+        case .png: 24 * geometry.stride + RowBand.rows(of: geometry) * geometry.stride + (1 << 20)
+        case .jpeg: 24 * geometry.stride + RowBand.rows(of: geometry) * geometry.stride
+        // The library's own picture, its statistics and its output beside ours.
+        case .webp: 4 * geometry.bytes + (1 << 20)
+        }
     }
 
     /// Encodes the picture in `pixels` to `output`, from its beginning on, and returns how many bytes it became.
     ///
     /// - Throws: `too-many-pixels` when the format has no room for the picture; `out-of-memory`; `internal`.
-    func encode(_ pixels: FileDescriptor, to output: FileDescriptor) throws(WireError) -> Int {
+    func encode(_ pixels: PixelStore, to output: FileDescriptor) throws(WireError) -> Int {
         switch job.encoding.format {
         case .png:
-            guard let writer = PNGWriter(job) else { throw .outOfMemory }
+            guard let writer = PNGWriter(job, hasAlpha: hasAlpha) else { throw .outOfMemory }
             return try encodeRows(of: pixels, with: writer, to: output)
         case .jpeg:
             guard let writer = JPEGWriter(job) else { throw .outOfMemory }
@@ -31,7 +45,7 @@ struct ImageEncoder {
     }
 
     private func encodeRows(
-        of pixels: FileDescriptor, with writer: some RowEncoder, to output: FileDescriptor
+        of pixels: PixelStore, with writer: some RowEncoder, to output: FileDescriptor
     ) throws(WireError) -> Int {
         let geometry = job.geometry
         let step = RowBand.rows(of: geometry)
@@ -49,7 +63,7 @@ struct ImageEncoder {
         return length
     }
 
-    private func encodeWebP(_ pixels: FileDescriptor, to output: FileDescriptor) throws(WireError) -> Int {
+    private func encodeWebP(_ pixels: PixelStore, to output: FileDescriptor) throws(WireError) -> Int {
         let geometry = job.geometry
         guard max(geometry.width, geometry.height) <= 16383 else {
             throw WireError(.tooManyPixels, "A side of a WebP has 16383 pixels at most.")
@@ -69,11 +83,10 @@ struct ImageEncoder {
 
     /// Fills `rows` from the source and brings them to what the format stores.
     private func read(
-        _ rows: UnsafeMutableRawBufferPointer, from pixels: FileDescriptor, at offset: Int
+        _ rows: UnsafeMutableRawBufferPointer, from pixels: PixelStore, at offset: Int
     ) throws(WireError) {
-        guard let count = try? unsafe pixels.read(into: rows, at: offset), count == rows.count else {
-            throw WireError(.internal, "The pixels to encode cannot be read.")
-        }
+        unsafe try pixels.read(rows, at: offset)
+        if !hasAlpha { return }
         switch (job.encoding.format, job.alpha) {
         case (.jpeg, .premultiplied):
             unsafe flattenOverWhite(rows)

@@ -34,10 +34,7 @@ struct JobLoop {
             let image = try EncodedImage(source, for: job, conversions: conversions)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels, let output = try receiveOutput(for: job) else { return }
-            try image.decode(into: output)
-            var result = DecodeResult(bytes: image.plan.result.bytes)
-            result.ignoredProfile = image.ignoresProfile
-            try channel.sendMessage(DecodeReport.finished(job: job.id, result))
+            try channel.sendMessage(DecodeReport.finished(job: job.id, try image.decode(into: output)))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }
@@ -55,7 +52,7 @@ struct JobLoop {
 
     private func encode(_ job: EncodeJob, from pixels: FileDescriptor, to output: FileDescriptor) throws {
         do {
-            let count = try ImageEncoder(job).encode(pixels, to: output)
+            let count = try ImageEncoder(job).encode(.file(pixels), to: output)
             try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: count)))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))

@@ -13,17 +13,18 @@ protocol RowEncoder {
     var message: String { get }
 }
 
-/// Encodes PNG with libpng: 8 bits a channel, with alpha.
+/// Encodes PNG with libpng: 8 bits a channel.
 struct PNGWriter: RowEncoder {
     private let writer: CodecHandle
     private let stride: Int
 
-    /// A writer for `job`; nil without memory.
-    init?(_ job: EncodeJob) {
+    /// A writer for `job`, with alpha or without; nil without memory.
+    init?(_ job: EncodeJob, hasAlpha: Bool = true) {
         let (width, height) = (UInt32(job.geometry.width), UInt32(job.geometry.height))
         guard
             let writer = unsafe CodecHandle(
-                codec_png_writer_create(width, height, job.pixelFormat.codecOrder), destroy: codec_png_writer_destroy)
+                codec_png_writer_create(width, height, job.pixelFormat.codecOrder, hasAlpha ? 1 : 0),
+                destroy: codec_png_writer_destroy)
         else { return nil }
         self.writer = writer
         stride = job.geometry.stride

@@ -1,15 +1,14 @@
 import IPCProtocol
-import LinuxSystem
 
-/// The last sink: brings rows into the order in which the picture is shown and writes them to its memfd.
+/// The last sink: brings rows into the order in which the picture is shown and writes them where they belong.
 ///
-/// `pwrite` instead of a mapping: it allocates pages faster, running out of them is an error instead of a SIGBUS, and no
+/// To a memfd by `pwrite` instead of a mapping: it allocates pages faster, running out of them is an error instead of a SIGBUS, and no
 /// writable mapping can be in the way of sealing.
 struct RowWriter: RowSink {
     private let stored: PixelGeometry
     private let orientation: Orientation
     private let premultiplies: Bool
-    private let output: FileDescriptor
+    private let output: PixelStore
     /// The whole result, where rows become columns: each band then touches all of it.
     private let columns: PixelMemory?
     private var row = 0
@@ -19,13 +18,13 @@ struct RowWriter: RowSink {
     ///
     /// - Throws: `out-of-memory`; `internal` when `output` is too small.
     init(
-        _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, output: FileDescriptor
+        _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, output: PixelStore
     ) throws(WireError) {
         self.stored = stored
         self.orientation = orientation
         self.premultiplies = premultiplies
         self.output = output
-        guard let size = try? output.size(), size >= stored.bytes else {
+        guard let size = output.size, size >= stored.bytes else {
             throw WireError(.internal, "The buffer is smaller than the picture.")
         }
         columns = orientation.swapsSides ? try PixelMemory(count: stored.bytes) : nil
@@ -61,13 +60,7 @@ struct RowWriter: RowSink {
     }
 
     private func write(_ bytes: UnsafeMutableRawBufferPointer, atRow row: Int) throws(WireError) {
-        do {
-            unsafe try output.write(UnsafeRawBufferPointer(bytes), at: row * stored.stride)
-        } catch {
-            // A memfd is memory: when there is none left, the call says so by one of several numbers.
-            if error.isLackOfSpace { throw .outOfMemory }
-            throw WireError(.internal, "The picture cannot be written: \(error).")
-        }
+        unsafe try output.write(bytes, at: row * stored.stride)
     }
 
     private func reverseRows(_ words: UnsafeMutableBufferPointer<UInt32>, count: Int) {

@@ -17,13 +17,13 @@ func warmUpCodecs(_ conversions: ColorConversions) throws {
         let job = EncodeJob(
             id: 0, format: format, geometry: geometry, pixelFormat: .rgba8, alpha: .straight, quality: 50)
         let encoded = try WritableBuffer(name: "warm-up").descriptor
-        _ = try ImageEncoder(job, lossless: lossless).encode(pixels, to: encoded)
+        _ = try ImageEncoder(job, lossless: lossless).encode(.file(pixels), to: encoded)
         for pixelFormat in PixelFormat.allCases {
             for width in [geometry.width, 3] {
                 let job = DecodeJob(id: 0, transform: Transform(width: width, pixelFormat: pixelFormat))
                 let image = try EncodedImage(
                     try ImageSource(reading: encoded), for: job, conversions: conversions)
-                try image.decode(into: pixels)
+                _ = try image.decode(into: pixels)
             }
         }
     }

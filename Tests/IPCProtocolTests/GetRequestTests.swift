@@ -55,7 +55,7 @@ import Testing
             switch (field, value) {
             case ("progress", "true"), ("retryFailed", "true"), ("timeoutMs", "17"), ("totalTimeoutMs", "17"): continue
             case ("staleFirst", "true"), ("cookies", "true"), ("allowInvalidCertificates", "true"): continue
-            case ("cacheKey", "\"17\""): continue
+            case ("cacheKey", "\"17\""), ("progressive", "true"), ("quality", "17"): continue
             case ("variant", "{\"x\":17}"): continue
             default: try expectBadRequest("\"\(field)\":\(value)", naming: field.isEmpty ? "" : prefix(field, value))
             }
@@ -86,25 +86,34 @@ import Testing
         try expectBadRequest(fields, naming: field)
     }
 
-    /// Fields of later versions: the value that changes nothing is accepted, every other refused by name.
     @Test(arguments: [
-        ("progressive", ["false"], ["true"]), ("quality", ["85", "85.0"], ["84", "1", "100"]),
-        ("as", ["\"pixels\""], ["\"png\"", "\"jpeg\"", "\"webp\""]), ("cacheKey", [], ["\"\""]),
+        ("progressive", ["false"], ["1"]), ("quality", ["85", "85.0"], ["0", "101", "\"best\""]),
+        ("as", ["\"pixels\""], ["\"gif\"", "\"PNG\""]), ("cacheKey", [], ["\"\""]),
         ("storage", ["\"both\""], ["\"all\"", "0"]), ("cache", ["\"default\""], ["\"nocache\""]),
     ])
-    func laterFieldsAreAcceptedWithTheirDefault(field: String, accepted: [String], refused: [String]) throws {
+    func fieldsAreAcceptedWithTheirDefault(field: String, accepted: [String], refused: [String]) throws {
         for value in accepted { #expect(try options("\"\(field)\":\(value)") == GetOptions()) }
         for value in refused { try expectBadRequest("\"\(field)\":\(value)", naming: field) }
     }
 
     @Test(arguments: [
-        ("scaleDown", ["false"], ["0", "\"yes\""]), ("frame", ["0"], ["1", "\"all\""]),
+        ("scaleDown", ["false"], ["0", "\"yes\""]), ("frame", ["0"], ["-1", "65535", "\"first\"", "[0]"]),
         ("fit", ["\"inside\""], ["\"outside\"", "1"]), ("width", [], ["0", "null", "65536", "1.5"]),
         ("height", [], ["0", "-1", "65536"]),
     ])
     func theVariantHasItsRanges(field: String, accepted: [String], refused: [String]) throws {
         for value in accepted { #expect(try options("\"variant\":{\"\(field)\":\(value)}") == GetOptions()) }
         for value in refused { try expectBadRequest("\"variant\":{\"\(field)\":\(value)}", naming: "variant.\(field)") }
+    }
+
+    @Test func theVariantSaysWhichFrames() throws {
+        #expect(try options(#""variant":{"frame":7}"#).variant.frames == .one(7))
+        let options = try options(#""variant":{"frame":"all"}"#)
+        #expect(options.variant.transform(scaleDownLimit: 1).frames == .all)
+        try expectBadRequest(#""variant":{"frame":"all"},"as":"webp""#, naming: "variant.frame")
+        let request = GetRequest(id: 1, url: try SourceURL("http://a/"), options: options)
+        let text = ClientMessage.get(request).encoded().dropFirst(Frame.headerLength)
+        #expect(try ClientMessage.decode(text).0 == .message(.get(request)))
     }
 
     @Test func theVariantSaysHowToScale() throws {

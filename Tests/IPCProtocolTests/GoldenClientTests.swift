@@ -25,6 +25,13 @@ import Testing
         options.cookies = true
         options.cacheKey = "the picture"
         options.allowInvalidCertificates = true
+        var encoded = GetOptions()
+        encoded.representation = .jpeg
+        encoded.quality = 60
+        encoded.variant.frames = .one(2)
+        encoded.progressive = true
+        var frames = GetOptions()
+        frames.variant.frames = .all
         var prefetching = PrefetchRequest.defaultOptions
         prefetching.priority = .normal
         return [
@@ -32,6 +39,8 @@ import Testing
             ("client-hello-anonymous", .hello(id: 1, client: nil)),
             ("client-get", .get(GetRequest(id: 2, url: url))),
             ("client-get-all-fields", .get(GetRequest(id: Envelope.maximumInteger, url: url, options: options))),
+            ("client-get-encoded", .get(GetRequest(id: 2, url: url, options: encoded))),
+            ("client-get-frames", .get(GetRequest(id: 2, url: url, options: frames))),
             ("client-query", .query(GetRequest(id: 3, url: url))),
             ("client-cancel", .cancel(id: 4, request: 2)),
             ("client-release", .release(buffers: [7, 9_007_199_254_740_991])),

@@ -66,6 +66,20 @@ import Testing
                 })
         ),
         (
+            "reply-image-frames",
+            .image(
+                id: 6,
+                image {
+                    $0.buffer = 18
+                    $0.descriptors = 1
+                    $0.frameCount = 3
+                    $0.bytes *= 3
+                    $0.timing = AnimationTiming(delaysMs: [100, 40, 2550], loops: 0)
+                    $0.placeholder = Placeholder(
+                        averageColor: "#0a80ff80", thumbHash: "3OcRJYB4d3h/iIeHeEh3eIhw+j2w")
+                })
+        ),
+        (
             "reply-image-not-final",
             .image(
                 id: 6,
@@ -83,6 +97,14 @@ import Testing
         ("reply-progress-unknown", .progress(id: 2, received: 0, expected: nil)),
         ("reply-ok", .ok(id: 4)),
         ("reply-ok-query", .queried(id: 7, CacheStatus(memory: true, disk: false, fresh: true))),
+        (
+            "reply-ok-query-placeholder",
+            .queried(
+                id: 7,
+                CacheStatus(
+                    memory: false, disk: true, fresh: true,
+                    placeholder: Placeholder(averageColor: "#0a80ff", thumbHash: "3OcRJYB4d3h/iIeHeEh3eIhw+j2w")))
+        ),
         ("reply-ok-remove", .removed(id: 8, count: 3)),
         ("reply-progress-prefetch", .prefetched(id: 12, done: 2, failed: 1, total: 4)),
         ("reply-ok-clear", .cleared(id: 13, removed: 3, bytes: 5000)),

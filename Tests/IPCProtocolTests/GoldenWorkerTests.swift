@@ -6,8 +6,15 @@ import Testing
     static let decodeOrders: [(String, DecodeOrder)] = {
         guard let geometry = PixelGeometry(width: 640, height: 480) else { return [] }
         let transform = Transform(width: 64, fit: .cover, byteLimit: 60_000_000, pixelFormat: .bgra8, alpha: .straight)
+        var encoding = DecodeJob(id: 4, transform: Transform(frames: .one(3)), maxPixels: 1000)
+        encoding.encoding = Encoding(.jpeg, quality: 60)
+        encoding.wantsPlaceholder = true
+        var partial = DecodeJob(id: 5, transform: Transform(frames: .all), maxPixels: 1000)
+        partial.partialBytes = 20_000
         return [
             ("decode-order-decode", .decode(DecodeJob(id: 1, transform: transform, maxPixels: 1000))),
+            ("decode-order-decode-encoded", .decode(encoding)),
+            ("decode-order-decode-partial", .decode(partial)),
             ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
             ("decode-order-output", .output(job: 1)),
             ("decode-order-refuse", .refuse(job: 1)),
@@ -23,6 +30,10 @@ import Testing
 
     static let decodeReports: [(String, DecodeReport)] = {
         guard let geometry = PixelGeometry(width: 65_535, height: 1) else { return [] }
+        var animated = DecodeResult(bytes: 786_420)
+        animated.timing = AnimationTiming(delaysMs: [100, 40, 0], loops: 0)
+        animated.placeholder = Placeholder(averageColor: "#0a80ff", thumbHash: "3OcRJYB4d3h/iIeHeEh3eIhw+j2w")
+        animated.ignoredProfile = true
         return [
             ("decode-report-ready", .ready(nil)),
             (
@@ -38,6 +49,15 @@ import Testing
                         workingBytes: 1000))
             ),
             ("decode-report-finished", .finished(job: 1, DecodeResult(bytes: 262_140))),
+            ("decode-report-finished-animation", .finished(job: 1, animated)),
+            (
+                "decode-report-header-partial",
+                .header(
+                    job: 1,
+                    DecodePlan(
+                        header: ImageHeader(format: .jpeg, geometry: geometry), result: geometry, workingBytes: 1000,
+                        stage: 3))
+            ),
             ("decode-report-failed", .failed(job: 1, WireError(.truncated, "The file ends within its pixels."))),
         ]
     }()
@@ -154,9 +174,11 @@ import Testing
         else {
             return nil
         }
+        var header = ImageHeader(format: .jpeg, geometry: source)
+        header.placeholder = Placeholder(averageColor: "#0a80ff80", thumbHash: "3OcRJYB4d3h/iIeHeEh3eIhw+j2w")
         return RasterRecord(
-            original: original.digest, form: "64x0-inside-0-rgba8-premultiplied-1",
-            header: ImageHeader(format: .jpeg, geometry: source), geometry: result)
+            original: original.digest, form: "64x0-inside-0-rgba8-straight-webp-85-2", header: header, geometry: result,
+            bytes: 4321)
     }
 
     private static let quarantined = QuarantineRecord(
@@ -219,7 +241,7 @@ import Testing
             "retryAfterMs", "retryable", "message", "width", "height", "byteLimit", "response", "remoteAddress",
             "cookies",
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
-            "sandbox", "build",
+            "sandbox", "build", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs", "loops",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(message.encoded().dropFirst(Frame.headerLength))

@@ -24,7 +24,11 @@ import Testing
         #expect(ImageFormat(sniffing: jpeg) == .jpeg)
         #expect(ImageFormat(sniffing: png) == .png)
         #expect(ImageFormat(sniffing: webp) == .webp)
-        for bytes in [[], Array(jpeg.prefix(2)), Array(png.prefix(7)), Array(webp.prefix(11)), Array("GIF89a".utf8)] {
+        #expect(ImageFormat(sniffing: Array("GIF89a".utf8)) == .gif)
+        #expect(ImageFormat(sniffing: Array("GIF87a".utf8)) == .gif)
+        #expect(ImageFormat(sniffing: [0, 0, 0, 32] + Array("ftypavif".utf8)) == .avif)
+        #expect(ImageFormat(sniffing: [0, 0, 0, 32] + Array("ftypavis".utf8)) == .avif)
+        for bytes in [[], Array(jpeg.prefix(2)), Array(png.prefix(7)), Array(webp.prefix(11)), Array("GIF88a".utf8)] {
             #expect(ImageFormat(sniffing: bytes) == nil)
         }
         // A slice counts from its own beginning.

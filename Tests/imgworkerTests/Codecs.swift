@@ -18,7 +18,7 @@ func decode(_ file: [UInt8], for job: DecodeJob) throws -> TestPicture {
     let image = try EncodedImage(try ImageSource(copying: file), for: job)
     let geometry = image.plan.result
     let output = try WritableBuffer(name: "test", size: geometry.bytes).descriptor
-    try image.decode(into: output)
+    _ = try image.decode(into: output)
     return TestPicture(width: geometry.width, height: geometry.height, bytes: try contents(of: output))
 }
 
@@ -78,7 +78,7 @@ extension TestPicture {
     func encoded(_ format: Encoding.Format, lossless: Bool = true, quality: Int = 95) throws -> [UInt8] {
         let output = try WritableBuffer(name: "test").descriptor
         let encoder = ImageEncoder(job(format, quality: quality), lossless: lossless)
-        _ = try encoder.encode(try memoryFile(bytes), to: output)
+        _ = try encoder.encode(.file(try memoryFile(bytes)), to: output)
         return try contents(of: output)
     }
 

@@ -12,7 +12,7 @@ import Testing
     ) throws -> [UInt8] {
         let output = try WritableBuffer(name: "test").descriptor
         let job = picture.job(format, pixelFormat, alpha)
-        let count = try ImageEncoder(job).encode(try memoryFile(picture.bytes), to: output)
+        let count = try ImageEncoder(job).encode(.file(try memoryFile(picture.bytes)), to: output)
         let file = try contents(of: output)
         #expect(file.count == count)
         return file
@@ -69,7 +69,7 @@ import Testing
         let picture = TestPicture.gradient(width: 10, height: 10)
         let short = try memoryFile(Array(picture.bytes.dropLast()))
         #expect(throws: WireError.self) {
-            try ImageEncoder(picture.job(.png)).encode(short, to: try WritableBuffer(name: "test").descriptor)
+            try ImageEncoder(picture.job(.png)).encode(.file(short), to: try WritableBuffer(name: "test").descriptor)
         }
     }
 }

@@ -97,8 +97,8 @@ codec_status codec_webp_decode(
 
 typedef struct codec_png_writer codec_png_writer;
 
-/// A writer of a picture with alpha; NULL without memory.
-codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order);
+/// A writer of a picture, with its alpha or without; NULL without memory.
+codec_png_writer *codec_png_writer_create(uint32_t width, uint32_t height, codec_order order, int has_alpha);
 /// Encodes the next `count` rows.
 codec_status codec_png_writer_write_rows(
     codec_png_writer *writer, const uint8_t *rows, size_t stride, uint32_t count);

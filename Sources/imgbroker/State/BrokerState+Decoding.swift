@@ -85,7 +85,10 @@ extension BrokerState {
         if let transform = flight.variant.form.transform {
             order.transform = transform
             order.encoding = flight.variant.form.encoding
-            order.wantsPlaceholder = index.header(of: flight.variant.digest)?.placeholder == nil
+            // It shows the first frame.
+            order.wantsPlaceholder =
+                (transform.frames == .all || transform.frames == .one(0))
+                && index.header(of: flight.variant.digest)?.placeholder == nil
         } else {
             order.purpose = .describe
         }
@@ -98,14 +101,15 @@ extension BrokerState {
         }
         var plan = plan
         plan.header.placeholder = index.header(of: flight.variant.digest)?.placeholder
-        decodes[job]?.plan = plan
         guard let transform = flight.variant.form.transform else {
+            decodes[job]?.plan = plan
             index.insert(plan.header, of: flight.variant.digest)
             return finish(job, in: flight.body, bytes: flight.bodyBytes, plan.header.geometry)
         }
         if transform.plan(for: plan.header.geometry)?.result != plan.result {
             return workerMisbehaved(worker, "it planned another result than was asked for")
         }
+        decodes[job]?.plan = plan
         index.insert(plan.header, of: flight.variant.digest)
         // The worker has looked already; what it says is not what decides.
         let frames = transform.frames.count(of: plan.header.frameCount)

@@ -1,0 +1,133 @@
+import CImageCodecs
+import IPCProtocol
+
+/// What a placeholder is made of: a grid of cells with the sums of the pixels in each.
+final class PlaceholderGrid {
+    /// Cells of the longer side. A ThumbHash has seven half waves at most, of which this many cells lose next to nothing.
+    private static let longestSide = 32
+    /// The most rows that are looked at. Of a larger picture they are taken here and there: to read all of them would take
+    /// a tenth of the time of decoding.
+    fileprivate static let mostRows = 256
+
+    fileprivate let width, height: Int
+    /// Where the columns of each cell begin, and where the last one's end.
+    fileprivate let bounds: [UInt32]
+    /// Red, green and blue multiplied by alpha, and alpha, 0 … 255 each.
+    fileprivate var sums: [Double]
+    /// How many rows were added to each row of cells.
+    fileprivate var rows: [Int]
+    private let order: PixelFormat
+
+    /// A grid for rows of a picture as it is decoded.
+    init(_ geometry: PixelGeometry, order: PixelFormat) {
+        let longest = max(geometry.width, geometry.height)
+        let cells = min(Self.longestSide, longest)
+        let side = { (pixels: Int) in max(1, (pixels * cells + longest / 2) / longest) }
+        let (width, height) = (side(geometry.width), side(geometry.height))
+        (self.width, self.height) = (width, height)
+        bounds = (0...width).map { UInt32($0 * geometry.width / width) }
+        sums = Array(repeating: 0, count: width * height * 4)
+        rows = Array(repeating: 0, count: height)
+        self.order = order
+    }
+
+    /// The placeholder of the picture as it is shown; nil while no row has come.
+    func placeholder(_ orientation: Orientation) -> Placeholder? {
+        guard rows.allSatisfy({ $0 > 0 }) else { return nil }
+        var stored: [SIMD4<Double>] = []
+        for cell in 0..<width * height {
+            let (column, row) = (cell % width, cell / width)
+            let pixels = Double(Int(bounds[column + 1] - bounds[column]) * rows[row])
+            let value = SIMD4(sums[cell * 4], sums[cell * 4 + 1], sums[cell * 4 + 2], sums[cell * 4 + 3])
+            let mean = value / (255 * pixels)
+            stored.append(order == .bgra8 ? SIMD4(mean.z, mean.y, mean.x, mean.w) : mean)
+        }
+        let (shownWidth, shownHeight) = orientation.swapsSides ? (height, width) : (width, height)
+        let shown = (0..<width * height).map { cell in
+            let place = orientation.stored(cell % shownWidth, cell / shownWidth, width: width, height: height)
+            return stored[place.row * width + place.column]
+        }
+        let hash = ThumbHash.encode(shown, width: shownWidth, height: shownHeight)
+        return Placeholder(averageColor: Self.color(shown), thumbHash: hash.base64)
+    }
+
+    /// The mean as CSS writes it.
+    private static func color(_ cells: [SIMD4<Double>]) -> String {
+        let sum = cells.reduce(SIMD4<Double>()) { $0 + $1 }
+        let alpha = sum.w / Double(cells.count)
+        let color = sum.w > 0 ? sum / sum.w : SIMD4<Double>()
+        let hexadecimal = { (value: Double) in
+            let number = Int((min(max(value, 0), 1) * 255).rounded())
+            return (number < 16 ? "0" : "") + String(number, radix: 16)
+        }
+        let opaque = "#" + hexadecimal(color.x) + hexadecimal(color.y) + hexadecimal(color.z)
+        return hexadecimal(alpha) == "ff" ? opaque : opaque + hexadecimal(alpha)
+    }
+}
+
+/// Looks at rows on their way and passes them on.
+struct PlaceholderSampler<Next: RowSink>: RowSink {
+    private let geometry: PixelGeometry
+    private let hasAlpha: Bool
+    private let grid: PlaceholderGrid
+    private var row = 0
+    private var next: Next
+
+    /// A sampler of a picture of this size in front of `next`.
+    init(_ grid: PlaceholderGrid, _ geometry: PixelGeometry, hasAlpha: Bool, next: Next) {
+        self.grid = grid
+        self.geometry = geometry
+        self.hasAlpha = hasAlpha
+        self.next = next
+    }
+
+    mutating func take(_ band: RowBand) throws(WireError) {
+        for index in 0..<band.count {
+            if isSampled(row) {
+                let line = row * grid.height / geometry.height
+                let bytes = unsafe band.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
+                let first = line * grid.width * 4
+                unsafe grid.sums.withUnsafeMutableBufferPointer { sums in
+                    unsafe filter_sum(
+                        bytes + index * geometry.stride, sums.baseAddress! + first, grid.bounds, grid.width,
+                        hasAlpha ? 1 : 0)
+                }
+                grid.rows[line] += 1
+            }
+            row += 1
+        }
+        try next.take(band)
+    }
+
+    mutating func finish() throws(WireError) { try next.finish() }
+
+    /// Whether a row is looked at: of each stretch of a large picture one, now an upper and now a lower one, so that no
+    /// pattern of rows deceives.
+    private func isSampled(_ row: Int) -> Bool {
+        let most = PlaceholderGrid.mostRows
+        guard geometry.height > most else { return true }
+        let stretch = row * most / geometry.height
+        let (start, end) = (
+            (stretch * geometry.height + most - 1) / most, ((stretch + 1) * geometry.height + most - 1) / most
+        )
+        // By the golden ratio: what follows on each other lies far apart.
+        let fraction = stretch &* 0x9E37_79B9 & 0xFFFF_FFFF
+        return row == start + (fraction * (end - start)) >> 32
+    }
+}
+
+extension Orientation {
+    /// Where the pixel that is shown in `column` of `row` is stored, in a picture that is stored as `width` × `height`.
+    fileprivate func stored(_ column: Int, _ row: Int, width: Int, height: Int) -> (column: Int, row: Int) {
+        switch self {
+        case .upright: (column, row)
+        case .mirrored: (width - 1 - column, row)
+        case .rotatedHalf: (width - 1 - column, height - 1 - row)
+        case .flipped: (column, height - 1 - row)
+        case .transposed: (row, column)
+        case .rotatedRight: (row, height - 1 - column)
+        case .transversed: (width - 1 - row, height - 1 - column)
+        case .rotatedLeft: (width - 1 - row, column)
+        }
+    }
+}

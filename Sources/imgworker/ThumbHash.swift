@@ -1,0 +1,124 @@
+import Glibc
+
+/// A picture as some 25 bytes: its lowest frequencies, in the format of Evan Wallace's ThumbHash.
+///
+/// Colour is divided into luminance (mean of red, green, blue), yellow against blue, red against green, and alpha. Of each,
+/// the coefficients of a cosine transform that lie in the triangle of low frequencies are kept, four bits each, relative to
+/// the largest; the constant term and that largest are in the header.
+enum ThumbHash {
+    /// The hash of a picture of `width` × `height` pixels, four numbers each: red, green and blue multiplied by alpha, and
+    /// alpha, from 0 to 1.
+    static func encode(_ pixels: [SIMD4<Double>], width: Int, height: Int) -> [UInt8] {
+        let sum = pixels.reduce(SIMD4<Double>()) { $0 + $1 }
+        let hasAlpha = sum.w < Double(pixels.count) * (1 - 1e-9)
+        let mean = sum.w > 0 ? sum / sum.w : sum
+        let longest = Double(max(width, height))
+        let limit = hasAlpha ? 5.0 : 7.0
+        let across = max(1, Int((limit * Double(width) / longest).rounded()))
+        let down = max(1, Int((limit * Double(height) / longest).rounded()))
+
+        // What is transparent shows the mean of the rest.
+        let opaque = pixels.map { $0 + mean * (1 - $0.w) }
+        let transform = { (across: Int, down: Int, value: (SIMD4<Double>) -> Double) in
+            Spectrum(opaque.map(value), width: width, height: height, across: across, down: down)
+        }
+        let luminance = transform(max(3, across), max(3, down)) { ($0.x + $0.y + $0.z) / 3 }
+        let yellow = transform(3, 3) { ($0.x + $0.y) / 2 - $0.z }
+        let red = transform(3, 3) { $0.x - $0.y }
+        let alpha =
+            hasAlpha ? Spectrum(pixels.map(\.w), width: width, height: height, across: 5, down: 5) : nil
+
+        var bits = BitWriter()
+        bits.append(luminance.constant, count: 6)
+        bits.append(0.5 + 0.5 * yellow.constant, count: 6)
+        bits.append(0.5 + 0.5 * red.constant, count: 6)
+        bits.append(luminance.largest, count: 5)
+        bits.append(hasAlpha ? 1 : 0, count: 1)
+        let isLandscape = width > height
+        // The other of the two follows from whether there is alpha.
+        bits.append(whole: isLandscape ? down : across, count: 3)
+        bits.append(yellow.largest, count: 6)
+        bits.append(red.largest, count: 6)
+        bits.append(isLandscape ? 1 : 0, count: 1)
+        if let alpha {
+            bits.append(alpha.constant, count: 4)
+            bits.append(alpha.largest, count: 4)
+        }
+        for spectrum in [luminance, yellow, red] + (alpha.map { [$0] } ?? []) {
+            for coefficient in spectrum.relative { bits.append(coefficient, count: 4) }
+        }
+        return bits.bytes
+    }
+
+    /// The low frequencies of one channel.
+    private struct Spectrum {
+        /// The channel's mean.
+        let constant: Double
+        /// The largest of the other coefficients, by its amount.
+        let largest: Double
+        /// The others, from 0 to 1: 0.5 is none, 1 the largest.
+        let relative: [Double]
+
+        init(_ values: [Double], width: Int, height: Int, across: Int, down: Int) {
+            let waves = { (count: Int, length: Int) in
+                (0..<count).map { frequency in
+                    (0..<length).map { cos(.pi / Double(length) * Double(frequency) * (Double($0) + 0.5)) }
+                }
+            }
+            let (horizontal, vertical) = (waves(across, width), waves(down, height))
+            var coefficients: [Double] = []
+            for y in 0..<down {
+                for x in 0..<across where x * down < across * (down - y) {
+                    var sum = 0.0
+                    for row in 0..<height {
+                        var line = 0.0
+                        for column in 0..<width { line += values[row * width + column] * horizontal[x][column] }
+                        sum += line * vertical[y][row]
+                    }
+                    coefficients.append(sum / Double(width * height))
+                }
+            }
+            constant = coefficients[0]
+            let others = coefficients.dropFirst()
+            let largest = others.reduce(0) { max($0, abs($1)) }
+            self.largest = largest
+            relative = others.map { largest > 0 ? 0.5 + 0.5 * $0 / largest : 0.5 }
+        }
+    }
+
+    /// Packs numbers into bytes, the first into the lowest bits.
+    private struct BitWriter {
+        private(set) var bytes: [UInt8] = []
+        private var used = 0
+
+        /// Appends a number from 0 to 1 as one of 2^count steps.
+        mutating func append(_ value: Double, count: Int) {
+            let most = Double(1 << count - 1)
+            append(whole: Int((min(max(value, 0), 1) * most).rounded()), count: count)
+        }
+
+        mutating func append(whole value: Int, count: Int) {
+            for bit in 0..<count {
+                if used % 8 == 0 { bytes.append(0) }
+                if value >> bit & 1 == 1 { bytes[used / 8] |= 1 << UInt8(used % 8) }
+                used += 1
+            }
+        }
+    }
+}
+
+extension [UInt8] {
+    /// The bytes in Base64 (RFC 4648, section 4).
+    var base64: String {
+        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+        var text: [UInt8] = []
+        for start in stride(from: 0, to: count, by: 3) {
+            let part = self[start..<Swift.min(start + 3, count)]
+            let word = part.reduce(0) { $0 << 8 | Int($1) } << (8 * (3 - part.count))
+            for place in 0..<4 {
+                text.append(place <= part.count ? digits[word >> (18 - 6 * place) & 63] : UInt8(ascii: "="))
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+}
