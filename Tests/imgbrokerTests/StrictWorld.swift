@@ -62,6 +62,7 @@ struct StrictWorld {
     var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
+    var keptRasters: [RasterRecord] = []
     var payloads: [(client: ClientID, buffer: BufferID)] = []
     var hasExited = false
     var isListening = true
@@ -362,7 +363,11 @@ struct StrictWorld {
             expectReady(worker, .cache)
             quarantined = records
         case .queryDisk(let worker, let job, let keys): begin(.query(keys: keys), job, on: worker)
-        case .keepOriginal(let worker, let job, _, let buffer), .keepRaster(let worker, let job, _, let buffer):
+        case .keepRaster(let worker, let job, let record, let buffer):
+            keptRasters.append(record)
+            if !buffers.contains(buffer) { complain("keeps what is gone") }
+            begin(.keep(buffer), job, on: worker)
+        case .keepOriginal(let worker, let job, _, let buffer):
             if !buffers.contains(buffer) { complain("keeps what is gone") }
             begin(.keep(buffer), job, on: worker)
         case .forget(let worker, let job, _, _): begin(.forget, job, on: worker)

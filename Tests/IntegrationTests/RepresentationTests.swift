@@ -1,0 +1,73 @@
+import IPCProtocol
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Pictures that the broker encodes again, and what can be shown before them.
+@Suite(.timeLimit(.minutes(5))) struct RepresentationTests {
+    /// The picture in the bytes of an answer, as the broker itself decodes it.
+    private func decoded(_ bytes: [UInt8], _ client: RawClient) throws -> TestPicture {
+        let url = "http://given.test/\(client.newID())"
+        _ = try client.store(url, bytes)
+        return try client.picture(try client.load(url, #""variant":{"alpha":"straight"}"#))
+    }
+
+    @Test func encodedPicturesAreThePicture() throws {
+        let source = TestPicture.gradient(width: 200, height: 100, transparent: true)
+        let setting = try Setting(routes: ["/a": png(source)])
+        let client = try setting.client()
+        let url = setting.url("/a")
+        for format in ["png", "jpeg", "webp"] {
+            let incoming = try client.load(url, #""as":"\#(format)","variant":{"width":100}"#)
+            let image = try incoming.image()
+            #expect(image.contentType == "image/\(format)")
+            #expect(image.pixels == nil)
+            #expect((image.width, image.height, image.originalWidth) == (100, 50, 200))
+            let bytes = try client.bytes(of: incoming)
+            #expect(bytes.count == image.bytes)
+            let picture = try decoded(bytes, client)
+            #expect((picture.width, picture.height) == (100, 50))
+            // The same from memory, and inline.
+            let again = try client.load(url, #""as":"\#(format)","variant":{"width":100},"delivery":"inline""#)
+            #expect(try again.image().source == .memory)
+            #expect(try client.bytes(of: again) == bytes)
+        }
+        let whole = try client.load(url, #""as":"png""#)
+        #expect(try decoded(client.bytes(of: whole), client) == source)
+        // Quality counts where there is any.
+        let fine = try client.load(url, #""as":"jpeg","quality":95"#).image().bytes
+        #expect(try client.load(url, #""as":"jpeg","quality":20"#).image().bytes < fine)
+        #expect(try client.load(url, #""as":"png","quality":20"#).image().source == .memory)
+        #expect(setting.origin.statistics("/a").requests == 1)
+    }
+
+    @Test func encodedPicturesAreKeptOnDisk() throws {
+        // Large enough to take longer to make than to read.
+        let setting = try DiskSetting(picture: { _ in TestPicture.gradient(width: 1200, height: 800) })
+        let ask = { try setting.client.load(setting.origin.url("/1"), #""as":"webp""#) }
+        let first = try ask()
+        let bytes = try setting.client.bytes(of: first)
+        try setting.wait(for: .on, entries: 2)
+        try setting.restart()
+        let second = try ask()
+        #expect(try second.image().source == .disk)
+        #expect(try setting.client.bytes(of: second) == bytes)
+        #expect(try second.image().placeholder == first.image().placeholder)
+        #expect(try second.image().placeholder != nil)
+        #expect(try setting.client.stats()[.decodes] == 0)
+    }
+
+    @Test func placeholdersComeWithPicturesAndQueries() throws {
+        let source = TestPicture(width: 60, height: 40) { _, _ in SIMD4(10, 128, 255, 255) }
+        let setting = try Setting(routes: ["/a": png(source)])
+        let client = try setting.client()
+        let placeholder = try #require(try client.load(setting.url("/a")).image().placeholder)
+        #expect(placeholder.averageColor == "#0a80ff")
+        let answer = try client.ask("query", #""url":"\#(setting.url("/a"))""#)
+        guard case .queried(_, let status) = answer.reply else {
+            Issue.record("\(answer.reply)")
+            return
+        }
+        #expect(status.placeholder == placeholder)
+    }
+}
