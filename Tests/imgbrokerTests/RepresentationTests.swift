@@ -1,4 +1,5 @@
 import IPCProtocol
+import LinuxSystem
 import Testing
 
 @testable import imgbroker
@@ -167,5 +168,20 @@ struct RepresentationTests {
         result.ignoredProfile = true
         world.happen(.decodeFinished(decode.worker, job, result))
         #expect(world.state.report[.ignoredProfiles] == 1)
+    }
+
+    @Test func `a picture that takes long to encode can still be had as pixels`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.representation = .webp }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let (job, decode) = try #require(world.decodes.first)
+        world.readHeader(job)
+        world.happen(.processorTimeUsed(decode.worker, job, milliseconds: 10_000))
+        world.endWorker(decode.worker, .ended(.signal(9)))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        world.readyAll()
+        world.get(client, id: 2, "a")
+        #expect(world.decodes.count == 1)
     }
 }

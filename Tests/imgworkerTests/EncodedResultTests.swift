@@ -28,7 +28,8 @@ import Testing
             #expect(try decode(webp) == picture)
             let small = Transform(width: 50, alpha: .straight)
             #expect(
-                try decode(encoded(picture.png, .png, small)) == decode(picture.png, for: DecodeJob(id: 1, transform: small)))
+                try decode(encoded(picture.png, .png, small))
+                    == decode(picture.png, for: DecodeJob(id: 1, transform: small)))
         }
     }
 

@@ -11,7 +11,7 @@ enum GetCommand {
         Loads one image through the broker and says what it is, or writes it to a file.
 
           -o, --output FILE   write the picture: as JPEG or WebP when FILE ends in .jpg, .jpeg
-                              or .webp, else as PNG
+                              or .webp, else as PNG, unless --as says otherwise
         \(LoadOptions.usage)
           --stale-first       with --cache no-cache, which it implies: let the broker send what is
                               cached ahead; what is printed and written is the final picture
@@ -91,8 +91,19 @@ enum GetCommand {
             request.options.cache = .noCache
             request.options.staleFirst = true
         }
-        if request.output == nil { request.options.delivery = .none }
+        if let output = request.output {
+            if !load.hasRepresentation { request.options.representation = representation(named: output) }
+        } else {
+            request.options.delivery = .none
+        }
         return request
+    }
+
+    /// What a file of this name holds.
+    private static func representation(named name: String) -> GetOptions.Representation {
+        let name = name.lowercased()
+        if name.hasSuffix(".jpg") || name.hasSuffix(".jpeg") { return .jpeg }
+        return name.hasSuffix(".webp") ? .webp : .png
     }
 
     private static func write(_ image: BrokerImage, to path: String) throws(ClientError) {
@@ -101,11 +112,7 @@ enum GetCommand {
         let partial = path + ".partial"
         do {
             let file = try FileDescriptor.create(at: partial)
-            if let pixels = image.description.pixels {
-                try PictureEncoder.encode(image.description, pixels, from: buffer.descriptor, to: file, named: path)
-            } else {
-                try file.copy(image.description.bytes, from: buffer.descriptor, at: image.description.offset)
-            }
+            try file.copy(image.description.bytes, from: buffer.descriptor, at: image.description.offset)
             try FileDescriptor.rename(partial, to: path)
         } catch {
             try? FileDescriptor.remove(partial)

@@ -7,7 +7,11 @@ struct LoadOptions {
           --width N           fit the picture into this width
           --height N          and into this height
           --fit FIT           how: inside (default), contain, cover or fill
-          --original          the bytes as the origin sent them, instead of pixels
+          --frame N           the frame of an animation, from 0 on (default: 0)
+          --as FORMAT         what is to come of it: pixels (default), original (the bytes as the
+                              origin sent them), or encoded again: png, jpeg or webp
+          --original          the same as --as original
+          --quality N         of jpeg and webp, 1 to 100 (default: 85)
           --cache MODE        what the cache may answer: default, no-cache, reload, force-cache,
                               only-if-cached or no-store
           --storage TIER      which tiers the result may enter: both (default), memory, disk
@@ -29,6 +33,7 @@ struct LoadOptions {
     private var given: GetOptions
     private var headers: [String: String] = [:]
     private(set) var hasCacheMode = false
+    private(set) var hasRepresentation = false
 
     init(_ defaults: GetOptions = GetOptions()) {
         given = defaults
@@ -49,7 +54,14 @@ struct LoadOptions {
         case "--width": given.variant.width = try arguments.number(of: flag, in: sides)
         case "--height": given.variant.height = try arguments.number(of: flag, in: sides)
         case "--fit": given.variant.fit = try arguments.choice(of: flag)
-        case "--original": given.representation = .original
+        case "--frame": given.variant.frames = .one(try arguments.number(of: flag, in: 0...FrameSelection.highestIndex))
+        case "--as":
+            given.representation = try arguments.choice(of: flag)
+            hasRepresentation = true
+        case "--original":
+            given.representation = .original
+            hasRepresentation = true
+        case "--quality": given.quality = try arguments.number(of: flag, in: 1...100)
         case "--cache":
             given.cache = try arguments.choice(of: flag)
             hasCacheMode = true

@@ -252,7 +252,9 @@ extension BrokerState {
             }
             decodes[job] = flight
             let isPoison = flight.crashes > 1 || cause == .cpu
-            if isPoison { quarantine(flight.variant.digest) }
+            // To encode a picture may take longer than to decode it; that is no reason to refuse its pixels.
+            let isFormAlone = cause == .cpu && flight.variant.form.encoding != nil
+            if isPoison, !isFormAlone { quarantine(flight.variant.digest) }
             if flight.waiters.isEmpty {
                 _ = endDecode(job)
             } else if !isPoison {
@@ -262,7 +264,7 @@ extension BrokerState {
                 _ = endDecode(job)
                 let message =
                     cause == .cpu
-                    ? "Decoding this image takes more than \(limits.decodeSeconds) s of a processor."
+                    ? "This image takes more than \(limits.decodeSeconds) s of a processor."
                     : "The decoder died twice on this image."
                 let error = WireError(.decoderCrashed, message)
                 for waiter in flight.waiters.compactMap({ waiters[$0] }) { refuse(waiter, error) }
