@@ -1,5 +1,7 @@
 #include "RowFilter.h"
 
+#include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 // Distributions build for the oldest processor of the family. With clones the loader picks what this one can do.
@@ -113,5 +115,53 @@ void filter_sum(const uint8_t *row, double *sums, const uint32_t *bounds, size_t
             sum += value;
         }
         for (int channel = 0; channel < 4; channel++) sums[channel] += sum[channel];
+    }
+}
+
+// sRGB's curve as tables: what a byte is of light, and the byte for each of so many steps of light. Near black a step is a
+// twentieth of a byte, everywhere else less.
+#define LIGHT_STEPS 65536
+static float light_of_byte[256];
+static uint8_t byte_of_light[LIGHT_STEPS];
+
+static void make_light_tables(void) {
+    for (int i = 0; i < 256; i++) {
+        double value = i / 255.0;
+        light_of_byte[i] = (float)(255 * (value <= 0.04045 ? value / 12.92 : pow((value + 0.055) / 1.055, 2.4)));
+    }
+    for (int i = 0; i < LIGHT_STEPS; i++) {
+        double light = i / (LIGHT_STEPS - 1.0);
+        double value = light <= 0.0031308 ? light * 12.92 : 1.055 * pow(light, 1 / 2.4) - 0.055;
+        byte_of_light[i] = (uint8_t)(255 * value + 0.5);
+    }
+}
+
+static void need_light_tables(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_light_tables);
+}
+
+void filter_load_light(const uint8_t *bytes, float *row, size_t pixels, int premultiply) {
+    need_light_tables();
+    for (size_t i = 0; i < pixels; i++, bytes += 4, row += 4) {
+        float part = premultiply ? bytes[3] * (1.0f / 255) : 1;
+        for (int channel = 0; channel < 3; channel++) row[channel] = light_of_byte[bytes[channel]] * part;
+        row[3] = bytes[3];
+    }
+}
+
+void filter_store_light(const float *row, uint8_t *bytes, size_t pixels, filter_alpha alpha) {
+    need_light_tables();
+    for (size_t i = 0; i < pixels; i++, row += 4, bytes += 4) {
+        float opacity = alpha == FILTER_OPAQUE ? 255 : clamped(row[3], 255);
+        // Light is divided by alpha as it came from the filter, with what it overshoots; a byte is made of what is left.
+        float full = alpha == FILTER_OPAQUE ? 1 : row[3] < 0.5f ? 0 : 255 / row[3];
+        for (int channel = 0; channel < 3; channel++) {
+            float light = clamped(row[channel] * full, 255);
+            float value = byte_of_light[(int)(light * ((LIGHT_STEPS - 1) / 255.0f) + 0.5f)];
+            if (alpha == FILTER_PREMULTIPLIED) value = value * opacity * (1.0f / 255) + 0.5f;
+            bytes[channel] = (uint8_t)value;
+        }
+        bytes[3] = (uint8_t)(opacity + 0.5f);
     }
 }

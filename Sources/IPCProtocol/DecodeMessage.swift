@@ -201,6 +201,7 @@ extension DecodeOrder: WorkerMessage {
             writer.member("pixelFormat", job.transform.pixelFormat.rawValue)
             writer.member("alpha", job.transform.alpha.rawValue)
             job.transform.frames.write("frame", to: &writer)
+            writer.member("linear", job.transform.isLight)
             writer.member("encoding", job.encoding?.format.rawValue)
             writer.member("quality", job.encoding?.quality)
             writer.member("placeholder", job.wantsPlaceholder)
@@ -224,7 +225,7 @@ extension DecodeOrder: WorkerMessage {
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         var (id, purpose, pixelFormat, alpha, maxPixels): (Int?, DecodeJob.Purpose?, PixelFormat?, AlphaMode?, Int?)
         var (encodingFormat, width, height, quality): (Encoding.Format?, Int?, Int?, Int?)
-        var (frames, wantsPlaceholder, partialBytes): (FrameSelection?, Bool?, Int?)
+        var (frames, isLight, wantsPlaceholder, partialBytes): (FrameSelection?, Bool?, Bool?, Int?)
         var (fit, byteLimit, maxSourcePixels, maxWorkingBytes): (Transform.Fit?, Int?, Int?, Int?)
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
@@ -239,6 +240,7 @@ extension DecodeOrder: WorkerMessage {
             case "maxWorkingBytes": maxWorkingBytes = try reader.integer(name, in: 1...Int.max)
             case "encoding": encodingFormat = try reader.choice(name)
             case "frame": frames = try FrameSelection(from: &reader, field: name)
+            case "linear": isLight = try reader.boolean(name)
             case "placeholder": wantsPlaceholder = try reader.boolean(name)
             case "partialBytes": partialBytes = try reader.integer(name, in: 1...Int.max)
             case "width": width = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
@@ -255,12 +257,13 @@ extension DecodeOrder: WorkerMessage {
         }
         switch type {
         case "decode":
-            guard let purpose, let pixelFormat, let alpha, let fit, let frames, let wantsPlaceholder, let maxPixels,
+            guard let purpose, let pixelFormat, let alpha, let fit, let frames, let isLight, let wantsPlaceholder,
+                let maxPixels,
                 let maxSourcePixels, let maxWorkingBytes
             else { return nil }
             let transform = Transform(
                 width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha,
-                frames: frames)
+                frames: frames, isLight: isLight)
             var job = DecodeJob(
                 id: id, purpose: purpose, transform: transform, maxPixels: maxPixels,
                 maxSourcePixels: maxSourcePixels, maxWorkingBytes: maxWorkingBytes)

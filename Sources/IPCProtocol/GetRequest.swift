@@ -99,6 +99,8 @@ public struct GetOptions: Equatable, Sendable {
         public var alpha: AlphaMode
         /// The frames of an animation that are wanted.
         public var frames = FrameSelection.one(0)
+        /// Whether scaling mixes light instead of sRGB's values.
+        public var linear = false
 
         /// Full-size pixels in the form given.
         public init(pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied) {
@@ -110,7 +112,7 @@ public struct GetOptions: Equatable, Sendable {
         public func transform(scaleDownLimit: Int) -> Transform {
             Transform(
                 width: width, height: height, fit: fit, byteLimit: scaleDown ? scaleDownLimit : nil,
-                pixelFormat: pixelFormat, alpha: alpha, frames: frames)
+                pixelFormat: pixelFormat, alpha: alpha, frames: frames, isLight: linear)
         }
     }
 
@@ -241,6 +243,7 @@ extension GetOptions {
                 if variant.scaleDown { $0.member("scaleDown", true) }
                 $0.member("pixelFormat", variant.pixelFormat.rawValue)
                 $0.member("alpha", variant.alpha.rawValue)
+                if variant.linear { $0.member("linear", true) }
                 if variant.frames != .one(0) { variant.frames.write("frame", to: &$0) }
             }
         }
@@ -280,6 +283,7 @@ extension GetOptions.Variant {
             case "fit": fit = try reader.choice("variant.fit") ?? .inside
             case "width": width = try reader.integer("variant.width", in: 1...PixelGeometry.maximumSide)
             case "height": height = try reader.integer("variant.height", in: 1...PixelGeometry.maximumSide)
+            case "linear": linear = try reader.boolean("variant.linear") ?? false
             case "frame": frames = try FrameSelection(from: &reader, field: "variant.frame") ?? .one(0)
             default: try reader.skip()
             }

@@ -28,11 +28,14 @@ public struct Transform: Hashable, Sendable {
     public var alpha: AlphaMode
     /// The frames of an animation that are wanted.
     public var frames: FrameSelection
+    /// Whether light is what is filtered, instead of sRGB's values: fine bright detail keeps its brightness. Takes longer.
+    public var isLight: Bool
 
-    /// A transform in its canonical form: without a box there is no fit.
+    /// A transform in its canonical form: without a box there is no fit, and without scaling nothing is filtered.
     public init(
         width: Int? = nil, height: Int? = nil, fit: Fit = .inside, byteLimit: Int? = nil,
-        pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, frames: FrameSelection = .one(0)
+        pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, frames: FrameSelection = .one(0),
+        isLight: Bool = false
     ) {
         self.width = width
         self.height = height
@@ -41,6 +44,7 @@ public struct Transform: Hashable, Sendable {
         self.pixelFormat = pixelFormat
         self.alpha = alpha
         self.frames = frames
+        self.isLight = isLight && (width != nil || height != nil || byteLimit != nil)
     }
 
     /// Where the result comes from and how large it is.
@@ -125,6 +129,6 @@ public struct Transform: Hashable, Sendable {
     public var canonical: String {
         let box = width == nil && height == nil ? "full" : "\(width ?? 0)x\(height ?? 0)-\(fit.rawValue)"
         let frame = frames == .one(0) ? "" : "-frame-\(frames)"
-        return "\(box)-\(byteLimit ?? 0)-\(pixelFormat.rawValue)-\(alpha.rawValue)\(frame)"
+        return "\(box)-\(byteLimit ?? 0)-\(pixelFormat.rawValue)-\(alpha.rawValue)\(frame)\(isLight ? "-light" : "")"
     }
 }

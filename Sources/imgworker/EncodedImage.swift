@@ -69,7 +69,7 @@ struct EncodedImage {
             decodedSize = DecodedSize(full: stored)
             scaling = nil
         } else {
-            (decodedSize, scaling) = Self.scaling(by: plan, orientation, decoder)
+            (decodedSize, scaling) = Self.scaling(by: plan, orientation, decoder, isLight: job.transform.isLight)
         }
         self.orientation = orientation
         workingBytes += source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
@@ -161,7 +161,7 @@ struct EncodedImage {
     /// How the picture is decoded and filtered for `plan`, mapped back to how it is stored. The codec makes it smaller
     /// as far as twice the result's sides are left: its means of squares alias, the filter does not.
     private static func scaling(
-        by plan: Transform.Plan, _ orientation: Orientation, _ decoder: any ImageDecoder
+        by plan: Transform.Plan, _ orientation: Orientation, _ decoder: any ImageDecoder, isLight: Bool
     ) -> (DecodedSize, Scaling) {
         let result = orientation.turned(plan.result)
         var crop = plan.crop
@@ -171,11 +171,12 @@ struct EncodedImage {
             (crop.width, crop.height) = (crop.height, crop.width)
         }
         let share = max(2 * Double(result.width) / crop.width, 2 * Double(result.height) / crop.height)
-        let size = decoder.size(keeping: share)
+        // Codecs know of sRGB's values only.
+        let size = isLight ? DecodedSize(full: decoder.header.geometry) : decoder.size(keeping: share)
         crop.x *= size.horizontal
         crop.width *= size.horizontal
         crop.y *= size.vertical
         crop.height *= size.vertical
-        return (size, Scaling(source: size.geometry, crop: crop, result: result))
+        return (size, Scaling(source: size.geometry, crop: crop, result: result, isLight: isLight))
     }
 }

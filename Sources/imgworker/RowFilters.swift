@@ -108,17 +108,19 @@ struct VerticalFilter<Next: FilteredRowSink>: FilteredRowSink {
 struct RowRounder<Next: RowSink>: FilteredRowSink {
     private let geometry: PixelGeometry
     private let alpha: filter_alpha
+    private let isLight: Bool
     private let band: PixelMemory
     private let bandRows: Int
     private var filled = 0
     private var next: Next
 
-    /// A rounder for a result of `geometry`.
+    /// A rounder for a result of `geometry`. `isLight`: rows are light, not sRGB's values.
     ///
     /// - Throws: `out-of-memory`.
-    init(_ geometry: PixelGeometry, alpha: filter_alpha, next: Next) throws(WireError) {
+    init(_ geometry: PixelGeometry, alpha: filter_alpha, isLight: Bool, next: Next) throws(WireError) {
         self.geometry = geometry
         self.alpha = alpha
+        self.isLight = isLight
         bandRows = RowBand.rows(of: geometry)
         band = try PixelMemory(count: bandRows * geometry.stride)
         self.next = next
@@ -126,7 +128,12 @@ struct RowRounder<Next: RowSink>: FilteredRowSink {
 
     mutating func take(_ row: UnsafePointer<Float>) throws(WireError) {
         let place = unsafe band.bytes.baseAddress! + filled * geometry.stride
-        unsafe filter_store(row, place.assumingMemoryBound(to: UInt8.self), geometry.width, alpha)
+        let bytes = unsafe place.assumingMemoryBound(to: UInt8.self)
+        if isLight {
+            unsafe filter_store_light(row, bytes, geometry.width, alpha)
+        } else {
+            unsafe filter_store(row, bytes, geometry.width, alpha)
+        }
         filled += 1
         if filled == bandRows { try flush() }
     }

@@ -28,6 +28,11 @@ void filter_add(float *sum, const float *row, float weight, size_t pixels);
 /// Rounds `row` to the nearest bytes. Filters overshoot at edges: what leaves its range is brought back to it.
 void filter_store(const float *row, uint8_t *bytes, size_t pixels, filter_alpha alpha);
 
+/// The same on light instead of sRGB's values (IEC 61966-2-1): 0 … 255 is from none to all of it.
+void filter_load_light(const uint8_t *bytes, float *row, size_t pixels, int premultiply);
+/// Rounds `row`, which is light, to the nearest bytes of sRGB.
+void filter_store_light(const float *row, uint8_t *bytes, size_t pixels, filter_alpha alpha);
+
 /// Adds the pixels of a row to `sums`, four to a cell: red, green and blue (multiplied by alpha if `has_alpha`), and alpha,
 /// 0 … 255 each. Cell i has the columns from bounds[i] up to bounds[i + 1].
 void filter_sum(const uint8_t *row, double *sums, const uint32_t *bounds, size_t cells, int has_alpha);

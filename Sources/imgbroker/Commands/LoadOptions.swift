@@ -7,6 +7,8 @@ struct LoadOptions {
           --width N           fit the picture into this width
           --height N          and into this height
           --fit FIT           how: inside (default), contain, cover or fill
+          --linear            scale light, not sRGB's values: slower, and fine bright detail stays
+                              as bright as it is
           --frame N           the frame of an animation, from 0 on (default: 0)
           --as FORMAT         what is to come of it: pixels (default), original (the bytes as the
                               origin sent them), or encoded again: png, jpeg or webp
@@ -54,6 +56,7 @@ struct LoadOptions {
         case "--width": given.variant.width = try arguments.number(of: flag, in: sides)
         case "--height": given.variant.height = try arguments.number(of: flag, in: sides)
         case "--fit": given.variant.fit = try arguments.choice(of: flag)
+        case "--linear": given.variant.linear = true
         case "--frame": given.variant.frames = .one(try arguments.number(of: flag, in: 0...FrameSelection.highestIndex))
         case "--as":
             given.representation = try arguments.choice(of: flag)
