@@ -19,8 +19,8 @@ public struct Transform: Hashable, Sendable {
     public var height: Int?
     /// How the picture is brought into the box.
     public var fit: Fit
-    /// The most bytes of pixels that the result may have: a larger one is made smaller, aspect kept. Nil: no limit of
-    /// this kind.
+    /// The most bytes of pixels that the result may have, with all its frames: a larger one is made smaller, aspect kept.
+    /// Nil: no limit of this kind.
     public var byteLimit: Int?
     /// The order of a pixel's bytes.
     public var pixelFormat: PixelFormat
@@ -62,12 +62,14 @@ public struct Transform: Hashable, Sendable {
         public let isIdentity: Bool
     }
 
-    /// The plan for a source of this size, as shown. Sizes are rounded to whole pixels, one at least; nil when a side
-    /// would have more than 65,535.
-    public func plan(for source: PixelGeometry) -> Plan? {
+    /// The plan for a source of this size, as shown, and so many frames. Sizes are rounded to whole pixels, one at least;
+    /// nil when a side would have more than 65,535.
+    public func plan(for source: PixelGeometry, frameCount: Int = 1) -> Plan? {
         var (resultWidth, resultHeight) = boxed(source)
         if let byteLimit {
-            (resultWidth, resultHeight) = Self.limited((resultWidth, resultHeight), to: byteLimit)
+            // All frames that are wanted share it.
+            let limit = byteLimit / max(frames.count(of: frameCount), 1)
+            (resultWidth, resultHeight) = Self.limited((resultWidth, resultHeight), to: limit)
         }
         let sides = 1...Double(PixelGeometry.maximumSide)
         guard sides.contains(resultWidth), sides.contains(resultHeight),

@@ -100,6 +100,25 @@ struct RepresentationTests {
         #expect(world.image(client, 3)?.bytes == 400)
     }
 
+    @Test func `the frames of an animation share what it is scaled down to`() throws {
+        var limits = BrokerState.Limits()
+        limits.scaleDownBytes = 400
+        var world = StrictWorld(limits)
+        world.readyAll()
+        let client = world.connect()
+        world.get(client, id: 1, "a") {
+            $0.variant.frames = .all
+            $0.variant.scaleDown = true
+        }
+        settle(&world, frames: 4)
+        // 400 bytes are 25 pixels each.
+        #expect(world.image(client, 1)?.width == 5)
+        #expect(world.image(client, 1)?.bytes == 400)
+        world.get(client, id: 2, "a") { $0.variant.scaleDown = true }
+        settle(&world, frames: 4)
+        #expect(world.image(client, 2)?.width == 10)
+    }
+
     @Test func `a frame that is known not to be there is refused without a look`() throws {
         var world = world()
         let client = world.connect()

@@ -212,7 +212,8 @@ struct StrictWorld {
         }
         let plan = DecodePlan(
             header: ImageHeader(format: .png, geometry: geometry, frameCount: frames),
-            result: decode.order.transform.plan(for: geometry)?.result ?? geometry, workingBytes: workingBytes)
+            result: decode.order.transform.plan(for: geometry, frameCount: frames)?.result ?? geometry,
+            workingBytes: workingBytes)
         decodes[job]?.plan = plan
         if decode.order.purpose == .describe { decodes[job] = nil }
         happen(.headerRead(decode.worker, job, plan))

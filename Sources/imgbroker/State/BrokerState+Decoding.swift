@@ -106,7 +106,8 @@ extension BrokerState {
             index.insert(plan.header, of: flight.variant.digest)
             return finish(job, in: flight.body, bytes: flight.bodyBytes, plan.header.geometry)
         }
-        if transform.plan(for: plan.header.geometry)?.result != plan.result {
+        let planned = transform.plan(for: plan.header.geometry, frameCount: plan.header.frameCount)
+        if planned?.result != plan.result {
             return workerMisbehaved(worker, "it planned another result than was asked for")
         }
         decodes[job]?.plan = plan
