@@ -104,7 +104,8 @@ let package = Package(
         .executableTarget(
             name: "imgdemo",
             dependencies: [
-                "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache",
+                "CZlib", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin",
+                "SharedCache",
             ],
             path: "Demo/imgdemo", swiftSettings: swift),
 

@@ -10,6 +10,8 @@ struct ContactSheet {
 
     enum Content {
         case picture(PixelView)
+        /// The frames of an animation, one after the other.
+        case frames([PixelView])
         case failure(String)
     }
 
@@ -43,6 +45,17 @@ struct ContactSheet {
         return canvas
     }
 
+    /// The box for each frame of an animation of `count`: as many as possible beside each other.
+    static func frameBox(_ count: Int) -> (width: Int, height: Int) {
+        let width = tileWidth - 2 * padding
+        let columns = (1...12).first { columns in
+            let rows = (count + columns - 1) / columns
+            return rows * ((width / columns - 4) * 3 / 4 + 4) <= medium.height + 4
+        }
+        let side = width / (columns ?? 12) - 4
+        return (side, side * 3 / 4)
+    }
+
     /// How many times as large as it is a small picture is shown.
     static func magnification(of view: PixelView) -> Int {
         view.magnification(within: medium.width, medium.height)
@@ -65,9 +78,14 @@ struct ContactSheet {
             view.draw(
                 on: &canvas, x, y, within: medium.width, medium.height,
                 magnification: magnification(of: view))
+        } else if case .frames(let frames)? = tile.contents[.medium] {
+            draw(frames, on: &canvas, x, y, tileWidth - 2 * padding)
         } else {
             draw(failure: tile.contents[.medium], on: &canvas, x, y, medium.width, medium.height, scale: 3)
         }
+        draw(captionsOf: tile, on: &canvas, x, y + medium.height)
+        if case .frames? = tile.contents[.medium] { return }
+
         if case .picture(let view)? = tile.contents[.full] {
             canvas.fillRounded(side, y, cutSide, cutSide, radius: 4, Color(0x1A1D23))
             view.draw(on: &canvas, side, y, within: cutSide, cutSide)
@@ -85,12 +103,29 @@ struct ContactSheet {
         canvas.write("\(small.width)×\(small.height)", caption.x, caption.y, scale: 2, faint)
         canvas.write("cover", caption.x, caption.y + 20, scale: 2, faint)
 
+    }
+
+    /// Draws frames beside each other, row by row, over the whole width.
+    private static func draw(_ frames: [PixelView], on canvas: inout Canvas, _ left: Int, _ top: Int, _ width: Int) {
+        guard let first = frames.first else { return }
+        let columns = max(1, width / (first.width + 4))
+        for (index, frame) in frames.enumerated() {
+            let (column, row) = (index % columns, index / columns)
+            guard (row + 1) * (first.height + 4) <= medium.height + 4 else { return }
+            frame.draw(
+                on: &canvas, left + column * (first.width + 4), top + row * (first.height + 4), within: first.width,
+                first.height)
+        }
+    }
+
+    /// Writes name and remark below a tile's pictures.
+    private static func draw(captionsOf tile: Tile, on canvas: inout Canvas, _ x: Int, _ bottom: Int) {
         let columns = (tileWidth - 2 * padding) / (Font.advance * 2)
         let hasFailed = tile.contents.values.contains { if case .failure = $0 { true } else { false } }
         canvas.write(
-            shortened(tile.name, columns), x, y + medium.height + 8, scale: 2, Color(0xE8EAEE))
+            shortened(tile.name, columns), x, bottom + 8, scale: 2, Color(0xE8EAEE))
         canvas.write(
-            shortened(tile.remark, columns), x, y + medium.height + 31, scale: 2,
+            shortened(tile.remark, columns), x, bottom + 31, scale: 2,
             hasFailed ? Color(0xFF6B6B) : Color(0x8A93A3))
     }
 

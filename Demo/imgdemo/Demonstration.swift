@@ -150,7 +150,8 @@ struct Demonstration {
     /// Asks for the pictures once more, as one more client; they come from memory.
     private func contactSheet(_ tally: Tally, _ setting: Setting) throws -> Canvas {
         let broker = try ImageBroker(path: setting.socket)
-        let tiles = try setting.paths.enumerated().map { index, path in
+        let tiles = try setting.paths.enumerated().flatMap { index, path in
+            var frames: ContactSheet.Tile?
             var tile = ContactSheet.Tile(name: setting.names[index], remark: "no picture")
             if let example = tally.example(index) {
                 let format = example.contentType.split(separator: "/").last.map { $0.uppercased() } ?? ""
@@ -165,16 +166,42 @@ struct Demonstration {
                 let bytes = image.withBytes { span in unsafe span.withUnsafeBytes { unsafe Array($0) } }
                 let view = PixelView(bytes, width: image.description.width, height: image.description.height)
                 tile.contents[size] = .picture(view)
+                if size == .medium, image.description.frameCount > 1 {
+                    frames = try self.frames(of: setting.origin.url(path), setting.names[index], broker)
+                }
                 if size == .medium {
                     tile.remark += " → \(view.width) × \(view.height)"
                     let magnification = ContactSheet.magnification(of: view)
                     if magnification > 1 { tile.remark += ", shown ×\(magnification)" }
                 }
             }
-            return tile
+            return [tile] + (frames.map { [$0] } ?? [])
         }
         return ContactSheet.draw(
             tiles, title: "imgbroker", subtitles: [tally.firstSummary, tally.secondSummary])
+    }
+
+    /// A tile with all frames of an animation.
+    private func frames(of url: String, _ name: String, _ broker: ImageBroker) throws -> ContactSheet.Tile? {
+        var options = GetOptions()
+        options.variant.frames = .all
+        // How many there are is known by now, as the picture has been described.
+        let count = try broker.get(url, PictureSize.medium.options).description.frameCount
+        let box = ContactSheet.frameBox(count)
+        (options.variant.width, options.variant.height) = (box.width, box.height)
+        let image = try broker.get(url, options)
+        guard let timing = image.description.timing, !timing.delaysMs.isEmpty else { return nil }
+        let bytes = image.withBytes { span in unsafe span.withUnsafeBytes { unsafe Array($0) } }
+        let step = bytes.count / timing.delaysMs.count
+        let views = timing.delaysMs.indices.map { frame in
+            PixelView(
+                Array(bytes[frame * step..<(frame + 1) * step]), width: image.description.width,
+                height: image.description.height)
+        }
+        let seconds = Double(timing.delaysMs.reduce(0, +)) / 1000
+        let loops = timing.loops == 0 ? "for ever" : "\(timing.loops) times"
+        let remark = "\(views.count) frames, \(seconds) s, \(loops)"
+        return ContactSheet.Tile(name: name, remark: remark, contents: [.medium: .frames(views)])
     }
 
     private static func percentEncoded(_ name: String) -> String {

@@ -23,6 +23,7 @@ struct SamplePictures {
             }
             try encoder.write(canvas, as: picture.format, to: folder + "/" + picture.name)
         }
+        try SpecialPictures(folder: folder, encoder: encoder).write()
         let whole = try Data(contentsOf: URL(filePath: folder + "/rings.png"))
         var damaged = whole
         damaged[damaged.count / 2] ^= 0xFF
