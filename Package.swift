@@ -4,8 +4,18 @@ import PackageDescription
 /// Warnings stop the build where the project's own checks run (`make test`), not on a user's newer compiler.
 let strictBuild = Context.environment["IMGBROKER_STRICT"] == "1"
 
+/// Formats that are left out: `IMGBROKER_WITHOUT="avif" swift build`. The library is then not looked for, and files of
+/// the format are refused like those of any other that is not known. JPEG, PNG and WebP are also written, and stay.
+let without = Set((Context.environment["IMGBROKER_WITHOUT"] ?? "").split(separator: " ").map(String.init))
+let optionalCodecs = ["avif": (module: "CAVIF", library: "avif")]
+if let unknown = without.first(where: { optionalCodecs[$0] == nil }) {
+    fatalError("IMGBROKER_WITHOUT: \(unknown) cannot be left out; these can: \(optionalCodecs.keys.sorted())")
+}
+let keptCodecs = optionalCodecs.filter { !without.contains($0.key) }.values
+let leftOut = without.sorted().map { "WITHOUT_" + $0.uppercased() }
+
 let swift: [SwiftSetting] =
-    [
+    leftOut.map { .define($0) } + [
         .swiftLanguageMode(.v6),
         .strictMemorySafety(),
         .enableUpcomingFeature("ExistentialAny"),
@@ -14,7 +24,7 @@ let swift: [SwiftSetting] =
     ] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
 let c: [CSetting] =
-    [.enableWarning("all"), .enableWarning("extra")] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
+    leftOut.map { .define($0) } + [.enableWarning("all"), .enableWarning("extra")] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
 let package = Package(
     name: "imgbroker",
@@ -41,6 +51,9 @@ let package = Package(
         .systemLibrary(
             name: "CWebP", path: "Sources/SystemModules/CWebP", pkgConfig: "libwebpdemux",
             providers: [.apt(["libwebp-dev"])]),
+        // What pkg-config says of it has a definition that packages may not make, and that only Windows needs.
+        .systemLibrary(
+            name: "CAVIF", path: "Sources/SystemModules/CAVIF", providers: [.apt(["libavif-dev"])]),
         .systemLibrary(
             name: "CLCMS", path: "Sources/SystemModules/CLCMS", pkgConfig: "lcms2",
             providers: [.apt(["liblcms2-dev"])]),
@@ -60,7 +73,9 @@ let package = Package(
 
         // C shims, each for one purpose.
         .target(name: "CLinux", cSettings: c),
-        .target(name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CLCMS", "CZlib"], cSettings: c),
+        .target(
+            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CLCMS", "CZlib"] + keptCodecs.map { .init(stringLiteral: $0.module) },
+            cSettings: c, linkerSettings: keptCodecs.map { .linkedLibrary($0.library) }),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
 

@@ -256,3 +256,9 @@ void codec_jpeg_reader_destroy(codec_jpeg_reader *reader) {
     jpeg_destroy_decompress(&reader->jpeg);
     free(reader);
 }
+
+#define TEXT(name) TEXT_OF(name)
+#define TEXT_OF(text) #text
+
+// Only the headers know; the library's interface, which programs are linked to, has had the same number for decades.
+const char *codec_jpeg_version(void) { return "libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION); }

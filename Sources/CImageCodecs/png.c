@@ -248,3 +248,9 @@ void codec_png_writer_destroy(codec_png_writer *writer) {
     free(writer->output.bytes);
     free(writer);
 }
+
+const char *codec_png_version(void) {
+    static char text[32];
+    snprintf(text, sizeof text, "libpng %s", png_get_libpng_ver(NULL));
+    return text;
+}

@@ -1,5 +1,6 @@
 #include "CImageCodecs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <webp/decode.h>
@@ -202,3 +203,10 @@ codec_status codec_webp_encode(
 }
 
 void codec_webp_free(uint8_t *output) { WebPFree(output); }
+
+const char *codec_webp_version(void) {
+    static char text[32];
+    int version = WebPGetDecoderVersion();
+    snprintf(text, sizeof text, "libwebp %d.%d.%d", version >> 16, version >> 8 & 0xff, version & 0xff);
+    return text;
+}

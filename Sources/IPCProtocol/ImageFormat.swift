@@ -1,6 +1,15 @@
-/// The formats that are decoded, told apart by their first bytes alone: names and Content-Type are only claims.
+/// The formats that are known, told apart by their first bytes alone: names and Content-Type are only claims.
 public enum ImageFormat: String, CaseIterable, Sendable {
-    case jpeg, png, webp, gif, avif, bmp
+    case jpeg, png, webp, gif, avif
+
+    /// Those that this build decodes. The decode worker's table says the same, which a test sees to.
+    public static let decoded: [ImageFormat] = {
+        #if WITHOUT_AVIF
+            [.jpeg, .png, .webp]
+        #else
+            [.jpeg, .png, .webp, .avif]
+        #endif
+    }()
 
     /// The format that `bytes` begin as; nil for anything else. 32 bytes are enough to tell.
     public init?(sniffing bytes: some Collection<UInt8>) {
@@ -12,15 +21,31 @@ public enum ImageFormat: String, CaseIterable, Sendable {
             self = .webp
         } else if bytes.starts(with: "GIF87a".utf8) || bytes.starts(with: "GIF89a".utf8) {
             self = .gif
-        } else if bytes.dropFirst(4).starts(with: "ftypavif".utf8) || bytes.dropFirst(4).starts(with: "ftypavis".utf8) {
+        } else if Self.hasAVIFBrand(bytes) {
             self = .avif
-        } else if bytes.starts(with: "BM".utf8) {
-            self = .bmp
         } else {
             return nil
         }
     }
 
+    /// Whether the file is a box structure (ISO/IEC 14496-12) whose brands say that pixels are AV1's: the major one or,
+    /// where that stands for a structure alone, one of the first others.
+    private static func hasAVIFBrand(_ bytes: some Collection<UInt8>) -> Bool {
+        guard bytes.dropFirst(4).starts(with: "ftyp".utf8) else { return false }
+        let size = bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) }
+        let brands = Array(bytes.prefix(min(size, 32)).dropFirst(8))
+        let isAVIF = { (offset: Int) in
+            let brand = brands.dropFirst(offset).prefix(4)
+            return brand.elementsEqual("avif".utf8) || brand.elementsEqual("avis".utf8)
+        }
+        if isAVIF(0) { return true }
+        let isOpen = ["mif1", "msf1", "miaf"].contains { brands.starts(with: $0.utf8) }
+        // Behind the major brand stands its version.
+        return isOpen && stride(from: 8, to: brands.count, by: 4).contains(where: isAVIF)
+    }
+
+    /// As people write it.
+    public var name: String { self == .webp ? "WebP" : rawValue.uppercased() }
     /// The media type (RFC 6838).
     public var contentType: String { "image/" + rawValue }
 }

@@ -13,6 +13,7 @@ do {
         switch try Configuration.read(words) {
         case .serve(let configuration): CurrentProcess.exit(ServeCommand.run(configuration))
         case .help: CurrentProcess.writeToStandardOutput(Configuration.usage + "\n")
+        case .formats(let json): CurrentProcess.exit(try FormatsCommand.run(json: json))
         case .version: CurrentProcess.writeToStandardOutput(ProductVersion.product + "\n")
         }
     }

@@ -4,7 +4,7 @@ import IPCProtocol
 extension WireError {
     /// What a codec's `status`, which is not `CODEC_OK`, means to a client. `message` is the codec's own, if it has one.
     init(_ status: codec_status, format: ImageFormat, message: String = "") {
-        let name = format.rawValue.uppercased()
+        let name = format.name
         let detail = message.isEmpty ? "" : ": \(message)"
         self =
             switch status {

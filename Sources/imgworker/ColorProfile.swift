@@ -36,6 +36,11 @@ enum ColorProfile: Equatable {
         self = Self.inflated(joined).map { .bytes($0) } ?? .damaged
     }
 
+    /// The profile that a library has found; nil for none.
+    init(_ bytes: UnsafeBufferPointer<UInt8>) {
+        self = bytes.isEmpty ? .none : bytes.count > Self.longest ? .damaged : unsafe .bytes(Array(bytes))
+    }
+
     private static func inflated(_ stream: [UInt8]) -> [UInt8]? {
         var (output, count): (UnsafeMutablePointer<UInt8>?, Int) = (nil, 0)
         let status = unsafe codec_inflate(stream, stream.count, longest, &output, &count)

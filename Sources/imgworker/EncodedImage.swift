@@ -27,26 +27,17 @@ struct EncodedImage {
     init(_ source: ImageSource, for job: DecodeJob, conversions: ColorConversions = ColorConversions())
         throws(WireError)
     {
-        guard let format = unsafe ImageFormat(sniffing: source.bytes.prefix(32)) else {
-            throw WireError(.unsupportedFormat, "The bytes are no JPEG, PNG or WebP.")
-        }
-        decoder =
-            switch format {
-            case .jpeg: try JPEGDecoder(source)
-            case .png: try PNGDecoder(source)
-            case .webp: try WebPDecoder(source)
-            case .gif, .avif, .bmp: throw WireError(.unsupportedFormat, "\(format.rawValue) is not supported.")
-            }
+        let codec = unsafe try ImageCodec.sniffing(source.bytes.prefix(32))
+        decoder = try codec.open(source)
         let stored = decoder.header.geometry
         try Self.check(stored, atMost: max(job.maxPixels, job.maxSourcePixels))
-        let (metadata, orientation, profile) = Self.metadata(of: source, format)
+        let metadata = decoder.metadata
+        let (orientation, profile) = (metadata.orientation, metadata.profile)
         let shown = orientation.turned(stored)
         guard let plan = job.transform.plan(for: shown) else {
             throw WireError(.tooManyPixels, "A side of the result would have more than 65535 pixels.")
         }
-        // What comes row by row can be made smaller without ever being held.
-        let streams = format == .jpeg || format == .png && decoder.header.passes == 1
-        try Self.check(stored, atMost: streams && !plan.isIdentity ? job.maxSourcePixels : job.maxPixels)
+        try Self.check(stored, atMost: decoder.streams && !plan.isIdentity ? job.maxSourcePixels : job.maxPixels)
         try Self.check(plan.result, atMost: job.maxPixels)
         // A thousandth of it can be enough in the file, and to inflate it is most of the work.
         let inflated = decoder.header.inflatedBytes
@@ -58,7 +49,7 @@ struct EncodedImage {
         }
         // Frames are pixels too. Only the first is decoded, and with this bound on their number, and the one on sides, no
         // product of them overflows.
-        let frameCount = max(1, metadata.animationFrames ?? decoder.header.frameCount)
+        let frameCount = metadata.frameCount
         guard frameCount <= CODEC_MAXIMUM_FRAMES else {
             throw WireError(
                 .tooManyPixels, "The picture claims \(frameCount) frames; \(CODEC_MAXIMUM_FRAMES) are allowed.")
@@ -87,7 +78,7 @@ struct EncodedImage {
         transform = job.transform
         encoding = job.encoding
         wantsPlaceholder = job.wantsPlaceholder
-        let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
+        let header = ImageHeader(format: codec.format, geometry: shown, frameCount: frameCount)
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes)
     }
 
@@ -145,16 +136,6 @@ struct EncodedImage {
         guard size.pixels <= most else {
             let pixels = "\(size.width) × \(size.height) pixels"
             throw WireError(.tooManyPixels, "The picture has \(pixels); \(most) are allowed.")
-        }
-    }
-
-    private static func metadata(
-        of source: ImageSource, _ format: ImageFormat
-    ) -> (ContainerMetadata, Orientation, ColorProfile) {
-        source.withSpan { bytes in
-            var kept = 0
-            let metadata = ContainerMetadata(format, bytes) { kept = source.pass(from: kept, to: $0) }
-            return (metadata, metadata.orientation(in: bytes), ColorProfile(metadata, in: bytes))
         }
     }
 

@@ -5,6 +5,10 @@ import IPCProtocol
 protocol ImageDecoder {
     /// What the picture is, as stored.
     var header: StoredHeader { get }
+    /// What the file says beside pixels.
+    var metadata: PictureMetadata { get }
+    /// Whether rows come one after the other: the picture can then be made smaller without ever being held.
+    var streams: Bool { get }
     /// The smallest size the codec can make that has at least `share` of the stored pixels in both directions.
     func size(keeping share: Double) -> DecodedSize
     /// An upper estimate of the bytes that decoding at `size` holds, the sink aside.
@@ -14,6 +18,10 @@ protocol ImageDecoder {
     ///
     /// - Throws: `truncated`, `decode-failed` and the like; whatever the sink throws.
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError)
+}
+
+extension ImageDecoder {
+    var streams: Bool { false }
 }
 
 /// The size in which a codec makes rows: the stored one, or a smaller one that costs it less.

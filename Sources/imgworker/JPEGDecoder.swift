@@ -24,6 +24,9 @@ struct JPEGDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
+    var metadata: PictureMetadata { PictureMetadata(source, .jpeg, frameCount: header.frameCount) }
+    var streams: Bool { true }
+
     func size(keeping share: Double) -> DecodedSize {
         // The library also has 3, 5, 6 and 7 eighths, but with plain code for them: they take longer than all eight.
         let eighths = [1, 2, 4].first { Double($0) >= share * 8 } ?? 8

@@ -24,6 +24,10 @@ struct PNGDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
+    var metadata: PictureMetadata { PictureMetadata(source, .png, frameCount: header.frameCount) }
+    // Passes add pixels between those of others.
+    var streams: Bool { header.passes == 1 }
+
     func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
     func workingBytes(at size: DecodedSize) -> Int {

@@ -13,6 +13,7 @@ enum StartSequence {
     /// Starts, does jobs until the broker closes the control socket, and returns the exit status: 0 then, 1 when
     /// something failed, 2 for wrong use.
     static func run(_ arguments: [String]) -> Int32 {
+        if FormatTable.print(Array(arguments.dropFirst())) { return 0 }
         let control = FileDescriptor(owning: controlDescriptor)
         guard (try? UnixSocket.peerCredentials(of: control)) != nil else {
             log.error("no control socket on descriptor \(controlDescriptor): imgbroker starts this program")

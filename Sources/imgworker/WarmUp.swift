@@ -18,13 +18,20 @@ func warmUpCodecs(_ conversions: ColorConversions) throws {
             id: 0, format: format, geometry: geometry, pixelFormat: .rgba8, alpha: .straight, quality: 50)
         let encoded = try WritableBuffer(name: "warm-up").descriptor
         _ = try ImageEncoder(job, lossless: lossless).encode(.file(pixels), to: encoded)
-        for pixelFormat in PixelFormat.allCases {
-            for width in [geometry.width, 3] {
-                let job = DecodeJob(id: 0, transform: Transform(width: width, pixelFormat: pixelFormat))
-                let image = try EncodedImage(
-                    try ImageSource(reading: encoded), for: job, conversions: conversions)
-                _ = try image.decode(into: pixels)
-            }
+        try warmUp(try ImageSource(reading: encoded), geometry.width, into: pixels, conversions)
+    }
+    #if !WITHOUT_AVIF
+        try warmUp(try ImageSource(copying: smallAVIF), 8, into: pixels, conversions)
+    #endif
+}
+
+private func warmUp(
+    _ source: ImageSource, _ width: Int, into pixels: FileDescriptor, _ conversions: ColorConversions
+) throws(WireError) {
+    for pixelFormat in PixelFormat.allCases {
+        for width in [width, 3] {
+            let job = DecodeJob(id: 0, transform: Transform(width: width, pixelFormat: pixelFormat))
+            _ = try EncodedImage(source, for: job, conversions: conversions).decode(into: pixels)
         }
     }
 }

@@ -18,6 +18,8 @@ struct WebPDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
+    var metadata: PictureMetadata { PictureMetadata(source, .webp, frameCount: header.frameCount) }
+
     func size(keeping share: Double) -> DecodedSize {
         let stored = header.geometry
         // An eighth at least, as of JPEG: a pixel of the result should not be a mean of a mean or two alone.

@@ -1,4 +1,4 @@
-// The image codecs of the system (libpng, libjpeg-turbo, libwebp) behind calls that return instead of jumping.
+// The image codecs of the system (libpng, libjpeg-turbo, libwebp, libavif) behind calls that return instead of jumping.
 //
 // setjmp and longjmp stay inside each function here: no frame of a caller is ever jumped over. Nothing calls back:
 // encoded bytes come from a span of memory, which must outlive its reader, and rows go into memory of the caller.
@@ -91,6 +91,38 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
 /// `pixels` must be zero (transparent).
 codec_status codec_webp_decode(
     const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
+
+#ifndef WITHOUT_AVIF
+// MARK: Reading AVIF: create, read_header, start, read_rows until all rows are through, destroy.
+
+typedef struct codec_avif_reader codec_avif_reader;
+
+/// A reader of the `length` bytes; NULL without memory.
+codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length);
+/// Reads the boxes. The size is that of the part to be shown (clap). Allocates nothing that grows with the picture.
+codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_header *header);
+/// How the picture is to be turned, as a value of EXIF's tag Orientation; after the header.
+int codec_avif_reader_orientation(const codec_avif_reader *reader);
+/// The ICC profile, that of the file or one made of the numbers that name its colours; NULL for sRGB. After the header,
+/// and as long as the reader.
+const uint8_t *codec_avif_reader_profile(const codec_avif_reader *reader, size_t *length);
+/// Decodes the picture, of a sequence its first one.
+codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order order);
+/// Converts the next `count` rows into `rows`, `stride` bytes apart.
+codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// What went wrong.
+const char *codec_avif_reader_message(const codec_avif_reader *reader);
+/// Frees the reader, which may be NULL.
+void codec_avif_reader_destroy(codec_avif_reader *reader);
+#endif
+
+// MARK: The libraries as they run
+
+/// Their names and versions.
+const char *codec_png_version(void);
+const char *codec_jpeg_version(void);
+const char *codec_webp_version(void);
+const char *codec_avif_version(void);
 
 // MARK: Writing PNG and JPEG: create, write_rows until all rows are through, finish, destroy. Encoded bytes gather in
 // the writer; take_output hands them out after each call.

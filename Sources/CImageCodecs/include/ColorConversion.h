@@ -25,6 +25,11 @@ void codec_color_convert(const codec_color *color, uint8_t *pixels, size_t count
 /// Frees the conversion, which may be NULL.
 void codec_color_destroy(codec_color *color);
 
+/// Makes the ICC profile of RGB colours that are named by their numbers in ITU-T H.273 (CICP). *profile must be freed
+/// with free; it is NULL for sRGB, which is also what unknown numbers stand for. Light brighter than a document's white
+/// (PQ, HLG) becomes white.
+codec_status codec_profile_for_cicp(int primaries, int transfer, uint8_t **profile, size_t *length);
+
 /// Expands `length` bytes of a zlib stream (RFC 1950) to at most `most`. *output must be freed with free; it is NULL
 /// unless CODEC_OK: CODEC_DAMAGED, CODEC_TRUNCATED, CODEC_TOO_LARGE, CODEC_NO_MEMORY.
 codec_status codec_inflate(const uint8_t *bytes, size_t length, size_t most, uint8_t **output, size_t *output_length);

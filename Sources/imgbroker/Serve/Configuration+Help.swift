@@ -66,6 +66,7 @@ extension Configuration {
                                   refusing the call: for tests
           --log-level LEVEL       error, warning, notice, info or debug (default: notice)
           --help                  show this and exit
+          --formats [--json]      show which formats are decoded, by which libraries, and exit
           --version               show the version and exit
 
         Sizes take K, M and G; times are seconds, or take m, h and d (90, 30m, 12h, 7d).

@@ -40,6 +40,7 @@ struct Configuration {
         case serve(Configuration)
         case help
         case version
+        case formats(json: Bool)
     }
 
     /// Reads the words after the program's name.
@@ -64,6 +65,7 @@ struct Configuration {
             case "--log-level": configuration.logLevel = try arguments.choice(of: flag)
             case "--help", "-h": return .help
             case "--version", "-V": return .version
+            case "--formats": return .formats(json: try Self.wantsJSON(&arguments))
             default: throw UsageError(description: "unknown option \(flag) (see imgbroker --help)")
             }
         }
@@ -156,6 +158,15 @@ struct Configuration {
 
     private enum QueueOrder: String, CaseIterable {
         case fifo, lifo
+    }
+
+    /// Whether `--json`, and nothing else, follows.
+    private static func wantsJSON(_ arguments: inout Arguments) throws(UsageError) -> Bool {
+        guard let word = try arguments.next() else { return false }
+        guard case .flag("--json") = word, try arguments.next() == nil else {
+            throw UsageError(description: "--formats stands alone, or with --json")
+        }
+        return true
     }
 
     private static func time(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {

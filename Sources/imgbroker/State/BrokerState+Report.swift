@@ -5,7 +5,7 @@ import LinuxSystem
 extension BrokerState {
     var hello: HelloReply {
         HelloReply(
-            server: "imgbroker/\(ProductVersion.current)", formats: ImageFormat.allCases.map(\.rawValue),
+            server: "imgbroker/\(ProductVersion.current)", formats: ImageFormat.decoded.map(\.rawValue),
             limits: [
                 "maxFrameBytes": Frame.maximumLength, "maxPixels": limits.maxPixels,
                 "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
