@@ -125,7 +125,9 @@ let package = Package(
             path: "Demo/imgdemo", swiftSettings: swift),
 
         // Tests.
-        .target(name: "CTestSupport", path: "Tests/CTestSupport", cSettings: c),
+        .target(
+            name: "CTestSupport", dependencies: without.contains("avif") ? [] : ["CAVIF"], path: "Tests/CTestSupport",
+            cSettings: c),
         .target(
             name: "TestSupport",
             dependencies: [

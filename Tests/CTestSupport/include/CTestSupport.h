@@ -4,6 +4,10 @@
 
 #include <sys/types.h>
 
+#ifndef WITHOUT_AVIF
+#include "TestAVIF.h"
+#endif
+
 /// Gives the calling thread alone another effective user: 0, or -1 with errno. (glibc's own functions change all
 /// threads.)
 int ctest_set_effective_user(uid_t uid);

@@ -1,0 +1,193 @@
+#if !WITHOUT_AVIF
+    import Foundation
+    import IPCProtocol
+    import TestSupport
+    import Testing
+
+    @testable import imgworker
+
+    /// AVIF: every kind of picture in it comes out as it was put in.
+    @Suite struct AVIFTests {
+        private let picture = TestPicture.gradient(width: 46, height: 34)
+        private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
+
+        private func file(_ picture: TestPicture, _ change: (inout TestAVIF) -> Void = { _ in }) throws -> [UInt8] {
+            var avif = TestAVIF()
+            change(&avif)
+            let file = avif.file(picture)
+            try #require(!file.isEmpty)
+            return file
+        }
+
+        @Test func losslessIsExact() throws {
+            let opaque = try file(picture)
+            #expect(try decode(opaque) == picture)
+            #expect(try decode(opaque, .bgra8) == picture.bgra)
+            let alpha = try file(transparent) { $0.hasAlpha = true }
+            #expect(try decode(alpha) == transparent)
+            #expect(try decode(alpha, .bgra8, .premultiplied) == transparent.premultiplied.bgra)
+        }
+
+        @Test func header() throws {
+            let bytes = try file(transparent) { $0.hasAlpha = true }
+            let plan = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1)).plan
+            #expect(plan.header == ImageHeader(format: .avif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
+        }
+
+        /// What is stored multiplied by alpha is divided by it again.
+        @Test func premultiplied() throws {
+            let shown = try decode(
+                try file(transparent) {
+                    $0.hasAlpha = true
+                    $0.isPremultiplied = true
+                })
+            for y in 0..<34 {
+                for x in 0..<46 {
+                    let (is_, was) = (shown[x, y], transparent[x, y])
+                    #expect(is_.w == was.w)
+                    // Of what is hardly seen, colour is hardly kept.
+                    guard was.w > 0 else { continue }
+                    let most = 255 / Int(was.w) + 1
+                    for channel in 0..<3 { #expect(abs(Int(is_[channel]) - Int(was[channel])) <= most) }
+                }
+            }
+        }
+
+        @Test(arguments: 1...8) func orientations(_ orientation: Int) throws {
+            let bytes = try file(picture) { $0.orientation = orientation }
+            #expect(try decode(bytes) == picture.shown(orientation: orientation))
+        }
+
+        /// A part that is to be shown is shown, and turned after it was cut out.
+        @Test(arguments: [0, 6]) func cleanAperture(_ orientation: Int) throws {
+            let bytes = try file(picture) {
+                $0.crop = [4, 6, 20, 16]
+                $0.orientation = orientation
+            }
+            let part = TestPicture(width: 20, height: 16) { x, y in picture[x + 4, y + 6] }
+            #expect(try decode(bytes) == part.shown(orientation: max(1, orientation)))
+        }
+
+        @Test func gray() throws {
+            let gray = TestPicture(width: 46, height: 34) { x, y in
+                let value = UInt8(x * 5)
+                return SIMD4(value, value, value, 255)
+            }
+            let bytes = try file(gray) {
+                $0.sampling = 400
+                $0.matrix = 6
+            }
+            #expect(try decode(bytes) == gray)
+        }
+
+        /// Bands of rows are converted one by one, and mix the colour of the rows around them as in one piece.
+        @Test(arguments: [420, 422, 444], [8, 10]) func bandsAreSeamless(_ sampling: Int, _ depth: Int) throws {
+            let (width, height) = (5000, 61)
+            var avif = TestAVIF()
+            (avif.sampling, avif.depth, avif.matrix, avif.quantizer) = (sampling, depth, 6, 20)
+            let samples = (0..<width * height * 4).map { UInt16(($0 * 7 + $0 / width * 13) % (1 << depth)) }
+            let bytes = avif.file(width: width, height: height, samples)
+            let geometry = try #require(PixelGeometry(width: width, height: height))
+            #expect(RowBand.rows(of: geometry) < height / 2)
+            #expect(try decode(bytes) == TestAVIF.decoded(bytes, width: width, height: height))
+        }
+
+        /// More bits are rounded to eight, not cut off.
+        @Test(arguments: [10, 12]) func deepSamples(_ depth: Int) throws {
+            let most = 1 << depth - 1
+            let samples = (0...most).flatMap { value in [value, most - value, value / 2, most].map { UInt16($0) } }
+            var avif = TestAVIF()
+            (avif.depth, avif.hasAlpha) = (depth, true)
+            let width = 64
+            let bytes = avif.file(width: width, height: samples.count / 4 / width, samples)
+            let shown = try decode(bytes)
+            let rounded = samples.map { UInt8((Double($0) * 255 / Double(most)).rounded()) }
+            // A half of a value is rounded either way.
+            #expect(zip(shown.bytes, rounded).allSatisfy { abs(Int($0) - Int($1)) <= ($0 == $1 ? 0 : 1) })
+            let differing = zip(shown.bytes, rounded).count { $0 != $1 }
+            #expect(differing * 100 <= rounded.count, "\(differing) of \(rounded.count)")
+        }
+
+        @Test(arguments: [(6, true), (6, false), (9, true), (1, false)])
+        func matrices(_ matrix: Int, _ isLimited: Bool) throws {
+            let bytes = try file(picture) {
+                $0.matrix = matrix
+                $0.isLimited = isLimited
+            }
+            // Through YUV and back, in eight bits, a value or two are lost.
+            #expect(try #require(try decode(bytes).difference(from: picture)) <= 4)
+        }
+
+        @Test func grid() throws {
+            let bytes = try file(TestPicture.gradient(width: 256, height: 128)) { ($0.columns, $0.rows) = (4, 2) }
+            #expect(try decode(bytes) == TestPicture.gradient(width: 256, height: 128))
+        }
+
+        @Test func firstOfASequence() throws {
+            let bytes = try file(picture) { $0.frames = 3 }
+            let image = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1))
+            #expect(image.plan.header.frameCount == 3)
+            #expect(try decode(bytes) == picture)
+        }
+
+        @Test func profilesAreConvertedAsInPNG() throws {
+            let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
+            let colors = ColorTests.colors
+            let png = TestProfile.inserted(wide, intoPNG: ColorTests.png(colors, .rgb))
+            #expect(try decode(try file(colors) { $0.profile = wide }) == (try decode(png)))
+            let gray = TestProfile.gray(gamma: 1.8)
+            let grayPNG = TestProfile.inserted(gray, intoPNG: ColorTests.png(ColorTests.grays, .gray))
+            let bytes = try file(ColorTests.grays) { ($0.profile, $0.sampling, $0.matrix) = (gray, 400, 6) }
+            #expect(try decode(bytes) == (try decode(grayPNG)))
+        }
+
+        /// Colours named by numbers: primaries that are wider than sRGB's.
+        @Test(arguments: [
+            (12, [[1.2249, -0.2247, 0], [-0.0420, 1.0419, 0], [-0.0197, -0.0786, 1.0979]]),
+            (9, [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]]),
+        ])
+        func primaries(_ number: Int, _ matrix: [[Double]]) throws {
+            let shown = try decode(try file(ColorTests.colors) { $0.primaries = number })
+            let light = { (value: UInt8) in
+                let value = Double(value) / 255
+                return value <= 0.04045 ? value / 12.92 : pow((value + 0.055) / 1.055, 2.4)
+            }
+            for (x, y) in [(0, 0), (20, 30), (40, 10), (63, 47), (30, 30), (10, 40)] {
+                let pixel = ColorTests.colors[x, y]
+                let linear = [light(pixel.x), light(pixel.y), light(pixel.z)]
+                for channel in 0..<3 {
+                    let sum = (0..<3).reduce(0) { $0 + matrix[channel][$1] * linear[$1] }
+                    let bounded = min(max(sum, 0), 1)
+                    let signal = bounded <= 0.0031308 ? bounded * 12.92 : 1.055 * pow(bounded, 1 / 2.4) - 0.055
+                    #expect(abs(Int(shown[x, y][channel]) - Int((signal * 255).rounded())) <= 3, "\(x) \(y)")
+                }
+            }
+        }
+
+        /// High dynamic range: a document's white is white, and what is brighter is, too; gray goes below it in order.
+        @Test(arguments: [(16, 594), (18, 767)]) func highDynamicRange(_ transfer: Int, _ white: Int) throws {
+            var avif = TestAVIF()
+            (avif.depth, avif.transfer) = (10, transfer)
+            let samples = (0..<1024).flatMap { value in [UInt16](repeating: UInt16(value), count: 4) }
+            let shown = try decode(avif.file(width: 64, height: 16, samples))
+            let gray = (0..<1024).map { Int(shown[$0 % 64, $0 / 64].x) }
+            #expect(gray[white] >= 252)
+            #expect(gray[1023] == 255)
+            #expect(gray[white / 2] < 150)
+            #expect(gray[0] == 0)
+            #expect(zip(gray, gray.dropFirst()).allSatisfy { $0 <= $1 })
+        }
+
+        @Test func otherBoxFiles() throws {
+            let bytes = try file(picture)
+            // The same file by its other brand, and one of another codec.
+            #expect(try decode(Array(bytes[..<8] + Array("mif1".utf8) + bytes[12...])) == picture)
+            #expect(failure(Array(bytes[..<8] + Array("heic".utf8) + bytes[12...])) == .unsupportedFormat)
+        }
+
+        @Test func theTableIsWhatTheContractSays() {
+            #expect(ImageCodec.all.map(\.format) == ImageFormat.decoded)
+            #expect(FormatTable.text.split(separator: "\n").count == ImageCodec.all.count + 1)
+        }
+    }
+#endif
