@@ -23,10 +23,11 @@ let package = Package(
         .systemLibrary(name: "CSeccomp", path: "Product/SystemModules/CSeccomp", pkgConfig: "libseccomp"),
         .target(name: "CLinux", path: "Product/CLinux"),
         .systemLibrary(name: "CLCMS", path: "Product/SystemModules/CLCMS", pkgConfig: "lcms2"),
+        .systemLibrary(name: "CAVIF", path: "Product/SystemModules/CAVIF"),
         .systemLibrary(name: "CZlib", path: "Product/SystemModules/CZlib", pkgConfig: "zlib"),
         .target(
-            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CLCMS", "CZlib"],
-            path: "Product/CImageCodecs"),
+            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CAVIF", "CLCMS", "CZlib"],
+            path: "Product/CImageCodecs", linkerSettings: [.linkedLibrary("avif")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], path: "Product/CTransfer"),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], path: "Product/CSandbox"),
         .target(name: "LinuxSystem", dependencies: ["CLinux"], path: "Product/LinuxSystem", swiftSettings: swift),

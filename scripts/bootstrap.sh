@@ -9,6 +9,7 @@ needed=(
     "libpng      libpng-dev"
     "libjpeg     libjpeg62-turbo-dev libjpeg-turbo8-dev"
     "libwebp     libwebp-dev"
+    "libavif     libavif-dev"
     "lcms2       liblcms2-dev"
     "zlib        zlib1g-dev"
     "nettle      nettle-dev"
@@ -32,6 +33,8 @@ has_library() {
 missing=()
 for line in "${needed[@]}"; do
     read -r module packages <<<"$line"
+    # What the build leaves out (see docs/formats.md) is not needed.
+    if [[ " ${IMGBROKER_WITHOUT:-} " == *" ${module#lib} "* ]]; then continue; fi
     if ! has_library "$module"; then missing+=("$packages"); fi
 done
 command -v pkg-config >/dev/null || missing+=("pkg-config")

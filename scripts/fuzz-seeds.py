@@ -8,8 +8,12 @@ kind that the codecs know. Needs Pillow (Debian: python3-pil). The same files ev
 import io
 import pathlib
 import random
+import re
+import shutil
 import struct
+import subprocess
 import sys
+import tempfile
 import zlib
 
 from PIL import Image
@@ -140,6 +144,21 @@ for lossless in [False, True]:
     frames = [sample("RGBA") for _ in range(2)]
     files["webp"][f"animation-{lossless}"] = encoded(
         sample("RGBA"), "WEBP", save_all=True, append_images=frames, lossless=lossless, duration=9)
+
+# What the worker warms up with, and, where libavif's tools are (Debian: libavif-bin), every kind there is.
+source = (root / "Sources/imgworker/SmallAVIF.swift").read_text()
+files["avif"] = {"small": bytes(int(byte, 16) for byte in re.findall(r"0x(\w\w)", source))}
+if shutil.which("avifenc"):
+    with tempfile.TemporaryDirectory() as folder:
+        picture, result = pathlib.Path(folder, "a.png"), pathlib.Path(folder, "a.avif")
+        sample("RGBA").resize((64, 64)).save(picture)
+        for name, options in {
+            "420-8": "-y 420", "422-10": "-y 422 -d 10", "444-12": "-y 444 -d 12", "400-8": "-y 400", "lossless": "-l",
+            "premultiplied": "-p", "turned": "--irot 1 --imir 0", "cropped": "--crop 2,4,16,8", "wide": "--cicp 9/16/9",
+            "grain": "-a film-grain-test=1", "limited": "-r limited",
+        }.items():
+            subprocess.run(["avifenc", "-s", "8", *options.split(), picture, result], check=True, capture_output=True)
+            files["avif"][name] = result.read_bytes()
 
 for target, images in files.items():
     for name, data in images.items():

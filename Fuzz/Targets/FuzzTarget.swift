@@ -16,6 +16,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case png
     case jpeg
     case webp
+    case avif
 
     /// Gives it `bytes`.
     public func run(_ bytes: [UInt8]) {
@@ -33,6 +34,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .png: fuzzPNG(bytes)
         case .jpeg: fuzzImage(bytes, .jpeg)
         case .webp: fuzzImage(bytes, .webp)
+        case .avif: fuzzImage(bytes, .avif)
         }
     }
 }

@@ -14,6 +14,9 @@
 /// How deep boxes are looked into: moov, trak, mdia, minf, stbl.
 #define MAXIMUM_DEPTH 6
 
+/// What dav1d takes for itself, for each byte of a sample.
+#define MEMORY_OF_CODEC (512u << 10)
+
 struct codec_avif_reader {
     const uint8_t *bytes;
     size_t length;
@@ -103,9 +106,13 @@ static int is_cut_off(const uint8_t *bytes, uint64_t length) {
     return length > 0;
 }
 
-/// Whether a picture may be put together from others: such items have this type.
-static int may_be_grid(const codec_avif_reader *reader) {
-    return memmem(reader->bytes, reader->length, "grid", 4) != NULL;
+/// How often four letters stand in the file, and so at least how many items have this type: a picture that is put
+/// together from others is a `grid`, and each of those is `av01`.
+static uint64_t count_type(const codec_avif_reader *reader, const char *type) {
+    uint64_t count = 0;
+    const uint8_t *end = reader->bytes + reader->length, *place = reader->bytes;
+    for (; (place = memmem(place, (size_t)(end - place), type, 4)) != NULL; place += 4) count++;
+    return count;
 }
 
 // MARK: Reading
@@ -124,7 +131,7 @@ static codec_status failed(codec_avif_reader *reader, avifResult result) {
     case AVIF_RESULT_UNSUPPORTED_DEPTH: return CODEC_UNSUPPORTED;
     default: break;
     }
-    if (is_cut_off(reader->bytes, reader->length)) return CODEC_TRUNCATED;
+    if (strstr(detail, "runcated") || is_cut_off(reader->bytes, reader->length)) return CODEC_TRUNCATED;
     // The library does not hand on why the codec behind it failed; malloc left its word.
     return errno == ENOMEM ? CODEC_NO_MEMORY : CODEC_DAMAGED;
 }
@@ -156,7 +163,8 @@ codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length)
 }
 
 /// An upper estimate of what decoding holds, measured. A picture is held in full, in its own depth and sampling, beside
-/// what the codec notes of each block; so is alpha, which is a picture of its own; one of a grid is copied.
+/// what the codec notes of each block; so is alpha, which is a picture of its own. Whether grain is laid over a copy of
+/// the colour shows only in decoding. A grid's cells are held beside the whole, each with a codec of its own.
 static uint64_t held_bytes(const codec_avif_reader *reader) {
     const avifImage *image = reader->decoder->image;
     avifPixelFormatInfo info;
@@ -166,8 +174,9 @@ static uint64_t held_bytes(const codec_avif_reader *reader) {
     uint64_t pixels = width * height, sample = image->depth > 8 ? 2 : 1;
     uint64_t chroma = info.monochrome ? 0 : 2 * (pixels >> info.chromaShiftX >> info.chromaShiftY);
     uint64_t color = (pixels + chroma) * sample, alpha = reader->decoder->alphaPresent ? pixels * sample : 0;
-    uint64_t blocks = pixels * (alpha ? 2 : 1);
-    return (color + alpha) * (may_be_grid(reader) ? 2 : 1) + blocks + 600 * width + image->icc.size;
+    uint64_t blocks = pixels / 8 * (alpha ? 10 : 5);
+    return 2 * color + alpha + (count_type(reader, "grid") ? color + alpha : 0) + blocks + 600 * width +
+        count_type(reader, "av01") * sample * MEMORY_OF_CODEC + image->icc.size;
 }
 
 codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_header *header) {
@@ -222,11 +231,15 @@ const uint8_t *codec_avif_reader_profile(const codec_avif_reader *reader, size_t
 
 codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order order) {
     avifDecoder *decoder = reader->decoder;
-    uint32_t width = decoder->image->width, height = decoder->image->height;
+    avifImage announced = *decoder->image;
     errno = 0;
     avifResult result = avifDecoderNextImage(decoder);
     if (result != AVIF_RESULT_OK) return failed(reader, result);
-    if (decoder->image->width != width || decoder->image->height != height) return CODEC_DAMAGED;
+    const avifImage *image = decoder->image;
+    if (image->width != announced.width || image->height != announced.height || image->depth != announced.depth ||
+        image->yuvFormat != announced.yuvFormat) {
+        return CODEC_DAMAGED;
+    }
     reader->order = order;
     reader->row = 0;
     return CODEC_OK;
@@ -247,8 +260,11 @@ codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *row
     avifRGBImageSetDefaults(&band, reader->band);
     band.format = reader->order == CODEC_BGRA ? AVIF_RGB_FORMAT_BGRA : AVIF_RGB_FORMAT_RGBA;
     band.depth = 8;
-    // libyuv cuts off the lower bits of deeper samples; the library's own arithmetic rounds.
-    band.avoidLibYUV = image->depth > 8;
+    // libyuv is fast, but cuts off lower bits of deeper samples; and where black is 16, it is up to 15 values off with
+    // other matrices than BT.601's (Debian 12). The library's own arithmetic is exact.
+    int is_plain = image->yuvRange == AVIF_RANGE_FULL || image->matrixCoefficients == AVIF_MATRIX_COEFFICIENTS_BT601 ||
+        image->matrixCoefficients == AVIF_MATRIX_COEFFICIENTS_BT470BG;
+    band.avoidLibYUV = image->depth > 8 || !is_plain;
     band.rowBytes = image->width * 4;
     size_t size = (size_t)band.rowBytes * band.height;
     if (size > reader->scratch_size) {
@@ -277,6 +293,12 @@ void codec_avif_reader_destroy(codec_avif_reader *reader) {
     free(reader->described);
     free(reader->scratch);
     free(reader);
+}
+
+void codec_avif_silence(void) {
+    static const cookie_io_functions_t nothing = {0};
+    FILE *silence = fopencookie(NULL, "w", nothing);
+    if (silence) stderr = silence;
 }
 
 const char *codec_avif_version(void) {

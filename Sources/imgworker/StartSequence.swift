@@ -1,3 +1,4 @@
+import CImageCodecs
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
@@ -37,6 +38,9 @@ enum StartSequence {
             try CurrentProcess.forbidCoreDumps()
             let conversions = ColorConversions()
             try warmUpCodecs(conversions)
+            #if !WITHOUT_AVIF
+                codec_avif_silence()
+            #endif
             // Behind the warm-up, for which libraries may open files and look at the processor, and before the first
             // byte that a stranger chose.
             var policy = SandboxPolicy.decode

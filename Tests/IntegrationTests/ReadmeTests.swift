@@ -86,6 +86,6 @@ import Testing
         let existing = Set(
             help.split(separator: "\n").compactMap { $0.prefixMatch(of: /[ ]+(--[a-z-]+)/).map { String($0.output.1) } }
         )
-        #expect(documented.union(["--help", "--version"]) == existing)
+        #expect(documented.union(["--formats", "--help", "--version"]) == existing)
     }
 }

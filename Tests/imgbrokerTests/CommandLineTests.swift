@@ -131,6 +131,10 @@ struct CommandLineTests {
                 continue
             }
         }
+        guard case .formats(json: true) = try Configuration.read(["--formats", "--json"]),
+            case .formats(json: false) = try Configuration.read(["--formats"])
+        else { return complain("no formats") }
+        #expect(throws: UsageError.self) { try read("--formats", "--workers") }
         guard case .version = try Configuration.read(["--version"]) else { return complain("no version") }
     }
 

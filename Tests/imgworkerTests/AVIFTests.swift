@@ -1,6 +1,8 @@
 #if !WITHOUT_AVIF
     import Foundation
     import IPCProtocol
+    import LinuxSystem
+    import SharedCache
     import TestSupport
     import Testing
 
@@ -108,14 +110,14 @@
             #expect(differing * 100 <= rounded.count, "\(differing) of \(rounded.count)")
         }
 
-        @Test(arguments: [(6, true), (6, false), (9, true), (1, false)])
+        @Test(arguments: [(6, true), (6, false), (9, true), (9, false), (1, true), (1, false)])
         func matrices(_ matrix: Int, _ isLimited: Bool) throws {
             let bytes = try file(picture) {
                 $0.matrix = matrix
                 $0.isLimited = isLimited
             }
             // Through YUV and back, in eight bits, a value or two are lost.
-            #expect(try #require(try decode(bytes).difference(from: picture)) <= 4)
+            #expect(try #require(try decode(bytes).difference(from: picture)) <= 2)
         }
 
         @Test func grid() throws {
@@ -183,6 +185,27 @@
             // The same file by its other brand, and one of another codec.
             #expect(try decode(Array(bytes[..<8] + Array("mif1".utf8) + bytes[12...])) == picture)
             #expect(failure(Array(bytes[..<8] + Array("heic".utf8) + bytes[12...])) == .unsupportedFormat)
+        }
+
+        /// Every kind in a worker that a system call nobody foresaw would end, and that has one thread.
+        @Test func confined() throws {
+            let worker = try TestWorker()
+            var kinds = [TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF()]
+            (kinds[0].hasAlpha, kinds[0].isPremultiplied) = (true, true)
+            (kinds[1].depth, kinds[1].sampling, kinds[1].matrix, kinds[1].quantizer) = (10, 420, 6, 30)
+            (kinds[2].depth, kinds[2].sampling, kinds[2].matrix, kinds[2].primaries) = (12, 400, 6, 12)
+            (kinds[3].columns, kinds[3].rows, kinds[3].transfer) = (2, 2, 16)
+            (kinds[4].frames, kinds[4].profile) = (3, TestProfile.rgb(TestProfile.wide, gamma: 2.2))
+            kinds[5].orientation = 7
+            let picture = TestPicture.gradient(width: 512, height: 512, transparent: true)
+            for (id, kind) in kinds.enumerated() {
+                try worker.order(.decode(DecodeJob(id: id)), [try sealedFile(kind.file(picture))])
+                guard case .header(id, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
+                let output = try WritableBuffer(name: "test", size: plan.result.bytes).descriptor
+                try worker.order(.output(job: id), [output])
+                guard case .finished(id, _) = try worker.next() else { throw WireError(.internal, "no picture") }
+                #expect(try worker.kilobytes(of: "Threads") == 1)
+            }
         }
 
         @Test func theTableIsWhatTheContractSays() {

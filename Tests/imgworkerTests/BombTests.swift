@@ -131,6 +131,32 @@ import Testing
         Bomb("WebP, 4096 groups of codes") { WebPBomb.groups(side: 256) }.uncounted,
     ]
 
+    private static let smallAVIF: [Bomb] = {
+        #if WITHOUT_AVIF
+            []
+        #else
+            [
+                Bomb("AVIF, one colour") { AVIFBomb.flat(1500, 1200) },
+                Bomb("AVIF, one colour of 12 bits with alpha") {
+                    AVIFBomb.flat(1200, 1000) { ($0.depth, $0.hasAlpha) = (12, true) }
+                },
+                Bomb("AVIF, a grid of 64 cells of 10 bits") {
+                    AVIFBomb.flat(1024, 1024) { ($0.depth, $0.columns, $0.rows) = (10, 8, 8) }
+                },
+                Bomb("AVIF, few pixels stretched to many") { AVIFBomb.claiming(1500, 1500) },
+                Bomb("AVIF, 268 MP", .tooManyPixels, width: 9) { AVIFBomb.claiming(16_384, 16_384) },
+                Bomb("AVIF, 2^32 MP", .tooManyPixels, width: 9) { AVIFBomb.claiming(1 << 32 - 1, 1 << 32 - 1) },
+                Bomb("AVIF, no pixels", .decodeFailed) { AVIFBomb.claiming(0, 8) },
+                Bomb("AVIF, more pixels than it says", .decodeFailed) { AVIFBomb.claiming(4, 4) },
+                Bomb("AVIF, a million properties", .tooManyPixels) { AVIFBomb.properties(1_000_000) },
+                Bomb("AVIF, profile of 10 MB") {
+                    AVIFBomb.flat(9, 9) { $0.profile = [UInt8](repeating: 1, count: 10_000_000) }
+                },
+                Bomb("AVIF, 2^32 frames", .decodeFailed) { AVIFBomb.frames(1 << 32 - 1) },
+            ]
+        #endif
+    }()
+
     private static let large = [
         Bomb("PNG, 49 MP of 16 bits") { PNGBomb.flat(7000, 7000, .rgba, depth: 16) },
         Bomb("PNG, 49 MP of 16 bits, interlaced") { PNGBomb.flat(7000, 7000, .rgba, depth: 16, interlaced: true) },
@@ -151,9 +177,23 @@ import Testing
         Bomb("WebP, 50,000 groups of codes") { WebPBomb.groups(count: 50_000) }.uncounted,
     ]
 
-    @Test(arguments: small) func bombs(_ bomb: Bomb) throws { try explode(bomb) }
+    @Test(arguments: small + smallAVIF) func bombs(_ bomb: Bomb) throws { try explode(bomb) }
 
-    @Test(.enabled(if: runsLarge), arguments: large) func largeBombs(_ bomb: Bomb) throws { try explode(bomb) }
+    private static let largeAVIF: [Bomb] = {
+        #if WITHOUT_AVIF
+            []
+        #else
+            [
+                Bomb("AVIF, few pixels stretched to 49 MP") { AVIFBomb.claiming(7000, 7000) },
+                Bomb("AVIF, 49 MP of one colour") { AVIFBomb.flat(7000, 7000) { $0.sampling = 420 } },
+                Bomb("AVIF, few pixels of 12 bits with alpha stretched to 49 MP") {
+                    AVIFBomb.claiming(7000, 7000) { ($0.depth, $0.hasAlpha) = (12, true) }
+                },
+            ]
+        #endif
+    }()
+
+    @Test(.enabled(if: runsLarge), arguments: large + largeAVIF) func largeBombs(_ bomb: Bomb) throws { try explode(bomb) }
 
     private static let runsLarge = unsafe getenv("IMGBROKER_LARGE_BOMBS") != nil
     private static let mostMemory = 1 << 30
@@ -172,7 +212,7 @@ import Testing
             report = try worker.next()
         }
         switch (report, bomb.expected) {
-        case (.finished(1, DecodeResult(bytes: result)), nil): break
+        case (.finished(1, let done), nil): #expect(done.bytes == result)
         case (.failed(1, let error), .some(let code)): #expect(error.code == code, "\(error.message)")
         default: Issue.record("\(report)")
         }

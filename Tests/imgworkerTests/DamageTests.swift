@@ -36,6 +36,11 @@ import Testing
             samples.append(
                 Sample("WebP, extended", TestExif.inserted(exif, intoWebP: file, width: 45, height: 37, alpha: true)))
         }
+        #if !WITHOUT_AVIF
+            var avif = TestAVIF()
+            (avif.hasAlpha, avif.orientation) = (true, 6)
+            samples.append(Sample("AVIF", avif.file(picture)))
+        #endif
         return samples
     }()
 
@@ -120,6 +125,15 @@ import Testing
             try opaque.encoded(.webp, lossless: false, quality: 60),
             WebPBomb.canvas(80, 80, frame: lossless, frames: 3),
         ]
+        #if !WITHOUT_AVIF
+            var (alpha, deep, grid, sequence) = (TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF())
+            alpha.hasAlpha = true
+            (deep.depth, deep.sampling, deep.matrix, deep.quantizer) = (10, 420, 6, 30)
+            (grid.columns, grid.rows, grid.quantizer, grid.matrix) = (2, 1, 40, 6)
+            sequence.frames = 3
+            samples += [alpha, deep, sequence].map { $0.file(picture) }
+            samples.append(grid.file(TestPicture.gradient(width: 128, height: 64)))
+        #endif
         return samples
     }
 

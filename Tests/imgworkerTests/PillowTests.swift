@@ -64,6 +64,57 @@ struct PillowTests {
     }
 }
 
+/// Images of other projects, decoded as Pillow decodes them.
+@Suite(
+    .enabled(
+        if: Pillow.isThere && GivenImagesTests.folder != nil,
+        "needs shared/images beside the package, and Pillow (Debian: python3-pil)"))
+struct PillowDecodingTests {
+    /// The rows of the folder's list: names and formats.
+    static let files: [(name: String, format: String)] = {
+        guard let list = try? GivenImagesTests.read("MANIFEST.md") else { return [] }
+        return String(decoding: list, as: UTF8.self).split(separator: "\n").compactMap { row in
+            let cells = row.split(separator: "|").map { $0.filter { $0 != " " } }
+            return cells.count >= 6 && cells[0].contains(".") ? (cells[0], cells[1]) : nil
+        }
+    }()
+
+    /// What is not decoded yet.
+    static let gaps = ["GIF"]
+
+    @Test func theListIsRead() {
+        #expect(Self.files.count >= 29)
+    }
+
+    /// As shown: turned, in sRGB, of several pictures the first.
+    @Test(arguments: files.map(\.name)) func asPillow(_ name: String) throws {
+        let format = try #require(Self.files.first { $0.name == name }).format
+        let file = try GivenImagesTests.read(name)
+        // The list calls these corrupt.
+        if name.hasPrefix("pngsuite-x") {
+            #expect(failure(file) == .decodeFailed)
+            return
+        }
+        if Self.gaps.contains(format) {
+            #expect(failure(file) == .unsupportedFormat)
+            return
+        }
+        let (ours, theirs) = (try decode(file), try Pillow.shown(file))
+        try #require((ours.width, ours.height) == (theirs.width, theirs.height))
+        // Of what cannot be seen, colour is no matter.
+        let (visible, expected) = (ours.premultiplied, theirs.premultiplied)
+        let sum = zip(visible.bytes, expected.bytes).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) }
+        let mean = Double(sum) / Double(ours.bytes.count)
+        print("\(name): mean difference \(mean)")
+        if format == "JPEG" || name.contains("lossy") || name.hasSuffix("anim.webp") {
+            #expect(mean < 1.5)
+        } else {
+            // Of 16 bits Pillow takes the upper eight, and here they are rounded.
+            #expect(try #require(visible.difference(from: expected)) <= (name.contains("a16") ? 1 : 0))
+        }
+    }
+}
+
 /// Python's imaging library, in a process of its own.
 enum Pillow {
     /// Whether it is installed.
@@ -121,6 +172,39 @@ enum Pillow {
             os.ftruncate(3, 0)
             file.seek(0)
             file.write(picture.convert('RGBA').tobytes())
+        """
+
+    /// The first picture in a file: turned as EXIF says, converted to sRGB by its profile, straight alpha.
+    static func shown(_ file: [UInt8]) throws -> TestPicture {
+        let exchange = try memoryFile(file)
+        try #require(try run(showing, [], exchange) == .status(0))
+        let bytes = try contents(of: exchange)
+        let number = { (start: Int) in bytes[start..<start + 4].reversed().reduce(0) { $0 << 8 | Int($1) } }
+        return TestPicture(width: number(0), height: number(4), bytes: Array(bytes.dropFirst(8)))
+    }
+
+    private static let showing = """
+        import io, os, struct
+        from PIL import Image, ImageCms, ImageOps
+        with open(3, 'r+b', buffering=0, closefd=False) as file:
+            picture = Image.open(file)
+            picture.seek(0)
+            picture.load()
+            profile = picture.info.get('icc_profile')
+            picture = ImageOps.exif_transpose(picture)
+            if picture.mode.startswith('I'):
+                # 16 bits of gray, which convert would cut off above 255.
+                picture = picture.convert('I').point(lambda value: value * (255 / 65535) + 0.5).convert('L')
+            if profile:
+                alpha = picture.convert('RGBA').getchannel('A')
+                if picture.mode not in ('L', 'CMYK'): picture = picture.convert('RGB')
+                profile = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+                picture = ImageCms.profileToProfile(picture, profile, ImageCms.createProfile('sRGB'), outputMode='RGB')
+                picture.putalpha(alpha)
+            picture = picture.convert('RGBA')
+            os.ftruncate(3, 0)
+            file.seek(0)
+            file.write(struct.pack('<II', *picture.size) + picture.tobytes())
         """
 
     private static func run(

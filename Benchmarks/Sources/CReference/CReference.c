@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <avif/avif.h>
 #include <jpeglib.h>
 #include <png.h>
 #include <webp/decode.h>
@@ -104,6 +105,32 @@ static int write_webp(FILE *file, uint32_t width, uint32_t height) {
     return written ? 0 : -1;
 }
 
+static int write_avif(FILE *file, int deep, uint32_t width, uint32_t height) {
+    avifImage *image = avifImageCreate(
+        width, height, deep ? 10 : 8, deep ? AVIF_PIXEL_FORMAT_YUV444 : AVIF_PIXEL_FORMAT_YUV420);
+    image->matrixCoefficients = AVIF_MATRIX_COEFFICIENTS_BT601;
+    avifRGBImage rgb;
+    avifRGBImageSetDefaults(&rgb, image);
+    rgb.depth = 8;
+    rgb.format = AVIF_RGB_FORMAT_RGB;
+    avifRGBImageAllocatePixels(&rgb);
+    for (uint32_t y = 0; y < height; y++) paint(rgb.pixels + (size_t)y * rgb.rowBytes, width, y, 40);
+    avifResult result = avifImageRGBToYUV(image, &rgb);
+    avifRGBImageFreePixels(&rgb);
+    avifEncoder *encoder = avifEncoderCreate();
+    encoder->codecChoice = AVIF_CODEC_CHOICE_AOM;
+    encoder->speed = 10;
+    encoder->maxThreads = 2;
+    encoder->minQuantizer = encoder->maxQuantizer = 24;
+    avifRWData output = AVIF_DATA_EMPTY;
+    if (result == AVIF_RESULT_OK) result = avifEncoderWrite(encoder, image, &output);
+    int written = result == AVIF_RESULT_OK && fwrite(output.data, 1, output.size, file) == output.size;
+    avifRWDataFree(&output);
+    avifEncoderDestroy(encoder);
+    avifImageDestroy(image);
+    return written ? 0 : -1;
+}
+
 int cref_write_picture(const char *path, cref_format format, uint32_t width, uint32_t height) {
     FILE *file = fopen(path, "wb");
     if (!file) return -1;
@@ -113,6 +140,8 @@ int cref_write_picture(const char *path, cref_format format, uint32_t width, uin
     case CREF_PROGRESSIVE_JPEG: result = write_jpeg(file, 1, width, height); break;
     case CREF_PNG: result = write_png(file, width, height); break;
     case CREF_WEBP: result = write_webp(file, width, height); break;
+    case CREF_AVIF:
+    case CREF_DEEP_AVIF: result = write_avif(file, format == CREF_DEEP_AVIF, width, height); break;
     }
     return fclose(file) == 0 ? result : -1;
 }
@@ -182,6 +211,26 @@ static uint8_t *decode_webp(const uint8_t *bytes, size_t length) {
     return NULL;
 }
 
+/// With one thread, as a worker has.
+static uint8_t *decode_avif(const uint8_t *bytes, size_t length) {
+    avifDecoder *decoder = avifDecoderCreate();
+    uint8_t *pixels = NULL;
+    if (avifDecoderSetIOMemory(decoder, bytes, length) == AVIF_RESULT_OK &&
+        avifDecoderParse(decoder) == AVIF_RESULT_OK && avifDecoderNextImage(decoder) == AVIF_RESULT_OK) {
+        avifRGBImage rgb;
+        avifRGBImageSetDefaults(&rgb, decoder->image);
+        rgb.depth = 8;
+        rgb.rowBytes = rgb.width * 4;
+        rgb.pixels = pixels = malloc((size_t)rgb.rowBytes * rgb.height);
+        if (pixels && avifImageYUVToRGB(decoder->image, &rgb) != AVIF_RESULT_OK) {
+            free(pixels);
+            pixels = NULL;
+        }
+    }
+    avifDecoderDestroy(decoder);
+    return pixels;
+}
+
 long cref_decode(cref_format format, const uint8_t *bytes, size_t length) {
     long begun = nanoseconds();
     uint8_t *pixels = NULL;
@@ -190,6 +239,8 @@ long cref_decode(cref_format format, const uint8_t *bytes, size_t length) {
     case CREF_PROGRESSIVE_JPEG: pixels = decode_jpeg(bytes, length); break;
     case CREF_PNG: pixels = decode_png(bytes, length); break;
     case CREF_WEBP: pixels = decode_webp(bytes, length); break;
+    case CREF_AVIF:
+    case CREF_DEEP_AVIF: pixels = decode_avif(bytes, length); break;
     }
     long ended = nanoseconds();
     free(pixels);

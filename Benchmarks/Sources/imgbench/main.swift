@@ -4,6 +4,7 @@ import Foundation
 let benchmarks: [(name: String, run: (String) throws -> Void)] = [
     ("hit", HitBenchmark.run), ("decode", DecodeBenchmark.run), ("thumbnail", ThumbnailBenchmark.run),
     ("memory", MemoryBenchmark.run), ("loop", LoopBenchmark.run), ("isolation", IsolationBenchmark.run),
+    ("formats", FormatBenchmark.run),
 ]
 let words = Array(CommandLine.arguments.dropFirst())
 let chosen = benchmarks.filter { words.first == "all" || words.first == $0.name }

@@ -114,6 +114,9 @@ codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *row
 const char *codec_avif_reader_message(const codec_avif_reader *reader);
 /// Frees the reader, which may be NULL.
 void codec_avif_reader_destroy(codec_avif_reader *reader);
+/// Makes nothing of what C code writes to `stderr` from now on: dav1d has a line there for each oddity of a file, as many
+/// as the file wants. The descriptor stays as it is.
+void codec_avif_silence(void);
 #endif
 
 // MARK: The libraries as they run
@@ -122,7 +125,9 @@ void codec_avif_reader_destroy(codec_avif_reader *reader);
 const char *codec_png_version(void);
 const char *codec_jpeg_version(void);
 const char *codec_webp_version(void);
+#ifndef WITHOUT_AVIF
 const char *codec_avif_version(void);
+#endif
 
 // MARK: Writing PNG and JPEG: create, write_rows until all rows are through, finish, destroy. Encoded bytes gather in
 // the writer; take_output hands them out after each call.

@@ -12,10 +12,13 @@ typedef enum {
     CREF_PROGRESSIVE_JPEG,
     CREF_PNG,
     CREF_WEBP,
+    /// 8 bits, colour at half the resolution; and 10 bits in full resolution.
+    CREF_AVIF,
+    CREF_DEEP_AVIF,
 } cref_format;
 
 /// Writes a picture of `width` × `height` pixels that looks like a photograph to a codec (gradients, edges, noise; for
-/// PNG, which pays for every bit of noise, less of it) to the file at `path`. Holds a row, but for WebP. 0, or -1.
+/// PNG, which pays for every bit of noise, less of it) to the file at `path`. Holds a row, but for WebP and AVIF. 0, or -1.
 int cref_write_picture(const char *path, cref_format format, uint32_t width, uint32_t height);
 
 /// Decodes a whole file into newly allocated memory, four bytes a pixel. Nanoseconds without the freeing, or -1.

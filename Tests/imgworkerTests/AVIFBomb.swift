@@ -1,0 +1,59 @@
+#if !WITHOUT_AVIF
+    import TestSupport
+
+    /// Bombs in the shape of AVIF.
+    enum AVIFBomb {
+        /// One colour: a few hundred bytes, whatever its size.
+        static func flat(_ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }) -> [UInt8] {
+            var avif = TestAVIF()
+            (avif.matrix, avif.quantizer) = (6, 60)
+            change(&avif)
+            return avif.file(width: width, height: height, [UInt16](repeating: 200, count: width * height * 4))
+        }
+
+        /// 64 × 64 pixels, of which the container says that they are others (ispe).
+        static func claiming(
+            _ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }
+        ) -> [UInt8] {
+            let size = PNGBomb.bigEndian(64) + PNGBomb.bigEndian(64)
+            return replacing(
+                Array("ispe\0\0\0\0".utf8) + size,
+                by: Array("ispe\0\0\0\0".utf8) + PNGBomb.bigEndian(width) + PNGBomb.bigEndian(height),
+                in: flat(64, 64, change))
+        }
+
+        /// A sequence that claims a number of frames in one chunk, each of one byte (stsz).
+        static func frames(_ count: Int) -> [UInt8] {
+            let file = flat(64, 64) { $0.frames = 2 }
+            let (name, claim) = (Array("stsz\0\0\0\0".utf8), PNGBomb.bigEndian(1) + PNGBomb.bigEndian(count))
+            var bytes = file
+            for index in file.indices where file[index...].starts(with: name) {
+                bytes.replaceSubrange(index + 8..<index + 16, with: claim)
+            }
+            return bytes
+        }
+
+        /// A file with `count` properties that say nothing.
+        static func properties(_ count: Int) -> [UInt8] {
+            var file = flat(9, 9)
+            let more = [[UInt8]](repeating: [0, 0, 0, 8] + Array("free".utf8), count: count).flatMap(\.self)
+            var end = 0
+            for name in ["meta", "iprp", "ipco"] {
+                guard let place = file.indices.first(where: { file[$0...].starts(with: name.utf8) }) else { return [] }
+                let size = file[place - 4..<place].reduce(0) { $0 << 8 | Int($1) }
+                file.replaceSubrange(place - 4..<place, with: PNGBomb.bigEndian(size + more.count))
+                end = place - 4 + size
+            }
+            file.insert(contentsOf: more, at: end)
+            return file
+        }
+
+        private static func replacing(_ old: [UInt8], by new: [UInt8], in file: [UInt8]) -> [UInt8] {
+            var bytes = file
+            for index in file.indices where file[index...].starts(with: old) {
+                bytes.replaceSubrange(index..<index + old.count, with: new)
+            }
+            return bytes
+        }
+    }
+#endif
