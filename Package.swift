@@ -24,7 +24,8 @@ let swift: [SwiftSetting] =
     ] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
 let c: [CSetting] =
-    leftOut.map { .define($0) } + [.enableWarning("all"), .enableWarning("extra")] + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
+    leftOut.map { .define($0) } + [.enableWarning("all"), .enableWarning("extra")]
+    + (strictBuild ? [.treatAllWarnings(as: .error)] : [])
 
 let package = Package(
     name: "imgbroker",
@@ -74,7 +75,9 @@ let package = Package(
         // C shims, each for one purpose.
         .target(name: "CLinux", cSettings: c),
         .target(
-            name: "CImageCodecs", dependencies: ["CPNG", "CJPEG", "CWebP", "CLCMS", "CZlib"] + keptCodecs.map { .init(stringLiteral: $0.module) },
+            name: "CImageCodecs",
+            dependencies: ["CPNG", "CJPEG", "CWebP", "CLCMS", "CZlib"]
+                + keptCodecs.map { .init(stringLiteral: $0.module) },
             cSettings: c, linkerSettings: keptCodecs.map { .linkedLibrary($0.library) }),
         .target(name: "CTransfer", dependencies: ["CCurl"], cSettings: c),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),

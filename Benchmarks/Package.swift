@@ -10,7 +10,9 @@ let package = Package(
         .target(name: "CEcho"),
         .target(
             name: "CReference",
-            linkerSettings: [.linkedLibrary("jpeg"), .linkedLibrary("png"), .linkedLibrary("webp"), .linkedLibrary("avif")]),
+            linkerSettings: [
+                .linkedLibrary("jpeg"), .linkedLibrary("png"), .linkedLibrary("webp"), .linkedLibrary("avif"),
+            ]),
         .executableTarget(
             name: "imgbench",
             dependencies: [

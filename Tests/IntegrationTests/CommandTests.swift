@@ -28,7 +28,9 @@ import Testing
         #expect(result.errors.hasPrefix("imgbroker: "))
     }
 
-    @Test(arguments: [["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["ctl", "--help"]])
+    @Test(arguments: [
+        ["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["ctl", "--help"],
+    ])
     func asksForHelp(_ words: [String]) throws {
         let result = try run(Self.program, words)
         #expect(result.exit == .status(0))

@@ -1,10 +1,12 @@
 import Foundation
+import IPCProtocol
 import LinuxSystem
 import Testing
 
 /// Each process links what its role needs, and nothing of the others'.
 @Suite struct LinkageTests {
-    private static let codecs = ["libjpeg", "libpng", "libwebp"]
+    private static let codecs =
+        ["libjpeg", "libpng", "libwebp"] + (ImageFormat.decoded.contains(.avif) ? ["libavif"] : [])
     private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
 
     @Test(arguments: [

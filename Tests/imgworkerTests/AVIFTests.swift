@@ -33,7 +33,8 @@
         @Test func header() throws {
             let bytes = try file(transparent) { $0.hasAlpha = true }
             let plan = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1)).plan
-            #expect(plan.header == ImageHeader(format: .avif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
+            #expect(
+                plan.header == ImageHeader(format: .avif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
         }
 
         /// What is stored multiplied by alpha is divided by it again.

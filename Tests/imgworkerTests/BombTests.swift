@@ -193,7 +193,9 @@ import Testing
         #endif
     }()
 
-    @Test(.enabled(if: runsLarge), arguments: large + largeAVIF) func largeBombs(_ bomb: Bomb) throws { try explode(bomb) }
+    @Test(.enabled(if: runsLarge), arguments: large + largeAVIF) func largeBombs(_ bomb: Bomb) throws {
+        try explode(bomb)
+    }
 
     private static let runsLarge = unsafe getenv("IMGBROKER_LARGE_BOMBS") != nil
     private static let mostMemory = 1 << 30

@@ -105,7 +105,6 @@ struct PillowDecodingTests {
         let (visible, expected) = (ours.premultiplied, theirs.premultiplied)
         let sum = zip(visible.bytes, expected.bytes).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) }
         let mean = Double(sum) / Double(ours.bytes.count)
-        print("\(name): mean difference \(mean)")
         if format == "JPEG" || name.contains("lossy") || name.hasSuffix("anim.webp") {
             #expect(mean < 1.5)
         } else {
