@@ -110,18 +110,6 @@ codec_status codec_color_create(
     return CODEC_OK;
 }
 
-void codec_color_warm_up(void) {
-    cmsHPROFILE profile = cmsCreate_sRGBProfile();
-    if (!profile) return;
-    for (codec_order order = CODEC_RGBA; order <= CODEC_BGRA; order++) {
-        cmsHTRANSFORM transform = create_transform(profile, CODEC_SPACE_RGB, order);
-        if (!transform) continue;
-        (void)is_identity(transform);
-        cmsDeleteTransform(transform);
-    }
-    cmsCloseProfile(profile);
-}
-
 static void convert_ink(uint8_t *pixels, size_t count, int red) {
     for (size_t i = 0; i < count; i++, pixels += 4) {
         unsigned c = pixels[0], m = pixels[1], y = pixels[2], k = pixels[3];

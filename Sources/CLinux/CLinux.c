@@ -144,6 +144,29 @@ int clinux_processor_time(pid_t pid, int64_t *nanoseconds) {
     return 0;
 }
 
+int clinux_is_ending(pid_t pid) {
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t count = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (count <= 0) return 0;
+    text[count] = 0;
+    // Behind the name, which is in parentheses: the state is field 3, the kernel's flags are 9, pending signals 31
+    // (proc_pid_stat(5)).
+    const char *field = strrchr(text, ')');
+    unsigned long flags = 0, pending = 0;
+    for (int number = 3; field && (field = strchr(field + 1, ' ')); number++) {
+        if (number == 9) flags = strtoul(field, NULL, 10);
+        if (number != 31) continue;
+        pending = strtoul(field, NULL, 10);
+        break;
+    }
+    const unsigned long exiting = 0x4;
+    return (flags & exiting) != 0 || (pending >> (SIGKILL - 1) & 1) != 0;
+}
+
 int clinux_die_with_parent(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 int clinux_wait_readable(int fd, int milliseconds) {

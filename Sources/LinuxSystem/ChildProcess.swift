@@ -65,6 +65,10 @@ public final class ChildProcess {
         return Int(nanoseconds / 1_000_000)
     }
 
+    /// Whether the process is ending, or is about to be ended by SIGKILL, though `descriptor` may not tell yet: before it
+    /// does the kernel takes back what the process had.
+    public var isEnding: Bool { clinux_is_ending(pid) != 0 }
+
     /// The memory that is the process's own, mapped files and shared pages aside, in bytes; nil when it is gone.
     public var residentBytes: Int? {
         var buffer = [UInt8](repeating: 0, count: 256)

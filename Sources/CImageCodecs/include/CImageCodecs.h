@@ -45,6 +45,10 @@ typedef struct {
 /// at each of its blocks, which is 70 ns. Real files of 50 million pixels have 15 million.
 #define CODEC_MAXIMUM_SCANNED_BLOCKS (1u << 26)
 
+/// Has the libraries look at the system where they do so once and decoding a picture does not make them: before the
+/// sandbox closes, in which that fails.
+void codec_warm_up(void);
+
 // MARK: Reading PNG and JPEG: create, read_header, start, read_rows until all passes are through, destroy.
 
 typedef struct codec_png_reader codec_png_reader;

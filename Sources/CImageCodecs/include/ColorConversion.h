@@ -9,9 +9,6 @@
 
 typedef struct codec_color codec_color;
 
-/// Uses the library once, which then looks at the system's time zone and the like.
-void codec_color_warm_up(void);
-
 /// Makes what turns rows of a picture in `space` into sRGB by the `length` bytes of an ICC profile, or, where that is
 /// NULL, by what is usual without one. *color is NULL where rows are sRGB as they are; and with any other status than
 /// CODEC_OK: CODEC_DAMAGED for a profile that is none or not one for such pictures, CODEC_NO_MEMORY.

@@ -68,6 +68,9 @@ int clinux_pidfd_send_signal(int pidfd, int signal);
 int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak);
 /// The processor time that a process, not reaped yet, has used so far: 0, or -1 with errno.
 int clinux_processor_time(pid_t pid, int64_t *nanoseconds);
+/// Whether a process, not reaped yet, is ending or has been told to by SIGKILL: what it had is freed before its end is
+/// reported, which takes longer than all else about it. 0 where nothing can be learnt.
+int clinux_is_ending(pid_t pid);
 
 /// Waits up to `milliseconds` for `fd` to become readable: 1, 0 when it did not, or -1 with errno.
 int clinux_wait_readable(int fd, int milliseconds);

@@ -43,6 +43,18 @@ extension Broker {
         send(FetchOrder.identify(job: job.number, bytes: bytes), [descriptor], to: worker)
     }
 
+    func startDecode(_ job: DecodeJob, of body: BufferID, on id: WorkerID) {
+        guard let worker = workers[id] else { return }
+        guard let buffer = buffers[body] else {
+            let error = WireError(.internal, "The encoded bytes are gone.")
+            return events.append(.decodeFailed(id, Identifier(number: job.id), error))
+        }
+        // Its end is reported a millisecond later, and a spare may be there now.
+        if worker.child.isEnding { return events.append(.workerEnding(id, Identifier(number: job.id))) }
+        worker.processorTimeBefore = worker.child.processorMilliseconds ?? 0
+        send(DecodeOrder.decode(job), [buffer.descriptor], to: id)
+    }
+
     func provideOutput(of bytes: Int, isExact: Bool, for job: JobID, on worker: WorkerID) {
         do {
             let product = try Product(name: "imgbroker-pixels", size: bytes, mayShrink: !isExact)

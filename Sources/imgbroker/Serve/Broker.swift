@@ -240,12 +240,7 @@ final class Broker {
         case .adopt(let client, let buffer): buffers[buffer] = uploads.removeValue(forKey: client)
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
         case .startDecode(let worker, let job, let body):
-            guard let buffer = buffers[body] else {
-                let error = WireError(.internal, "The encoded bytes are gone.")
-                return events.append(.decodeFailed(worker, Identifier(number: job.id), error))
-            }
-            workers[worker].map { $0.processorTimeBefore = $0.child.processorMilliseconds ?? 0 }
-            send(DecodeOrder.decode(job), [buffer.descriptor], to: worker)
+            startDecode(job, of: body, on: worker)
         case .provideOutput(let worker, let job, let bytes, let isExact):
             provideOutput(of: bytes, isExact: isExact, for: job, on: worker)
         case .measureProcessorTime(let id, let job):

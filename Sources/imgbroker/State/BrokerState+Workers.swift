@@ -17,7 +17,13 @@ extension BrokerState {
                 actions.append(.startWorker(self[keyPath: pool].kind, worker))
                 remind(.workerStart(worker), in: limits.workerStartDeadlineMs)
             }
+            remindOfStart(in: pool)
         }
+    }
+
+    /// Whatever is missing and may not be started now is started when it may.
+    private mutating func remindOfStart(in pool: WritableKeyPath<BrokerState, WorkerPool>) {
+        if let at = self[keyPath: pool].nextStart, at > now { reminders.add(.restart, at: at) }
     }
 
     /// Originals that wait for a decoder cannot be evicted: while they fill half of the memory, none is fetched, neither
@@ -86,6 +92,15 @@ extension BrokerState {
         remind(.workerEnd(worker), in: limits.workerEndDeadlineMs)
     }
 
+    /// No more jobs for a worker that is ending; the one that it was about to have goes to another.
+    mutating func workerEnding(_ worker: WorkerID, _ job: JobID) {
+        guard decodePool.isRunning(job, on: worker) else { return }
+        decodePool.unassign(job, from: worker)
+        decodePool.foundEnding(worker, at: now)
+        workerHungUp(worker)
+        decodeWorkerEnded([job], .outside)
+    }
+
     /// Ends a worker that has said what it must not; its jobs are dealt with when it is gone.
     mutating func workerMisbehaved(_ worker: WorkerID, _ detail: String) {
         guard let pool = pool(of: worker) else { return }
@@ -120,7 +135,7 @@ extension BrokerState {
         case .decode: decodeWorkerEnded(entry.jobs, death.cause)
         case .cache: cacheWorkerEnded(entry.jobs)
         }
-        if let at = self[keyPath: pool].nextStart, at > now { reminders.add(.restart, at: at) }
+        remindOfStart(in: pool)
     }
 
     /// Ends workers that have served long enough and have nothing left to do.

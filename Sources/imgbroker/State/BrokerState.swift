@@ -183,6 +183,7 @@ struct BrokerState {
         case .workerReady(let worker, let sandbox, let build): workerReady(worker, sandbox, build: build)
         case .workerMisbehaved(let worker, let detail): workerMisbehaved(worker, detail)
         case .workerHungUp(let worker): workerHungUp(worker)
+        case .workerEnding(let worker, let job): workerEnding(worker, job)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
         case .fetchProgressed(let worker, let job, let received, let expected):
             fetchProgressed(worker, job, received: received, expected: expected)

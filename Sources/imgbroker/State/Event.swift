@@ -37,6 +37,8 @@ enum Event {
     case workerMisbehaved(WorkerID, String)
     /// Its socket has ended; its process should, too.
     case workerHungUp(WorkerID)
+    /// It was found to be ending before it was told of a decoding.
+    case workerEnding(WorkerID, JobID)
     case workerExited(WorkerID, WorkerExit)
     /// A body begins, which can be continued by `validator`.
     case fetchResponded(WorkerID, JobID, ResponseRecord, validator: String?, total: Int?)

@@ -14,6 +14,8 @@ struct WorkerPool {
         var isReady = false
         /// Its socket has ended.
         var hasHungUp = false
+        /// Its process is about to be gone.
+        var isEnding = false
         /// Why it is being ended, once it is: nothing it says counts any more.
         var sentence: Sentence?
         /// It takes no more jobs and ends when it has done those it has.
@@ -42,6 +44,9 @@ struct WorkerPool {
     private var recentFailures: [Instant] = []
     private var lastFailure: Instant?
     private var notBefore: Instant?
+    /// The same for those that are spare then: who has lost a worker is served first, and a start takes a processor for
+    /// milliseconds.
+    private var noSpareBefore: Instant?
     /// Workers that somebody else ended before they were ready, since one last became so.
     private var lostStarts = 0
     /// Workers started in place of others.
@@ -92,11 +97,15 @@ struct WorkerPool {
 
     /// Whether a worker is missing and may be started now.
     func mayStart(at now: Instant) -> Bool {
-        staying < target && notBefore.map { $0 <= now } != false
+        staying < target && nextStart.map { $0 <= now } != false
     }
 
-    /// When a missing worker may be started; nil when none is missing.
-    var nextStart: Instant? { staying < target ? notBefore : nil }
+    /// When a missing worker may be started, if not at once; nil when none is missing.
+    var nextStart: Instant? {
+        guard staying < target else { return nil }
+        guard staying >= size, let noSpareBefore else { return notBefore }
+        return max(noSpareBefore, notBefore ?? noSpareBefore)
+    }
 
     /// Whether none works and none is about to: the last one failed by its own making.
     var isDown: Bool { failures > 0 && !workers.values.contains(where: \.canWork) }
@@ -106,8 +115,9 @@ struct WorkerPool {
         recentFailures.count { $0.adding(milliseconds: 60_000) > now } > Self.toleratedFailures
     }
 
-    private var staying: Int { workers.values.count { !$0.isRetiring } }
+    private var staying: Int { workers.values.count { !$0.isRetiring && !$0.isEnding } }
     private static let toleratedFailures = 10
+    private static let spareDelayMs = 10
 
     mutating func started(_ worker: WorkerID, at now: Instant) {
         workers[worker] = Worker(startedAt: now)
@@ -122,17 +132,26 @@ struct WorkerPool {
         workers[worker]?.hasHungUp = true
     }
 
+    /// Counts a worker as gone whose process the kernel is taking down.
+    mutating func foundEnding(_ worker: WorkerID, at now: Instant) {
+        guard workers[worker]?.isEnding == false else { return }
+        workers[worker]?.isEnding = true
+        noSpareBefore = now.adding(milliseconds: Self.spareDelayMs)
+    }
+
     /// The first reason counts.
     mutating func condemn(_ worker: WorkerID, _ sentence: Sentence) {
         if workers[worker]?.isDying == false { workers[worker]?.sentence = sentence }
     }
 
-    /// Removes a worker that has ended. The next one starts at once, unless workers fail by their own making again and
-    /// again: then after 100 ms, doubled up to 30 s, until a minute has passed without a failure. One that somebody else
-    /// has ended is no failure; but where none gets ready, the next comes after 2 ms, doubled up to a second.
+    /// Removes a worker that has ended. The next one starts at once or, where it is to be spare, after 10 ms, unless
+    /// workers fail by their own making again and again: then after 100 ms, doubled up to 30 s, until a minute has passed
+    /// without a failure. One that somebody else has ended is no failure; but where none gets ready, the next comes after
+    /// 2 ms, doubled up to a second.
     mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) {
         guard let ended = workers.removeValue(forKey: worker), !ended.isRetiring else { return }
         restarts += 1
+        if !ended.isEnding { noSpareBefore = now.adding(milliseconds: Self.spareDelayMs) }
         if countsAsFailure {
             if let lastFailure, lastFailure.adding(milliseconds: 60_000) < now { failures = 0 }
             failures += 1

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""warm-up-samples.py: writes Sources/imgworker/WarmUpSamples.swift, the pictures that a decode worker decodes before its
+sandbox closes. Encoding them at each start would take longer than all the rest of it. Needs Pillow (Debian: python3-pil).
+"""
+
+import io
+import pathlib
+
+from PIL import Image
+
+SIDE = 16
+
+target = pathlib.Path(__file__).resolve().parent.parent / "Sources/imgworker/WarmUpSamples.swift"
+
+
+def picture(mode):
+    image = Image.new(mode, (SIDE, SIDE))
+    channels = len(mode)
+    values = [(x * 16, y * 16, (x * y) % 256, 255 - x * y)[:channels] for y in range(SIDE) for x in range(SIDE)]
+    image.putdata(values)
+    return image
+
+
+def encoded(mode, name, **options):
+    output = io.BytesIO()
+    picture(mode).save(output, name, **options)
+    return output.getvalue()
+
+
+samples = [
+    ("JPEG, with less colour than light.", "jpeg", encoded("RGB", "JPEG", quality=20, subsampling=2)),
+    ("PNG with alpha.", "png", encoded("RGBA", "PNG")),
+    ("WebP with loss.", "lossyWebP", encoded("RGB", "WEBP", quality=20)),
+    ("WebP without loss.", "losslessWebP", encoded("RGBA", "WEBP", lossless=True)),
+]
+
+lines = [
+    "// Written by scripts/warm-up-samples.py.",
+    "",
+    f"/// Pictures of {SIDE} × {SIDE} pixels, one for each decoder that there is.",
+    "enum WarmUpSamples {",
+    "    /// All of them.",
+    "    static let all = [" + ", ".join(name for _, name, _ in samples) + "]",
+]
+for comment, name, data in samples:
+    lines += ["", f"    /// {comment}", f"    static let {name}: [UInt8] = ["]
+    for start in range(0, len(data), 24):
+        lines.append("        " + ", ".join(str(byte) for byte in data[start : start + 24]) + ",")
+    lines.append("    ]")
+lines.append("}")
+target.write_text("\n".join(lines) + "\n")
