@@ -85,14 +85,14 @@ struct EncodedImage {
     /// Decodes the picture as shown into `output`, which has room for the result's bytes.
     ///
     /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
-    func decode(into output: FileDescriptor) throws(WireError) -> DecodeResult {
+    func decode(into output: any ResultOutput) throws(WireError) -> DecodeResult {
         guard let encoding else { return try decode(to: .file(output)) }
         let pixels = PixelStore.memory(try PixelMemory(count: plan.result.bytes))
         var result = try decode(to: pixels)
         let job = EncodeJob(
             id: 0, format: encoding.format, geometry: plan.result, pixelFormat: transform.pixelFormat,
             alpha: transform.alpha, quality: encoding.quality)
-        result.bytes = try ImageEncoder(job, hasAlpha: decoder.header.hasAlpha).encode(pixels, to: output)
+        result.bytes = try ImageEncoder(job, hasAlpha: decoder.header.hasAlpha).encode(pixels, to: output.descriptor())
         return result
     }
 

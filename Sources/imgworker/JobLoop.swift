@@ -33,19 +33,29 @@ struct JobLoop {
             let source = try ImageSource(reading: file, atMost: job.maxWorkingBytes)
             let image = try EncodedImage(source, for: job, conversions: conversions)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
-            guard job.purpose == .pixels, let output = try receiveOutput(for: job) else { return }
-            try channel.sendMessage(DecodeReport.finished(job: job.id, try image.decode(into: output)))
+            guard job.purpose == .pixels else { return }
+            let output = AwaitedOutput { try receiveOutput(for: job) }
+            // What takes much memory begins when the broker says that there is as much.
+            if image.plan.workingBytes > Self.mostUnasked, case .refusal = try output.answer() { return }
+            let outcome = Result { () throws(WireError) in try image.decode(into: output) }
+            // The answer to the header has to be taken, whatever came of the picture.
+            if case .refusal = try output.answer() { return }
+            try channel.sendMessage(DecodeReport.finished(job: job.id, try outcome.get()))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }
     }
 
-    /// Waits for the buffer to fill; nil when the result is not wanted.
-    private func receiveOutput(for job: DecodeJob) throws -> FileDescriptor? {
-        guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return nil }
+    /// A picture that takes no more memory is begun before the buffer for it is there: the way to the broker and back
+    /// takes as long as decoding a small one.
+    private static let mostUnasked = 8 << 20
+
+    /// Waits for the buffer to fill.
+    private func receiveOutput(for job: DecodeJob) throws -> AwaitedOutput.Answer {
+        guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return .refusal }
         switch order {
-        case .output(job.id): return descriptors[0]
-        case .refuse(job.id): return nil
+        case .output(job.id): return .file(descriptors[0])
+        case .refuse(job.id): return .refusal
         default: throw UnexpectedOrder(order: order)
         }
     }

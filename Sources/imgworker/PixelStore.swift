@@ -4,14 +4,14 @@ import LinuxSystem
 /// Where the pixels of a picture lie: rows from the top, without padding.
 enum PixelStore {
     /// In a file, from its beginning on.
-    case file(FileDescriptor)
+    case file(any ResultOutput)
     /// In this process, for as long as something is made of them.
     case memory(PixelMemory)
 
     /// How many bytes there is room for.
     var size: Int? {
         switch self {
-        case .file(let file): try? file.size()
+        case .file(let file): try? file.descriptor().size()
         case .memory(let memory): unsafe memory.bytes.count
         }
     }
@@ -21,7 +21,8 @@ enum PixelStore {
     /// - Throws: `out-of-memory`: a memfd is memory, and when there is none left, the call says so; `internal`.
     func write(_ bytes: UnsafeMutableRawBufferPointer, at offset: Int) throws(WireError) {
         switch self {
-        case .file(let file):
+        case .file(let output):
+            let file = try output.descriptor()
             do {
                 unsafe try file.write(UnsafeRawBufferPointer(bytes), at: offset)
             } catch {
@@ -39,7 +40,8 @@ enum PixelStore {
     /// - Throws: `internal` when there is less.
     func read(_ rows: UnsafeMutableRawBufferPointer, at offset: Int) throws(WireError) {
         switch self {
-        case .file(let file):
+        case .file(let output):
+            let file = try output.descriptor()
             guard let count = try? unsafe file.read(into: rows, at: offset), count == rows.count else {
                 throw WireError(.internal, "The pixels to encode cannot be read.")
             }

@@ -12,11 +12,13 @@ struct RowWriter: RowSink {
     /// The whole result, where rows become columns: each band then touches all of it.
     private let columns: PixelMemory?
     private var row = 0
+    /// Whether the output was found to have room: it is looked at when there are rows for it.
+    private var hasRoom = false
 
     /// A writer of a picture that is stored as `stored`. `premultiplies`: rows have alpha, and the result wants colour
     /// multiplied by it.
     ///
-    /// - Throws: `out-of-memory`; `internal` when `output` is too small.
+    /// - Throws: `out-of-memory`.
     init(
         _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, output: PixelStore
     ) throws(WireError) {
@@ -24,9 +26,6 @@ struct RowWriter: RowSink {
         self.orientation = orientation
         self.premultiplies = premultiplies
         self.output = output
-        guard let size = output.size, size >= stored.bytes else {
-            throw WireError(.internal, "The buffer is smaller than the picture.")
-        }
         columns = orientation.swapsSides ? try PixelMemory(count: stored.bytes) : nil
     }
 
@@ -59,7 +58,13 @@ struct RowWriter: RowSink {
         if let columns { unsafe try write(columns.bytes, atRow: 0) }
     }
 
-    private func write(_ bytes: UnsafeMutableRawBufferPointer, atRow row: Int) throws(WireError) {
+    private mutating func write(_ bytes: UnsafeMutableRawBufferPointer, atRow row: Int) throws(WireError) {
+        if !hasRoom {
+            guard let size = output.size, size >= stored.bytes else {
+                throw WireError(.internal, "The buffer is smaller than the picture.")
+            }
+            hasRoom = true
+        }
         unsafe try output.write(bytes, at: row * stored.stride)
     }
 
