@@ -330,14 +330,7 @@ extension DecodeReport: WorkerMessage {
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         if type == "ready" {
-            var (sandbox, build): (SandboxReport?, String?)
-            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-                switch name {
-                case "sandbox": sandbox = try SandboxReport(from: &reader, field: name)
-                case "build": build = try reader.string(name)
-                default: try reader.skip()
-                }
-            }
+            let (sandbox, build) = try SandboxReport.read(fromReady: &reader)
             self = .ready(sandbox, build: build)
             return
         }

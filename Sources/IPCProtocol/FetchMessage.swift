@@ -223,7 +223,7 @@ extension FetchReport: WorkerMessage {
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         if type == "ready" {
-            self = .ready(try SandboxReport.read(fromReady: &reader))
+            self = .ready(try SandboxReport.read(fromReady: &reader).0)
             return
         }
         let text = reader

@@ -42,16 +42,18 @@ public struct SandboxReport: Hashable, Sendable {
         }
     }
 
-    /// The report within a `ready`; nil where it has none.
-    static func read(fromReady reader: inout JSONReader) throws(JSONReader.MalformedJSON) -> SandboxReport? {
-        var report: SandboxReport?
+    /// What a `ready` says: the report, nil where it has none, and the worker's build, which decoders have.
+    static func read(
+        fromReady reader: inout JSONReader
+    ) throws(JSONReader.MalformedJSON) -> (SandboxReport?, build: String?) {
+        var (report, build): (SandboxReport?, String?)
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            if name == "sandbox" {
-                report = try SandboxReport(from: &reader, field: name)
-            } else {
-                try reader.skip()
+            switch name {
+            case "sandbox": report = try SandboxReport(from: &reader, field: name)
+            case "build": build = try reader.string(name)
+            default: try reader.skip()
             }
         }
-        return report
+        return (report, build)
     }
 }

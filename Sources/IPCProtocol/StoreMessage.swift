@@ -244,7 +244,7 @@ extension StoreReport: WorkerMessage {
 
     public init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         if type == "ready" {
-            self = .ready(try SandboxReport.read(fromReady: &reader))
+            self = .ready(try SandboxReport.read(fromReady: &reader).0)
             return
         }
         let members = try StoreMembers(from: &reader)

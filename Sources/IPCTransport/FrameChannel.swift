@@ -62,6 +62,9 @@ public final class FrameChannel {
     /// Descriptors that wait to be sent.
     public private(set) var queuedDescriptors = 0
 
+    /// Payloads that wait to be sent, in full or in part.
+    public private(set) var queuedPayloads = 0
+
     /// Whether a descriptor waits to be sent until some that are on their way have been received, though the socket is
     /// writable: there is nothing to watch for, and `flush` must be tried again after a while.
     public private(set) var isStalled = false
@@ -191,6 +194,7 @@ public final class FrameChannel {
     public func enqueue(_ frame: [UInt8], descriptors: [FileDescriptor] = [], payload: FilePayload? = nil) {
         queuedBytes += frame.count
         queuedDescriptors += descriptors.count
+        if payload != nil { queuedPayloads += 1 }
         outgoing.append(Outgoing(bytes: frame, descriptors: descriptors, payload: payload))
     }
 
@@ -202,18 +206,21 @@ public final class FrameChannel {
     /// The memory of a long frame is not kept for as long as its connection.
     private static let keptCapacity = 4096
 
-    /// Sends what the socket takes, payloads in parts; true when nothing waits any more.
+    /// Sends what the socket takes, and of payloads so many bytes at most; true when nothing waits any more.
     ///
     /// - Throws: `SystemError` of `sendmsg` or `sendfile`; nothing more can be sent then.
     @discardableResult
-    public func flush() throws(SystemError) -> Bool {
+    public func flush(payloadBytes: Int = .max) throws(SystemError) -> Bool {
         var done = 0
         isStalled = false
-        payloadBudget = Self.payloadBytesAtOnce
+        payloadBudget = min(payloadBytes, Self.payloadBytesAtOnce)
         defer { outgoing.removeFirst(done) }
         while done < outgoing.count {
             guard try send(&outgoing[done]) else { return false }
-            if let payload = outgoing[done].payload { sentPayloads.append(payload.name) }
+            if let payload = outgoing[done].payload {
+                sentPayloads.append(payload.name)
+                queuedPayloads -= 1
+            }
             if outgoing[done].bytes.capacity <= Self.keptCapacity { swap(&spareStorage, &outgoing[done].bytes) }
             done += 1
         }

@@ -290,7 +290,15 @@ extension Broker {
         unflushed.insert(client)
     }
 
+    /// In one turn of the loop so many bytes of payloads are sent, to all clients together.
+    private static let payloadBytesOfTurn = 8 << 20
+    /// So many to one client at least, or the calls would take longer than the bytes.
+    private static let payloadBytesOfClient = 4096
+
     func flushClients() {
+        // In equal parts. Whoever could take more is reported as writable again, and nobody waits for that in between.
+        let readers = unflushed.count { clients[$0].map { $0.channel.queuedPayloads > 0 } ?? false }
+        let share = max(Self.payloadBytesOfTurn / max(readers, 1), Self.payloadBytesOfClient)
         while let id = unflushed.popFirst() {
             guard let client = clients[id] else { continue }
             do {
@@ -298,7 +306,7 @@ extension Broker {
                 if queued > 0 {
                     client.channel.maximumUnread = unread.allowance(of: client, among: clients, at: turnBegunAt)
                 }
-                let isEmpty = try client.channel.flush()
+                let isEmpty = try client.channel.flush(payloadBytes: share)
                 unread.sent(queued - client.channel.queuedDescriptors)
                 for buffer in client.channel.takeSentPayloads() {
                     handle(.payloadSent(client.id, Identifier(number: buffer)))

@@ -22,6 +22,8 @@ struct UnreadDescriptors {
     private var countedAt = Instant(nanoseconds: 0)
     /// Connections that are closed as far as this process goes, though the other end still has descriptors to receive.
     private var left: [(socket: FileDescriptor, user: UInt32, count: Int)] = []
+    /// How many of them each user has.
+    private var leftByUser: [UInt32: Int] = [:]
     /// The users of those that were let go since somebody asked.
     private var forgotten: [UInt32] = []
 
@@ -44,7 +46,7 @@ struct UnreadDescriptors {
         let free = max(0, limit - counted - sentSince)
         if !client.isAdmin {
             let ofUser = byUser[client.uid] ?? 0
-            if left.count > departedLimit, left.contains(where: { $0.user == client.uid }) { return 0 }
+            if left.count > departedLimit, leftByUser[client.uid] != nil { return 0 }
             if ofUser > FairShare.ofUser * free { return 1 }
         }
         return max(1, min(most, free / 16))
@@ -57,7 +59,10 @@ struct UnreadDescriptors {
     /// closed: what it has not received counts for its user as before. Whether there is such.
     mutating func leave(_ client: ClientConnection) -> Bool {
         let count = client.channel.countUnreadDescriptors()
-        if count > 0 { left.append((client.channel.socket, client.uid, count)) }
+        if count > 0 {
+            left.append((client.channel.socket, client.uid, count))
+            leftByUser[client.uid, default: 0] += 1
+        }
         return count > 0
     }
 
@@ -66,7 +71,11 @@ struct UnreadDescriptors {
         for index in left.indices {
             left[index].count = min(left[index].count, FrameChannel.messagesUnread(on: left[index].socket))
         }
-        for each in left where each.count == 0 { forgotten.append(each.user) }
+        for each in left where each.count == 0 {
+            forgotten.append(each.user)
+            let others = leftByUser[each.user, default: 1] - 1
+            leftByUser[each.user] = others > 0 ? others : nil
+        }
         left.removeAll { $0.count == 0 }
     }
 

@@ -47,7 +47,8 @@ extension BrokerState {
         reject(isTaken ? nil : id, of: client, with: error)
     }
 
-    private func isPending(_ id: Int, of client: Client) -> Bool {
+    /// Whether an answer to a request of this name is still owed.
+    func isPending(_ id: Int, of client: Client) -> Bool {
         client.pending[id] != nil || client.errands.contains(id) || client.prefetches[id] != nil
     }
 

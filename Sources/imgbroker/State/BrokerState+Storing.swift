@@ -8,9 +8,7 @@ extension BrokerState {
         func refuse(_ code: ErrorCode, _ message: String) {
             reject(request.id, of: client, with: WireError(code, message))
         }
-        if asking.pending[request.id] != nil || asking.errands.contains(request.id)
-            || asking.prefetches[request.id] != nil
-        {
+        if isPending(request.id, of: asking) {
             let message = "id \(request.id) is that of a pending request."
             return reject(nil, of: client, with: WireError(.badRequest, message))
         }
