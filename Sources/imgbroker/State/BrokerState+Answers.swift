@@ -167,8 +167,7 @@ extension BrokerState {
             guard let left = fetches[job]?.waiters, let priority = priority(of: left) else {
                 return abandonFetch(job)
             }
-            fetches[job]?.priority = priority
-            fetchQueue.change(job, to: priority)
+            setPriority(of: job, priority)
         case .decoding(let job):
             decodes[job]?.waiters.removeAll { $0 == waiter.id }
             guard let left = decodes[job]?.waiters, let priority = priority(of: left) else {

@@ -331,19 +331,28 @@ extension BrokerState {
         if report.state == .on { saveQuarantine() }
     }
 
-    /// What the cache process was asked for is answered without it.
-    mutating func cacheWorkerEnded(_ jobs: Set<JobID>) {
+    /// What the cache process was asked for is answered without it, or its successor asked: but not again and again for
+    /// what it dies of.
+    mutating func cacheWorkerEnded(_ jobs: Set<JobID>, ownMaking: Bool) {
         // A reason that the next one gives as well is not said again.
         disk = DiskReport(state: .off, reason: disk.state == .off ? disk.reason : nil)
         for job in jobs.sorted() {
             actions.append(.discard(job))
             switch errands.removeValue(forKey: job) {
             case .keep(let buffer, _): unhold(buffer)
-            case .some(let errand): queuedErrands[job] = errand
+            case .some(let errand):
+                if ownMaking { errandCrashes[job, default: 0] += 1 }
+                if errandCrashes[job, default: 0] < 2 {
+                    queuedErrands[job] = errand
+                } else {
+                    actions.append(.log(.warning("the disk tier has crashed twice on one order, which is dropped")))
+                    answer(errand)
+                }
             case nil: break
             }
             if let flight = endLookup(job) { goOn(flight) }
         }
+        errandCrashes = errandCrashes.filter { queuedErrands[$0.key] != nil }
         // Those that are queued wait for the next one, unless there is none to be expected.
         if !cachePool.isDown { return }
         for job in lookups.keys.sorted() { if let flight = endLookup(job) { goOn(flight) } }

@@ -21,8 +21,7 @@ extension BrokerState {
             waiters[id]?.hasJoined = true
             fetches[job]?.waiters.append(id)
             if flight.priority < priority {
-                fetches[job]?.priority = priority
-                fetchQueue.change(job, to: priority)
+                setPriority(of: job, priority)
             }
             if let startedAt = flight.startedAt {
                 let patience = waiter.request.options.timeoutMs
@@ -69,10 +68,11 @@ extension BrokerState {
     mutating func startFetch(_ job: JobID, on worker: WorkerID) {
         guard let flight = fetches[job] else { return }
         if !flight.isGiven, let wait = hosts.admit(flight.url.origin, at: now) {
-            fetchQueue.jobEnded(inGroup: flight.url.origin)
+            if !flight.isSuspect { fetchQueue.jobEnded(inGroup: flight.url.origin) }
             return conclude(job, hostUnavailable(flight.url.origin, wait))
         }
-        fetchPool.assign(job, to: worker)
+        fetchPool.assign(job, to: worker, alone: flight.isSuspect)
+        fetches[job]?.isAlone = flight.isSuspect
         fetches[job]?.worker = worker
         fetches[job]?.startedAt = now
         fetches[job]?.lastActivity = now
@@ -128,7 +128,8 @@ extension BrokerState {
         _ = endFetch(job)
     }
 
-    /// Puts the downloads of a worker that is gone back in the queue, or fails those that nobody should try again.
+    /// Puts the downloads of a worker that is gone back in the queue, or fails those that nobody should try again. One
+    /// that was not alone is not blamed for the worker's end, but is so from then on.
     mutating func fetchWorkerEnded(_ jobs: Set<JobID>, ownMaking: Bool) {
         for job in jobs.sorted(by: >) {
             if let flight = stopping[job] {
@@ -144,8 +145,13 @@ extension BrokerState {
                 index.unreserve(flight.received)
                 flight.received = 0
             }
-            if ownMaking { flight.crashes += 1 }
             fetches[job] = flight
+            unassign(job, flight)
+            if ownMaking {
+                fetches[job]?.isSuspect = true
+                if jobs.count == 1 { flight.crashes += 1 }
+                fetches[job]?.crashes = flight.crashes
+            }
             if flight.crashes < 3 {
                 requeue(job)
             } else {
@@ -158,9 +164,25 @@ extension BrokerState {
     mutating func requeue(_ job: JobID) {
         guard let flight = fetches[job] else { return }
         unassign(job, flight)
+        enqueue(job, atFront: true)
+    }
+
+    /// Puts a download in the line that it belongs to.
+    mutating func enqueue(_ job: JobID, atFront: Bool = false) {
+        guard let flight = fetches[job] else { return }
         let client = flight.waiters.first.flatMap { waiters[$0]?.client }
+        if flight.isSuspect {
+            return suspectQueue.push(job, priority: flight.priority, client: client, atFront: atFront)
+        }
         let group = !flight.isGiven ? flight.url.origin : nil
-        fetchQueue.push(job, priority: flight.priority, client: client, group: group, atFront: true)
+        fetchQueue.push(job, priority: flight.priority, client: client, group: group, atFront: atFront)
+    }
+
+    /// Gives a download another priority, queued or not.
+    mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
+        fetches[job]?.priority = priority
+        fetchQueue.change(job, to: priority)
+        suspectQueue.change(job, to: priority)
     }
 
     /// Takes a running download from its worker.
@@ -168,7 +190,7 @@ extension BrokerState {
         guard let worker = flight.worker else { return }
         fetchPool.unassign(job, from: worker)
         fetchPool.retireIfWorn(worker)
-        if !flight.isGiven { fetchQueue.jobEnded(inGroup: flight.url.origin) }
+        if !flight.isGiven, !flight.isAlone { fetchQueue.jobEnded(inGroup: flight.url.origin) }
         fetches[job]?.worker = nil
         fetches[job]?.startedAt = nil
         fetches[job]?.lastActivity = nil
@@ -182,6 +204,7 @@ extension BrokerState {
             if !flight.isGiven { hosts.abandoned(flight.url.origin) }
         } else {
             fetchQueue.remove(job)
+            suspectQueue.remove(job)
         }
         fetches[job] = nil
         fetchByKey[flight.request] = nil

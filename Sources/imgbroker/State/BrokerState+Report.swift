@@ -23,7 +23,7 @@ extension BrokerState {
         report[.fetchers] = fetchPool.ready
         report[.workerRestarts] = fetchPool.restarts + decodePool.restarts + cachePool.restarts
         report[.clients] = clients.count
-        report[.queued] = lookupQueue.count + fetchQueue.count + decodeQueue.count
+        report[.queued] = lookupQueue.count + fetchQueue.count + suspectQueue.count + decodeQueue.count
         report[.running] = cachePool.runningJobs + fetchPool.runningJobs + decodePool.runningJobs
         report[.blacklistedUrls] = failedList.count(at: now)
         report[.memoryBytes] = index.residentBytes
@@ -96,12 +96,12 @@ extension BrokerState {
             if pool.workers.values.contains(where: { $0.jobs.count > pool.capacity }) {
                 return "a worker with too many jobs"
             }
-            if pool.workers.values.count(where: { !$0.isRetiring }) > pool.target { return "too many workers" }
-            if pool.workers.values.count(where: { $0.canWork && !$0.jobs.isEmpty }) > pool.size {
+            if pool.staying > pool.target { return "too many workers" }
+            if pool.workers.values.count(where: { $0.canWork && !$0.isTaken && !$0.jobs.isEmpty }) > pool.size {
                 return "a spare at work"
             }
         }
-        if fetchQueue.count != fetches.values.count(where: { $0.worker == nil && $0.retryAt == nil }) {
+        if fetchQueue.count + suspectQueue.count != fetches.values.count(where: { $0.worker == nil && $0.retryAt == nil }) {
             return "queue of downloads"
         }
         if lookupQueue.count != lookups.values.count(where: { $0.worker == nil }) { return "queue of looks" }

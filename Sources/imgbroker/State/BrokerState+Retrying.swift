@@ -55,8 +55,7 @@ extension BrokerState {
         if let wait = hosts.refusal(of: flight.url.origin, at: now) {
             return conclude(job, hostUnavailable(flight.url.origin, wait))
         }
-        let client = flight.waiters.first.flatMap { waiters[$0]?.client }
-        fetchQueue.push(job, priority: flight.priority, client: client, group: flight.url.origin)
+        enqueue(job)
     }
 
     // MARK: Bodies that nobody waits for

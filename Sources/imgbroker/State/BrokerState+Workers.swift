@@ -42,6 +42,12 @@ extension BrokerState {
         while !lookupQueue.isEmpty, hasRoomForDownloads, let worker = cachePool.available, let job = lookupQueue.pop() {
             startLookup(job, on: worker)
         }
+        // One at a time, on a spare where there is one: nobody else waits for them.
+        while !isSuspended, !suspectQueue.isEmpty, hasRoomForDownloads, !fetchPool.hasTaken,
+            let worker = fetchPool.freshest, let job = suspectQueue.pop()
+        {
+            startFetch(job, on: worker)
+        }
         while !isSuspended, !fetchQueue.isEmpty, hasRoomForDownloads, let worker = fetchPool.available,
             let job = fetchQueue.pop()
         {
@@ -133,7 +139,7 @@ extension BrokerState {
         switch kind {
         case .fetch: fetchWorkerEnded(entry.jobs, ownMaking: death.cause.isOwnMaking)
         case .decode: decodeWorkerEnded(entry.jobs, death.cause)
-        case .cache: cacheWorkerEnded(entry.jobs)
+        case .cache: cacheWorkerEnded(entry.jobs, ownMaking: death.cause.isOwnMaking)
         }
         remindOfStart(in: pool)
     }

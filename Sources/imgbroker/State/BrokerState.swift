@@ -72,12 +72,16 @@ struct BrokerState {
     var errands: [JobID: DiskErrand] = [:]
     /// Those that wait for the cache process to be there.
     var queuedErrands: [JobID: DiskErrand] = [:]
+    /// How many cache processes have died, by their own making, with an errand that is asked again.
+    var errandCrashes: [JobID: Int] = [:]
     /// Decodings whose header is read and that wait for room, the first come first.
     var parkedDecodes: [JobID] = []
     var lookupQueue = JobQueue()
     /// The encoded bytes of all decodings, counted for each.
     var decodingBytes = 0
     var fetchQueue: JobQueue
+    /// Downloads that are to be tried again alone.
+    var suspectQueue = JobQueue()
     var decodeQueue: JobQueue
     var fetchPool: WorkerPool
     var decodePool: WorkerPool

@@ -101,7 +101,12 @@ struct FetchFlight {
     var hasResponded = false
     /// Whether the origin was blamed for the silence of the transfer under way.
     var isBlamed = false
-    /// How many workers it has seen die by their own making.
+    /// Whether it was in the hands of a worker that has died by its own making: it is tried again alone, so that what
+    /// happens then is its own doing and nobody else's.
+    var isSuspect = false
+    /// Whether it runs, or has run last, as such.
+    var isAlone = false
+    /// How many workers that had nothing else to do have died on it by their own making.
     var crashes = 0
 
     var key: OriginalKey { request.key }

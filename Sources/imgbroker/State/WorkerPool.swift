@@ -24,6 +24,8 @@ struct WorkerPool {
         /// Its own memory when it was first measured, in bytes.
         var firstResidentBytes: Int?
         var jobs: Set<JobID> = []
+        /// It has one job that is to be its only one.
+        var isTaken = false
         let startedAt: Instant
 
         var isDying: Bool { sentence != nil }
@@ -68,13 +70,16 @@ struct WorkerPool {
     /// The worker for the next job: the busy one with the fewest jobs that can take one more or, while fewer are busy
     /// than may be, an idle one.
     var available: WorkerID? {
-        let free = workers.filter { $0.value.canWork && $0.value.jobs.count < capacity }
-        let mayWake = workers.values.count { $0.canWork && !$0.jobs.isEmpty } < size
+        let free = workers.filter { $0.value.canWork && !$0.value.isTaken && $0.value.jobs.count < capacity }
+        let mayWake = workers.values.count { $0.canWork && !$0.isTaken && !$0.jobs.isEmpty } < size
         return free.filter { mayWake || !$0.value.jobs.isEmpty }
             .min { ($0.value.jobs.count, $0.key) < ($1.value.jobs.count, $1.key) }?.key
     }
 
-    /// An idle worker for a job that another one has died of: one that has done least, so that what an earlier picture
+    /// Whether a worker has a job that is to be its only one.
+    var hasTaken: Bool { workers.values.contains(where: \.isTaken) }
+
+    /// An idle worker for a job that another one has died of, a spare or not: one that has done least, so that what an earlier picture
     /// may have left behind is not to blame.
     var freshest: WorkerID? {
         workers.filter { $0.value.canWork && $0.value.jobs.isEmpty }
@@ -86,12 +91,17 @@ struct WorkerPool {
         return worker.jobs.contains(job)
     }
 
-    mutating func assign(_ job: JobID, to worker: WorkerID) {
+    /// Gives a job to a worker, which with `alone` gets no other before that has ended.
+    mutating func assign(_ job: JobID, to worker: WorkerID, alone: Bool = false) {
         workers[worker]?.jobs.insert(job)
+        workers[worker]?.isTaken = alone
         workers[worker]?.jobsTaken += 1
     }
 
-    mutating func unassign(_ job: JobID, from worker: WorkerID) { workers[worker]?.jobs.remove(job) }
+    mutating func unassign(_ job: JobID, from worker: WorkerID) {
+        guard workers[worker]?.jobs.remove(job) != nil else { return }
+        workers[worker]?.isTaken = false
+    }
 
     // MARK: Life
 
@@ -115,7 +125,8 @@ struct WorkerPool {
         recentFailures.count { $0.adding(milliseconds: 60_000) > now } > Self.toleratedFailures
     }
 
-    private var staying: Int { workers.values.count { !$0.isRetiring && !$0.isEnding } }
+    /// How many there are that are not on their way out.
+    var staying: Int { workers.values.count { !$0.isRetiring && !$0.isEnding } }
     private static let toleratedFailures = 10
     private static let spareDelayMs = 10
 

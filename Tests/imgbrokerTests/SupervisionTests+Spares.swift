@@ -1,0 +1,114 @@
+import IPCProtocol
+import LinuxSystem
+import Testing
+
+@testable import imgbroker
+
+// Who takes over from a worker that is gone, and when its successor is started.
+extension SupervisionTests {
+    private func decoders(_ world: StrictWorld) -> [WorkerID] {
+        world.workers.filter { $0.value.kind == .decode }.keys.sorted()
+    }
+
+    @Test func `a job goes to the spare first, and the next spare is started a moment later`() throws {
+        var world = world()
+        let (_, job, worker) = try decoding(&world)
+        world.endWorker(worker, .ended(.signal(9)))
+        let spare = try #require(world.decodes[job]?.worker)
+        #expect(spare != worker)
+        #expect(decoders(world) == [spare])
+        world.happen(.timePassed, after: 9)
+        #expect(decoders(world) == [spare])
+        #expect(world.state.nextReminder == world.clock.adding(milliseconds: 1))
+        world.happen(.timePassed, after: 1)
+        #expect(decoders(world).count == 2)
+    }
+
+    @Test func `where no worker is left one is started at once, and its spare a moment later`() throws {
+        var world = world()
+        for worker in decoders(world) { world.endWorker(worker, .ended(.signal(9))) }
+        #expect(decoders(world).count == 1)
+        #expect(world.state.nextReminder == world.clock.adding(milliseconds: 10))
+        world.happen(.timePassed, after: 10)
+        #expect(decoders(world).count == 2)
+    }
+
+    @Test func `a worker that is found to be ending gets no job, and the spare does at once`() throws {
+        var world = world()
+        let (client, job, worker) = try decoding(&world)
+        world.decodes[job] = nil
+        world.happen(.workerEnding(worker, job))
+        let spare = try #require(world.decodes[job]?.worker)
+        #expect(spare != worker)
+        world.endWorker(worker, .ended(.signal(11)))
+        // It had not begun, so it is not to blame.
+        #expect(world.state.decodes[job]?.crashes == 0)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 1) != nil)
+    }
+
+    @Test func `workers that are found to be ending are replaced before they are gone`() throws {
+        var world = world()
+        let (client, job, first) = try decoding(&world)
+        world.decodes[job] = nil
+        world.happen(.workerEnding(first, job))
+        let second = try #require(world.decodes.removeValue(forKey: job)?.worker)
+        world.happen(.workerEnding(second, job))
+        let third = try #require(decoders(world).last)
+        #expect(decoders(world) == [first, second, third])
+        world.readyAll()
+        #expect(world.decodes[job]?.worker == third)
+        for worker in [first, second] { world.endWorker(worker, .ended(.signal(9))) }
+        world.happen(.timePassed, after: 10)
+        #expect(decoders(world).count == 2)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 1) != nil)
+    }
+
+    // MARK: Downloads
+
+    @Test func `of the downloads of a worker that crashes the guilty one alone is given up`() throws {
+        var world = world()
+        let client = world.connect()
+        for id in 1...5 { world.get(client, id: id, "\(id)") }
+        // Whoever has the third dies of it.
+        for _ in 0..<20 {
+            let guilty = world.fetches.first { $0.value.order.url.hasSuffix("/3") }?.value.worker
+            if let guilty {
+                world.endWorker(guilty, .ended(.signal(11)))
+            } else if let other = world.fetches.first(where: { !$0.value.order.url.hasSuffix("/3") }) {
+                world.finishFetch(other.key, content: Int(other.value.order.url.suffix(1)) ?? 0)
+            }
+            world.happen(.timePassed, after: 1000)
+            world.readyAll()
+        }
+        #expect(world.error(client, 3) == .transferFailed)
+        for (job, _) in world.decodes {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        while let job = world.decodes.keys.first {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        for id in [1, 2, 4, 5] { #expect(world.image(client, id) != nil) }
+    }
+
+    @Test func `a download that is tried again alone has its worker to itself, and others go on beside it`() throws {
+        var world = world()
+        let client = world.connect()
+        for id in 1...3 { world.get(client, id: id, "\(id)") }
+        world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(11)))
+        #expect(world.fetches.count == 1)
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        let (alone, suspect) = try #require(world.fetches.first).self
+        for id in 4...6 { world.get(client, id: id, "\(id)") }
+        #expect(world.fetches.count == 4)
+        #expect(world.fetches.values.count { $0.worker == suspect.worker } == 1)
+        world.finishFetch(alone, content: 1)
+        #expect(world.fetches.count == 4)
+    }
+}
