@@ -37,6 +37,8 @@ extension ResponseRecord {
         record.lastModified = notModified.lastModified ?? lastModified
         record.vary = notModified.vary ?? vary
         record.contentType = contentType
+        // Whoever confirms a body has not sent it.
+        record.servedBy = servedBy
         return record
     }
 

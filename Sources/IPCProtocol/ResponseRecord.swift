@@ -22,12 +22,15 @@ public struct ResponseRecord: Equatable, Sendable {
     public var vary: String?
     /// `Content-Type`.
     public var contentType: String?
+    /// The URL without a path of the server that has sent the body, where redirects have led to another than was asked.
+    public var servedBy: String?
 
     /// A record of what is known.
     public init(
         status: Int = 200, requestedAt: Int, receivedAt: Int, date: String? = nil, age: String? = nil,
         cacheControl: String? = nil, expires: String? = nil, etag: String? = nil, lastModified: String? = nil,
-        vary: String? = nil, contentType: String? = nil
+        vary: String? = nil, contentType: String? = nil,
+        servedBy: String? = nil
     ) {
         self.status = status
         self.requestedAt = requestedAt
@@ -40,6 +43,7 @@ public struct ResponseRecord: Equatable, Sendable {
         self.lastModified = lastModified
         self.vary = vary
         self.contentType = contentType
+        self.servedBy = servedBy
     }
 
     /// Writes the members of the record's object.
@@ -55,6 +59,7 @@ public struct ResponseRecord: Equatable, Sendable {
         writer.member("lastModified", lastModified)
         writer.member("vary", vary)
         writer.member("contentType", contentType)
+        writer.member("servedBy", servedBy)
     }
 
     /// Reads a record from the object of member `field`; nil, and a note, when something is missing.
@@ -74,6 +79,7 @@ public struct ResponseRecord: Equatable, Sendable {
             case "lastModified": lastModified = try reader.string(name)
             case "vary": vary = try reader.string(name)
             case "contentType": contentType = try reader.string(name)
+            case "servedBy": servedBy = try reader.string(name)
             default: try reader.skip()
             }
         }

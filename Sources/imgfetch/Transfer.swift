@@ -222,7 +222,13 @@ internal import LinuxSystem
         return true
     }
 
-    private var record: ResponseRecord { headers.record(requestedAt: requestedAt, receivedAt: receivedAt) }
+    private var record: ResponseRecord {
+        var record = headers.record(requestedAt: requestedAt, receivedAt: receivedAt)
+        if redirects > 0, let asked = try? TransferURL(job.url), !url.hasSameOrigin(as: asked) {
+            record.servedBy = url.root
+        }
+        return record
+    }
 
     private func httpStatus() -> WireError {
         TransferError.httpStatus(headers.status, host: url.host, retryAfter: headers.retryAfter, now: receivedAt / 1000)

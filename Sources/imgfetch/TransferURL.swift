@@ -33,6 +33,9 @@ struct TransferURL: Equatable {
         return target
     }
 
+    /// The URL of the server itself.
+    var root: String { "\(scheme)://\(host):\(port)/" }
+
     /// Whether the request goes to the same server and may take along what was meant for it.
     func hasSameOrigin(as other: TransferURL) -> Bool {
         scheme == other.scheme && host == other.host && port == other.port

@@ -9,7 +9,7 @@ import Testing
                 status: 200, requestedAt: 1_795_000_000_000, receivedAt: 1_795_000_000_123,
                 date: "Sun, 06 Nov 1994 08:49:37 GMT", age: "7", cacheControl: "max-age=60, private=\"set-cookie\"",
                 expires: "0", etag: "W/\"1\"", lastModified: "Sun Nov  6 08:49:37 1994", vary: "Accept, Cookie",
-                contentType: "image/png")
+                contentType: "image/png", servedBy: "http://other.test:80/")
         ),
         ("response-record-bare", ResponseRecord(status: 999, requestedAt: 0, receivedAt: 9_007_199_254_740_991)),
     ]

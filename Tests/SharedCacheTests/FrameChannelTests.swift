@@ -135,6 +135,18 @@ import Testing
         }
     }
 
+    /// Whoever serves several sockets bounds what one call sends, and what is left goes with the next.
+    @Test func payloadsInParts() throws {
+        let file = try memory([UInt8](repeating: 7, count: 10_000))
+        here.enqueue(frame(1), payload: .init(file: file, count: 10_000, name: 1))
+        #expect(here.queuedPayloads == 1)
+        var calls = 0
+        func flush() throws -> Bool { try here.flush(payloadBytes: 4000) }
+        while try !flush() { calls += 1 }
+        #expect(calls == 2)
+        #expect(here.queuedPayloads == 0)
+    }
+
     @Test func payloadsAreSteppedOverOrTaken() throws {
         let file = try memory([UInt8](repeating: 5, count: 70_000))
         here.enqueue(frame(1), payload: .init(file: file, count: 70_000, name: 1))

@@ -308,6 +308,24 @@ struct DiskTierTests {
         #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
     }
 
+    @Test func `what two cache processes have died of is not given to a third`() throws {
+        var world = world(isReady: false)
+        let client = world.connect()
+        let url = try SourceURL("http://origin.test/a")
+        world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+        for _ in 0..<2 {
+            world.happen(.timePassed, after: 100)
+            world.readyAll()
+            let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
+            #expect(world.errands.values.contains { $0.errand == .forget })
+            world.endWorker(cache, .ended(.signal(11)))
+        }
+        #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        #expect(world.errands.isEmpty)
+    }
+
     @Test func `the end waits for what is being kept`() throws {
         var world = world()
         let client = world.connect()

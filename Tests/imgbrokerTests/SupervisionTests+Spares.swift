@@ -67,6 +67,42 @@ extension SupervisionTests {
         #expect(world.image(client, 1) != nil)
     }
 
+    // MARK: Whose doing it is
+
+    /// Loads pictures of which each crashes two decoders, and returns how many deaths there were before one was refused.
+    private func poison(_ world: inout StrictWorld, servedBy server: (Int) -> String) throws -> Int {
+        let client = world.connect()
+        for number in 1...20 {
+            world.get(client, id: number, "\(number)")
+            world.finishFetch(try #require(world.fetches.keys.first), content: number) { $0.servedBy = server(number) }
+            if world.answers[client]?[number] != nil { return 2 * (number - 1) }
+            // The second may be refused to the first.
+            while let worker = world.decodes.values.first?.worker {
+                world.endWorker(worker, .ended(.signal(11)))
+                world.happen(.timePassed, after: 13_000)
+                world.readyAll()
+            }
+        }
+        return 40
+    }
+
+    @Test func `who leads to dangerous pictures of others keeps its own`() throws {
+        var world = world()
+        #expect(try poison(&world) { _ in "http://evil.test/" } <= 2 * CrashBudget.toleratedDeaths)
+        let client = world.connect()
+        world.load(client, id: 100, "own", content: 100)
+        #expect(world.image(client, 100) != nil)
+        // Of the one that has sent them nothing is taken any more, asked for directly.
+        world.get(client, id: 101, "x", of: "evil.test")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 101)
+        #expect(world.error(client, 101) == .decoderUnavailable)
+    }
+
+    @Test func `who leads to ever other names is refused all the same`() throws {
+        var world = world()
+        #expect(try poison(&world) { "http://\($0).evil.test/" } <= 2 * CrashBudget.toleratedDeaths)
+    }
+
     // MARK: Downloads
 
     @Test func `of the downloads of a worker that crashes the guilty one alone is given up`() throws {

@@ -118,6 +118,37 @@ import Testing
         guard case .header(2, _) = try worker.next() else { throw WireError(.internal, "no header") }
     }
 
+    /// The warm-up encodes nothing: encoders make do with the calls that the sandbox leaves.
+    @Test(arguments: ImageFormat.allCases)
+    func confinedWorkersEncode(format: ImageFormat) throws {
+        let geometry = try #require(PixelGeometry(width: 300, height: 200))
+        let pixels = try memoryFile(picture.premultiplied.bgra.bytes)
+        let job = EncodeJob(id: 1, format: format, geometry: geometry, pixelFormat: .bgra8, alpha: .premultiplied)
+        let encoded = try WritableBuffer(name: "test").descriptor
+        try order(.encode(job), [pixels, encoded])
+        #expect(try next() == .finished(job: 1, bytes: try encoded.size()))
+        #expect(try decode(try contents(of: encoded), .bgra8, .premultiplied).geometry == geometry)
+    }
+
+    /// A small picture is begun before the buffer is there, and whatever comes of it, the next job is as good as any.
+    @Test func failureBeforeTheBufferIsThere() throws {
+        let damaged = Array(picture.png.dropLast(picture.png.count / 2))
+        for id in 1...5 {
+            try order(.decode(DecodeJob(id: id)), [try memoryFile(damaged)])
+            _ = try nextHeader()
+            if id.isMultiple(of: 2) {
+                try order(.refuse(job: id))
+                continue
+            }
+            let size = 300 * 200 * PixelGeometry.bytesPerPixel
+            try order(.output(job: id), [try WritableBuffer(name: "test", size: size).descriptor])
+            guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
+            #expect(error.code == .truncated)
+        }
+        try order(.decode(DecodeJob(id: 9, purpose: .describe)), [try memoryFile(picture.png)])
+        _ = try nextHeader()
+    }
+
     @Test func ordersThatMakeNoSenseEndIt() throws {
         try order(.refuse(job: 1))
         #expect(try channel.receiveMessage(DecodeReport.self) == nil)

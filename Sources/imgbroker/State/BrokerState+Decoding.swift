@@ -17,14 +17,14 @@ extension BrokerState {
             }
             return
         }
-        let origin = blamed(for: waiter)
-        if let error = refusal(of: variant.digest, from: origin) {
+        let origins = blamed(for: waiter)
+        if let error = refusal(of: variant.digest, from: origins) {
             waiters[id]?.stage = nil
             return refuse(waiter, error)
         }
         let job = newJobID()
         decodes[job] = DecodeFlight(
-            variant: variant, origin: origin, body: body, bodyBytes: index.buffers[body]?.bytes ?? 0, waiters: [id],
+            variant: variant, origins: origins, body: body, bodyBytes: index.buffers[body]?.bytes ?? 0, waiters: [id],
             priority: priority)
         decodeByVariant[variant] = job
         decodingBytes += decodes[job]?.bodyBytes ?? 0
@@ -34,12 +34,13 @@ extension BrokerState {
     }
 
     /// Why a picture is not decoded now; nil when it may be.
-    private mutating func refusal(of digest: ContentDigest, from origin: String) -> WireError? {
+    private mutating func refusal(of digest: ContentDigest, from origins: [String]) -> WireError? {
         if quarantine.refuses(digest, build: decoderBuild, unixMs: unixMs) {
             quarantine.noteUse(of: digest)
             return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
         }
-        if let wait = crashBudget.refusal(of: origin, at: now) {
+        for origin in origins {
+            guard let wait = crashBudget.refusal(of: origin, at: now) else { continue }
             let message =
                 "Too many decoders have died on pictures of \(origin); no more of them is decoded for a while."
             return WireError(.decoderUnavailable, message, retryAfterMs: wait)
@@ -53,14 +54,21 @@ extension BrokerState {
 
     func isOverBudget(_ origin: String) -> Bool { crashBudget.refusal(of: origin, at: now) != nil }
 
-    /// Whose doing a picture is: its origin's or, where somebody gave it for whatever URL, that user's.
-    private func blamed(for waiter: Waiter) -> String {
-        if case .store = waiter.purpose { "user \(waiter.uid)" } else { waiter.request.url.origin }
+    /// Whose doing a picture is: the origin's that has sent it or, where somebody gave it for whatever URL, that user's.
+    /// An origin that was asked and has led to another is not to blame for what is there. But what it leads to is blamed
+    /// together, or who leads to ever other names would never be refused.
+    private func blamed(for waiter: Waiter) -> [String] {
+        if case .store = waiter.purpose { return ["user \(waiter.uid)"] }
+        let asked = waiter.request.url.origin
+        guard let servedBy = waiter.original?.origin.response.servedBy, let server = try? SourceURL(servedBy),
+            server.origin != asked
+        else { return [asked] }
+        return [server.origin, "what \(asked) redirects to"]
     }
 
     /// Ends a decoding that waits for a worker, if workers have died on it, or on its like, while it waited.
     mutating func refuseQueued(_ job: JobID) -> Bool {
-        guard let flight = decodes[job], let error = refusal(of: flight.variant.digest, from: flight.origin) else {
+        guard let flight = decodes[job], let error = refusal(of: flight.variant.digest, from: flight.origins) else {
             return false
         }
         _ = endDecode(job)
@@ -249,7 +257,7 @@ extension BrokerState {
             parkedDecodes.removeAll { $0 == job }
             if cause.isOwnMaking {
                 flight.crashes += 1
-                if !isOverBudget(flight.origin) { crashBudget.note(flight.origin, at: now) }
+                for origin in flight.origins where !isOverBudget(origin) { crashBudget.note(origin, at: now) }
             }
             decodes[job] = flight
             let isPoison = flight.crashes > 1 || cause == .cpu

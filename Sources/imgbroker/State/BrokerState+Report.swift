@@ -101,7 +101,9 @@ extension BrokerState {
                 return "a spare at work"
             }
         }
-        if fetchQueue.count + suspectQueue.count != fetches.values.count(where: { $0.worker == nil && $0.retryAt == nil }) {
+        if fetchQueue.count + suspectQueue.count
+            != fetches.values.count(where: { $0.worker == nil && $0.retryAt == nil })
+        {
             return "queue of downloads"
         }
         if lookupQueue.count != lookups.values.count(where: { $0.worker == nil }) { return "queue of looks" }

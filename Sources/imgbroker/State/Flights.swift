@@ -136,8 +136,8 @@ struct PartialBody {
 /// at it is finished all the same, for the next asker.
 struct DecodeFlight {
     let variant: VariantKey
-    /// Whose doing the picture is: what it costs in decoders counts for this origin.
-    let origin: String
+    /// Whose doing the picture is: what it costs in decoders counts for each of these.
+    let origins: [String]
     /// The encoded bytes, held for as long as the flight lasts.
     let body: BufferID
     /// How many they are; the index may have forgotten them by the end.
