@@ -44,8 +44,8 @@ lines = [
 ]
 for comment, name, data in samples:
     lines += ["", f"    /// {comment}", f"    static let {name}: [UInt8] = ["]
-    for start in range(0, len(data), 24):
-        lines.append("        " + ", ".join(str(byte) for byte in data[start : start + 24]) + ",")
+    for start in range(0, len(data), 20):
+        lines.append("        " + ", ".join(str(byte) for byte in data[start : start + 20]) + ",")
     lines.append("    ]")
 lines.append("}")
 target.write_text("\n".join(lines) + "\n")
