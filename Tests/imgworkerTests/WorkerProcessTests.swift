@@ -119,14 +119,14 @@ import Testing
     }
 
     /// The warm-up encodes nothing: encoders make do with the calls that the sandbox leaves.
-    @Test(arguments: ImageFormat.allCases)
-    func confinedWorkersEncode(format: ImageFormat) throws {
+    @Test(arguments: Encoding.Format.allCases)
+    func confinedWorkersEncode(format: Encoding.Format) throws {
         let geometry = try #require(PixelGeometry(width: 300, height: 200))
         let pixels = try memoryFile(picture.premultiplied.bgra.bytes)
         let job = EncodeJob(id: 1, format: format, geometry: geometry, pixelFormat: .bgra8, alpha: .premultiplied)
         let encoded = try WritableBuffer(name: "test").descriptor
         try order(.encode(job), [pixels, encoded])
-        #expect(try next() == .finished(job: 1, bytes: try encoded.size()))
+        #expect(try next() == .finished(job: 1, DecodeResult(bytes: try encoded.size())))
         #expect(try decode(try contents(of: encoded), .bgra8, .premultiplied).geometry == geometry)
     }
 
