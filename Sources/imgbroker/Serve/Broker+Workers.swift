@@ -43,6 +43,26 @@ extension Broker {
         send(FetchOrder.identify(job: job.number, bytes: bytes), [descriptor], to: worker)
     }
 
+    func startPartialDecode(_ job: DecodeJob, of fetch: JobID, on worker: WorkerID) {
+        do {
+            guard let body = products[fetch]?.descriptor else {
+                throw SystemError("open", code: SystemError.invalidArgument)
+            }
+            // Opened once more: whoever decodes must not be able to change what is downloaded.
+            let bytes = try FileDescriptor.open(readingAt: "/proc/self/fd/\(body.raw)")
+            noteProcessorTime(of: worker)
+            send(DecodeOrder.decode(job), [bytes], to: worker)
+        } catch {
+            let error = WireError(.internal, "What is there of the bytes cannot be read: \(error).")
+            events.append(.decodeFailed(worker, Identifier(number: job.id), error))
+        }
+    }
+
+    /// Notes what a worker has used of a processor, as a job begins.
+    func noteProcessorTime(of worker: WorkerID) {
+        workers[worker].map { $0.processorTimeBefore = $0.child.processorMilliseconds ?? 0 }
+    }
+
     func provideOutput(of bytes: Int, isExact: Bool, for job: JobID, on worker: WorkerID) {
         do {
             let product = try Product(name: "imgbroker-pixels", size: bytes, mayShrink: !isExact)

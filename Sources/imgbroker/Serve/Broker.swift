@@ -244,8 +244,9 @@ final class Broker {
                 let error = WireError(.internal, "The encoded bytes are gone.")
                 return events.append(.decodeFailed(worker, Identifier(number: job.id), error))
             }
-            workers[worker].map { $0.processorTimeBefore = $0.child.processorMilliseconds ?? 0 }
+            noteProcessorTime(of: worker)
             send(DecodeOrder.decode(job), [buffer.descriptor], to: worker)
+        case .startPartialDecode(let worker, let job, let fetch): startPartialDecode(job, of: fetch, on: worker)
         case .provideOutput(let worker, let job, let bytes, let isExact):
             provideOutput(of: bytes, isExact: isExact, for: job, on: worker)
         case .measureProcessorTime(let id, let job):
