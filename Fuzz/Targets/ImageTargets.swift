@@ -85,11 +85,10 @@ private func decoded(
     _ bytes: [UInt8], _ transform: Transform, isPart: Bool = false
 ) -> (geometry: PixelGeometry, pixels: [UInt8], stage: Int?)? {
     // Small, so that a run is short.
-    var job = DecodeJob(
+    let job = DecodeJob(
         id: 0, transform: transform, maxPixels: 1 << 16, maxSourcePixels: 1 << 18, maxWorkingBytes: 32 << 20)
-    job.partialBytes = isPart ? bytes.count : nil
     do {
-        let image = try EncodedImage(try ImageSource(copying: bytes), for: job)
+        let image = try EncodedImage(try ImageSource(copying: bytes, isPart: isPart), for: job)
         let result = image.plan.result
         expect(result.pixels <= job.maxPixels, "a result has its bounds")
         expect(image.plan.workingBytes <= job.maxWorkingBytes, "working memory has its bounds")

@@ -61,10 +61,6 @@ struct EncodedImage {
             throw WireError(.unsupportedFormat, "An animation comes in no parts.")
         }
 
-        guard !isPart || frameCount == 1 else {
-            throw WireError(.unsupportedFormat, "An animation comes in no parts.")
-        }
-
         var workingBytes = Self.baseBytes
         if plan.isIdentity {
             decodedSize = DecodedSize(full: stored)

@@ -41,10 +41,9 @@ import Testing
     private func part(
         _ file: [UInt8], _ count: Int, _ transform: Transform = Transform(alpha: .straight)
     ) throws -> (stage: Int, picture: TestPicture)? {
-        var job = DecodeJob(id: 1, transform: transform)
-        job.partialBytes = count
         do {
-            let image = try EncodedImage(try ImageSource(copying: Array(file.prefix(count))), for: job)
+            let source = try ImageSource(copying: Array(file.prefix(count)), isPart: true)
+            let image = try EncodedImage(source, for: DecodeJob(id: 1, transform: transform))
             let stage = try #require(image.plan.stage)
             let size = image.plan.result
             let output = try WritableBuffer(name: "test", size: size.bytes).descriptor
@@ -151,9 +150,8 @@ import Testing
 
     @Test func limitsHold() throws {
         for sample in Self.samples {
-            var job = DecodeJob(id: 1, maxPixels: 240 * 180 - 1)
-            job.partialBytes = sample.file.count / 2
-            let source = try ImageSource(copying: Array(sample.file.prefix(sample.file.count / 2)))
+            let job = DecodeJob(id: 1, maxPixels: 240 * 180 - 1)
+            let source = try ImageSource(copying: Array(sample.file.prefix(sample.file.count / 2)), isPart: true)
             let error = #expect(throws: WireError.self) { _ = try EncodedImage(source, for: job) }
             #expect(error?.code == .tooManyPixels)
         }
