@@ -23,7 +23,9 @@ import Testing
     private var part: JobID? { world.decodes.first { $0.value.fetch != nil }?.key }
     /// The pictures that were shown and are not final.
     private func shown(_ client: ClientID? = nil) -> [ImageReply] {
-        (world.news[client ?? self.client] ?? []).compactMap { if case .image(_, let image) = $0 { image } else { nil } }
+        (world.news[client ?? self.client] ?? []).compactMap {
+            if case .image(_, let image) = $0 { image } else { nil }
+        }
     }
 
     /// A client asks, and the origin begins to answer.

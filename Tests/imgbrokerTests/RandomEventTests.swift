@@ -118,7 +118,7 @@ struct RandomEventTests {
         case 82..<90:
             let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
             if let job = filling.randomElement(using: &random) { world.finishDecode(job) }
-        case 90..<91: 
+        case 90..<91:
             if let job = world.decodes.keys.sorted().randomElement(using: &random) {
                 world.failDecode(job, [.decodeFailed, .truncated].randomElement(using: &random)!)
             }
