@@ -104,7 +104,17 @@ import Testing
         #expect(shown().map(\.timing) == [nil])
     }
 
-    @Test mutating func theNextComesAfterAPause() throws {
+    @Test mutating func picturesAre200MillisecondsApart() throws {
+        begin()
+        receive(2000)
+        try finishPart(stage: 1)
+        receive(9000, after: 199)
+        #expect(part == nil)
+        world.happen(.timePassed, after: 1)
+        #expect(part != nil)
+    }
+
+    @Test mutating func aLongOneIsFollowedByALongPause() throws {
         begin()
         receive(2000)
         receive(3500, after: 250)
