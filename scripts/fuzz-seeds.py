@@ -164,4 +164,5 @@ for target, images in files.items():
     for name, data in images.items():
         write(target, name, data)
         write("metadata", f"{target}-{name}", data)
+        write("partial", f"{target}-{name}", data)
 write("metadata", "exif", exif(3))

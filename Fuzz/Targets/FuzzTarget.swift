@@ -17,6 +17,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case jpeg
     case webp
     case avif
+    case partial
 
     /// Gives it `bytes`.
     public func run(_ bytes: [UInt8]) {
@@ -35,6 +36,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .jpeg: fuzzImage(bytes, .jpeg)
         case .webp: fuzzImage(bytes, .webp)
         case .avif: fuzzImage(bytes, .avif)
+        case .partial: fuzzPart(bytes)
         }
     }
 }

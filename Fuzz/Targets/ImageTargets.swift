@@ -22,6 +22,24 @@ func fuzzMetadata(_ bytes: [UInt8]) {
 
 /// A PNG file whose chunks are given right checksums, without which its bytes are never looked at.
 func fuzzPNG(_ bytes: [UInt8]) {
+    fuzzImage(withChecksums(bytes), .png)
+}
+
+/// A file of any kind that is still on its way: the more of it is there, the further its picture has come.
+func fuzzPart(_ bytes: [UInt8]) {
+    let file = ImageFormat(sniffing: bytes.prefix(16).map { $0 }) == .png ? withChecksums(bytes) : bytes
+    var last = 0
+    for quarter in 1...4 {
+        for transform in [Transform(alpha: .straight), Transform(width: 7)] {
+            let part = Array(file.prefix(file.count * quarter / 4))
+            guard !part.isEmpty, let stage = decoded(part, transform, isPart: true)?.stage else { continue }
+            expect(stage >= last, "stages only grow")
+            last = stage
+        }
+    }
+}
+
+private func withChecksums(_ bytes: [UInt8]) -> [UInt8] {
     var file = bytes
     var position = 8
     while position + 12 <= file.count {
@@ -32,7 +50,7 @@ func fuzzPNG(_ bytes: [UInt8]) {
         for index in 0..<4 { file[end + index] = UInt8(truncatingIfNeeded: sum >> (24 - 8 * UInt32(index))) }
         position = end + 4
     }
-    fuzzImage(file, .png)
+    return file
 }
 
 /// A whole file through its codec, in several sizes and forms. What can be decoded comes out alike in both orders of
@@ -44,7 +62,7 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
         Transform(width: 40, height: 9, fit: .cover), Transform(byteLimit: 256),
     ]
     let results = transforms.map { decoded(bytes, $0) }
-    guard let (geometry, pixels) = results[0] else {
+    guard let (geometry, pixels, _) = results[0] else {
         expect(results[1] == nil, "the order of bytes does not decide whether a picture can be decoded")
         return
     }
@@ -63,18 +81,20 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
 }
 
 /// The result of decoding; nil when it fails with a code, as it may.
-private func decoded(_ bytes: [UInt8], _ transform: Transform) -> (geometry: PixelGeometry, pixels: [UInt8])? {
+private func decoded(
+    _ bytes: [UInt8], _ transform: Transform, isPart: Bool = false
+) -> (geometry: PixelGeometry, pixels: [UInt8], stage: Int?)? {
     // Small, so that a run is short.
     let job = DecodeJob(
         id: 0, transform: transform, maxPixels: 1 << 16, maxSourcePixels: 1 << 18, maxWorkingBytes: 32 << 20)
     do {
-        let image = try EncodedImage(try ImageSource(copying: bytes), for: job)
+        let image = try EncodedImage(try ImageSource(copying: bytes, isPart: isPart), for: job)
         let result = image.plan.result
         expect(result.pixels <= job.maxPixels, "a result has its bounds")
         expect(image.plan.workingBytes <= job.maxWorkingBytes, "working memory has its bounds")
         let output = try WritableBuffer(name: "fuzz", size: result.bytes).descriptor
         _ = try image.decode(into: output)
-        return (result, contents(of: output))
+        return (result, contents(of: output), image.plan.stage)
     } catch let error as WireError {
         let codes: [ErrorCode] = [
             .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .outOfMemory,

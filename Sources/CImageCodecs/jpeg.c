@@ -14,6 +14,8 @@ struct codec_jpeg_reader {
     int has_endless_scans;
     /// By index, the components of which a scan came.
     int scanned[MAX_COMPONENTS];
+    /// The file is still on its way: that scans are missing is no fault.
+    int is_part;
     codec_order order;
 };
 
@@ -79,7 +81,7 @@ static codec_status reading_status(const codec_jpeg_reader *reader) {
 /// What warnings say of the rows read so far.
 static codec_status warnings_status(const codec_jpeg_reader *reader) {
     if (!reader->errors.damaged) return CODEC_OK;
-    return reader->ran_out ? CODEC_TRUNCATED : CODEC_DAMAGED;
+    return reader->ran_out && !reader->is_part ? CODEC_TRUNCATED : CODEC_DAMAGED;
 }
 
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length) {
@@ -121,6 +123,19 @@ static uint64_t coefficient_bytes(j_decompress_ptr jpeg) {
     return blocks * DCTSIZE2 * sizeof(JCOEF);
 }
 
+/// Goes on, over coded data, to behind the next marker that does not stand alone there, and returns it; 0 when there is
+/// none any more.
+static uint8_t next_marker(const uint8_t **next, const uint8_t *end) {
+    for (;;) {
+        const uint8_t *place = memchr(*next, 0xFF, (size_t)(end - *next));
+        while (place && place < end && *place == 0xFF) place++;
+        if (!place || place == end) return 0;
+        *next = place + 1;
+        // Stuffed bytes, restarts and TEM do.
+        if (*place > 1 && (*place < 0xD0 || *place > 0xD7)) return *place;
+    }
+}
+
 /// Whether the scans are too many, or too many for the picture's size: all of them are read before the first row comes.
 /// Looks through the file from behind the header of the first scan, as far as there are markers where they belong.
 static int has_too_many_scans(codec_jpeg_reader *reader) {
@@ -131,13 +146,8 @@ static int has_too_many_scans(codec_jpeg_reader *reader) {
     unsigned scans = 1;
     const uint8_t *next = reader->source.next_input_byte, *end = next + reader->source.bytes_in_buffer;
     while (scans <= CODEC_MAXIMUM_SCANS && blocks <= CODEC_MAXIMUM_SCANNED_BLOCKS) {
-        next = memchr(next, 0xFF, (size_t)(end - next));
-        while (next && next < end && *next == 0xFF) next++;
-        if (!next || next == end) return 0;
-        uint8_t marker = *next++;
-        // Stuffed bytes, restarts and TEM stand alone.
-        if (marker <= 1 || (marker >= 0xD0 && marker <= 0xD7)) continue;
-        if (marker == JPEG_EOI || end - next < 3) return 0;
+        uint8_t marker = next_marker(&next, end);
+        if (!marker || marker == JPEG_EOI || end - next < 3) return 0;
         size_t length = (size_t)next[0] << 8 | next[1];
         if (length < 2 || length > (size_t)(end - next)) return 0;
         if (marker == 0xDA) {
@@ -183,6 +193,33 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
     return CODEC_OK;
 }
 
+codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, uint32_t *scans) {
+    *scans = 0;
+    if (!jpeg_has_multiple_scans(&reader->jpeg)) {
+        snprintf(reader->errors.message, sizeof reader->errors.message, "it has one scan only");
+        return CODEC_UNSUPPORTED;
+    }
+    const uint8_t *start = reader->source.next_input_byte, *next = start;
+    const uint8_t *end = start + reader->source.bytes_in_buffer, *complete = start;
+    int in_scan = 1;
+    // A scan has ended where the next thing begins, as nothing says how long it is.
+    for (uint8_t marker; (marker = next_marker(&next, end)) != 0;) {
+        if (in_scan) {
+            ++*scans;
+            complete = next - 2;
+        }
+        if (marker == JPEG_EOI || end - next < 2) break;
+        size_t length = (size_t)next[0] << 8 | next[1];
+        if (length < 2 || length > (size_t)(end - next)) break;
+        in_scan = marker == 0xDA;
+        next += length;
+    }
+    if (*scans == 0) return CODEC_TRUNCATED;
+    reader->source.bytes_in_buffer = (size_t)(complete - start);
+    reader->is_part = 1;
+    return CODEC_OK;
+}
+
 /// Whether a file of several scans left coefficients out. Coefficients that only lack precision count when the file
 /// was cut off; with an end marker, its writer chose so.
 static int coefficients_missing(const codec_jpeg_reader *reader) {
@@ -213,7 +250,7 @@ codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order orde
     // Beside the coefficients the library holds a few rows.
     jpeg->mem->max_memory_to_use = (long)(coefficient_bytes(jpeg) + (64u << 20));
     jpeg_start_decompress(jpeg);
-    if (jpeg_has_multiple_scans(jpeg) && coefficients_missing(reader)) {
+    if (jpeg_has_multiple_scans(jpeg) && !reader->is_part && coefficients_missing(reader)) {
         snprintf(reader->errors.message, sizeof reader->errors.message, "scans are missing");
         return CODEC_TRUNCATED;
     }

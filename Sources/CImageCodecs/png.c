@@ -16,6 +16,10 @@ struct codec_png_reader {
     const uint8_t *bytes;
     size_t length;
     size_t position;
+    /// Of a file that is still on its way: where the chunk of pixels begins that is there in part, and how much of its
+    /// content is there; 0 when there is none.
+    size_t cut_chunk;
+    uint32_t cut_length;
     /// More bytes were wanted than there are.
     int ran_out;
     /// The library asked for memory that was not to be had.
@@ -50,6 +54,10 @@ static void ignore_warning(png_structp png, const char *message) {
     (void)message;
 }
 
+static uint32_t big_endian(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
 static void read_bytes(png_structp png, uint8_t *destination, size_t count) {
     codec_png_reader *reader = png_get_io_ptr(png);
     if (count > reader->length - reader->position) {
@@ -57,6 +65,9 @@ static void read_bytes(png_structp png, uint8_t *destination, size_t count) {
         png_error(png, "the file ends early");
     }
     memcpy(destination, reader->bytes + reader->position, count);
+    if (reader->cut_chunk && reader->position == reader->cut_chunk && count >= 4) {
+        for (int i = 0; i < 4; i++) destination[i] = (uint8_t)(reader->cut_length >> (24 - 8 * i));
+    }
     reader->position += count;
 }
 
@@ -84,8 +95,17 @@ codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length) {
     return reader;
 }
 
-static uint32_t big_endian(const uint8_t *bytes) {
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+void codec_png_reader_take_part(codec_png_reader *reader) {
+    for (uint64_t position = 8; position + 8 < reader->length;) {
+        const uint8_t *chunk = reader->bytes + position;
+        uint64_t left = reader->length - position - 8, size = big_endian(chunk);
+        // The library reads what a chunk says that it has, or nothing.
+        if (size > left && memcmp(chunk + 4, "IDAT", 4) == 0) {
+            reader->cut_chunk = (size_t)position;
+            reader->cut_length = (uint32_t)left;
+        }
+        position += 12 + size;
+    }
 }
 
 /// What libpng would only call invalid: a size of zero, or beyond its limits. IHDR always comes first.
@@ -147,6 +167,27 @@ codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows,
         return reading_status(reader);
     }
     for (uint32_t row = 0; row < count; row++) png_read_row(reader->png, rows + row * stride, NULL);
+    return CODEC_OK;
+}
+
+codec_status codec_png_reader_count_passes(codec_png_reader *reader, uint32_t *complete) {
+    *complete = 0;
+    if (setjmp(png_jmpbuf(reader->png))) {
+        if (reader->ran_out && all_rows_read(reader)) *complete = (uint32_t)reader->passes;
+        return reader->ran_out ? CODEC_OK : reading_status(reader);
+    }
+    for (int pass = 0; pass < reader->passes; pass++) {
+        for (uint32_t row = 0; row < reader->height; row++) png_read_row(reader->png, NULL, NULL);
+        ++*complete;
+    }
+    return CODEC_OK;
+}
+
+codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *rows, size_t stride) {
+    if (setjmp(png_jmpbuf(reader->png))) {
+        return reader->ran_out && all_rows_read(reader) ? CODEC_OK : reading_status(reader);
+    }
+    for (uint32_t row = 0; row < reader->height; row++) png_read_row(reader->png, NULL, rows + row * stride);
     return CODEC_OK;
 }
 

@@ -101,29 +101,71 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     return CODEC_OK;
 }
 
-/// Decodes one bitstream, made `width` by `height` pixels if it is larger, into `pixels` with rows `stride` bytes apart.
+codec_status codec_webp_read_part_header(const uint8_t *bytes, size_t length, codec_header *header) {
+    WebPBitstreamFeatures features;
+    VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
+    if (status != VP8_STATUS_OK) return decoding_status(status);
+    if (features.has_animation) return CODEC_UNSUPPORTED;
+    // The extended header is behind the file's, its flags begin it.
+    int is_extended = length > 20 && memcmp(bytes + 12, "VP8X", 4) == 0;
+    if (is_extended && bytes[20] & EXIF_FLAG) return CODEC_UNSUPPORTED;
+    codec_status result = codec_webp_read_header(bytes, length, header);
+    // Where no rows are yet.
+    header->has_alpha = 1;
+    return result;
+}
+
+/// Prepares decoding one bitstream, made `width` by `height` pixels if it is larger, into `pixels` with rows `stride`
+/// bytes apart.
+static codec_status configure(
+    WebPDecoderConfig *config, const uint8_t *bytes, size_t length, uint32_t width, uint32_t height, codec_order order,
+    uint8_t *pixels, size_t stride) {
+    if (!WebPInitDecoderConfig(config)) return CODEC_UNSUPPORTED;
+    VP8StatusCode status = WebPGetFeatures(bytes, length, &config->input);
+    if (status != VP8_STATUS_OK) return decoding_status(status);
+    uint32_t stored_width = (uint32_t)config->input.width, stored_height = (uint32_t)config->input.height;
+    if (stored_width < width || stored_height < height) return CODEC_DAMAGED;
+    if (stored_width != width || stored_height != height) {
+        config->options.use_scaling = 1;
+        config->options.scaled_width = (int)width;
+        config->options.scaled_height = (int)height;
+    }
+    config->output.colorspace = order == CODEC_BGRA ? MODE_BGRA : MODE_RGBA;
+    config->output.is_external_memory = 1;
+    config->output.u.RGBA.rgba = pixels;
+    config->output.u.RGBA.stride = (int)stride;
+    config->output.u.RGBA.size = (size_t)(height - 1) * stride + (size_t)width * 4;
+    return CODEC_OK;
+}
+
 static codec_status decode_still(
     const uint8_t *bytes, size_t length, uint32_t width, uint32_t height, codec_order order, uint8_t *pixels,
     size_t stride) {
     WebPDecoderConfig config;
-    if (!WebPInitDecoderConfig(&config)) return CODEC_UNSUPPORTED;
-    VP8StatusCode status = WebPGetFeatures(bytes, length, &config.input);
-    if (status != VP8_STATUS_OK) return decoding_status(status);
-    uint32_t stored_width = (uint32_t)config.input.width, stored_height = (uint32_t)config.input.height;
-    if (stored_width < width || stored_height < height) return CODEC_DAMAGED;
-    if (stored_width != width || stored_height != height) {
-        config.options.use_scaling = 1;
-        config.options.scaled_width = (int)width;
-        config.options.scaled_height = (int)height;
-    }
-    config.output.colorspace = order == CODEC_BGRA ? MODE_BGRA : MODE_RGBA;
-    config.output.is_external_memory = 1;
-    config.output.u.RGBA.rgba = pixels;
-    config.output.u.RGBA.stride = (int)stride;
-    config.output.u.RGBA.size = (size_t)(height - 1) * stride + (size_t)width * 4;
-    status = WebPDecode(bytes, length, &config);
+    codec_status result = configure(&config, bytes, length, width, height, order, pixels, stride);
+    if (result != CODEC_OK) return result;
+    VP8StatusCode status = WebPDecode(bytes, length, &config);
     WebPFreeDecBuffer(&config.output);
     return decoding_status(status);
+}
+
+codec_status codec_webp_decode_part(
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
+    WebPDecoderConfig config;
+    size_t stride = (size_t)width * 4;
+    codec_status result = configure(&config, bytes, length, width, height, order, pixels, stride);
+    if (result != CODEC_OK) return result;
+    WebPIDecoder *decoder = WebPIDecode(NULL, 0, &config);
+    if (!decoder) return CODEC_NO_MEMORY;
+    VP8StatusCode status = WebPIUpdate(decoder, bytes, length);
+    int rows = 0;
+    WebPIDecGetRGB(decoder, &rows, NULL, NULL, NULL);
+    WebPIDelete(decoder);
+    WebPFreeDecBuffer(&config.output);
+    if (status != VP8_STATUS_OK && status != VP8_STATUS_SUSPENDED) return decoding_status(status);
+    if (rows <= 0) return CODEC_TRUNCATED;
+    if ((uint32_t)rows < height) memset(pixels + (size_t)rows * stride, 0, (height - (size_t)rows) * stride);
+    return CODEC_OK;
 }
 
 codec_status codec_webp_decode(

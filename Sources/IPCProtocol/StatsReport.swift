@@ -8,7 +8,8 @@ public struct StatsReport: Equatable, Sendable {
         case workers, fetchers, workerRestarts, clients, queued, running
         case memoryBytes, memoryLimitBytes, memoryEntries, leasedBytes, evictedLeasedBytes, reservedBytes
         case diskBytes, diskLimitBytes, diskEntries, evictions
-        case bytesDownloaded, pixelsDecoded, decodes, ignoredProfiles, downloads, blacklistedUrls, openDescriptors
+        case bytesDownloaded, pixelsDecoded, decodes, partialDecodes, ignoredProfiles, downloads, blacklistedUrls,
+            openDescriptors
 
         /// The outcomes of a `get`: these and the pending ones sum to `requests`.
         public static let outcomes: [Figure] = [

@@ -64,16 +64,19 @@ public final class ImageBroker {
     ///   - options: what is wanted, and how.
     ///   - preview: sees what is cached, however old, before the origin is asked whether it is still good; it is not called
     ///     when nothing is cached. Giving it sets the options `cache` to `noCache` and `staleFirst`.
+    ///   - partial: sees the picture as far as it has come, at most a few times a second while it is downloaded; it is not
+    ///     called for kinds of picture that come in no parts. Giving it sets the option `progressive`.
     ///   - progress: is told on the way how many bytes are there, and how many there will be, where that is known.
-    /// - Returns: the final picture, new or confirmed. A preview and it are leases of their own, each given back when the
-    ///   object is let go of.
+    /// - Returns: the final picture, new or confirmed. It, a preview and each partial picture are leases of their own, each
+    ///   given back when the object is let go of.
     /// - Throws: `ClientError`; `refused` with the broker's reason. That a preview was shown does not mean that the picture
     ///   comes.
     public func get(
         _ url: String, _ options: GetOptions = GetOptions(), preview: ((BrokerImage) -> Void)? = nil,
-        progress: ((Int, Int?) -> Void)? = nil
+        partial: ((BrokerImage) -> Void)? = nil, progress: ((Int, Int?) -> Void)? = nil
     ) throws(ClientError) -> BrokerImage {
         var options = options
+        if partial != nil { options.progressive = true }
         if progress != nil { options.progress = true }
         if preview != nil {
             options.cache = .noCache
@@ -86,7 +89,9 @@ public final class ImageBroker {
             switch try incoming(for: id) {
             case .image(_, let image):
                 if image.description.final { return image }
-                preview?(image)
+                // What was cached comes from elsewhere.
+                let show = image.description.source == .network ? partial : preview
+                show?(image)
             case .progress(_, let received, let expected): progress?(received, expected)
             case .reply(.error(_, let error)): throw .refused(error)
             case .reply, .event: throw .protocolViolation("a get was answered with something else")

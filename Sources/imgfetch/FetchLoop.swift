@@ -93,7 +93,9 @@ internal import LinuxSystem
     /// The milliseconds until something is due; nil when nothing is.
     private func waitingTime() -> Int? {
         if !identifications.isEmpty { return 0 }
-        guard let next = ([timer] + transfers.values.map(\.drainDeadline)).compactMap({ $0 }).min() else { return nil }
+        let reports = mayReportProgress ? transfers.values.map(\.progressDue) : []
+        let times = [timer] + transfers.values.map(\.drainDeadline) + reports
+        guard let next = times.compactMap({ $0 }).min() else { return nil }
         // Rounded up, so that the time has come when the wait is over.
         return max(0, (next.microseconds(since: .now) + 999) / 1000)
     }
@@ -162,8 +164,10 @@ internal import LinuxSystem
         identifications.removeAll { $0.job == job }
     }
 
+    private var mayReportProgress: Bool { channel.queuedBytes < Self.maxQueuedBytes }
+
     private func report() {
-        let mayReportProgress = channel.queuedBytes < Self.maxQueuedBytes
+        let mayReportProgress = mayReportProgress
         let now = Instant.now
         for transfer in transfers.values {
             if let report = transfer.takeBeginning() { channel.enqueue(report) }

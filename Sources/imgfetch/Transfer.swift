@@ -373,6 +373,9 @@ internal import LinuxSystem
         lastProgress == nil ? takeProgress(now: .now) : nil
     }
 
+    /// When there is progress to report, though nothing more may come; nil when there is none.
+    var progressDue: Instant? { hasProgress ? lastProgress?.adding(milliseconds: Self.progressMs) : nil }
+
     /// The progress to report now; nil when there is none, or when the last report is too recent.
     func takeProgress(now: Instant) -> FetchReport? {
         guard hasProgress else { return nil }

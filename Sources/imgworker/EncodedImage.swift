@@ -28,7 +28,10 @@ struct EncodedImage {
         throws(WireError)
     {
         let codec = unsafe try ImageCodec.sniffing(source.bytes.prefix(32))
-        decoder = try codec.open(source)
+        guard codec.hasParts || !source.isPart else {
+            throw WireError(.unsupportedFormat, "\(codec.format.name) comes in no parts.")
+        }
+        var decoder = try codec.open(source)
         let stored = decoder.header.geometry
         try Self.check(stored, atMost: max(job.maxPixels, job.maxSourcePixels))
         let metadata = decoder.metadata
@@ -54,6 +57,9 @@ struct EncodedImage {
             throw WireError(
                 .tooManyPixels, "The picture claims \(frameCount) frames; \(CODEC_MAXIMUM_FRAMES) are allowed.")
         }
+        guard !source.isPart || frameCount == 1 else {
+            throw WireError(.unsupportedFormat, "An animation comes in no parts.")
+        }
 
         var workingBytes = Self.baseBytes
         if plan.isIdentity {
@@ -74,12 +80,14 @@ struct EncodedImage {
             let need = "takes \(workingBytes) bytes of memory; \(job.maxWorkingBytes) are allowed"
             throw WireError(.tooManyPixels, "Decoding the \(stored.width) × \(stored.height) pixels \(need).")
         }
+        let stage = source.isPart ? try decoder.findStage() : nil
+        self.decoder = decoder
         color = try conversions.conversion(profile, decoder.header.space, job.transform.pixelFormat.codecOrder)
         transform = job.transform
         encoding = job.encoding
         wantsPlaceholder = job.wantsPlaceholder
         let header = ImageHeader(format: codec.format, geometry: shown, frameCount: frameCount)
-        self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes)
+        self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
     }
 
     /// Decodes the picture as shown into `output`, which has room for the result's bytes.

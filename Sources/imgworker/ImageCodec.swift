@@ -14,13 +14,15 @@ struct ImageCodec: Sendable {
     let orientation: String
     /// Whether a file may have several pictures.
     let hasFrames: Bool
+    /// Whether there are files that show something before they are complete.
+    let hasParts: Bool
 
     /// All that this program is built with, in the order of `ImageFormat`.
     static let all: [ImageCodec] = {
         var codecs = [
-            unsafe ImageCodec(.jpeg, JPEGDecoder.init, codec_jpeg_version()),
-            unsafe ImageCodec(.png, PNGDecoder.init, codec_png_version(), hasFrames: true),
-            unsafe ImageCodec(.webp, WebPDecoder.init, codec_webp_version(), hasFrames: true),
+            unsafe ImageCodec(.jpeg, JPEGDecoder.init, codec_jpeg_version(), hasParts: true),
+            unsafe ImageCodec(.png, PNGDecoder.init, codec_png_version(), hasFrames: true, hasParts: true),
+            unsafe ImageCodec(.webp, WebPDecoder.init, codec_webp_version(), hasFrames: true, hasParts: true),
         ]
         #if !WITHOUT_AVIF
             codecs.append(
@@ -32,13 +34,15 @@ struct ImageCodec: Sendable {
 
     private init<Decoder: ImageDecoder & SendableMetatype>(
         _ format: ImageFormat, _ open: @escaping @Sendable (ImageSource) throws(WireError) -> Decoder,
-        _ library: UnsafePointer<CChar>, orientation: String = "EXIF", hasFrames: Bool = false
+        _ library: UnsafePointer<CChar>, orientation: String = "EXIF", hasFrames: Bool = false,
+        hasParts: Bool = false
     ) {
         self.format = format
         self.open = { (source) throws(WireError) in try open(source) }
         self.library = unsafe String(cString: library)
         self.orientation = orientation
         self.hasFrames = hasFrames
+        self.hasParts = hasParts
     }
 
     /// Whether pictures are also written in it.

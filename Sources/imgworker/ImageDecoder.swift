@@ -9,6 +9,12 @@ protocol ImageDecoder {
     var metadata: PictureMetadata { get }
     /// Whether rows come one after the other: the picture can then be made smaller without ever being held.
     var streams: Bool { get }
+    /// Of a file that is still on its way: how far its picture has come, as a number that only grows. Called once, when the
+    /// picture is known to be within its bounds.
+    ///
+    /// - Throws: `truncated` while there is nothing to show; `unsupported-format` where there never is; `decode-failed` and
+    ///   the like.
+    mutating func findStage() throws(WireError) -> Int
     /// The smallest size the codec can make that has at least `share` of the stored pixels in both directions.
     func size(keeping share: Double) -> DecodedSize
     /// An upper estimate of the bytes that decoding at `size` holds, the sink aside.
@@ -22,6 +28,10 @@ protocol ImageDecoder {
 
 extension ImageDecoder {
     var streams: Bool { false }
+
+    func findStage() throws(WireError) -> Int {
+        throw WireError(.unsupportedFormat, "Pictures of this format come in no parts.")
+    }
 }
 
 /// The size in which a codec makes rows: the stored one, or a smaller one that costs it less.

@@ -12,19 +12,25 @@ final class ImageSource {
     /// The bytes that are memory of this process and of no other.
     var ownBytes: Int { memory == nil ? 0 : unsafe bytes.count }
 
+    /// Whether they are the beginning of a file that is still on its way.
+    let isPart: Bool
+
     private let mapping: Mapping?
     private let memory: PixelMemory?
 
     /// The bytes of a file. A sealed memfd is mapped. Anything else is read: who holds it may cut it short at any time,
     /// and touching a mapping behind the end of its file is a SIGBUS.
     ///
-    /// - Parameter most: how many bytes may be read into memory.
+    /// - Parameters:
+    ///   - part: how many bytes are there of a file that others still write to; nil for a whole one.
+    ///   - most: how many bytes may be read into memory.
     /// - Throws: `empty-image` for an empty file; `too-large`; `out-of-memory`; `internal` when it cannot be read.
-    init(reading file: FileDescriptor, atMost most: Int = .max) throws(WireError) {
+    init(reading file: FileDescriptor, part: Int? = nil, atMost most: Int = .max) throws(WireError) {
+        isPart = part != nil
         do {
-            let size = try file.size()
+            let size = try part.map { min($0, try file.size()) } ?? file.size()
             guard size > 0 else { throw WireError(.emptyImage, "There are no bytes.") }
-            if let sealed = try? SealedBuffer(verifying: file, size: size) {
+            if part == nil, let sealed = try? SealedBuffer(verifying: file, size: size) {
                 let mapping = try Mapping(sealed)
                 unsafe bytes = mapping.withBytes { unsafe $0 }
                 self.mapping = consume mapping
@@ -46,10 +52,11 @@ final class ImageSource {
         }
     }
 
-    /// A copy of `contents`.
+    /// A copy of `contents`, which may be a part of a file.
     ///
     /// - Throws: `empty-image`, `out-of-memory`.
-    init(copying contents: [UInt8]) throws(WireError) {
+    init(copying contents: [UInt8], isPart: Bool = false) throws(WireError) {
+        self.isPart = isPart
         guard !contents.isEmpty else { throw WireError(.emptyImage, "There are no bytes.") }
         let memory = try PixelMemory(count: contents.count)
         unsafe memory.bytes.copyBytes(from: contents)

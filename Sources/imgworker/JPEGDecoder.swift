@@ -27,6 +27,13 @@ struct JPEGDecoder: ImageDecoder {
     var metadata: PictureMetadata { PictureMetadata(source, .jpeg, frameCount: header.frameCount) }
     var streams: Bool { true }
 
+    func findStage() throws(WireError) -> Int {
+        var scans: UInt32 = 0
+        let status = unsafe codec_jpeg_reader_keep_complete_scans(reader.pointer, &scans)
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        return Int(scans)
+    }
+
     func size(keeping share: Double) -> DecodedSize {
         // The library also has 3, 5, 6 and 7 eighths, but with plain code for them: they take longer than all eight.
         let eighths = [1, 2, 4].first { Double($0) >= share * 8 } ?? 8

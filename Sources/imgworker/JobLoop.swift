@@ -30,7 +30,7 @@ struct JobLoop {
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
         do {
-            let source = try ImageSource(reading: file, atMost: job.maxWorkingBytes)
+            let source = try ImageSource(reading: file, part: job.partialBytes, atMost: job.maxWorkingBytes)
             let image = try EncodedImage(source, for: job, conversions: conversions)
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels else { return }

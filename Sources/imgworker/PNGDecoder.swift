@@ -7,6 +7,8 @@ struct PNGDecoder: ImageDecoder {
 
     private let source: ImageSource
     private let reader: CodecHandle
+    /// Of a part of a file: the passes that are complete.
+    private var passes: Int?
 
     /// Reads the header of `source`.
     ///
@@ -18,6 +20,7 @@ struct PNGDecoder: ImageDecoder {
         else { throw .outOfMemory }
         self.source = source
         self.reader = reader
+        if source.isPart { unsafe codec_png_reader_take_part(reader.pointer) }
         var header = codec_header()
         let status = unsafe codec_png_reader_read_header(reader.pointer, &header)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
@@ -27,6 +30,21 @@ struct PNGDecoder: ImageDecoder {
     var metadata: PictureMetadata { PictureMetadata(source, .png, frameCount: header.frameCount) }
     // Passes add pixels between those of others.
     var streams: Bool { header.passes == 1 }
+
+    mutating func findStage() throws(WireError) -> Int {
+        guard header.passes > 1 else {
+            throw WireError(.unsupportedFormat, "A PNG that is not interlaced comes in no parts.")
+        }
+        // A reader goes forward only.
+        let other = try PNGDecoder(source).reader
+        var complete: UInt32 = 0
+        var status = unsafe codec_png_reader_start(other.pointer, CODEC_RGBA)
+        if status == CODEC_OK { status = unsafe codec_png_reader_count_passes(other.pointer, &complete) }
+        guard status == CODEC_OK else { throw Self.failure(status, of: other) }
+        guard complete > 0 else { throw Self.failure(CODEC_TRUNCATED, of: other) }
+        passes = Int(complete)
+        return Int(complete)
+    }
 
     func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
@@ -45,7 +63,11 @@ struct PNGDecoder: ImageDecoder {
         if header.passes > 1 {
             // Each pass adds pixels between those of the passes before it.
             let picture = try PixelMemory(count: geometry.bytes)
-            for _ in 0..<header.passes { unsafe try read(geometry.height, into: picture.bytes) }
+            if let passes {
+                for _ in 0..<passes { unsafe try spread(picture.bytes) }
+            } else {
+                for _ in 0..<header.passes { unsafe try read(geometry.height, into: picture.bytes) }
+            }
             unsafe try sink.takeWhole(picture.bytes, geometry)
             return
         }
@@ -64,6 +86,13 @@ struct PNGDecoder: ImageDecoder {
     private func read(_ count: Int, into rows: UnsafeMutableRawBufferPointer) throws(WireError) {
         let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
         let status = unsafe codec_png_reader_read_rows(reader.pointer, start, header.geometry.stride, UInt32(count))
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+    }
+
+    /// Reads a pass of a part, which has all pixels for the time being.
+    private func spread(_ picture: UnsafeMutableRawBufferPointer) throws(WireError) {
+        let start = unsafe picture.baseAddress!.assumingMemoryBound(to: UInt8.self)
+        let status = unsafe codec_png_reader_spread_pass(reader.pointer, start, header.geometry.stride)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
     }
 

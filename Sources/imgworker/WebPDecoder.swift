@@ -12,13 +12,20 @@ struct WebPDecoder: ImageDecoder {
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource) throws(WireError) {
         var header = codec_header()
-        let status = unsafe codec_webp_read_header(source.start, source.bytes.count, &header)
+        let read = source.isPart ? unsafe codec_webp_read_part_header : unsafe codec_webp_read_header
+        let status = unsafe read(source.start, source.bytes.count, &header)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
         self.source = source
         self.header = try StoredHeader(header)
     }
 
     var metadata: PictureMetadata { PictureMetadata(source, .webp, frameCount: header.frameCount) }
+
+    /// The rows that are there show only in decoding. They come as the bytes do: sixteenths of the file stand for them.
+    func findStage() throws(WireError) -> Int {
+        let announced = source.withSpan { $0.integer(at: 4, bytes: 4, .little) } ?? 0
+        return unsafe min(16 * source.bytes.count / (announced + 8), 16)
+    }
 
     func size(keeping share: Double) -> DecodedSize {
         let stored = header.geometry
@@ -40,7 +47,8 @@ struct WebPDecoder: ImageDecoder {
         let geometry = size.geometry
         let picture = try PixelMemory(count: geometry.bytes, zeroed: true)
         let pixels = unsafe picture.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let status = unsafe codec_webp_decode(
+        let decode = source.isPart ? unsafe codec_webp_decode_part : unsafe codec_webp_decode
+        let status = unsafe decode(
             source.start, source.bytes.count, format.codecOrder, UInt32(geometry.width), UInt32(geometry.height),
             pixels)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }

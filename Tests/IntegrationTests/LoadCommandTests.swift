@@ -29,6 +29,7 @@ import Testing
         ["--cache", "sometimes"], ["--storage", "tape"], ["--priority", "max"], ["--credentials", "secret"],
         ["--cache-key", ""], ["--timeout-ms", "0"], ["--total-timeout-ms", "x"], ["--fit", "tight"],
         ["--stale-first", "--cache", "reload"], ["--cookies=yes"], ["--older-than", "1d"],
+        ["--progressive", "-o", "a.png"], ["--progressive", "--json"],
     ]) func wrongUse(_ words: [String]) throws {
         let result = try run(Self.program, ["get", "http://a/"] + words)
         #expect(result.exit == .status(2), "\(words)")

@@ -7,7 +7,8 @@ import TestSupport
 import Testing
 
 /// A broker whose decode workers were taken over: what a picture's bytes say is what its worker tries (see `imgprobe`). The
-/// origin answers with the words of the path: "/good/8/8/7" with "good 8 8 7".
+/// origin answers with the words of the path: "/good/8/8/7" with "good 8 8 7"; with "?slow" behind it, with more, of which
+/// the end waits for the path's gate.
 final class AttackedSetting {
     let origin: LocalOrigin
     let broker: BrokerProcess
@@ -33,7 +34,12 @@ final class AttackedSetting {
         }
         for (name, text) in marks { try Data(text.utf8).write(to: URL(filePath: programs.file(name))) }
         self.workers = workers
-        origin = try LocalOrigin(address: address) { .ok(Array($0.path.dropFirst().replacing("/", with: " ").utf8)) }
+        origin = try LocalOrigin(address: address) { request in
+            let words = Array(request.path.dropFirst().replacing("/", with: " ").utf8)
+            if request.query != "slow" { return .ok(words) }
+            let body = words + [UInt8](repeating: UInt8(ascii: " "), count: 3000)
+            return .ok(body).with { $0.hold = .afterBytes(2000) }
+        }
         do {
             broker = try BrokerProcess(arguments, workers: workers, folder: programs.path)
             client = try RawClient(broker.socketPath)
@@ -256,6 +262,19 @@ final class AttackedSetting {
         let answer = try setting.client.load(other.url("/x"), within: 60)
         #expect(try setting.client.bytes(of: answer) == [UInt8](repeating: 5, count: 256))
         #expect(try setting.broker.stats().workerDeaths == [.signal: 9])
+    }
+
+    /// What is still being downloaded is not a decoder's to change.
+    @Test func partsOfBodiesCanOnlyBeRead() throws {
+        let setting = try AttackedSetting()
+        let client = setting.client
+        let id = try client.get(setting.url("good/8/8/7?slow"), #""progressive":true"#)
+        let part = try client.answer(to: id, orProgress: true)
+        #expect(try !part.image().final)
+        #expect(try client.bytes(of: part) == [UInt8](repeating: 100, count: 256))
+        setting.origin.gate("/good/8/8/7").open()
+        let whole = try client.answer(to: id)
+        #expect(try client.bytes(of: whole) == [UInt8](repeating: 7, count: 256))
     }
 
     /// When too many have died, nothing new is decoded for a while, and what is there is served.

@@ -51,6 +51,7 @@ struct RandomEventTests {
                 let modes = GetOptions.CacheMode.allCases + [.default, .default, .default, .default]
                 options.cache = modes.randomElement(using: &random)!
                 options.staleFirst = Bool.random(using: &random)
+                options.progressive = Bool.random(using: &random)
                 options.storage = (GetOptions.Storage.allCases + [.both, .both]).randomElement(using: &random)!
                 options.retryFailed = Bool.random(using: &random)
                 if Int.random(in: 0..<8, using: &random) == 0 { options.cookies = true }
@@ -113,11 +114,14 @@ struct RandomEventTests {
             guard let job = waiting.randomElement(using: &random) else { return }
             world.readHeader(
                 job, width: .random(in: 10...30, using: &random), height: .random(in: 10...30, using: &random),
-                workingBytes: [0, 3000].randomElement(using: &random)!)
+                workingBytes: [0, 3000].randomElement(using: &random)!, stage: .random(in: 0...10, using: &random))
         case 82..<90:
             let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
             if let job = filling.randomElement(using: &random) { world.finishDecode(job) }
-        case 90..<91: if let job = world.decodes.keys.sorted().randomElement(using: &random) { world.failDecode(job) }
+        case 90..<91:
+            if let job = world.decodes.keys.sorted().randomElement(using: &random) {
+                world.failDecode(job, [.decodeFailed, .truncated].randomElement(using: &random)!)
+            }
         case 91..<94:
             guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
             let exits: [WorkerExit] = [

@@ -16,6 +16,8 @@ struct StrictWorld {
     struct Job: Equatable {
         let worker: WorkerID
         let order: DecodeJob
+        /// The download of whose body it is about a part.
+        var fetch: JobID?
         /// What its header has led to.
         var plan: DecodePlan?
         var hasOutput = false
@@ -57,6 +59,8 @@ struct StrictWorld {
     /// What the disk tier was told of originals that it may have.
     var updates: [OriginalRecord] = []
     var decodes: [JobID: Job] = [:]
+    /// When the last partial decoding of a download ended.
+    var partEnds: [JobID: Instant] = [:]
     /// Jobs whose processor time is asked for.
     var measuring: [(worker: WorkerID, job: JobID)] = []
     var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
@@ -205,7 +209,7 @@ struct StrictWorld {
     }
 
     mutating func readHeader(
-        _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, workingBytes: Int = 0
+        _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, workingBytes: Int = 0, stage: Int = 1
     ) {
         guard let decode = decodes[job], let geometry = PixelGeometry(width: width, height: height) else {
             return complain("no such decoding")
@@ -213,7 +217,7 @@ struct StrictWorld {
         let plan = DecodePlan(
             header: ImageHeader(format: .png, geometry: geometry, frameCount: frames),
             result: decode.order.transform.plan(for: geometry, frameCount: frames)?.result ?? geometry,
-            workingBytes: workingBytes)
+            workingBytes: workingBytes, stage: decode.fetch == nil ? nil : stage)
         decodes[job]?.plan = plan
         if decode.order.purpose == .describe { decodes[job] = nil }
         happen(.headerRead(decode.worker, job, plan))
@@ -221,9 +225,7 @@ struct StrictWorld {
 
     /// The result is there: all pixels, or an encoded picture of 100 bytes.
     mutating func finishDecode(_ job: JobID) {
-        guard let decode = decodes.removeValue(forKey: job), let plan = decode.plan else {
-            return complain("no such decoding")
-        }
+        guard let decode = endDecode(job), let plan = decode.plan else { return complain("no such decoding") }
         let order = decode.order
         var result = DecodeResult(bytes: order.encoding == nil ? plan.outputBytes(order.transform, nil) : 100)
         if order.transform.frames == .all {
@@ -237,8 +239,14 @@ struct StrictWorld {
     }
 
     mutating func failDecode(_ job: JobID, _ code: ErrorCode = .decodeFailed) {
-        guard let decode = decodes.removeValue(forKey: job) else { return complain("no such decoding") }
+        guard let decode = endDecode(job) else { return complain("no such decoding") }
         happen(.decodeFailed(decode.worker, job, WireError(code, "It failed.")))
+    }
+
+    private mutating func endDecode(_ job: JobID) -> Job? {
+        let decode = decodes.removeValue(forKey: job)
+        if let fetch = decode?.fetch { partEnds[fetch] = clock }
+        return decode
     }
 
     /// The cache process answers an errand: `content` stands for what it finds, nil for nothing.
@@ -278,7 +286,7 @@ struct StrictWorld {
     mutating func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
         workers[worker] = nil
         for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
-        for (job, decode) in decodes where decode.worker == worker { decodes[job] = nil }
+        for (job, decode) in decodes where decode.worker == worker { _ = endDecode(job) }
         for (job, owner) in stopping where owner == worker { stopping[job] = nil }
         for (job, given) in identifying where given.worker == worker { identifying[job] = nil }
         for (job, errand) in errands where errand.worker == worker { errands[job] = nil }
@@ -341,13 +349,15 @@ struct StrictWorld {
             expectReady(worker, .decode)
             if !buffers.contains(body) { complain("decodes bytes that are gone") }
             if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
+            if order.partialBytes != nil { complain("a part of what is whole") }
             decodes[JobID(number: order.id)] = Job(worker: worker, order: order)
+        case .startPartialDecode(let worker, let order, let fetch): startPart(order, of: fetch, on: worker)
         case .provideOutput(let worker, let job, let bytes, let isExact):
             if isExact != (decodes[job]?.order.encoding == nil) { complain("an output of a strange size") }
             if decodes[job]?.worker != worker || bytes <= 0 { complain("output for nobody") }
             decodes[job]?.hasOutput = true
             products.insert(job)
-        case .refuseOutput(_, let job): decodes[job] = nil
+        case .refuseOutput(_, let job): _ = endDecode(job)
         case .measureProcessorTime(let worker, let job):
             if decodes[job]?.worker != worker { complain("asks for the time of a job that does not run there") }
             measuring.append((worker, job))
@@ -383,6 +393,17 @@ struct StrictWorld {
         }
     }
 
+    private mutating func startPart(_ order: DecodeJob, of fetch: JobID, on worker: WorkerID) {
+        expectReady(worker, .decode)
+        if decodes.values.contains(where: { $0.worker == worker }) { complain("a partial decoding by a busy decoder") }
+        if decodes.values.contains(where: { $0.fetch == fetch }) { complain("two partial decodings of one download") }
+        if fetches[fetch] == nil || !products.contains(fetch) { complain("a part of a body that is not on its way") }
+        if order.partialBytes != state.fetches[fetch]?.received { complain("bytes that did not come") }
+        if let end = partEnds[fetch], clock < end.adding(milliseconds: 200) { complain("partial decodings too near") }
+        if order.transform.frames != .one(0) || order.encoding != nil { complain("more than pixels of a part") }
+        decodes[JobID(number: order.id)] = Job(worker: worker, order: order, fetch: fetch)
+    }
+
     private mutating func begin(_ errand: Errand, _ job: JobID, on worker: WorkerID) {
         expectReady(worker, .cache)
         if errands[job] != nil { complain("an errand begins twice") }
@@ -410,6 +431,7 @@ struct StrictWorld {
             #expect(image.descriptors == (attachment == .nothing ? 0 : 1))
         }
         guard let id = reply.id else { return }
+        if case .image = reply, clients[client]?.contains(id) != true { complain("a picture for what has ended") }
         if !reply.isTerminal {
             news[client, default: []].append(reply)
             return

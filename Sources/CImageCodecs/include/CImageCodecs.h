@@ -57,10 +57,18 @@ typedef struct codec_png_reader codec_png_reader;
 codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length);
 /// Reads up to the first IDAT chunk. Allocates nothing that grows with the picture.
 codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header *header);
+/// Before the header is read, for a file that is still on its way: the last bytes count, too, though the chunk that they
+/// are of is not complete.
+void codec_png_reader_take_part(codec_png_reader *reader);
 /// Prepares for pixels; allocates a few rows.
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order);
 /// Reads the next `count` rows of the present pass into `rows`, `stride` bytes apart.
 codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// Instead of reading rows: how many passes are there as a whole.
+codec_status codec_png_reader_count_passes(codec_png_reader *reader, uint32_t *complete);
+/// Instead of reading rows: reads one pass, all rows of it into the same memory as those before. Each pixel that only
+/// later passes have is as the nearest one of these to its left and above.
+codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *rows, size_t stride);
 /// How many of the bytes have been read; none before that is looked at again.
 size_t codec_png_reader_position(const codec_png_reader *reader);
 /// What went wrong.
@@ -74,6 +82,9 @@ typedef struct codec_jpeg_reader codec_jpeg_reader;
 codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length);
 /// Reads up to the first scan. Allocates nothing that grows with the picture.
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header);
+/// Behind the header, for a file that is still on its way: makes the picture one of the scans that are there as a whole,
+/// and counts them. CODEC_UNSUPPORTED where a file has one scan only; CODEC_TRUNCATED when none is complete.
+codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, uint32_t *scans);
 /// Prepares for pixels of a picture whose sides are `eighths`/8 of the stored ones, rounded up (1 … 8). A file of
 /// several scans is read to its end here and held as coefficients.
 codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths);
@@ -90,10 +101,17 @@ void codec_jpeg_reader_destroy(codec_jpeg_reader *reader);
 
 /// Reads a WebP file's header. Of an animation, the size is the canvas's.
 codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header);
+/// The same for the beginning of a file that is still on its way. CODEC_UNSUPPORTED for an animation, and for what has EXIF
+/// data: they stand behind the pixels and may turn them.
+codec_status codec_webp_read_part_header(const uint8_t *bytes, size_t length, codec_header *header);
 /// Decodes the picture into `pixels`: `height` rows of `width` pixels without padding, as many as the header says, or
 /// fewer if the header says that it can be scaled. Of an animation that is the first frame on its canvas, for which
 /// `pixels` must be zero (transparent).
 codec_status codec_webp_decode(
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
+/// Decodes the beginning of a file that is no animation: as many rows of `pixels` as are there; the others become
+/// transparent. CODEC_TRUNCATED when there is none.
+codec_status codec_webp_decode_part(
     const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
 
 #ifndef WITHOUT_AVIF

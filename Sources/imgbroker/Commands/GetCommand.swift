@@ -15,6 +15,8 @@ enum GetCommand {
         \(LoadOptions.usage)
           --stale-first       with --cache no-cache, which it implies: let the broker send what is
                               cached ahead; what is printed and written is the final picture
+          --progressive       without -o and --json: also say when the picture could be shown, as far
+                              as it had come, while it was downloaded
           --json              print the answer as one JSON object
           --socket PATH       the broker's socket (default: $IMGBROKER_SOCKET, then
                               $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
@@ -40,8 +42,15 @@ enum GetCommand {
         let bar = request.asJSON ? nil : ProgressBar()
         do throws(ClientError) {
             let broker = try ImageBroker(path: request.socketPath)
+            let begun = Instant.now
+            let sayPartial = { (image: BrokerImage) in
+                bar?.clear()
+                let (size, passed) = (image.description, Instant.now.microseconds(since: begun) / 1000)
+                CurrentProcess.writeToStandardOutput("partial: \(size.width) × \(size.height) after \(passed) ms\n")
+            }
             let image = try broker.get(
-                request.url, request.options, progress: bar.map { bar in { bar.show($0, of: $1) } })
+                request.url, request.options, partial: request.options.progressive ? sayPartial : nil,
+                progress: bar.map { bar in { bar.show($0, of: $1) } })
             bar?.clear()
             if let output = request.output { try write(image, to: output) }
             if request.asJSON {
@@ -63,7 +72,7 @@ enum GetCommand {
     private static func read(_ words: some Sequence<String>) throws(UsageError) -> Request? {
         var request = Request()
         var load = LoadOptions()
-        var isStaleFirst = false
+        var (isStaleFirst, isProgressive) = (false, false)
         var arguments = Arguments(words)
         while let word = try arguments.next() {
             switch word {
@@ -77,6 +86,7 @@ enum GetCommand {
             case .flag("-o"), .flag("--output"): request.output = try arguments.value(of: "-o")
             case .flag("--socket"): request.socketPath = try arguments.value(of: "--socket")
             case .flag("--stale-first"): isStaleFirst = true
+            case .flag("--progressive"): isProgressive = true
             case .flag(let flag):
                 if try load.take(flag, &arguments) { continue }
                 throw UsageError(description: "unknown option \(flag) (see imgbroker get --help)")
@@ -93,9 +103,13 @@ enum GetCommand {
         }
         if let output = request.output {
             if !load.hasRepresentation { request.options.representation = representation(named: output) }
-        } else {
+        } else if !isProgressive {
             request.options.delivery = .none
         }
+        if isProgressive, request.output != nil || request.asJSON {
+            throw UsageError(description: "--progressive goes with neither -o nor --json")
+        }
+        request.options.progressive = isProgressive
         return request
     }
 

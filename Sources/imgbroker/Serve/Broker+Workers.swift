@@ -51,8 +51,28 @@ extension Broker {
         }
         // Its end is reported a millisecond later, and a spare may be there now.
         if worker.child.isEnding { return events.append(.workerEnding(id, Identifier(number: job.id))) }
+        begin(job, with: buffer.descriptor, on: worker)
+    }
+
+    func startPartialDecode(_ job: DecodeJob, of fetch: JobID, on id: WorkerID) {
+        guard let worker = workers[id] else { return }
+        if worker.child.isEnding { return events.append(.workerEnding(id, Identifier(number: job.id))) }
+        do {
+            guard let body = products[fetch]?.descriptor else {
+                throw SystemError("open", code: SystemError.invalidArgument)
+            }
+            // Opened once more: whoever decodes must not be able to change what is downloaded.
+            begin(job, with: try FileDescriptor.open(readingAt: "/proc/self/fd/\(body.raw)"), on: worker)
+        } catch {
+            let error = WireError(.internal, "What is there of the bytes cannot be read: \(error).")
+            events.append(.decodeFailed(id, Identifier(number: job.id), error))
+        }
+    }
+
+    /// Hands over a job, and notes what the worker has used of a processor before it.
+    private func begin(_ job: DecodeJob, with bytes: FileDescriptor, on worker: WorkerProcess) {
         worker.processorTimeBefore = worker.child.processorMilliseconds ?? 0
-        send(DecodeOrder.decode(job), [buffer.descriptor], to: id)
+        send(DecodeOrder.decode(job), [bytes], to: worker.id)
     }
 
     func provideOutput(of bytes: Int, isExact: Bool, for job: JobID, on worker: WorkerID) {

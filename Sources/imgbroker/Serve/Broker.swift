@@ -241,6 +241,7 @@ final class Broker {
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
         case .startDecode(let worker, let job, let body):
             startDecode(job, of: body, on: worker)
+        case .startPartialDecode(let worker, let job, let fetch): startPartialDecode(job, of: fetch, on: worker)
         case .provideOutput(let worker, let job, let bytes, let isExact):
             provideOutput(of: bytes, isExact: isExact, for: job, on: worker)
         case .measureProcessorTime(let id, let job):

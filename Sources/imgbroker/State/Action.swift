@@ -27,6 +27,8 @@ enum Action: Equatable {
     case identify(WorkerID, JobID, BufferID, bytes: Int)
     case stopFetch(WorkerID, JobID)
     case startDecode(WorkerID, DecodeJob, body: BufferID)
+    /// Hand over what is there of a download's body, which the worker must not be able to change.
+    case startPartialDecode(WorkerID, DecodeJob, of: JobID)
     /// Make a memfd of so many bytes, or of so many at most, and let the worker fill it.
     case provideOutput(WorkerID, JobID, bytes: Int, isExact: Bool)
     case refuseOutput(WorkerID, JobID)

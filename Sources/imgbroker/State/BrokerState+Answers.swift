@@ -30,46 +30,58 @@ extension BrokerState {
         }
         guard waiter.purpose == .get else { return delivered(original, to: waiter) }
 
-        let options = waiter.request.options
-        var image = ImageReply(
-            source: waiter.source, url: waiter.request.url.text, width: geometry.width, height: geometry.height,
-            pixels: nil, bytes: bytes,
-            contentType: (options.representation.format?.imageFormat ?? header.format).contentType,
-            originalWidth: header.geometry.width,
-            originalHeight: header.geometry.height, frameCount: header.frameCount, etag: original.origin.response.etag)
+        var image = picture(of: header, as: geometry, bytes: bytes, for: waiter)
+        image.etag = original.origin.response.etag
         image.expires = original.origin.policy.expires
         // What has come just now, or was confirmed, is as good as it gets, however short its life.
         image.stale = waiter.source != .network && !waiter.isValidated && original.origin.isStale(at: now)
         image.final = !waiter.isPreviewing
         image.placeholder = header.placeholder
-        if options.representation == .pixels {
-            image.pixels = ImageReply.Pixels(
-                stride: geometry.stride, pixelFormat: options.variant.pixelFormat, alpha: options.variant.alpha)
-            if options.variant.frames == .all { image.timing = header.timing }
-        }
-        var attachment = Action.Attachment.nothing
-        switch options.delivery {
-        case .fd:
-            image.buffer = buffer.number
-            if leases.grant(buffer, bytes: bytes, to: waiter.client, of: waiter.uid) {
-                index.hold(buffer)
-                image.descriptors = 1
-                attachment = .descriptor(buffer)
-            }
-        case .inline:
-            if sendings.grant(buffer, bytes: bytes, to: waiter.client, of: waiter.uid) { index.hold(buffer) }
-            image.payload = bytes
-            attachment = .payload(buffer, count: bytes)
-        case .none: break
-        }
+        if image.pixels != nil, waiter.request.options.variant.frames == .all { image.timing = header.timing }
+        let attachment = lend(buffer, to: waiter, in: &image)
         if !waiter.isPreviewing { unregister(waiter) }
         if image.final { countAnswer(to: waiter, isStale: image.stale) }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
         if waiter.isPreviewing { endPreview(waiter.id) }
     }
 
+    /// What a waiter is told of a picture, and of the bytes that it is given.
+    func picture(
+        of header: ImageHeader, as geometry: PixelGeometry, bytes: Int, for waiter: Waiter
+    ) -> ImageReply {
+        let options = waiter.request.options
+        var image = ImageReply(
+            source: waiter.source, url: waiter.request.url.text, width: geometry.width, height: geometry.height,
+            pixels: nil, bytes: bytes,
+            contentType: (options.representation.format?.imageFormat ?? header.format).contentType,
+            originalWidth: header.geometry.width, originalHeight: header.geometry.height,
+            frameCount: header.frameCount, etag: nil)
+        if options.representation == .pixels {
+            image.pixels = ImageReply.Pixels(
+                stride: geometry.stride, pixelFormat: options.variant.pixelFormat, alpha: options.variant.alpha)
+        }
+        return image
+    }
+
+    /// Gives a waiter a buffer in the way that it wants.
+    mutating func lend(_ buffer: BufferID, to waiter: Waiter, in image: inout ImageReply) -> Action.Attachment {
+        switch waiter.request.options.delivery {
+        case .fd:
+            image.buffer = buffer.number
+            guard leases.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid) else { return .nothing }
+            index.hold(buffer)
+            image.descriptors = 1
+            return .descriptor(buffer)
+        case .inline:
+            if sendings.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid) { index.hold(buffer) }
+            image.payload = image.bytes
+            return .payload(buffer, count: image.bytes)
+        case .none: return .nothing
+        }
+    }
+
     /// Why a client may not be given a buffer; nil when it may.
-    private func refusal(of bytes: Int, in buffer: BufferID, for waiter: Waiter) -> WireError? {
+    func refusal(of bytes: Int, in buffer: BufferID, for waiter: Waiter) -> WireError? {
         let client = waiter.client
         switch waiter.request.options.delivery {
         case .fd where !leases.holds(client, buffer):

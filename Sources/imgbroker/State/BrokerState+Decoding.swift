@@ -84,9 +84,7 @@ extension BrokerState {
         decodes[job]?.worker = worker
         decodes[job]?.startedAt = now
         decodes[job]?.deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
-        remind(.decode(worker, job), in: limits.decodeDeadlineMs)
-        // It has one thread, so the time cannot be used up any sooner.
-        remind(.processorTime(worker, job), in: 1000 * limits.decodeSeconds)
+        remindOfDecoding(job, on: worker)
         var order = DecodeJob(
             id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
             maxWorkingBytes: limits.maxWorkingBytes)
@@ -103,7 +101,15 @@ extension BrokerState {
         actions.append(.startDecode(worker, order, body: flight.body))
     }
 
+    /// Sees to it that a decoding that begins comes to an end.
+    mutating func remindOfDecoding(_ job: JobID, on worker: WorkerID) {
+        remind(.decode(worker, job), in: limits.decodeDeadlineMs)
+        // It has one thread, so the time cannot be used up any sooner.
+        remind(.processorTime(worker, job), in: 1000 * limits.decodeSeconds)
+    }
+
     mutating func headerRead(_ worker: WorkerID, _ job: JobID, _ plan: DecodePlan) {
+        if partialFlights[job] != nil { return partHeaderRead(worker, job, plan) }
         guard let flight = running(job, on: worker), flight.plan == nil else {
             return reportedUnasked(worker, "a header")
         }
@@ -146,10 +152,8 @@ extension BrokerState {
             let output = plan.outputBytes(transform, encoding)
             // Hardly a picture becomes larger when it is encoded; pages that are not written are none.
             let expected = encoding == nil ? output : plan.result.bytes
-            let admitted = decodes.values.filter { $0.reserved > 0 }
-            // What workers hold is memory, too, but none that evicting would give back.
-            let working = admitted.reduce(plan.workingBytes) { $0 + ($1.plan?.workingBytes ?? 0) }
-            guard index.hasRoom(for: expected + working) || admitted.isEmpty else { return }
+            let isAlone = !decodes.values.contains { $0.reserved > 0 }
+            guard index.hasRoom(for: expected + plan.workingBytes + decodersBytes) || isAlone else { return }
             parkedDecodes.removeFirst()
             decodes[job]?.reserved = expected
             decodes[job]?.deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
@@ -160,8 +164,19 @@ extension BrokerState {
         }
     }
 
+    /// What decoders hold beside their results: memory, too, but none that evicting would give back.
+    var decodersBytes: Int {
+        let plans =
+            decodes.values.lazy.filter { $0.reserved > 0 }.compactMap(\.plan)
+            + partialFlights.values.lazy.filter { $0.reserved > 0 }.compactMap(\.plan)
+        return plans.reduce(0) { $0 + $1.workingBytes }
+    }
+
     /// Whether a worker is about to fill the result of a job, and this can be it.
     func isDue(_ result: DecodeResult, of job: JobID, on worker: WorkerID) -> Bool {
+        if let partial = partialFlights[job], decodePool.isRunning(job, on: worker) {
+            return partial.reserved == result.bytes && result.timing == nil
+        }
         guard let flight = running(job, on: worker), flight.reserved > 0, let plan = flight.plan,
             let transform = flight.variant.form.transform
         else { return false }
@@ -177,13 +192,14 @@ extension BrokerState {
     }
 
     /// A worker has one job at a time, and nothing takes it from it: it knows what it may say.
-    private mutating func reportedUnasked(_ worker: WorkerID, _ report: String) {
+    mutating func reportedUnasked(_ worker: WorkerID, _ report: String) {
         if decodePool.workers[worker]?.isDying == false {
             workerMisbehaved(worker, "it reported \(report) that nobody waits for")
         }
     }
 
     mutating func decodeFinished(_ worker: WorkerID, _ job: JobID, _ result: DecodeResult) {
+        if partialFlights[job] != nil { return partFinished(worker, job, result) }
         guard isDue(result, of: job, on: worker), let flight = running(job, on: worker), var plan = flight.plan,
             let startedAt = flight.startedAt
         else { return reportedUnasked(worker, "a result") }
@@ -215,6 +231,7 @@ extension BrokerState {
     }
 
     mutating func decodeFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {
+        if partialFlights[job] != nil { return partFailed(worker, job, error) }
         guard decodePool.isRunning(job, on: worker), let flight = endDecode(job) else {
             return reportedUnasked(worker, "a failure")
         }
@@ -228,9 +245,9 @@ extension BrokerState {
     }
 
     mutating func decodeTimePassed(_ worker: WorkerID, _ job: JobID) {
-        guard decodePool.isRunning(job, on: worker), let deadline = decodes[job]?.deadline, deadline <= now else {
-            return
-        }
+        guard decodePool.isRunning(job, on: worker),
+            let deadline = decodes[job]?.deadline ?? partialFlights[job]?.deadline, deadline <= now
+        else { return }
         end(worker, of: \.decodePool, .deadline, "it was at one picture for \(limits.decodeDeadlineMs) ms")
     }
 
@@ -247,6 +264,7 @@ extension BrokerState {
     /// while, and so is one that has used up its time of the processor: it would do so again.
     mutating func decodeWorkerEnded(_ jobs: Set<JobID>, _ cause: DeathCause) {
         for job in jobs {
+            partWorkerEnded(job, cause)
             guard var flight = decodes[job] else { continue }
             actions.append(.discard(job))
             index.unreserve(flight.reserved)

@@ -41,6 +41,7 @@ extension BrokerState {
         fetches[job]?.lastActivity = now
         drop(index.evictToFit())
         for waiter in flight.waiters { reportProgress(received, expected, to: waiter) }
+        decodePart(of: job)
     }
 
     mutating func fetchFinished(_ worker: WorkerID, _ job: JobID, _ result: FetchResult) {

@@ -42,6 +42,8 @@ extension BrokerState {
             flight.response = partial.response
             flight.validator = partial.validator
             flight.total = partial.total
+            // What is there may have been shown just now, to somebody who has left.
+            flight.shown.notBefore = now.adding(milliseconds: Self.partialPauseMs)
         }
         fetches[job] = flight
         fetchByKey[request] = job

@@ -87,7 +87,11 @@ extension BrokerState {
                 fetchPool,
                 fetches.merging(stopping) { $1 }.filter { $0.value.worker != nil }.mapValues { $0.worker }
             ),
-            (decodePool, decodes.filter { $0.value.worker != nil }.mapValues { $0.worker }),
+            (
+                decodePool,
+                decodes.filter { $0.value.worker != nil }.mapValues { $0.worker }
+                    .merging(partialFlights.mapValues { $0.worker }) { $1 }
+            ),
         ] {
             if pool.runningJobs != running.count { return "busy workers are not the running jobs" }
             if running.contains(where: { pool.workers[$0.value!]?.jobs.contains($0.key) != true }) {
@@ -117,7 +121,14 @@ extension BrokerState {
         let reserved =
             fetches.values.reduce(0) { $0 + $1.received } + stopping.values.reduce(0) { $0 + $1.received }
             + partials.values.reduce(0) { $0 + $1.received } + decodes.values.reduce(0) { $0 + $1.reserved }
+            + partialFlights.values.reduce(0) { $0 + $1.reserved }
         if reserved != index.reservedBytes { return "reserved bytes" }
+        if Set(partialFlights.values.map(\.fetch)).count != partialFlights.count {
+            return "two partial decodings of one download"
+        }
+        if fetches.values.contains(where: { $0.shown.job.map { partialFlights[$0] == nil } ?? false }) {
+            return "a partial decoding that is gone"
+        }
         if decodes.values.reduce(0, { $0 + $1.bodyBytes }) != decodingBytes { return "bytes of decodings" }
         var holders = leases.holdings
         holders.merge(sendings.holdings, uniquingKeysWith: +)

@@ -128,7 +128,8 @@ extension BrokerState {
             wasLetGo = self[keyPath: pool].workers[worker]?.isRetiring == true
         }
         // One origin's poison is not held against the pool for longer than it can go on.
-        let isForgiven = entry.jobs.contains { decodes[$0]?.origins.contains(where: isOverBudget) ?? false }
+        let origins = entry.jobs.flatMap { decodes[$0]?.origins ?? partialFlights[$0].map { [$0.origin] } ?? [] }
+        let isForgiven = origins.contains(where: isOverBudget)
         self[keyPath: pool].ended(worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven, at: now)
         let pid = pids.removeValue(forKey: worker)
         tell(BrokerEvent(.worker, pid: pid, reason: wasLetGo ? "let go" : death.reason), uids: [])

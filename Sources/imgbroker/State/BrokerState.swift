@@ -41,6 +41,8 @@ struct BrokerState {
         /// A worker has not ended a transfer that it was to stop.
         case stopping(JobID)
         case partial(OriginalKey)
+        /// What is there of a body may be shown again.
+        case nextPart(JobID)
         case touch
         case workerStart(WorkerID)
         case workerEnd(WorkerID)
@@ -67,6 +69,8 @@ struct BrokerState {
     var prefetches: [PrefetchID: Prefetch] = [:]
     var decodes: [JobID: DecodeFlight] = [:]
     var decodeByVariant: [VariantKey: JobID] = [:]
+    /// Decodings of what is there of bodies on their way.
+    var partialFlights: [JobID: PartialFlight] = [:]
     var lookups: [JobID: LookupFlight] = [:]
     var lookupByKey: [LookupKey: JobID] = [:]
     var errands: [JobID: DiskErrand] = [:]
@@ -239,16 +243,20 @@ struct BrokerState {
     mutating func remind(_ reminder: Reminder, in milliseconds: Int) {
         reminders.add(reminder, at: now.adding(milliseconds: milliseconds))
         // Those of what has ended may lie far ahead.
-        let live = 2 * (waiters.count + decodes.count + fetches.count) + lookups.count + errands.count
+        let live =
+            2 * (waiters.count + decodes.count + partialFlights.count) + 3 * fetches.count + lookups.count
+            + errands.count
         reminders.sweep(live: live + queuedErrands.count + partials.count + clients.count + 1024) { reminder in
             switch reminder {
             case .total(let waiter), .idle(let waiter): waiters[waiter] != nil
-            case .decode(_, let job), .processorTime(_, let job): decodes[job] != nil
+            case .decode(_, let job), .processorTime(_, let job):
+                decodes[job] != nil || partialFlights[job] != nil
             case .lookup(let job): lookups[job] != nil
             case .errand(let job): errands[job] != nil || queuedErrands[job] != nil
             case .retry(let job): fetches[job]?.retryAt != nil
             case .stopping(let job): stopping[job] != nil
             case .partial(let key): partials[key] != nil
+            case .nextPart(let job): fetches[job] != nil
             case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
             case .touch, .workerStart, .workerEnd, .restart, .drained: true
             }
@@ -302,6 +310,7 @@ struct BrokerState {
             case .retry(let job): retryTimePassed(job)
             case .stopping(let job): stoppingTimePassed(job)
             case .partial(let key): partialTimePassed(key)
+            case .nextPart(let job): decodePart(of: job)
             case .touch: reportUse()
             case .workerStart(let worker): startTimePassed(worker)
             case .workerEnd(let worker): endTimePassed(worker)

@@ -14,6 +14,8 @@ struct Counters {
     var downloads = 0
     var pixelsDecoded = 0
     var decodes = 0
+    /// Pictures shown before all of them was there.
+    var partialDecodes = 0
     /// Decodings of pictures whose colour profile could not be used.
     var ignoredProfiles = 0
     var hits = LatencyHistogram()
@@ -41,6 +43,7 @@ struct Counters {
         report[.downloads] = downloads
         report[.pixelsDecoded] = pixelsDecoded
         report[.decodes] = decodes
+        report[.partialDecodes] = partialDecodes
         report[.ignoredProfiles] = ignoredProfiles
         report[.hitMicroseconds] = hits.quantiles(unit: 1)
         report[.loadMilliseconds] = loads.quantiles(unit: 1000)

@@ -86,7 +86,9 @@ struct FetchFlight {
     var lastActivity: Instant?
     /// Until when it waits to be tried again; nil when it does not.
     var retryAt: Instant?
-    var received = 0
+    var received = 0 { didSet { if received == 0 { shown.startOver() } } }
+    /// What of it those who want to see it on its way have seen.
+    var shown = ShownPart()
     var expected: Int?
     /// What the origin said when the body began; by what that can be continued, and its length.
     var response: ResponseRecord?

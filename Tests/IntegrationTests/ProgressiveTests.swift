@@ -1,0 +1,145 @@
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import TestSupport
+import Testing
+
+@testable import imgworker
+
+/// Pictures as far as they have come, with real programs and an origin that takes its time.
+@Suite(.timeLimit(.minutes(5))) struct ProgressiveTests {
+    /// Kinds of picture that come in parts, as files.
+    enum Kind: CaseIterable {
+        case jpeg, png, webp
+
+        func file(of picture: TestPicture) throws -> [UInt8] {
+            let size = try #require(PixelGeometry(width: picture.width, height: picture.height))
+            func job(_ format: Encoding.Format) -> EncodeJob {
+                EncodeJob(id: 1, format: format, geometry: size, pixelFormat: .rgba8, alpha: .straight, quality: 90)
+            }
+            var rows = picture.bytes
+            switch self {
+            case .jpeg:
+                let writer = try #require(JPEGWriter(job(.jpeg), kind: .progressive))
+                _ = unsafe rows.withUnsafeMutableBytes { unsafe writer.encode($0, count: size.height) }
+                _ = writer.finish()
+                return unsafe Array(writer.takeOutput())
+            case .png:
+                return TestPNG(width: size.width, height: size.height, kind: .rgb, depth: 8, interlaced: true) { x, y in
+                    let pixel = picture[x, y]
+                    return [Int(pixel.x), Int(pixel.y), Int(pixel.z)]
+                }.file
+            case .webp:
+                let pixels = try WritableBuffer(name: "pixels", size: rows.count).descriptor
+                unsafe try rows.withUnsafeBytes { unsafe try pixels.write($0, at: 0) }
+                let output = try WritableBuffer(name: "file").descriptor
+                rows = [UInt8](repeating: 0, count: try ImageEncoder(job(.webp)).encode(.file(pixels), to: output))
+                _ = unsafe try rows.withUnsafeMutableBytes { unsafe try output.read(into: $0, at: 0) }
+                return rows
+            }
+        }
+    }
+
+    private let picture = TestPicture.gradient(width: 300, height: 200)
+
+    /// How far two pictures of one size are from each other.
+    private func distance(_ left: TestPicture, _ right: TestPicture) -> Int {
+        zip(left.bytes, right.bytes).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) }
+    }
+
+    @Test(arguments: Kind.allCases) func partsComeBeforeTheEnd(_ kind: Kind) throws {
+        let file = try kind.file(of: picture)
+        let setting = try Setting(workers: 1) { request in
+            let response = LocalOrigin.Response.ok(file)
+            return request.path == "/a" ? response.with { $0.hold = .afterBytes(file.count * 8 / 10) } : response
+        }
+        let (client, other) = (try setting.client(), try setting.client())
+        // Nothing of it is kept.
+        let plain = try client.picture(try client.load(setting.url("/plain"), #""cache":"no-store""#))
+        let id = try client.get(setting.url("/a"), #""progressive":true"#)
+        var frames = [try client.answer(to: id, orProgress: true)]
+        #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
+        // The only decoder is free for others.
+        #expect(try other.load(setting.url("/b"), #""variant":{"width":20}"#).image().width == 20)
+        #expect(try other.load(setting.url("/b"), #""variant":{"width":30}"#).image().width == 30)
+        setting.origin.gate("/a").open()
+        while !frames.last!.reply.isTerminal { frames.append(try client.answer(to: id, orProgress: true)) }
+        #expect(frames.count >= 2)
+        #expect(try client.picture(frames.last!) == plain)
+        var last = Int.max
+        for frame in frames.dropLast() {
+            let image = try frame.image()
+            #expect(!image.final && image.source == .network && image.buffer != nil)
+            #expect((image.originalWidth, image.originalHeight) == (300, 200))
+            let now = distance(try client.picture(frame), plain)
+            #expect(now < last)
+            last = now
+        }
+        // None after the end.
+        let report = try client.stats()
+        #expect(report[.partialDecodes] == frames.count - 1)
+        func later() throws -> RawClient.Incoming? { try client.nextIfThere() }
+        #expect(try later() == nil)
+        let buffers = try frames.compactMap { try $0.image().buffer }
+        #expect(Set(buffers).count == frames.count)
+        try client.release(buffers)
+        #expect(try client.stats()[.leasedBytes] == 30 * 20 * 4 + 20 * 13 * 4)
+    }
+
+    @Test(arguments: Kind.allCases) func partsAreApart(_ kind: Kind) throws {
+        let file = try kind.file(of: picture)
+        let setting = try Setting(workers: 1) { _ in
+            .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 40 + 1, 30) }
+        }
+        let client = try setting.client()
+        var frames: [RawClient.Incoming] = []
+        let took = try milliseconds {
+            frames = try client.frames(setting.url("/a"), #""progressive":true,"delivery":"inline""#)
+        }
+        #expect(frames.count >= 3)
+        // As many as 200 ms each leave room for.
+        #expect(frames.count - 1 <= took / 200 + 1)
+        #expect(try frames.map { try $0.image().final } == frames.indices.map { $0 == frames.count - 1 })
+        #expect(try frames.allSatisfy { try $0.image().payload == 300 * 200 * 4 })
+    }
+
+    /// What is not cut into parts is loaded as ever.
+    @Test func otherKindsComeAsAWhole() throws {
+        let file = picture.png
+        let setting = try Setting(workers: 1) { _ in
+            .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 20 + 1, 30) }
+        }
+        let client = try setting.client()
+        let frames = try client.frames(setting.url("/a"), #""progressive":true"#)
+        #expect(frames.count == 1)
+        #expect(try client.picture(frames[0]) == picture)
+        #expect(try client.stats()[.partialDecodes] == 0)
+    }
+
+    @Test func programsSeeParts() throws {
+        let file = try Kind.png.file(of: picture)
+        let setting = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(file.count * 8 / 10) } }
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        var parts: [BrokerImage] = []
+        let gate = setting.origin.gate("/a")
+        let image = try broker.get(
+            setting.url("/a"),
+            partial: {
+                parts.append($0)
+                gate.open()
+            })
+        #expect(image.description.final)
+        #expect(parts.count == 1 && parts[0].description.final == false)
+        #expect(parts[0].withBytes { $0.byteCount } == 300 * 200 * 4)
+        // And on the command line.
+        let slow = try Setting { _ in .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 20 + 1, 30) } }
+        let result = try run(
+            BuiltProducts.folder + "/imgbroker",
+            ["get", slow.url("/a"), "--progressive", "--socket", slow.broker.socketPath])
+        let lines = result.output.split(separator: "\n")
+        #expect(lines.count >= 2 && lines.dropLast().allSatisfy { $0.hasPrefix("partial: 300 × 200 after ") })
+        #expect(lines.last?.hasPrefix("300 × 200, image/png") == true)
+    }
+}
