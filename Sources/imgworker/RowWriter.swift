@@ -9,22 +9,24 @@ struct RowWriter: RowSink {
     private let orientation: Orientation
     private let premultiplies: Bool
     private let output: PixelStore
+    private let offset: Int
     /// The whole result, where rows become columns: each band then touches all of it.
     private let columns: PixelMemory?
     private var row = 0
 
-    /// A writer of a picture that is stored as `stored`. `premultiplies`: rows have alpha, and the result wants colour
-    /// multiplied by it.
+    /// A writer of a picture that is stored as `stored`, from `offset` in `output` on. `premultiplies`: rows have alpha, and
+    /// the result wants colour multiplied by it.
     ///
     /// - Throws: `out-of-memory`; `internal` when `output` is too small.
     init(
-        _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, output: PixelStore
+        _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, output: PixelStore, at offset: Int = 0
     ) throws(WireError) {
         self.stored = stored
         self.orientation = orientation
         self.premultiplies = premultiplies
         self.output = output
-        guard let size = output.size, size >= stored.bytes else {
+        self.offset = offset
+        guard let size = output.size, size - offset >= stored.bytes else {
             throw WireError(.internal, "The buffer is smaller than the picture.")
         }
         columns = orientation.swapsSides ? try PixelMemory(count: stored.bytes) : nil
@@ -60,7 +62,7 @@ struct RowWriter: RowSink {
     }
 
     private func write(_ bytes: UnsafeMutableRawBufferPointer, atRow row: Int) throws(WireError) {
-        unsafe try output.write(bytes, at: row * stored.stride)
+        unsafe try output.write(bytes, at: offset + row * stored.stride)
     }
 
     private func reverseRows(_ words: UnsafeMutableBufferPointer<UInt32>, count: Int) {
