@@ -3,13 +3,15 @@
 # nothing, and needs no rights, when all are there. Debian and Ubuntu; elsewhere it only says what is missing.
 set -euo pipefail
 
-# Each library as pkg-config knows it, and the packages that may bring it: the first that the archive has is taken.
+# Each library as pkg-config knows it, or its header where that does not know it, and the packages that may bring it: the
+# first that the archive has is taken.
 needed=(
     "libcurl     libcurl4-openssl-dev"
     "libpng      libpng-dev"
     "libjpeg     libjpeg62-turbo-dev libjpeg-turbo8-dev"
     "libwebp     libwebp-dev"
     "libavif     libavif-dev"
+    "gif_lib.h   libgif-dev"
     "lcms2       liblcms2-dev"
     "zlib        zlib1g-dev"
     "nettle      nettle-dev"
@@ -27,6 +29,10 @@ is_installed() {
 }
 
 has_library() {
+    if [[ "$1" == *.h ]]; then
+        [[ -e "/usr/include/$1" ]]
+        return
+    fi
     command -v pkg-config >/dev/null && pkg-config --exists "$1"
 }
 

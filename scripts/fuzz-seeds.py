@@ -113,7 +113,7 @@ def exif(orientation):
     return b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0" + bytes([orientation]) + b"\0" * 7
 
 
-files = {"png": {}, "jpeg": {}, "webp": {}}
+files = {"png": {}, "jpeg": {}, "webp": {}, "gif": {}, "animation": {}}
 for color, depths in {0: [1, 2, 4, 8, 16], 2: [8, 16], 3: [1, 2, 4, 8], 4: [8, 16], 6: [8, 16]}.items():
     for depth in depths:
         for interlace in [0, 1]:
@@ -159,6 +159,21 @@ if shutil.which("avifenc"):
         }.items():
             subprocess.run(["avifenc", "-s", "8", *options.split(), picture, result], check=True, capture_output=True)
             files["avif"][name] = result.read_bytes()
+
+# Animations of all disposals, and of both ways of blending where there are two.
+frames = [sample("RGBA") for _ in range(5)]
+flat = [frame.quantize(6) for frame in frames]
+for index, frame in enumerate(flat):
+    files["gif"][f"still-{index}"] = encoded(frame, "GIF", interlace=index % 2)
+files["gif"]["animation"] = encoded(
+    flat[0], "GIF", save_all=True, append_images=flat[1:], disposal=[0, 1, 2, 3, 1], duration=30, loop=2, transparency=1)
+files["animation"]["png"] = encoded(
+    frames[0], "PNG", save_all=True, append_images=frames[1:], disposal=[0, 1, 2, 1, 0], blend=[0, 1, 0, 1, 1])
+files["animation"]["png-outside"] = encoded(
+    frames[0], "PNG", save_all=True, append_images=frames[1:], default_image=True, duration=40, loop=3)
+files["animation"]["gif"] = files["gif"]["animation"]
+for lossless in [False, True]:
+    files["animation"][f"webp-{lossless}"] = files["webp"][f"animation-{lossless}"]
 
 for target, images in files.items():
     for name, data in images.items():

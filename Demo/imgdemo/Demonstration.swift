@@ -7,7 +7,7 @@ import LocalOrigin
 /// The whole demonstration: a broker, an origin, and processes that all want the same; then the same once more with
 /// another broker on the same cache directory.
 struct Demonstration {
-    private static let extensions: Set<String> = ["jpg", "jpeg", "png", "webp"]
+    private static let extensions: Set<String> = ["jpg", "jpeg", "png", "webp", "gif"]
 
     /// The folder with the pictures; nil for some drawn here.
     let images: String?

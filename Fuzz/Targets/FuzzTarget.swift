@@ -17,6 +17,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case jpeg
     case webp
     case avif
+    case gif
+    case animation
     case partial
 
     /// Gives it `bytes`.
@@ -36,6 +38,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .jpeg: fuzzImage(bytes, .jpeg)
         case .webp: fuzzImage(bytes, .webp)
         case .avif: fuzzImage(bytes, .avif)
+        case .gif: fuzzImage(bytes, .gif)
+        case .animation: fuzzAnimation(bytes)
         case .partial: fuzzPart(bytes)
         }
     }

@@ -4,7 +4,7 @@ import SharedCache
 
 @testable import imgworker
 
-/// Everything that is read beside pixels, from one file as each of the three formats.
+/// Everything that is read beside pixels, from one file as each of the formats.
 func fuzzMetadata(_ bytes: [UInt8]) {
     for format in ImageFormat.allCases {
         var position = 0
@@ -16,14 +16,15 @@ func fuzzMetadata(_ bytes: [UInt8]) {
             expect(exif.lowerBound >= 0 && exif.upperBound <= bytes.count, "EXIF is in the file")
         }
         _ = metadata.orientation(in: bytes.span)
+        for frame in Animation(format, bytes.span)?.frames ?? [] {
+            expect(frame.data.upperBound <= bytes.count, "a frame is in the file")
+        }
     }
     _ = Orientation(exif: bytes.span)
 }
 
 /// A PNG file whose chunks are given right checksums, without which its bytes are never looked at.
-func fuzzPNG(_ bytes: [UInt8]) {
-    fuzzImage(withChecksums(bytes), .png)
-}
+func fuzzPNG(_ bytes: [UInt8]) { fuzzImage(withChecksums(bytes), .png) }
 
 /// A file of any kind that is still on its way: the more of it is there, the further its picture has come.
 func fuzzPart(_ bytes: [UInt8]) {
@@ -37,6 +38,21 @@ func fuzzPart(_ bytes: [UInt8]) {
             last = stage
         }
     }
+}
+
+/// All frames at once are the same as each by itself.
+func fuzzAnimation(_ bytes: [UInt8]) {
+    let file = ImageFormat(sniffing: bytes.prefix(32).map { $0 }) == .png ? withChecksums(bytes) : bytes
+    guard let all = decoded(file, Transform(alpha: .straight, frames: .all)) else { return }
+    let count = all.pixels.count / all.geometry.bytes
+    for index in [0, count / 2, count - 1] {
+        guard let one = decoded(file, Transform(alpha: .straight, frames: .one(index))) else {
+            return expect(false, "each of all frames can be decoded")
+        }
+        let place = index * one.pixels.count
+        expect(all.pixels[place..<place + one.pixels.count].elementsEqual(one.pixels), "a frame is one of all")
+    }
+    expect(decoded(file, Transform(frames: .one(count))) == nil, "there are no more frames than all")
 }
 
 private func withChecksums(_ bytes: [UInt8]) -> [UInt8] {
@@ -92,12 +108,16 @@ private func decoded(
         let result = image.plan.result
         expect(result.pixels <= job.maxPixels, "a result has its bounds")
         expect(image.plan.workingBytes <= job.maxWorkingBytes, "working memory has its bounds")
-        let output = try WritableBuffer(name: "fuzz", size: result.bytes).descriptor
+        let frames = transform.frames.count(of: image.plan.header.frameCount)
+        expect(result.pixels * frames <= job.maxPixels, "all frames have their bounds")
+        let size = image.plan.outputBytes(transform, nil)
+        let output = try WritableBuffer(name: "fuzz", size: size).descriptor
         _ = try image.decode(into: output)
         return (result, contents(of: output), image.plan.stage)
     } catch let error as WireError {
         let codes: [ErrorCode] = [
             .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .outOfMemory,
+            .badRequest,
         ]
         expect(codes.contains(error.code), "a picture fails with a code of its own: \(error)")
         return nil

@@ -178,7 +178,6 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
     }
     header->width = reader->jpeg.image_width;
     header->height = reader->jpeg.image_height;
-    header->frames = 1;
     header->has_alpha = 0;
     header->passes = 1;
     header->held_bytes = coefficient_bytes(&reader->jpeg);

@@ -4,6 +4,7 @@
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
+#include <zlib.h>
 
 /// The most that one ancillary chunk may make the library allocate.
 #define MAXIMUM_CHUNK_MEMORY (8 * 1024 * 1024)
@@ -130,7 +131,6 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     int type = png_get_color_type(reader->png, reader->info);
     header->width = png_get_image_width(reader->png, reader->info);
     header->height = png_get_image_height(reader->png, reader->info);
-    header->frames = 1;
     header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(reader->png, reader->info, PNG_INFO_tRNS);
     header->passes = png_get_interlace_type(reader->png, reader->info) == PNG_INTERLACE_NONE ? 1 : 7;
     header->held_bytes = 0;
@@ -192,6 +192,8 @@ codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *row
 }
 
 size_t codec_png_reader_position(const codec_png_reader *reader) { return reader->position; }
+
+uint32_t codec_png_checksum(const uint8_t *bytes, size_t length) { return (uint32_t)crc32_z(0, bytes, length); }
 
 const char *codec_png_reader_message(const codec_png_reader *reader) { return reader->message; }
 

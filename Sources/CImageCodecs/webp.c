@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <webp/decode.h>
-#include <webp/demux.h>
 #include <webp/encode.h>
+#include <webp/mux_types.h>
 
 static codec_status decoding_status(VP8StatusCode status) {
     switch (status) {
@@ -37,17 +37,6 @@ static int is_cut_off(const uint8_t *bytes, size_t length) {
     return 0;
 }
 
-/// The frames of an animation; the library keeps a note of each as soon as it looks at the container.
-static uint32_t count_frames(const uint8_t *bytes, size_t length) {
-    uint32_t count = 0;
-    for (uint64_t position = 12; position + 8 <= length;) {
-        uint64_t size = little_endian(bytes + position + 4);
-        if (memcmp(bytes + position, "ANMF", 4) == 0) count++;
-        position += 8 + size + (size & 1);
-    }
-    return count;
-}
-
 /// The bytes of a lossless bitstream's pixels and tables. A block of pixels may name a group of codes and be told two
 /// transforms. Encoders hardly make blocks below 8 by 8, nor more than 2,600 groups, of some 8 KiB; how many there are
 /// shows only in decoding, and what has 65,536 large ones meets the memory limit of the process.
@@ -56,13 +45,14 @@ static uint64_t lossless_bytes(uint64_t pixels) {
     return pixels * 4 + blocks * 4 * 3 + (blocks < 2600 ? blocks : 2600) * 8192;
 }
 
+uint64_t codec_webp_most_held_bytes(uint64_t pixels) { return lossless_bytes(pixels) + pixels; }
+
 codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header) {
     WebPBitstreamFeatures features;
     VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
     if (status != VP8_STATUS_OK) return decoding_status(status);
     header->width = (uint32_t)features.width;
     header->height = (uint32_t)features.height;
-    header->frames = 1;
     header->has_alpha = features.has_alpha;
     header->passes = 1;
     header->space = CODEC_SPACE_RGB;
@@ -73,32 +63,9 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     header->held_bytes = lossy && !features.has_alpha ? 0 : lossless_bytes(pixels) + (lossless ? 0 : pixels);
     header->inflated_bytes = 0;
     // The library multiplies by alpha before it scales for lossless files only.
-    header->can_scale = !features.has_animation && (lossless || !features.has_alpha);
-    if (features.width == 0 || features.height == 0) return CODEC_EMPTY;
-    if (!features.has_animation) return CODEC_OK;
-
-    if (count_frames(bytes, length) > CODEC_MAXIMUM_FRAMES) return CODEC_TOO_LARGE;
-    WebPData data = {bytes, length};
-    WebPDemuxState state;
-    WebPDemuxer *demuxer = WebPDemuxPartial(&data, &state);
-    if (!demuxer) {
-        // The library deletes its demuxer where the size is not even known.
-        return state == WEBP_DEMUX_PARSING_HEADER ? CODEC_TRUNCATED : CODEC_DAMAGED;
-    }
-    header->frames = WebPDemuxGetI(demuxer, WEBP_FF_FRAME_COUNT);
-    // The first frame may be of either kind, and smaller than the canvas.
-    WebPIterator frame;
-    if (WebPDemuxGetFrame(demuxer, 1, &frame)) {
-        pixels = (uint64_t)frame.width * (uint64_t)frame.height;
-        header->held_bytes = lossless_bytes(pixels) + pixels;
-        WebPDemuxReleaseIterator(&frame);
-    }
-    // Outside its first frame a canvas is transparent.
-    header->has_alpha = 1;
-    WebPDemuxDelete(demuxer);
-    if (state == WEBP_DEMUX_PARSE_ERROR) return CODEC_DAMAGED;
-    if (header->frames == 0) return state == WEBP_DEMUX_DONE ? CODEC_EMPTY : CODEC_TRUNCATED;
-    return CODEC_OK;
+    header->can_scale = lossless || !features.has_alpha;
+    if (features.has_animation) return CODEC_DAMAGED;
+    return features.width == 0 || features.height == 0 ? CODEC_EMPTY : CODEC_OK;
 }
 
 codec_status codec_webp_read_part_header(const uint8_t *bytes, size_t length, codec_header *header) {
@@ -115,11 +82,10 @@ codec_status codec_webp_read_part_header(const uint8_t *bytes, size_t length, co
     return result;
 }
 
-/// Prepares decoding one bitstream, made `width` by `height` pixels if it is larger, into `pixels` with rows `stride`
-/// bytes apart.
+/// Prepares decoding one bitstream, made `width` by `height` pixels if it is larger, into `pixels`.
 static codec_status configure(
     WebPDecoderConfig *config, const uint8_t *bytes, size_t length, uint32_t width, uint32_t height, codec_order order,
-    uint8_t *pixels, size_t stride) {
+    uint8_t *pixels) {
     if (!WebPInitDecoderConfig(config)) return CODEC_UNSUPPORTED;
     VP8StatusCode status = WebPGetFeatures(bytes, length, &config->input);
     if (status != VP8_STATUS_OK) return decoding_status(status);
@@ -133,17 +99,18 @@ static codec_status configure(
     config->output.colorspace = order == CODEC_BGRA ? MODE_BGRA : MODE_RGBA;
     config->output.is_external_memory = 1;
     config->output.u.RGBA.rgba = pixels;
-    config->output.u.RGBA.stride = (int)stride;
-    config->output.u.RGBA.size = (size_t)(height - 1) * stride + (size_t)width * 4;
+    config->output.u.RGBA.stride = (int)width * 4;
+    config->output.u.RGBA.size = (size_t)height * width * 4;
     return CODEC_OK;
 }
 
-static codec_status decode_still(
-    const uint8_t *bytes, size_t length, uint32_t width, uint32_t height, codec_order order, uint8_t *pixels,
-    size_t stride) {
+codec_status codec_webp_decode(
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
     WebPDecoderConfig config;
-    codec_status result = configure(&config, bytes, length, width, height, order, pixels, stride);
+    codec_status result = configure(&config, bytes, length, width, height, order, pixels);
     if (result != CODEC_OK) return result;
+    // The bitstream of one frame has no container.
+    if (memcmp(bytes, "RIFF", 4) == 0 && is_cut_off(bytes, length)) return CODEC_TRUNCATED;
     VP8StatusCode status = WebPDecode(bytes, length, &config);
     WebPFreeDecBuffer(&config.output);
     return decoding_status(status);
@@ -153,7 +120,7 @@ codec_status codec_webp_decode_part(
     const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
     WebPDecoderConfig config;
     size_t stride = (size_t)width * 4;
-    codec_status result = configure(&config, bytes, length, width, height, order, pixels, stride);
+    codec_status result = configure(&config, bytes, length, width, height, order, pixels);
     if (result != CODEC_OK) return result;
     WebPIDecoder *decoder = WebPIDecode(NULL, 0, &config);
     if (!decoder) return CODEC_NO_MEMORY;
@@ -166,40 +133,6 @@ codec_status codec_webp_decode_part(
     if (rows <= 0) return CODEC_TRUNCATED;
     if ((uint32_t)rows < height) memset(pixels + (size_t)rows * stride, 0, (height - (size_t)rows) * stride);
     return CODEC_OK;
-}
-
-codec_status codec_webp_decode(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
-    WebPBitstreamFeatures features;
-    VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
-    if (status != VP8_STATUS_OK) return decoding_status(status);
-    if (is_cut_off(bytes, length)) return CODEC_TRUNCATED;
-    size_t stride = (size_t)width * 4;
-    if (!features.has_animation) return decode_still(bytes, length, width, height, order, pixels, stride);
-
-    WebPData data = {bytes, length};
-    WebPDemuxState state;
-    WebPDemuxer *demuxer = WebPDemuxPartial(&data, &state);
-    if (!demuxer) return CODEC_TRUNCATED;
-    WebPIterator frame;
-    codec_status result = CODEC_TRUNCATED;
-    if (state == WEBP_DEMUX_PARSE_ERROR) {
-        result = CODEC_DAMAGED;
-    } else if (state == WEBP_DEMUX_DONE && WebPDemuxGetFrame(demuxer, 1, &frame)) {
-        uint32_t x = (uint32_t)frame.x_offset, y = (uint32_t)frame.y_offset;
-        uint32_t frame_width = (uint32_t)frame.width, frame_height = (uint32_t)frame.height;
-        if (frame_width > width || x > width - frame_width || frame_height > height || y > height - frame_height) {
-            result = CODEC_DAMAGED;
-        } else {
-            // On an empty canvas, blending and replacing are the same.
-            uint8_t *corner = pixels + (size_t)y * stride + (size_t)x * 4;
-            const WebPData *data = &frame.fragment;
-            result = decode_still(data->bytes, data->size, frame_width, frame_height, order, corner, stride);
-        }
-        WebPDemuxReleaseIterator(&frame);
-    }
-    WebPDemuxDelete(demuxer);
-    return result;
 }
 
 codec_status codec_webp_encode(

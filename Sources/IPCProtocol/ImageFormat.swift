@@ -5,9 +5,9 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     /// Those that this build decodes. The decode worker's table says the same, which a test sees to.
     public static let decoded: [ImageFormat] = {
         #if WITHOUT_AVIF
-            [.jpeg, .png, .webp]
+            [.jpeg, .png, .webp, .gif]
         #else
-            [.jpeg, .png, .webp, .avif]
+            [.jpeg, .png, .webp, .gif, .avif]
         #endif
     }()
 

@@ -14,14 +14,14 @@ struct PictureMetadata {
         self.frameCount = frameCount
     }
 
-    /// What a walk through `source`, a file of `format`, finds. `frameCount` counts where the walk does not know better.
+    /// What a walk through `source`, a file of `format` with so many pictures, finds.
     init(_ source: ImageSource, _ format: ImageFormat, frameCount: Int) {
         self = source.withSpan { bytes in
             var kept = 0
             let found = ContainerMetadata(format, bytes) { kept = source.pass(from: kept, to: $0) }
             return PictureMetadata(
                 orientation: found.orientation(in: bytes), profile: ColorProfile(found, in: bytes),
-                frameCount: max(1, found.animationFrames ?? frameCount))
+                frameCount: frameCount)
         }
     }
 }
@@ -31,8 +31,6 @@ struct PictureMetadata {
 struct ContainerMetadata: Equatable {
     /// Where the EXIF block is, a TIFF structure without any prefix.
     var exif: Range<Int>?
-    /// The frames that an animated PNG announces.
-    var animationFrames: Int?
     /// Where the ICC profile is.
     var profile: ProfilePlace?
 
@@ -104,8 +102,6 @@ struct ContainerMetadata: Equatable {
                 pixelsBegan = true
             } else if bytes.hasText("eXIf", at: name), exif == nil {
                 exif = start..<start + length
-            } else if bytes.hasText("acTL", at: name), length == 8, !pixelsBegan, animationFrames == nil {
-                animationFrames = bytes.integer(at: start, bytes: 4, .big)
             } else if bytes.hasText("iCCP", at: name), !pixelsBegan, profile == nil {
                 // A name of 1 to 79 bytes, a zero, the kind of compression, of which there is one.
                 let end = start + length

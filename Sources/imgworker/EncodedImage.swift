@@ -8,6 +8,8 @@ struct EncodedImage {
     /// What will be done; the sizes are the ones shown.
     let plan: DecodePlan
 
+    /// When the frames are shown, where all of them are wanted.
+    private let timing: AnimationTiming?
     private let transform: Transform
     private let orientation: Orientation
     private let decoder: any ImageDecoder
@@ -31,17 +33,33 @@ struct EncodedImage {
         guard codec.hasParts || !source.isPart else {
             throw WireError(.unsupportedFormat, "\(codec.format.name) comes in no parts.")
         }
-        var decoder = try codec.open(source)
+        let animation = source.withSpan { Animation(codec.format, $0) }
+        guard animation == nil || !source.isPart else {
+            throw WireError(.unsupportedFormat, "An animation comes in no parts.")
+        }
+        var decoder: any ImageDecoder
+        if animation != nil { try Animation.check(job.transform.frames, of: animation, codec.format) }
+        if let animation, !animation.frames.isEmpty {
+            decoder = try AnimationDecoder(
+                animation, of: source, codec.format, job.transform.frames, mostPixels: job.maxSourcePixels)
+        } else if let fault = animation?.fault, codec.format != .png {
+            throw WireError(fault, format: codec.format)
+        } else {
+            decoder = try codec.open(source)
+        }
+        timing = job.transform.frames == .all ? animation?.timing ?? .still : nil
         let stored = decoder.header.geometry
         try Self.check(stored, atMost: max(job.maxPixels, job.maxSourcePixels))
         let metadata = decoder.metadata
         let (orientation, profile) = (metadata.orientation, metadata.profile)
         let shown = orientation.turned(stored)
-        guard let plan = job.transform.plan(for: shown) else {
+        let frameCount = animation?.count ?? metadata.frameCount
+        if animation == nil { try Animation.check(job.transform.frames, of: nil, codec.format, count: frameCount) }
+        guard let plan = job.transform.plan(for: shown, frameCount: frameCount) else {
             throw WireError(.tooManyPixels, "A side of the result would have more than 65535 pixels.")
         }
         try Self.check(stored, atMost: decoder.streams && !plan.isIdentity ? job.maxSourcePixels : job.maxPixels)
-        try Self.check(plan.result, atMost: job.maxPixels)
+        try Self.check(plan.result, frames: job.transform.frames.count(of: frameCount), atMost: job.maxPixels)
         // A thousandth of it can be enough in the file, and to inflate it is most of the work.
         let inflated = decoder.header.inflatedBytes
         let (mostInflated, isUnbounded) = job.maxSourcePixels.multipliedReportingOverflow(
@@ -49,16 +67,6 @@ struct EncodedImage {
         guard isUnbounded || inflated <= mostInflated else {
             let bytes = "has \(inflated) bytes without compression; \(mostInflated) are allowed"
             throw WireError(.tooManyPixels, "The picture \(bytes).")
-        }
-        // Frames are pixels too. Only the first is decoded, and with this bound on their number, and the one on sides, no
-        // product of them overflows.
-        let frameCount = metadata.frameCount
-        guard frameCount <= CODEC_MAXIMUM_FRAMES else {
-            throw WireError(
-                .tooManyPixels, "The picture claims \(frameCount) frames; \(CODEC_MAXIMUM_FRAMES) are allowed.")
-        }
-        guard !source.isPart || frameCount == 1 else {
-            throw WireError(.unsupportedFormat, "An animation comes in no parts.")
         }
 
         var workingBytes = Self.baseBytes
@@ -90,13 +98,21 @@ struct EncodedImage {
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
     }
 
-    /// Decodes the picture as shown into `output`, which has room for the result's bytes.
+    /// Decodes the picture as shown, or the frames that are wanted one behind the other, into `output`, which has room for
+    /// the result's bytes.
     ///
     /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
     func decode(into output: any ResultOutput) throws(WireError) -> DecodeResult {
-        guard let encoding else { return try decode(to: .file(output)) }
+        guard let encoding else {
+            var result = try decode(to: .file(output), at: 0)
+            for index in 1..<max(1, transform.frames.count(of: plan.header.frameCount)) {
+                result.bytes += try decode(to: .file(output), at: index * plan.result.bytes).bytes
+            }
+            result.timing = timing
+            return result
+        }
         let pixels = PixelStore.memory(try PixelMemory(count: plan.result.bytes))
-        var result = try decode(to: pixels)
+        var result = try decode(to: pixels, at: 0)
         let job = EncodeJob(
             id: 0, format: encoding.format, geometry: plan.result, pixelFormat: transform.pixelFormat,
             alpha: transform.alpha, quality: encoding.quality)
@@ -104,12 +120,15 @@ struct EncodedImage {
         return result
     }
 
-    private func decode(to output: PixelStore) throws(WireError) -> DecodeResult {
+    /// Decodes the picture, or the next frame that is wanted, to `offset` in `output`. The placeholder is the first one's.
+    private func decode(to output: PixelStore, at offset: Int) throws(WireError) -> DecodeResult {
         let hasAlpha = decoder.header.hasAlpha
         var writer = try RowWriter(
             orientation.turned(plan.result), orientation: orientation,
-            premultiplies: scaling == nil && transform.alpha == .premultiplied && hasAlpha, output: output)
-        let grid = wantsPlaceholder ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
+            premultiplies: scaling == nil && transform.alpha == .premultiplied && hasAlpha, output: output,
+            at: offset)
+        let samples = wantsPlaceholder && offset == 0
+        let grid = samples ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
         if let scaling {
             var sink = try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: transform.alpha)
             try decode(into: &sink, sampling: grid)
@@ -140,9 +159,9 @@ struct EncodedImage {
     /// What a decoder holds however small the picture is: its tables, a window of compressed data, pages of the source.
     private static let baseBytes = 4 << 20
 
-    private static func check(_ size: PixelGeometry, atMost most: Int) throws(WireError) {
-        guard size.pixels <= most else {
-            let pixels = "\(size.width) × \(size.height) pixels"
+    private static func check(_ size: PixelGeometry, frames: Int = 1, atMost most: Int) throws(WireError) {
+        guard size.pixels * frames <= most else {
+            let pixels = "\(size.width) × \(size.height)" + (frames > 1 ? " × \(frames)" : "") + " pixels"
             throw WireError(.tooManyPixels, "The picture has \(pixels); \(most) are allowed.")
         }
     }

@@ -22,7 +22,12 @@ struct ImageCodec: Sendable {
         var codecs = [
             unsafe ImageCodec(.jpeg, JPEGDecoder.init, codec_jpeg_version(), hasParts: true),
             unsafe ImageCodec(.png, PNGDecoder.init, codec_png_version(), hasFrames: true, hasParts: true),
-            unsafe ImageCodec(.webp, WebPDecoder.init, codec_webp_version(), hasFrames: true, hasParts: true),
+            unsafe ImageCodec(
+                .webp, { (source) throws(WireError) in try WebPDecoder(source) }, codec_webp_version(), hasFrames: true,
+                hasParts: true),
+            unsafe ImageCodec(
+                .gif, { (source) throws(WireError) in try GIFFrameDecoder(source) }, codec_gif_version(),
+                orientation: "none", hasFrames: true),
         ]
         #if !WITHOUT_AVIF
             codecs.append(

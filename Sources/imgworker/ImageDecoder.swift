@@ -1,7 +1,7 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Makes rows of one picture.
+/// Makes rows of one picture, or of the frames of an animation that are wanted, one after the other.
 protocol ImageDecoder {
     /// What the picture is, as stored.
     var header: StoredHeader { get }
@@ -20,7 +20,7 @@ protocol ImageDecoder {
     /// An upper estimate of the bytes that decoding at `size` holds, the sink aside.
     func workingBytes(at size: DecodedSize) -> Int
     /// Decodes all rows at `size` into `sink`, in the order of bytes that `format` names, with straight alpha,
-    /// not yet converted to sRGB. Called once.
+    /// not yet converted to sRGB. Called once for each picture that is wanted.
     ///
     /// - Throws: `truncated`, `decode-failed` and the like; whatever the sink throws.
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError)

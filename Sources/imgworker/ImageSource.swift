@@ -65,6 +65,14 @@ final class ImageSource {
         self.memory = memory
     }
 
+    /// The first `count` bytes of `memory`, which is nobody else's any more.
+    init(_ memory: PixelMemory, count: Int) {
+        isPart = false
+        unsafe bytes = UnsafeRawBufferPointer(rebasing: memory.bytes.prefix(count))
+        mapping = nil
+        self.memory = memory
+    }
+
     /// Lets go of the pages from `start` to `position`, with which a decoder has done, once they are many. A mapped file
     /// keeps its bytes, they are only no longer counted as this process's; copied ones are lost.
     ///

@@ -1,7 +1,7 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Decodes PNG with libpng; of an animation, the default image.
+/// Decodes PNG with libpng, which knows nothing of animations.
 struct PNGDecoder: ImageDecoder {
     let header: StoredHeader
 
@@ -49,10 +49,14 @@ struct PNGDecoder: ImageDecoder {
     func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
     func workingBytes(at size: DecodedSize) -> Int {
-        let geometry = header.geometry
+        Self.workingBytes(of: header.geometry, isInterlaced: header.passes > 1)
+    }
+
+    /// An upper estimate for a picture of this size, without a look at it.
+    static func workingBytes(of size: PixelGeometry, isInterlaced: Bool) -> Int {
         // The library's rows, with up to eight bytes a pixel.
-        let rows = 4 * 8 * geometry.width
-        return rows + (header.passes > 1 ? geometry.bytes : RowBand.rows(of: geometry) * geometry.stride)
+        let rows = 4 * 8 * size.width
+        return rows + (isInterlaced ? size.bytes : RowBand.rows(of: size) * size.stride)
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {

@@ -23,6 +23,31 @@ func premultiply(_ pixels: UnsafeMutableRawBufferPointer) {
     }
 }
 
+/// Lays pixels with straight alpha over as many others: a sum of both colours, weighed by alpha and by what the upper one
+/// lets through, computed exactly and rounded once. Where the upper pixel is transparent, nothing changes.
+func blend(_ upper: UnsafeRawBufferPointer, over lower: UnsafeMutableRawBufferPointer) {
+    let (source, target) = unsafe (upper.bindMemory(to: UInt8.self), channels(lower))
+    for pixel in stride(from: 0, to: target.count, by: 4) {
+        let alpha = unsafe UInt32(source[pixel + 3])
+        if alpha == 0 { continue }
+        // Both weights, and their sum, are of 255 × 255 at most.
+        let upperWeight = alpha &* 255
+        let lowerWeight = unsafe UInt32(target[pixel + 3]) &* (255 &- alpha)
+        if lowerWeight == 0 {
+            // Most pixels are: opaque, or over nothing.
+            unsafe lower.storeBytes(
+                of: upper.load(fromByteOffset: pixel, as: UInt32.self), toByteOffset: pixel, as: UInt32.self)
+            continue
+        }
+        let sum = upperWeight &+ lowerWeight
+        for channel in pixel..<pixel + 3 {
+            let colors = unsafe UInt32(source[channel]) &* upperWeight &+ UInt32(target[channel]) &* lowerWeight
+            unsafe target[channel] = UInt8(truncatingIfNeeded: (colors &+ sum / 2) / sum)
+        }
+        unsafe target[pixel + 3] = UInt8(truncatingIfNeeded: (sum &+ 127) / 255)
+    }
+}
+
 /// Divides colour by alpha; what is transparent becomes black.
 func unpremultiply(_ pixels: UnsafeMutableRawBufferPointer) {
     let bytes = unsafe channels(pixels)

@@ -9,23 +9,25 @@ struct RowWriter: RowSink {
     private let orientation: Orientation
     private let premultiplies: Bool
     private let output: PixelStore
+    private let offset: Int
     /// The whole result, where rows become columns: each band then touches all of it.
     private let columns: PixelMemory?
     private var row = 0
     /// Whether the output was found to have room: it is looked at when there are rows for it.
     private var hasRoom = false
 
-    /// A writer of a picture that is stored as `stored`. `premultiplies`: rows have alpha, and the result wants colour
-    /// multiplied by it.
+    /// A writer of a picture that is stored as `stored`, from `offset` in `output` on. `premultiplies`: rows have alpha, and
+    /// the result wants colour multiplied by it.
     ///
     /// - Throws: `out-of-memory`.
     init(
-        _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, output: PixelStore
+        _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, output: PixelStore, at offset: Int = 0
     ) throws(WireError) {
         self.stored = stored
         self.orientation = orientation
         self.premultiplies = premultiplies
         self.output = output
+        self.offset = offset
         columns = orientation.swapsSides ? try PixelMemory(count: stored.bytes) : nil
     }
 
@@ -60,12 +62,12 @@ struct RowWriter: RowSink {
 
     private mutating func write(_ bytes: UnsafeMutableRawBufferPointer, atRow row: Int) throws(WireError) {
         if !hasRoom {
-            guard let size = output.size, size >= stored.bytes else {
+            guard let size = output.size, size - offset >= stored.bytes else {
                 throw WireError(.internal, "The buffer is smaller than the picture.")
             }
             hasRoom = true
         }
-        unsafe try output.write(bytes, at: row * stored.stride)
+        unsafe try output.write(bytes, at: offset + row * stored.stride)
     }
 
     private func reverseRows(_ words: UnsafeMutableBufferPointer<UInt32>, count: Int) {

@@ -1,21 +1,23 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Decodes WebP with libwebp, which holds the picture as a whole; of an animation, the first frame on its canvas.
+/// Decodes a WebP picture, or the bitstream in a frame of an animation, with libwebp, which holds it as a whole.
 struct WebPDecoder: ImageDecoder {
     let header: StoredHeader
 
     private let source: ImageSource
+    private let range: Range<Int>
 
-    /// Reads the header of `source`.
+    /// Reads the header of `source`, or of the bitstream at `range` in it.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
-    init(_ source: ImageSource) throws(WireError) {
+    init(_ source: ImageSource, at range: Range<Int>? = nil) throws(WireError) {
+        self.source = source
+        unsafe self.range = range ?? 0..<source.bytes.count
         var header = codec_header()
         let read = source.isPart ? unsafe codec_webp_read_part_header : unsafe codec_webp_read_header
-        let status = unsafe read(source.start, source.bytes.count, &header)
+        let status = unsafe read(source.start + self.range.lowerBound, self.range.count, &header)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
-        self.source = source
         self.header = try StoredHeader(header)
     }
 
@@ -43,13 +45,19 @@ struct WebPDecoder: ImageDecoder {
         header.heldBytes + size.geometry.bytes + 256 * header.geometry.width
     }
 
+    /// An upper estimate for a frame of this size, without a look at it.
+    static func workingBytes(ofFrame size: PixelGeometry) -> Int {
+        Int(clamping: codec_webp_most_held_bytes(UInt64(size.pixels))) + size.bytes + 256 * size.width
+    }
+
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let geometry = size.geometry
-        let picture = try PixelMemory(count: geometry.bytes, zeroed: true)
+        let picture = try PixelMemory(count: geometry.bytes)
         let pixels = unsafe picture.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         let decode = source.isPart ? unsafe codec_webp_decode_part : unsafe codec_webp_decode
         let status = unsafe decode(
-            source.start, source.bytes.count, format.codecOrder, UInt32(geometry.width), UInt32(geometry.height),
+            source.start + range.lowerBound, range.count, format.codecOrder, UInt32(geometry.width),
+            UInt32(geometry.height),
             pixels)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
         unsafe try sink.takeWhole(picture.bytes, geometry)

@@ -79,7 +79,7 @@ import Testing
             ("/ftp", .unsupportedScheme, false), ("/file", .unsupportedScheme, false),
             ("/away", .forbiddenAddress, false), ("/metadata", .forbiddenAddress, false),
             ("/html", .unsupportedFormat, false), ("/svg", .unsupportedFormat, false),
-            ("/gif", .unsupportedFormat, false), ("/truncated", .truncated, false), ("/magic", .truncated, false),
+            ("/gif", .emptyImage, false), ("/truncated", .truncated, false), ("/magic", .truncated, false),
             ("/jpeg", .truncated, false), ("/webp", .truncated, false), ("/corrupt", .decodeFailed, false),
             ("/header-crc", .decodeFailed, false), ("/huge", .tooManyPixels, false),
             ("/wide", .tooManyPixels, false),

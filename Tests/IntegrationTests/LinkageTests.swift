@@ -6,7 +6,7 @@ import Testing
 /// Each process links what its role needs, and nothing of the others'.
 @Suite struct LinkageTests {
     private static let codecs =
-        ["libjpeg", "libpng", "libwebp"] + (ImageFormat.decoded.contains(.avif) ? ["libavif"] : [])
+        ["libjpeg", "libpng", "libwebp", "libgif"] + (ImageFormat.decoded.contains(.avif) ? ["libavif"] : [])
     private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
 
     @Test(arguments: [

@@ -176,7 +176,7 @@ import Testing
         var asked: [(name: String, size: [Int]?, frames: Int, id: Int)] = []
         for line in text(ofFile: folder + "/MANIFEST.md").split(separator: "\n") {
             let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
-            guard cells.count > 5, ["PNG", "JPEG", "WEBP"].contains(cells[1]) else { continue }
+            guard cells.count > 5, ["PNG", "JPEG", "WEBP", "GIF"].contains(cells[1]) else { continue }
             // The manifest has the size as stored; this one is shown on its side.
             var size = cells[3].split(separator: "x").compactMap { Int($0) }
             if cells[0].hasSuffix("Landscape_6.jpg") { size.reverse() }

@@ -22,12 +22,12 @@ import Testing
         var isCounted = true
 
         init(
-            _ name: String, _ expected: ErrorCode? = nil, width: Int? = nil,
+            _ name: String, _ expected: ErrorCode? = nil, width: Int? = nil, frame: Int = 0,
             _ file: @escaping @Sendable () throws -> [UInt8]
         ) {
             testDescription = name
             self.expected = expected
-            transform = Transform(width: width)
+            transform = Transform(width: width, frames: .one(frame))
             self.file = file
         }
 
@@ -128,6 +128,17 @@ import Testing
         Bomb("WebP, 65,536 frames", .tooManyPixels) {
             WebPBomb.canvas(1, 1, frame: WebPBomb.flat(1, 1), frames: 65_536)
         },
+        Bomb("GIF, 300 MP of small frames", frame: 299) { animation(frames: 300).gif() },
+        Bomb("GIF, 301 MP of small frames", .tooManyPixels, frame: 300) { animation(frames: 301).gif() },
+        Bomb("PNG, 300 MP of small frames", frame: 299) {
+            animation(frames: 300).png(outside: TestPicture(width: 1, height: 1, bytes: [0, 0, 0, 0]))
+        },
+        Bomb("GIF, 4300 MP on a small canvas", .tooManyPixels, frame: 1) {
+            var file = TestAnimation.everything(blends: [true], alphas: [255]).gif()
+            let second = file.indices.filter { file[$0...].starts(with: [0x21, 0xF9, 4]) }[1]
+            file.replaceSubrange(second + 13..<second + 17, with: [0xFF, 0xFF, 0xFF, 0xFF])
+            return file
+        },
         Bomb("WebP, 4096 groups of codes") { WebPBomb.groups(side: 256) }.uncounted,
     ]
 
@@ -156,6 +167,14 @@ import Testing
             ]
         #endif
     }()
+
+    /// A canvas of a million pixels with frames of one.
+    private static func animation(frames count: Int) -> TestAnimation {
+        let dot = TestPicture(width: 1, height: 1, bytes: [1, 2, 3, 255])
+        return TestAnimation(
+            width: 1000, height: 1000,
+            frames: (0..<count).map { TestAnimation.Frame($0, $0, dot, .restore, isBlended: false) })
+    }
 
     private static let large = [
         Bomb("PNG, 49 MP of 16 bits") { PNGBomb.flat(7000, 7000, .rgba, depth: 16) },

@@ -41,6 +41,11 @@ import Testing
             (avif.hasAlpha, avif.orientation) = (true, 6)
             samples.append(Sample("AVIF", avif.file(picture)))
         #endif
+        let animation = TestAnimation.everything(blends: [true], alphas: [255, 0])
+        samples += [
+            Sample("GIF", animation.gif()), Sample("GIF, interlaced", animation.gif(interlaced: true)),
+            Sample("PNG, animated", animation.png(pieces: 2)),
+        ]
         return samples
     }()
 
@@ -74,7 +79,6 @@ import Testing
 
     @Test func noBytesAndStrangeBytes() {
         #expect(failure([]) == .emptyImage)
-        #expect(failure(Array("GIF89a and more bytes".utf8)) == .unsupportedFormat)
         #expect(failure(Array("<svg></svg>".utf8)) == .unsupportedFormat)
         #expect(failure([0xFF]) == .unsupportedFormat)
     }
@@ -85,7 +89,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct DamagedFileTests {
     private static let most = (pixels: 4_000_000, bytes: 64 << 20)
     private static let codes: [ErrorCode] = [
-        .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage,
+        .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .badRequest,
     ]
 
     /// What became of a file: pixels, or a code.
@@ -134,6 +138,12 @@ import Testing
             samples += [alpha, deep, sequence].map { $0.file(picture) }
             samples.append(grid.file(TestPicture.gradient(width: 128, height: 64)))
         #endif
+        let animation = TestAnimation.everything(blends: [true], alphas: [255, 0])
+        samples += [
+            animation.gif(), animation.gif(interlaced: true, localPalettes: true), animation.png(pieces: 2),
+            animation.png(interlaced: true),
+            TestAnimation.everything([.keep, .clear], alphas: [255, 0, 99], grid: 2).webp,
+        ]
         return samples
     }
 
@@ -178,7 +188,9 @@ import Testing
         let idle = try worker.kilobytes(of: "VmHWM")
         var outcomes: [Int: Outcome] = [:]
         for (index, file) in files {
-            let transform = index % 3 == 0 ? Transform(width: 20) : Transform(pixelFormat: .bgra8)
+            let frames: FrameSelection = index % 2 == 0 ? .all : .one(index / 2 % 3)
+            let transform =
+                index % 3 == 0 ? Transform(width: 20, frames: frames) : Transform(pixelFormat: .bgra8, frames: frames)
             let job = DecodeJob(
                 id: index, transform: transform, maxPixels: Self.most.pixels, maxWorkingBytes: Self.most.bytes)
             let begin = try worker.processorTime()
@@ -193,10 +205,11 @@ import Testing
         try worker.order(.decode(job), [try sealedFile(file)])
         var report = try worker.next()
         if case .header(job.id, let plan) = report {
-            let output = try WritableBuffer(name: "test", size: plan.result.bytes).descriptor
+            let size = plan.outputBytes(job.transform, nil)
+            let output = try WritableBuffer(name: "test", size: size).descriptor
             try worker.order(.output(job: job.id), [output])
             report = try worker.next()
-            if report == .finished(job: job.id, DecodeResult(bytes: plan.result.bytes)) {
+            if case .finished(job.id, let result) = report, result.bytes == size {
                 return .picture(try contents(of: output))
             }
         }

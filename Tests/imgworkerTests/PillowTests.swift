@@ -206,6 +206,28 @@ enum Pillow {
             file.write(struct.pack('<II', *picture.size) + picture.tobytes())
         """
 
+    /// All frames of an animation as Pillow composes them; each of the size of `picture`.
+    static func frames(_ file: [UInt8], of picture: TestPicture) throws -> [TestPicture] {
+        let exchange = try memoryFile(file)
+        try #require(try run(animation, [], exchange) == .status(0))
+        let pixels = try contents(of: exchange)
+        return stride(from: 0, to: pixels.count, by: picture.bytes.count).map {
+            TestPicture(
+                width: picture.width, height: picture.height, bytes: Array(pixels[$0..<$0 + picture.bytes.count]))
+        }
+    }
+
+    private static let animation = """
+        import io, os
+        from PIL import Image, ImageSequence
+        with open(3, 'r+b', buffering=0, closefd=False) as file:
+            picture = Image.open(io.BytesIO(file.read()))
+            os.ftruncate(3, 0)
+            file.seek(0)
+            for frame in ImageSequence.Iterator(picture):
+                file.write(frame.convert('RGBA').tobytes())
+        """
+
     private static func run(
         _ script: String, _ arguments: [String], _ exchange: FileDescriptor
     ) throws -> ChildProcess.Exit {

@@ -43,7 +43,8 @@ import Testing
             (4..<14).contains(x) && (2..<8).contains(y) ? frame[x - 4, y - 2] : SIMD4(0, 0, 0, 0)
         }
         #expect(try decode(file) == expected)
-        #expect(failure(Array(file.dropLast(20))) == .truncated)
+        // The second one is missing.
+        #expect(try decode(Array(file.dropLast(20))) == expected)
     }
 
     @Test func dimensionsAreCheckedFirst() throws {

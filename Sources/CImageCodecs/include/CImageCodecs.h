@@ -1,4 +1,5 @@
-// The image codecs of the system (libpng, libjpeg-turbo, libwebp, libavif) behind calls that return instead of jumping.
+// The image codecs of the system (libpng, libjpeg-turbo, libwebp, giflib, libavif) behind calls that return instead of
+// jumping.
 //
 // setjmp and longjmp stay inside each function here: no frame of a caller is ever jumped over. Nothing calls back:
 // encoded bytes come from a span of memory, which must outlive its reader, and rows go into memory of the caller.
@@ -18,7 +19,7 @@
 typedef struct {
     uint32_t width;
     uint32_t height;
-    /// Frames of an animation, else 1.
+    /// Pictures in the file, where the library counts them, else 0.
     uint32_t frames;
     /// Whether any pixel may be transparent.
     int32_t has_alpha;
@@ -71,6 +72,8 @@ codec_status codec_png_reader_count_passes(codec_png_reader *reader, uint32_t *c
 codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *rows, size_t stride);
 /// How many of the bytes have been read; none before that is looked at again.
 size_t codec_png_reader_position(const codec_png_reader *reader);
+/// The checksum of PNG's chunks.
+uint32_t codec_png_checksum(const uint8_t *bytes, size_t length);
 /// What went wrong.
 const char *codec_png_reader_message(const codec_png_reader *reader);
 /// Frees the reader, which may be NULL.
@@ -99,20 +102,38 @@ void codec_jpeg_reader_destroy(codec_jpeg_reader *reader);
 
 // MARK: Reading WebP, whose library decodes a picture as a whole.
 
-/// Reads a WebP file's header. Of an animation, the size is the canvas's.
+/// Reads the header of a WebP file, or of the bitstream in one frame of an animation.
 codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_header *header);
+/// An upper estimate of `held_bytes` for a frame of so many pixels, whatever its kind.
+uint64_t codec_webp_most_held_bytes(uint64_t pixels);
 /// The same for the beginning of a file that is still on its way. CODEC_UNSUPPORTED for an animation, and for what has EXIF
 /// data: they stand behind the pixels and may turn them.
 codec_status codec_webp_read_part_header(const uint8_t *bytes, size_t length, codec_header *header);
-/// Decodes the picture into `pixels`: `height` rows of `width` pixels without padding, as many as the header says, or
-/// fewer if the header says that it can be scaled. Of an animation that is the first frame on its canvas, for which
-/// `pixels` must be zero (transparent).
+/// Decodes a still picture, or the bitstream in one frame of an animation, into `pixels`: `height` rows of `width`
+/// pixels without padding, as many as the header says, or fewer if the header says that it can be scaled.
 codec_status codec_webp_decode(
     const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
 /// Decodes the beginning of a file that is no animation: as many rows of `pixels` as are there; the others become
 /// transparent. CODEC_TRUNCATED when there is none.
 codec_status codec_webp_decode_part(
     const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
+
+// MARK: Reading GIF: one frame at a time.
+
+/// A frame of a GIF.
+typedef struct {
+    /// Where its descriptor begins.
+    size_t position;
+    /// The part of it that is wanted, from its upper left corner.
+    uint32_t width;
+    uint32_t height;
+    /// The index of what is transparent; -1 for none.
+    int transparent;
+} codec_gif_frame;
+
+/// Decodes `frame` of the GIF file into `pixels`, rows without padding.
+codec_status codec_gif_decode(
+    const uint8_t *bytes, size_t length, const codec_gif_frame *frame, codec_order order, uint8_t *pixels);
 
 #ifndef WITHOUT_AVIF
 // MARK: Reading AVIF: create, read_header, start, read_rows until all rows are through, destroy.
@@ -147,6 +168,7 @@ void codec_avif_silence(void);
 const char *codec_png_version(void);
 const char *codec_jpeg_version(void);
 const char *codec_webp_version(void);
+const char *codec_gif_version(void);
 #ifndef WITHOUT_AVIF
 const char *codec_avif_version(void);
 #endif

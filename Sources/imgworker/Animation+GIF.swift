@@ -1,0 +1,116 @@
+import CImageCodecs
+
+extension Animation {
+    /// GIF (89a): blocks from the screen's descriptor to the trailer. Bytes that begin no block end the animation, as in
+    /// browsers, and so does the end of the file.
+    mutating func walkGIF(_ bytes: Span<UInt8>) {
+        guard let screen = Self.sides(bytes, at: 6), let flags = bytes.integer(at: 10, bytes: 1, .little) else {
+            fault = CODEC_TRUNCATED
+            return
+        }
+        (width, height) = screen
+        var position = 13 + Self.paletteBytes(flags)
+        var control = GraphicControl()
+        while let kind = bytes.integer(at: position, bytes: 1, .little) {
+            switch kind {
+            case 0x21:
+                readExtension(bytes, at: position, &control)
+                guard let end = Self.endOfBlocks(bytes, at: position + 2) else {
+                    fault = CODEC_TRUNCATED
+                    return
+                }
+                position = end
+            case 0x2C:
+                guard let place = Self.sides(bytes, at: position + 1), let size = Self.sides(bytes, at: position + 5),
+                    let flags = bytes.integer(at: position + 9, bytes: 1, .little)
+                else {
+                    fault = CODEC_TRUNCATED
+                    return
+                }
+                let data = position + 10 + Self.paletteBytes(flags) + 1
+                let end = Self.endOfBlocks(bytes, at: data)
+                guard addGIF(place, size, control, data: position..<(end ?? bytes.count)) else { return }
+                // Whether its pixels are there shows when they are decoded.
+                guard let end else { return }
+                position = end
+                control = GraphicControl()
+            case 0x3B: return
+            default:
+                if frames.isEmpty { fault = CODEC_DAMAGED }
+                return
+            }
+        }
+        if frames.isEmpty { fault = CODEC_TRUNCATED }
+    }
+
+    /// What a graphic control extension says of the frame behind it.
+    private struct GraphicControl {
+        var delay = 0
+        var disposal = Disposal.keep
+        var transparentIndex: UInt8?
+    }
+
+    /// Adds the frame of `size` at `place`, cut at the canvas's edges, as in browsers.
+    private mutating func addGIF(
+        _ place: (Int, Int), _ size: (Int, Int), _ control: GraphicControl, data: Range<Int>
+    ) -> Bool {
+        var (x, y) = place
+        // A screen that its first frame does not fit is none; browsers then show that frame as it is.
+        if frames.isEmpty, width == 0 || height == 0 || size.0 > width || size.1 > height {
+            (width, height) = size
+            (x, y) = (0, 0)
+        }
+        let (seenWidth, seenHeight) = (min(size.0, width - x), min(size.1, height - y))
+        let isSeen = seenWidth > 0 && seenHeight > 0
+        return add(
+            Frame(
+                x: isSeen ? x : 0, y: isSeen ? y : 0, width: isSeen ? seenWidth : 0, height: isSeen ? seenHeight : 0,
+                encodedPixels: isSeen ? size.0 * size.1 : 0, delayMs: Self.shown(control.delay * 10),
+                disposal: control.disposal, isBlended: true, data: data,
+                transparentIndex: control.transparentIndex))
+    }
+
+    private mutating func readExtension(_ bytes: Span<UInt8>, at position: Int, _ control: inout GraphicControl) {
+        let (label, size) = (
+            bytes.integer(at: position + 1, bytes: 1, .little), bytes.integer(at: position + 2, bytes: 1, .little)
+        )
+        if label == 0xF9, size ?? 0 >= 4, let flags = bytes.integer(at: position + 3, bytes: 1, .little),
+            let delay = bytes.integer(at: position + 4, bytes: 2, .little),
+            let index = bytes.integer(at: position + 6, bytes: 1, .little)
+        {
+            control.delay = delay
+            // Some writers have the third bit for "previous" instead of the value 3; browsers take both.
+            control.disposal = [2: .clear, 3: .restore, 4: .restore][flags >> 2 & 7] ?? .keep
+            control.transparentIndex = flags & 1 == 1 ? UInt8(index) : nil
+        } else if label == 0xFF, size == 11,
+            bytes.hasText("NETSCAPE2.0", at: position + 3) || bytes.hasText("ANIMEXTS1.0", at: position + 3),
+            bytes.integer(at: position + 14, bytes: 1, .little) ?? 0 >= 3,
+            bytes.integer(at: position + 15, bytes: 1, .little).map({ $0 & 7 }) == 1,
+            let repetitions = bytes.integer(at: position + 16, bytes: 2, .little)
+        {
+            // It counts what comes after the first time; 0 is for ever.
+            loops = repetitions == 0 ? 0 : repetitions + 1
+        }
+    }
+
+    /// Two numbers of 16 bits.
+    private static func sides(_ bytes: Span<UInt8>, at position: Int) -> (Int, Int)? {
+        guard let first = bytes.integer(at: position, bytes: 2, .little),
+            let second = bytes.integer(at: position + 2, bytes: 2, .little)
+        else { return nil }
+        return (first, second)
+    }
+
+    /// The bytes of the palette that `flags` announce.
+    private static func paletteBytes(_ flags: Int) -> Int { flags & 0x80 == 0 ? 0 : 3 << (flags & 7 + 1) }
+
+    /// Where the chain of blocks ends that begins at `position`; nil where the file ends before it.
+    private static func endOfBlocks(_ bytes: Span<UInt8>, at start: Int) -> Int? {
+        var position = start
+        while let size = bytes.integer(at: position, bytes: 1, .little) {
+            position += 1 + size
+            if size == 0 { return position }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,114 @@
+import CImageCodecs
+
+extension Animation {
+    /// PNG (third edition): chunks up to IEND, or as many frames as are announced; false for a still picture. The image
+    /// that other viewers show is the first frame only if an fcTL chunk stands before it.
+    mutating func walkPNG(_ bytes: Span<UInt8>) -> Bool {
+        guard bytes.hasText("IHDR", at: 12), let across = bytes.integer(at: 16, bytes: 4, .big),
+            let down = bytes.integer(at: 20, bytes: 4, .big)
+        else { return false }
+        (width, height) = (across, down)
+        var (position, sequence, hasPixels) = (8, 0, false)
+        // The frame whose pixels are being gathered, and whether they are those of IDAT.
+        var (current, isDefault): (Frame?, Bool) = (nil, false)
+        walk: while fault == nil {
+            guard let length = bytes.integer(at: position, bytes: 4, .big), position + 8 <= bytes.count else {
+                fault = CODEC_TRUNCATED
+                break
+            }
+            let (name, data, end) = (position + 4, position + 8, position + 12 + length)
+            let isWhole = end <= bytes.count
+            if bytes.hasText("IDAT", at: name) {
+                if announced == nil { return false }
+                hasPixels = true
+                guard current == nil || isDefault else {
+                    (current, fault) = (nil, CODEC_DAMAGED)
+                    break
+                }
+                current?.extend(to: position..<min(end, bytes.count))
+            } else if bytes.hasText("acTL", at: name), !hasPixels, announced == nil {
+                guard length == 8, Self.isSound(bytes, name..<end), let count = bytes.integer(at: data, bytes: 4, .big),
+                    count > 0
+                else { return false }
+                (announced, loops) = (count, bytes.integer(at: data + 4, bytes: 4, .big) ?? 1)
+                if count > CODEC_MAXIMUM_FRAMES { return true }
+            } else if bytes.hasText("fcTL", at: name), announced != nil {
+                addPNG(&current)
+                if fault != nil || frames.count == announced { break }
+                current = pngFrame(bytes, at: data)
+                isDefault = !hasPixels
+                guard isWhole else {
+                    (current, fault) = (nil, CODEC_TRUNCATED)
+                    break
+                }
+                guard length == 26, Self.isSound(bytes, name..<end), let frame = current, fitsCanvas(frame),
+                    hasPixels || (frame.width, frame.height) == (width, height),
+                    bytes.integer(at: data, bytes: 4, .big) == sequence
+                else {
+                    (current, fault) = (nil, CODEC_DAMAGED)
+                    break
+                }
+                sequence += 1
+            } else if bytes.hasText("fdAT", at: name), announced != nil {
+                let number = bytes.integer(at: data, bytes: 4, .big)
+                guard length >= 4, number ?? sequence == sequence, current != nil, !isDefault else {
+                    (current, fault) = (nil, CODEC_DAMAGED)
+                    break
+                }
+                sequence += 1
+                if number != nil { current?.extend(to: position..<min(end, bytes.count)) }
+            } else if sharedChunks.count < 2, !hasPixels, isWhole,
+                length <= PNGFrame.mostPalette && bytes.hasText("PLTE", at: name)
+                    || length <= PNGFrame.mostTransparency && bytes.hasText("tRNS", at: name)
+            {
+                sharedChunks.append(position..<end)
+            } else if bytes.hasText("IEND", at: name) {
+                break walk
+            }
+            position = end
+        }
+        if announced == nil { return false }
+        if current != nil { addPNG(&current) }
+        if frames.count == announced { fault = nil } else { fault = fault ?? CODEC_DAMAGED }
+        return true
+    }
+
+    /// Adds the frame that has been gathered, if there is one.
+    private mutating func addPNG(_ frame: inout Frame?) {
+        guard let whole = frame.take() else { return }
+        if whole.data.isEmpty { fault = fault ?? CODEC_DAMAGED } else { frames.append(whole) }
+    }
+
+    /// The frame that an fcTL chunk announces; nil for what cannot be one.
+    private func pngFrame(_ bytes: Span<UInt8>, at start: Int) -> Frame? {
+        let sides = (1...4).compactMap { bytes.integer(at: start + 4 * $0, bytes: 4, .big) }
+        guard sides.count == 4, sides[0] > 0, sides[1] > 0, let part = bytes.integer(at: start + 20, bytes: 2, .big),
+            let whole = bytes.integer(at: start + 22, bytes: 2, .big),
+            let disposal = bytes.integer(at: start + 24, bytes: 1, .big), disposal <= 2,
+            let blend = bytes.integer(at: start + 25, bytes: 1, .big), blend <= 1
+        else { return nil }
+        // Of a second, in hundredths unless said otherwise; rounded to a millisecond.
+        let unit = whole == 0 ? 100 : whole
+        return Frame(
+            x: sides[2], y: sides[3], width: sides[0], height: sides[1],
+            encodedPixels: sides[0].multipliedReportingOverflow(by: sides[1]).partialValue,
+            delayMs: Self.shown((part * 1000 + unit / 2) / unit), disposal: [.keep, .clear, .restore][disposal],
+            isBlended: blend == 1, data: 0..<0)
+    }
+
+    /// Whether the four bytes behind a chunk's name and data are their checksum. `range` includes them.
+    static func isSound(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+        guard let sum = bytes.integer(at: range.upperBound - 4, bytes: 4, .big) else { return false }
+        let content = bytes.extracting(range.lowerBound..<range.upperBound - 4)
+        return unsafe content.withUnsafeBufferPointer {
+            unsafe codec_png_checksum($0.baseAddress, $0.count) == UInt32(truncatingIfNeeded: sum)
+        }
+    }
+}
+
+extension Animation.Frame {
+    /// Notes a further chunk with its pixels. Between two of them may stand others.
+    fileprivate mutating func extend(to chunk: Range<Int>) {
+        data = (data.isEmpty ? chunk.lowerBound : data.lowerBound)..<chunk.upperBound
+    }
+}

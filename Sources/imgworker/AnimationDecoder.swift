@@ -1,0 +1,108 @@
+import CImageCodecs
+import IPCProtocol
+
+/// Makes the frames of an animation that are wanted, each as it is seen: composed with those before it on the canvas.
+final class AnimationDecoder: ImageDecoder {
+    let header: StoredHeader
+
+    private let source: ImageSource
+    private let format: ImageFormat
+    private let animation: Animation
+    private let isInterlaced: Bool
+    /// How many frames it takes to make the last one that is wanted.
+    private let composed: ArraySlice<Animation.Frame>
+    private var composer: FrameComposer?
+    /// The frame that is wanted next, and the first that is not on the canvas yet.
+    private var wanted: Int
+    private var next = 0
+    /// From where on the source's pages have not been let go of.
+    private var kept = 0
+
+    /// A decoder of the frames of `animation` that are `wanted`, which are there. All frames up to the last of them are
+    /// decoded, within `mostPixels`.
+    ///
+    /// - Throws: `too-many-pixels`, `empty-image`; of a PNG also `truncated`, `decode-failed` and the like.
+    init(
+        _ animation: Animation, of source: ImageSource, _ format: ImageFormat, _ selection: FrameSelection,
+        mostPixels: Int
+    ) throws(WireError) {
+        (self.source, self.format, self.animation) = (source, format, animation)
+        guard animation.width > 0, animation.height > 0 else { throw WireError(CODEC_EMPTY, format: format) }
+        var header = codec_header()
+        (header.width, header.height) = (UInt32(clamping: animation.width), UInt32(clamping: animation.height))
+        // What no frame covers is transparent.
+        (header.has_alpha, header.passes, header.space) = (1, 1, CODEC_SPACE_RGB)
+        switch selection {
+        case .one(let index): (wanted, composed) = (index, animation.frames.prefix(index + 1))
+        case .all: (wanted, composed) = (0, animation.frames[...])
+        }
+        if format == .png {
+            let still = try PNGDecoder(source).header
+            header.space = still.space
+            header.inflated_bytes =
+                UInt64(clamping: still.inflatedBytes)
+                .multipliedReportingOverflow(by: UInt64(composed.count)).partialValue
+            isInterlaced = still.passes > 1
+        } else {
+            isInterlaced = false
+        }
+        self.header = try StoredHeader(header)
+        // All that is decoded or composed costs time, however little of it is handed out. No sum of 65,535 such overflows.
+        let canvas = self.header.geometry.pixels
+        let pixels = composed.reduce(0) { $0 + max(canvas, $1.encodedPixels) }
+        guard pixels <= mostPixels else {
+            let need = "takes \(pixels) pixels of all frames up to it; \(mostPixels) are allowed"
+            throw WireError(.tooManyPixels, "The animation \(need).")
+        }
+    }
+
+    var metadata: PictureMetadata { PictureMetadata(source, format, frameCount: animation.count) }
+
+    func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
+
+    func workingBytes(at size: DecodedSize) -> Int {
+        let canvas = header.geometry
+        let canvases = composed.contains { $0.disposal == .restore } ? 2 : 1
+        let frames = composed.lazy.map(workingBytes(of:)).max() ?? 0
+        let notes = animation.frames.count * MemoryLayout<Animation.Frame>.stride
+        return canvases * canvas.bytes + RowBand.rows(of: canvas) * canvas.stride + frames + 2 * notes
+    }
+
+    private func workingBytes(of frame: Animation.Frame) -> Int {
+        guard let size = frame.size else { return 0 }
+        switch format {
+        case .gif: return GIFFrameDecoder.workingBytes(ofFrame: size)
+        case .webp: return WebPDecoder.workingBytes(ofFrame: size)
+        default: return PNGFrame.bytes(of: frame) + PNGDecoder.workingBytes(of: size, isInterlaced: isInterlaced)
+        }
+    }
+
+    func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
+        var composer = if let composer { composer } else { try FrameComposer(header.geometry) }
+        while next <= wanted {
+            let frame = animation.frames[next]
+            try composer.begin(frame)
+            if let size = frame.size { try draw(frame, size, format, onto: &composer) }
+            kept = source.pass(from: kept, to: frame.data.upperBound)
+            next += 1
+        }
+        wanted += 1
+        try composer.show(to: &sink)
+        self.composer = composer
+    }
+
+    private func draw(
+        _ frame: Animation.Frame, _ size: PixelGeometry, _ pixels: PixelFormat, onto composer: inout FrameComposer
+    ) throws(WireError) {
+        let decoder: any ImageDecoder =
+            switch format {
+            case .gif: try GIFFrameDecoder(source, frame)
+            case .webp: try WebPDecoder(source, at: frame.data)
+            default: try PNGDecoder(try PNGFrame.file(of: frame, animation, in: source))
+            }
+        guard decoder.header.geometry == size else {
+            throw WireError(CODEC_DAMAGED, format: format, message: "a frame is not of the size that it is said to be")
+        }
+        try decoder.decode(pixels, at: DecodedSize(full: size), into: &composer)
+    }
+}

@@ -1,0 +1,58 @@
+import IPCProtocol
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Animations through the broker: all frames in one buffer, or one of them.
+@Suite(.timeLimit(.minutes(5))) struct AnimatedPictureTests {
+    private static let animation: TestAnimation = {
+        var animation = TestAnimation.everything([.keep, .clear], blends: [true], alphas: [255, 0], grid: 2)
+        animation.loops = 3
+        return animation
+    }()
+
+    @Test(arguments: [
+        ("gif", animation.gif(), 4, 10), ("png", animation.png(), 3, 10), ("webp", animation.webp, 3, 1),
+    ]) func framesOf(_ format: String, _ file: [UInt8], _ loops: Int, _ unit: Int) throws {
+        let setting = try Setting(routes: ["/a": .ok(file)])
+        let client = try setting.client()
+        let shown = Self.animation.shown
+        let (width, height) = (Self.animation.width, Self.animation.height)
+
+        let all = try client.load(setting.url("/a"), #""variant":{"frame":"all","alpha":"straight"}"#)
+        var image = try all.image()
+        #expect((image.width, image.height, image.frameCount) == (width, height, shown.count))
+        #expect(image.contentType == "image/\(format)")
+        let delays = Self.animation.frames.map { $0.delay * unit <= 10 ? 100 : $0.delay * unit }
+        #expect(image.timing == AnimationTiming(delaysMs: delays, loops: loops))
+        #expect(try client.bytes(of: all) == shown.flatMap(\.bytes))
+
+        // One by one, a still picture of the first, and smaller.
+        let third = try client.load(setting.url("/a"), #""variant":{"frame":2,"alpha":"straight"}"#)
+        #expect(try client.picture(third) == shown[2])
+        #expect(try third.image().timing == nil)
+        let still = try client.load(setting.url("/a"), #""variant":{"alpha":"straight"}"#)
+        #expect(try client.picture(still) == shown[0])
+        #expect(try still.image().frameCount == shown.count)
+        let small = try client.load(setting.url("/a"), #""variant":{"frame":"all","width":7}"#)
+        image = try small.image()
+        #expect((image.width, image.height, image.bytes) == (7, 5, 7 * 5 * 4 * shown.count))
+        #expect(image.timing?.delaysMs == delays)
+
+        let error = try client.failure(setting.url("/a"), #""variant":{"frame":\#(shown.count)}"#)
+        #expect(error.code == .badRequest)
+        // From memory the same, and nothing was loaded twice.
+        let again = try client.load(setting.url("/a"), #""variant":{"frame":"all","alpha":"straight"}"#)
+        #expect(try again.image().source == .memory)
+        #expect(try again.image().timing?.loops == loops)
+        #expect(setting.origin.statistics("/a").requests == 1)
+    }
+
+    @Test func beyondTheEndOfWhatIsNotKnownYet() throws {
+        let setting = try Setting(routes: ["/a": .ok(Self.animation.gif())])
+        let count = Self.animation.frames.count
+        let error = try setting.client().failure(setting.url("/a"), #""variant":{"frame":99}"#)
+        #expect(error.code == .badRequest)
+        #expect(error.message == "The picture has \(count) frames; there is none with the index 99.")
+    }
+}

@@ -1,0 +1,204 @@
+// Animations as files, byte by byte.
+
+extension TestAnimation {
+    /// An animated PNG of 8 bits a channel. `outside`: the image that other viewers show, if it is no frame. `pieces`: how
+    /// many chunks the pixels of a frame are divided into.
+    public func png(
+        interlaced: Bool = false, outside: TestPicture? = nil, pieces: Int = 1, before: [[UInt8]] = []
+    ) -> [UInt8] {
+        var (sequence, chunks): (Int, [[UInt8]]) = (0, before)
+        chunks.append(TestPNG.chunk("acTL", big(frames.count, 4) + big(loops ?? 1, 4)))
+        if let outside { chunks.append(TestPNG.chunk("IDAT", pixels(of: outside, interlaced))) }
+        for (index, frame) in frames.enumerated() {
+            chunks.append(control(frame, sequence))
+            sequence += 1
+            let data = pixels(of: frame.picture, interlaced)
+            let step = (data.count + pieces - 1) / pieces
+            for start in stride(from: 0, to: data.count, by: step) {
+                let piece = Array(data[start..<min(start + step, data.count)])
+                if index == 0 && outside == nil {
+                    chunks.append(TestPNG.chunk("IDAT", piece))
+                } else {
+                    chunks.append(TestPNG.chunk("fdAT", big(sequence, 4) + piece))
+                    sequence += 1
+                }
+            }
+        }
+        let header = big(width, 4) + big(height, 4) + [8, 6, 0, 0, interlaced ? 1 : 0]
+        return [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + TestPNG.chunk("IHDR", header)
+            + chunks.flatMap { $0 } + TestPNG.chunk("IEND", [])
+    }
+
+    private func control(_ frame: Frame, _ sequence: Int) -> [UInt8] {
+        let numbers = [sequence, frame.picture.width, frame.picture.height, frame.x, frame.y].flatMap { big($0, 4) }
+        let disposal: UInt8 = [.keep: 0, .clear: 1, .restore: 2][frame.disposal]!
+        return TestPNG.chunk(
+            "fcTL", numbers + big(frame.delay, 2) + big(0, 2) + [disposal, frame.isBlended ? 1 : 0])
+    }
+
+    private func pixels(of picture: TestPicture, _ interlaced: Bool) -> [UInt8] {
+        TestPNG(width: picture.width, height: picture.height, kind: .rgba, depth: 8, interlaced: interlaced) { x, y in
+            let pixel = picture[x, y]
+            return [Int(pixel.x), Int(pixel.y), Int(pixel.z), Int(pixel.w)]
+        }.data
+    }
+
+    /// A GIF, whose pixels are opaque or transparent. `screen`: the logical screen, if it is another than the canvas.
+    public func gif(
+        interlaced: Bool = false, localPalettes: Bool = false, screen: (Int, Int)? = nil, trailer: Bool = true
+    ) -> [UInt8] {
+        let common = Self.palette(of: frames.map(\.picture))
+        var file = Array("GIF89a".utf8) + little(screen?.0 ?? width, 2) + little(screen?.1 ?? height, 2)
+        // A background that nobody is to see.
+        file += localPalettes ? [0x70, 3, 0] : [0xF7, 3, 0] + Self.table(common)
+        if let loops { file += [0x21, 0xFF, 11] + Array("NETSCAPE2.0".utf8) + [3, 1] + little(loops, 2) + [0] }
+        file += [0x21, 0xFE, 3, 1, 2, 3, 1, 4, 0]
+        for frame in frames {
+            let disposal = [.keep: 1, .clear: 2, .restore: 3][frame.disposal]!
+            file += [0x21, 0xF9, 4, UInt8(disposal << 2 | 1)] + little(frame.delay, 2) + [0, 0]
+            let palette = localPalettes ? Self.palette(of: [frame.picture]) : common
+            file += [0x2C] + [frame.x, frame.y, frame.picture.width, frame.picture.height].flatMap { little($0, 2) }
+            file += [(localPalettes ? 0x87 : 0) | (interlaced ? 0x40 : 0)] + (localPalettes ? Self.table(palette) : [])
+            file += Self.blocks(Self.rows(of: frame.picture, interlaced), palette)
+        }
+        return file + (trailer ? [0x3B] : [])
+    }
+
+    /// The opaque colours, behind an entry for what is transparent.
+    private static func palette(of pictures: [TestPicture]) -> [SIMD4<UInt8>] {
+        var palette: [SIMD4<UInt8>] = [SIMD4(1, 2, 3, 0)]
+        for picture in pictures {
+            for y in 0..<picture.height {
+                for x in 0..<picture.width where picture[x, y].w > 0 && !palette.contains(picture[x, y]) {
+                    palette.append(picture[x, y])
+                }
+            }
+        }
+        precondition(palette.count <= 256)
+        return palette
+    }
+
+    private static func table(_ palette: [SIMD4<UInt8>]) -> [UInt8] {
+        (0..<256).flatMap { index -> [UInt8] in
+            let color = index < palette.count ? palette[index] : .zero
+            return [color.x, color.y, color.z]
+        }
+    }
+
+    private static func rows(of picture: TestPicture, _ interlaced: Bool) -> [SIMD4<UInt8>] {
+        let passes = interlaced ? [(0, 8), (4, 8), (2, 4), (1, 2)] : [(0, 1)]
+        return passes.flatMap { start, step in
+            stride(from: start, to: picture.height, by: step).flatMap { y in
+                (0..<picture.width).map { picture[$0, y] }
+            }
+        }
+    }
+
+    /// Indices of 8 bits, compressed (LZW) and divided into blocks.
+    private static func blocks(_ pixels: [SIMD4<UInt8>], _ palette: [SIMD4<UInt8>]) -> [UInt8] {
+        var (bytes, held, count, size): ([UInt8], Int, Int, Int) = ([], 0, 0, 9)
+        func put(_ code: Int) {
+            held |= code << count
+            count += size
+            while count >= 8 {
+                bytes.append(UInt8(truncatingIfNeeded: held))
+                (held, count) = (held >> 8, count - 8)
+            }
+        }
+        var (codes, next): ([[Int]: Int], Int) = ([:], 258)
+        var run: [Int] = []
+        put(256)
+        for pixel in pixels {
+            let index = pixel.w == 0 ? 0 : palette.firstIndex(of: pixel)!
+            if run.isEmpty || codes[run + [index]] != nil {
+                run.append(index)
+                continue
+            }
+            put(run.count == 1 ? run[0] : codes[run]!)
+            codes[run + [index]] = next
+            if next == 1 << size, size < 12 { size += 1 }
+            next += 1
+            run = [index]
+            if next == 4096 {
+                put(index)
+                put(256)
+                (codes, next, size, run) = ([:], 258, 9, [])
+            }
+        }
+        if !run.isEmpty { put(run.count == 1 ? run[0] : codes[run]!) }
+        put(257)
+        if count > 0 { bytes.append(UInt8(truncatingIfNeeded: held)) }
+        var blocks: [UInt8] = [8]
+        for start in stride(from: 0, to: bytes.count, by: 255) {
+            let block = bytes[start..<min(start + 255, bytes.count)]
+            blocks += [UInt8(block.count)] + block
+        }
+        return blocks + [0]
+    }
+
+    /// An animated WebP without loss. Frames lie at even places, and restore nothing.
+    public var webp: [UInt8] {
+        var body = Array("WEBP".utf8)
+        body += TestExif.riffChunk("VP8X", [0x12, 0, 0, 0] + little(width - 1, 3) + little(height - 1, 3))
+        // A background that nobody is to see.
+        body += TestExif.riffChunk("ANIM", [1, 2, 3, 255] + little(loops ?? 1, 2))
+        for frame in frames {
+            precondition(frame.x % 2 == 0 && frame.y % 2 == 0 && frame.disposal != .restore)
+            let place = little(frame.x / 2, 3) + little(frame.y / 2, 3)
+            let size = little(frame.picture.width - 1, 3) + little(frame.picture.height - 1, 3)
+            let flags = UInt8((frame.isBlended ? 0 : 2) | (frame.disposal == .clear ? 1 : 0))
+            body += TestExif.riffChunk(
+                "ANMF", place + size + little(frame.delay, 3) + [flags] + Self.bitstream(of: frame.picture))
+        }
+        return TestExif.riffChunk("RIFF", body)
+    }
+
+    /// A lossless bitstream: no transform, no cache, and codes of 8 bits for all values of a channel.
+    private static func bitstream(of picture: TestPicture) -> [UInt8] {
+        var (bytes, held, count): ([UInt8], Int, Int) = ([], 0, 0)
+        func put(_ value: Int, _ bits: Int) {
+            held |= value << count
+            count += bits
+            while count >= 8 {
+                bytes.append(UInt8(truncatingIfNeeded: held))
+                (held, count) = (held >> 8, count - 8)
+            }
+        }
+        put(0x2F, 8)
+        put(picture.width - 1, 14)
+        put(picture.height - 1, 14)
+        put(1, 1)
+        // Version; neither transform, cache nor groups of codes.
+        put(0, 6)
+        for _ in 0..<4 {
+            // A code of the one length 8, the twelfth in their order, for the first 256 symbols.
+            put(0, 1)
+            put(12 - 4, 4)
+            for index in 0..<12 { put(index == 11 ? 1 : 0, 3) }
+            put(1, 1)
+            put(5 - 1, 3)
+            put(256 - 2, 10)
+        }
+        // Distances: one symbol, without bits.
+        put(0b0001, 4)
+        for y in 0..<picture.height {
+            for x in 0..<picture.width {
+                let pixel = picture[x, y]
+                for value in [pixel.y, pixel.x, pixel.z, pixel.w] {
+                    // Codes begin with their highest bit.
+                    for bit in (0..<8).reversed() { put(Int(value) >> bit & 1, 1) }
+                }
+            }
+        }
+        if count > 0 { bytes.append(UInt8(truncatingIfNeeded: held)) }
+        return TestExif.riffChunk("VP8L", bytes)
+    }
+}
+
+private func big(_ value: Int, _ bytes: Int) -> [UInt8] {
+    (0..<bytes).reversed().map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
+}
+
+private func little(_ value: Int, _ bytes: Int) -> [UInt8] {
+    (0..<bytes).map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
+}
