@@ -107,6 +107,40 @@ extension BehaviourTests {
         #expect(try incoming.image().pixels?.pixelFormat == .rgba8)
     }
 
+    @Test func animationWithoutLoopCountPlaysOnce() throws {
+        var animation = TestAnimation.everything([.keep], blends: [true], alphas: [255], grid: 2)
+        for (stated, shown) in [(nil, 1), (0, 0), (2, 3)] as [(Int?, Int)] {
+            animation.loops = stated
+            let (url, client) = try serve(animation.gif())
+            let image = try client.load(url, #""variant":{"frame":"all"}"#).image()
+            #expect(image.timing?.loops == shown)
+            #expect(image.frameCount == animation.frames.count)
+        }
+    }
+
+    /// BMP is none of the formats; what is supported is said.
+    @Test func unsupportedFormatIsNamed() throws {
+        let bitmap: [UInt8] = Array("BM".utf8) + [58, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0]
+        let (url, client) = try serve(bitmap)
+        let error = try client.failure(url)
+        #expect(error.code == .unsupportedFormat)
+        #expect(error.message.contains("PNG") && error.message.contains("GIF"), "\(error.message)")
+    }
+
+    /// The beginning of a file that turns out to be none is no picture, and no failure before the end.
+    @Test func partThatCannotBeShownIsLeftOut() throws {
+        var file = try ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
+        // Compressed data of no kind that there is.
+        let start = try #require((8..<200).first { Array(file[$0..<$0 + 4]) == Array("IDAT".utf8) }) + 4
+        file.replaceSubrange(start..<start + 2, with: [0xFF, 0xFF])
+        let setting = try Setting(workers: 1) { [file] _ in
+            .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 10, 30) }
+        }
+        let frames = try setting.client().frames(setting.url("/a"), #""progressive":true"#)
+        #expect(frames.count == 1)
+        #expect(frames[0].error?.code == .decodeFailed)
+    }
+
     @Test func nothingIsLeftOfRequests() throws {
         let setting = try Setting { request in
             switch request.path.prefix(4) {

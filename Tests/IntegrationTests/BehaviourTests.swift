@@ -39,8 +39,8 @@ import Testing
 //
 //      Pictures (BehaviourTests+Pictures.swift)
 //  24  orientationIsAppliedOnce, smallPictureIsNotEnlarged, sizesAreExact, alphaIsKept, monochromeIsShown,
-//      sixteenBitsBecomeEight
-//  25  nothingIsLeftOfRequests
+//      sixteenBitsBecomeEight, animationWithoutLoopCountPlaysOnce, unsupportedFormatIsNamed
+//  25  nothingIsLeftOfRequests, partThatCannotBeShownIsLeftOut (also: ProgressiveTests)
 @Suite(.timeLimit(.minutes(5))) struct BehaviourTests {
     static let thumbnail = #""variant":{"width":20,"height":20}"#
 

@@ -161,6 +161,49 @@ extension ComplaintTests {
         #expect(setting.origin.requests.count == 1)
     }
 
+    @Test func scaledDownAnimationKeepsItsFrames() throws {
+        var animation = TestAnimation(width: 60, height: 40, frames: [])
+        animation.frames = (0..<5).map { .init(0, 0, flat($0, width: 60, height: 40), .keep, isBlended: false) }
+        // A fifth of it is 400 pixels, for each frame.
+        let setting = try Setting(["--scale-down-limit", "8000"], routes: ["/a": .ok(animation.gif())])
+        let client = try setting.client()
+        let limited = try client.load(setting.url("/a"), #""variant":{"frame":"all","scaleDown":true}"#).image()
+        #expect(limited.timing?.delaysMs.count == 5)
+        #expect((limited.width, limited.height) == (24, 16))
+        #expect(limited.bytes == 5 * 24 * 16 * 4)
+        // Who asks for one frame, or does not ask for it, has more.
+        let one = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#).image()
+        #expect((one.width, one.height) == (54, 36))
+        let all = try client.load(setting.url("/a"), #""variant":{"frame":"all"}"#).image()
+        #expect((all.width, all.height, all.bytes) == (60, 40, 5 * 60 * 40 * 4))
+        #expect(setting.origin.requests.count == 1)
+    }
+
+    // MARK: 11: partial pictures
+
+    @Test func partialPicturesEndWithTheRequest() throws {
+        let file = try ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
+        let setting = try Setting(workers: 1) { request in
+            .ok(file).with { $0.hold = .afterBytes(file.count * 8 / 10) }
+        }
+        let client = try setting.client()
+        let descriptors = try setting.idle()[.openDescriptors]
+        let id = try client.get(setting.url("/a"), #""progressive":true"#)
+        let part = try client.answer(to: id, orProgress: true).image()
+        #expect(!part.final)
+        #expect(try client.ask("cancel", #""request":\#(id)"#).error == nil)
+        #expect(try client.answer(to: id).error?.code == .cancelled)
+        setting.origin.gate("/a").open()
+        #expect(try setting.idle()[.partialDecodes] == 1)
+        func later() throws -> RawClient.Incoming? { try client.nextIfThere() }
+        #expect(try later() == nil)
+        // What was shown is the client's until it gives it back, and nothing else is left.
+        try client.release([try #require(part.buffer)])
+        try setting.broker.wait(for: "nothing is left") {
+            $0[.openDescriptors] == descriptors && $0[.leasedBytes] == 0 && $0[.reservedBytes] == 0
+        }
+    }
+
     // MARK: 16: after the end
 
     /// Where one step leads to another: after a look into the cache, a failed transfer, a picture that is none.

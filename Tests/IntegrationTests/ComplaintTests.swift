@@ -21,12 +21,12 @@ import Testing
 //                                                              corruptOriginalIsLoadedAgainOnce
 //  9   Size limit is not enforced                              limitsHoldWhateverComes
 //  10  What is stored differs from what came                   originalsAreKeptAsTheyCame
-//  11  Progressive decoding goes on after the end              (with partial pictures)
+//  11  Progressive decoding goes on after the end              partialPicturesEndWithTheRequest
 //  12  Prefetching starves others, or joiners stay behind      prefetchGivesWay
 //  13  Signed URLs defeat the cache                            signedURLsShareByCacheKey
 //  14  Separate pipelines load twice                           processesShareOneDownload
-//  15  Scaling down changes what others get                    scaledDownPictureIsForThoseWhoAsk
-//                                                              (of animations: with animations)
+//  15  Scaling down changes what others get                    scaledDownPictureIsForThoseWhoAsk,
+//                                                              scaledDownAnimationKeepsItsFrames
 //  16  Something begins after the cancellation                 nothingBeginsAfterACancellation
 @Suite(.timeLimit(.minutes(5))) struct ComplaintTests {
     /// A PNG whose header is good and whose data are not.
