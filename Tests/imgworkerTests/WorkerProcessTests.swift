@@ -105,13 +105,14 @@ import Testing
     /// Without memory a picture is an error, and the next one comes.
     @Test func lackOfMemory() throws {
         // Enough for the program and its libraries.
-        let memory = 8 << 20
+        let memory = 16 << 20
         let worker = try TestWorker(["--memory", "\(memory)"])
-        let large = try #require(PixelGeometry(width: 2000, height: 2000))
+        let large = try #require(PixelGeometry(width: 2500, height: 2500))
         let file = try memoryFile(
-            TestPNG(width: 2000, height: 2000, kind: .gray, depth: 8, interlaced: true) { x, _ in [x & 255] }.file)
+            TestPNG(width: 2500, height: 2500, kind: .gray, depth: 8, interlaced: true) { x, _ in [x & 255] }.file)
         try worker.order(.decode(DecodeJob(id: 1)), [file])
-        guard case .header(1, let plan) = try worker.next() else { throw WireError(.internal, "no header") }
+        let first = try worker.next()
+        guard case .header(1, let plan) = first else { throw WireError(.internal, "no header: \(first)") }
         #expect(plan.workingBytes > memory)
         try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: large.bytes).descriptor])
         guard case .failed(1, let error) = try worker.next() else { throw WireError(.internal, "no failure") }
