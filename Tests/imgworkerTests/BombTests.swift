@@ -204,7 +204,8 @@ import Testing
         #else
             [
                 Bomb("AVIF, few pixels stretched to 49 MP") { AVIFBomb.claiming(7000, 7000) },
-                Bomb("AVIF, 49 MP of one colour") { AVIFBomb.flat(7000, 7000) { $0.sampling = 420 } },
+                // Of more than 35.6 MP, which is where AV1's levels end, libaom 3.6 writes what dav1d refuses.
+                Bomb("AVIF, 35 MP of one colour") { AVIFBomb.flat(5900, 5900) { $0.sampling = 420 } },
                 Bomb("AVIF, few pixels of 12 bits with alpha stretched to 49 MP") {
                     AVIFBomb.claiming(7000, 7000) { ($0.depth, $0.hasAlpha) = (12, true) }
                 },

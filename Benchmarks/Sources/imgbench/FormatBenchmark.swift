@@ -53,6 +53,7 @@ enum FormatBenchmark {
         ).show()
         printLine(
             "  \(milliseconds(decode.best)) against \(milliseconds(inProcess.best)); the worker grows by "
-                + "\(mebibytes(growth)); file \(mebibytes(picture.bytes.count))")
+                // Beyond 64 MiB a worker is replaced as soon as it is idle, and cannot be looked at any more.
+                + "\(growth > 0 ? mebibytes(growth) : "more than 64 MiB"); file \(mebibytes(picture.bytes.count))")
     }
 }
