@@ -7,7 +7,7 @@ final class PlaceholderGrid {
     private static let longestSide = 32
     /// The most rows that are looked at. Of a larger picture they are taken here and there: to read all of them would take
     /// a tenth of the time of decoding.
-    fileprivate static let mostRows = 256
+    fileprivate static let mostRows = 64
 
     fileprivate let width, height: Int
     /// Where the columns of each cell begin, and where the last one's end.

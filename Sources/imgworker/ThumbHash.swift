@@ -18,15 +18,16 @@ enum ThumbHash {
         let down = max(1, Int((limit * Double(height) / longest).rounded()))
 
         // What is transparent shows the mean of the rest.
-        let opaque = pixels.map { $0 + mean * (1 - $0.w) }
-        let transform = { (across: Int, down: Int, value: (SIMD4<Double>) -> Double) in
-            Spectrum(opaque.map(value), width: width, height: height, across: across, down: down)
+        let channels = pixels.map { pixel in
+            let color = pixel + mean * (1 - pixel.w)
+            let (yellow, red) = ((color.x + color.y) / 2 - color.z, color.x - color.y)
+            return SIMD4((color.x + color.y + color.z) / 3, yellow, red, pixel.w)
         }
-        let luminance = transform(max(3, across), max(3, down)) { ($0.x + $0.y + $0.z) / 3 }
-        let yellow = transform(3, 3) { ($0.x + $0.y) / 2 - $0.z }
-        let red = transform(3, 3) { $0.x - $0.y }
-        let alpha =
-            hasAlpha ? Spectrum(pixels.map(\.w), width: width, height: height, across: 5, down: 5) : nil
+        let frequencies = frequencies(of: channels, width: width, height: height)
+        let luminance = Spectrum(frequencies, channel: 0, across: max(3, across), down: max(3, down))
+        let yellow = Spectrum(frequencies, channel: 1, across: 3, down: 3)
+        let red = Spectrum(frequencies, channel: 2, across: 3, down: 3)
+        let alpha = hasAlpha ? Spectrum(frequencies, channel: 3, across: 5, down: 5) : nil
 
         var bits = BitWriter()
         bits.append(luminance.constant, count: 6)
@@ -50,6 +51,29 @@ enum ThumbHash {
         return bits.bytes
     }
 
+    /// As many half waves as any channel has in a direction, with the constant term.
+    private static let most = 7
+
+    /// The coefficients of all channels at once: seven rows of seven, the lowest frequencies first. A row of pixels after the
+    /// other is reduced to seven numbers, and these then column by column.
+    private static func frequencies(of pixels: [SIMD4<Double>], width: Int, height: Int) -> [SIMD4<Double>] {
+        let waves = { (length: Int) in
+            (0..<most).map { frequency in
+                (0..<length).map { cos(.pi / Double(length) * Double(frequency) * (Double($0) + 0.5)) }
+            }
+        }
+        let (horizontal, vertical) = (waves(width), waves(height))
+        var result = Array(repeating: SIMD4<Double>(), count: most * most)
+        for row in 0..<height {
+            for (x, wave) in horizontal.enumerated() {
+                var sum = SIMD4<Double>()
+                for column in 0..<width { sum += pixels[row * width + column] * wave[column] }
+                for y in 0..<most { result[y * most + x] += sum * vertical[y][row] }
+            }
+        }
+        return result.map { $0 / Double(width * height) }
+    }
+
     /// The low frequencies of one channel.
     private struct Spectrum {
         /// The channel's mean.
@@ -59,27 +83,15 @@ enum ThumbHash {
         /// The others, from 0 to 1: 0.5 is none, 1 the largest.
         let relative: [Double]
 
-        init(_ values: [Double], width: Int, height: Int, across: Int, down: Int) {
-            let waves = { (count: Int, length: Int) in
-                (0..<count).map { frequency in
-                    (0..<length).map { cos(.pi / Double(length) * Double(frequency) * (Double($0) + 0.5)) }
-                }
-            }
-            let (horizontal, vertical) = (waves(across, width), waves(down, height))
-            var coefficients: [Double] = []
+        /// The triangle of `frequencies` below the line from `across` to `down`.
+        init(_ frequencies: [SIMD4<Double>], channel: Int, across: Int, down: Int) {
+            var others: [Double] = []
             for y in 0..<down {
-                for x in 0..<across where x * down < across * (down - y) {
-                    var sum = 0.0
-                    for row in 0..<height {
-                        var line = 0.0
-                        for column in 0..<width { line += values[row * width + column] * horizontal[x][column] }
-                        sum += line * vertical[y][row]
-                    }
-                    coefficients.append(sum / Double(width * height))
+                for x in 0..<across where x * down < across * (down - y) && x + y > 0 {
+                    others.append(frequencies[y * most + x][channel])
                 }
             }
-            constant = coefficients[0]
-            let others = coefficients.dropFirst()
+            constant = frequencies[0][channel]
             let largest = others.reduce(0) { max($0, abs($1)) }
             self.largest = largest
             relative = others.map { largest > 0 ? 0.5 + 0.5 * $0 / largest : 0.5 }
