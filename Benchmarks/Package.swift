@@ -12,6 +12,7 @@ let package = Package(
             name: "CReference",
             linkerSettings: [
                 .linkedLibrary("jpeg"), .linkedLibrary("png"), .linkedLibrary("webp"), .linkedLibrary("avif"),
+                .linkedLibrary("gif"),
             ]),
         .executableTarget(
             name: "imgbench",

@@ -28,12 +28,12 @@ public struct Encoding: Hashable, Sendable {
         self.quality = format == .png ? Self.usualQuality : quality
     }
 
-    /// More bytes than a picture of this size ever becomes. The most wasteful, noise as JPEG of full quality, stays below
-    /// its pixels; what is over is for headers.
+    /// More bytes than a picture of this size ever becomes: the most wasteful, black and white noise two pixels wide as JPEG
+    /// of full quality, takes ten for a pixel, as blocks are of 16 by 16. What is over is for headers.
     public static func mostBytes(of geometry: PixelGeometry) -> Int { mostBytes(ofPixels: geometry.pixels) }
 
-    /// The same for any picture of so many pixels, Int.max / 16 at most.
-    public static func mostBytes(ofPixels pixels: Int) -> Int { 8 * pixels + (64 << 10) }
+    /// The same for any picture of so many pixels, Int.max / 32 at most.
+    public static func mostBytes(ofPixels pixels: Int) -> Int { 16 * pixels + (64 << 10) }
 
     /// The encoding as one word, for names of files.
     public var canonical: String { "\(format.rawValue)-\(quality)" }

@@ -33,6 +33,8 @@ internal import LinuxSystem
     private var watched: Set<Int32> = []
     /// When libcurl wants to be called.
     private var timer: Instant?
+    /// When transfers that may be forgotten are looked at.
+    private var nextReminder: Instant?
     private var watchesWriting = false
 
     /// A loop that speaks with the broker over `control`; all transfers go through the proxy at URL `proxy`, where given,
@@ -83,6 +85,7 @@ internal import LinuxSystem
                 self.timer = nil
                 act(on: CURL_SOCKET_TIMEOUT, 0)
             }
+            remindOfForgotten()
             collectEnded()
             endDraining()
             report()
@@ -94,7 +97,7 @@ internal import LinuxSystem
     private func waitingTime() -> Int? {
         if !identifications.isEmpty { return 0 }
         let reports = mayReportProgress ? transfers.values.map(\.progressDue) : []
-        let times = [timer] + transfers.values.map(\.drainDeadline) + reports
+        let times = [timer, nextReminder] + transfers.values.map(\.drainDeadline) + reports
         guard let next = times.compactMap({ $0 }).min() else { return nil }
         // Rounded up, so that the time has come when the wait is over.
         return max(0, (next.microseconds(since: .now) + 999) / 1000)
@@ -210,6 +213,20 @@ internal import LinuxSystem
         unsafe curl_multi_remove_handle(multi, transfer.handle.raw)
         transfers[transfer.job.id] = nil
     }
+
+    /// Has libcurl look at all transfers, if one of them may be forgotten.
+    private func remindOfForgotten() {
+        guard transfers.values.contains(where: \.mayBeForgotten) else { return nextReminder = nil }
+        let now = Instant.now
+        if let nextReminder, nextReminder <= now {
+            var running: Int32 = 0
+            unsafe curl_multi_perform(multi, &running)
+        }
+        if nextReminder.map({ $0 <= now }) ?? true { nextReminder = now.adding(milliseconds: Self.reminderMs) }
+    }
+
+    /// Between two looks.
+    private static let reminderMs = 100
 
     private func collectEnded() {
         var left: Int32 = 0

@@ -64,6 +64,10 @@ internal import LinuxSystem
     private var triedAddress = false
     private var forbiddenAddress: IPAddress?
 
+    /// Whether an address was refused and nothing has come since. libcurl 7.88 then may forget to go on with the name's next
+    /// address, or to give up, until the transfer's whole time is over.
+    var mayBeForgotten: Bool { forbiddenAddress != nil && verdict == nil && receivedAt == 0 }
+
     // Of the body.
     private var body: BodyFile
     /// By which the bytes that are there can be continued.

@@ -57,7 +57,9 @@ extension Animation {
                 }
                 sequence += 1
                 if number != nil { current?.extend(to: position..<min(end, bytes.count)) }
-            } else if sharedChunks.count < 2, !hasPixels, isWhole,
+            } else if !hasPixels, isWhole,
+                // Each once: a frame's file has room for one of each.
+                sharedChunks.allSatisfy({ bytes[$0.lowerBound + 4] != bytes[name] }),
                 length <= PNGFrame.mostPalette && bytes.hasText("PLTE", at: name)
                     || length <= PNGFrame.mostTransparency && bytes.hasText("tRNS", at: name)
             {

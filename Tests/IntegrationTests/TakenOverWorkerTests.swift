@@ -73,6 +73,8 @@ final class AttackedSetting {
         _ attack: String, arguments: [String] = [], marks: [String: String] = [:]
     ) throws -> (error: WireError, deaths: [DeathCause: Int], milliseconds: Int) {
         let setting = try AttackedSetting(arguments, marks: marks)
+        // With the spare there, all jobs go to one worker: the one that keeps what it should not is the one that attacks.
+        try setting.idle()
         try setting.loadGood(7, from: .network)
         _ = try setting.client.load(setting.url("keep/8/8/8"))
         let before = try setting.idle()

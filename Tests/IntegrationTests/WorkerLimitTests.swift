@@ -24,7 +24,7 @@ import Testing
         // A spare may still be starting.
         try eventually("each decoder has its limits") {
             limits("Max data size") == ["\(1 << 30)", "\(1 << 30)"]
-                && limits("Max file size") == ["400065536", "400065536"]
+                && limits("Max file size") == ["800065536", "800065536"]
         }
         try eventually("the kernel would take workers first") {
             let workers = setting.broker.workers(.fetch) + setting.broker.workers(.decode)

@@ -119,15 +119,66 @@ struct RepresentationTests {
         #expect(world.image(client, 2)?.width == 10)
     }
 
-    @Test func `a frame that is known not to be there is refused without a look`() throws {
-        var world = world()
+    @Test func `what fails in later frames takes the first from nobody`() throws {
+        for code in [ErrorCode.truncated, .decodeFailed, .unsupportedFormat] {
+            var world = world()
+            let (client, other) = (world.connect(), world.connect(uid: 7))
+            world.get(client, id: 1, "a")
+            settle(&world, frames: 3)
+            world.get(client, id: 2, "a") { $0.variant.frames = .all }
+            world.failDecode(try #require(world.decodes.keys.first), code)
+            #expect(world.error(client, 2) == code)
+            #expect(world.fetches.isEmpty)
+            world.get(other, id: 1, "a")
+            #expect(world.image(other, 1)?.source == .memory)
+            world.get(other, id: 2, "a") { $0.variant.width = 5 }
+            #expect(world.decodes.count == 1)
+        }
+    }
+
+    @Test func `a costly form is no reason to refuse others, nor the origin`() throws {
+        let costly: [(inout GetOptions) -> Void] = [
+            { $0.representation = .webp }, { $0.variant.frames = .all },
+            { ($0.variant.linear, $0.variant.width) = (true, 5) },
+        ]
+        for ask in costly {
+            var world = world()
+            let client = world.connect()
+            for round in 0..<12 {
+                world.get(client, id: round, "\(round)") { ask(&$0) }
+                world.finishFetch(try #require(world.fetches.keys.first), content: round + 1)
+                let (job, decode) = try #require(world.decodes.first)
+                world.readHeader(job)
+                world.happen(.processorTimeUsed(decode.worker, job, milliseconds: 10_000))
+                world.endWorker(decode.worker, .ended(.signal(9)))
+                #expect(world.error(client, round) == .decoderCrashed)
+                world.happen(.timePassed, after: 60_000)
+                world.readyAll()
+            }
+            world.get(client, id: 100, "1")
+            #expect(world.decodes.count == 1)
+        }
+    }
+
+    @Test func `a raster on disk is as long as its pixels`() throws {
+        var world = world(usesDisk: true)
+        world.happen(.diskReported(DiskReport(state: .on)))
         let client = world.connect()
-        world.get(client, id: 1, "a")
-        settle(&world, frames: 3)
-        world.get(client, id: 2, "a") { $0.variant.frames = .one(3) }
-        #expect(world.error(client, 2) == .badRequest)
-        #expect(world.decodes.isEmpty)
-        #expect(world.state.report[.blacklistedUrls] == 0)
+        world.get(client, id: 1, "a") { $0.variant.width = 5 }
+        let (job, (worker, _)) = try #require(world.errands.first)
+        let flight = try #require(world.state.lookups[job])
+        let size = try #require(PixelGeometry(width: 5, height: 5))
+        let key = try #require(flight.keys.last)
+        let record = OriginalRecord(
+            key: key.word, url: key.url.text, owner: nil, digest: StrictWorld.digest(1), bytes: 1000,
+            response: world.response())
+        let raster = RasterRecord(
+            original: record.digest, form: flight.request.form.rasterWord ?? "",
+            header: ImageHeader(format: .png, geometry: size), geometry: size, bytes: 1)
+        world.errands[job] = nil
+        world.products.insert(job)
+        world.happen(.foundRaster(worker, job, record, raster))
+        #expect(world.fetches.count == 1)
     }
 
     @Test func `frames are counted before anything is allocated`() throws {
@@ -187,20 +238,5 @@ struct RepresentationTests {
         result.ignoredProfile = true
         world.happen(.decodeFinished(decode.worker, job, result))
         #expect(world.state.report[.ignoredProfiles] == 1)
-    }
-
-    @Test func `a picture that takes long to encode can still be had as pixels`() throws {
-        var world = world()
-        let client = world.connect()
-        world.get(client, id: 1, "a") { $0.representation = .webp }
-        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        let (job, decode) = try #require(world.decodes.first)
-        world.readHeader(job)
-        world.happen(.processorTimeUsed(decode.worker, job, milliseconds: 10_000))
-        world.endWorker(decode.worker, .ended(.signal(9)))
-        #expect(world.error(client, 1) == .decoderCrashed)
-        world.readyAll()
-        world.get(client, id: 2, "a")
-        #expect(world.decodes.count == 1)
     }
 }

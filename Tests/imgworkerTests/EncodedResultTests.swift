@@ -78,6 +78,18 @@ import Testing
         }
     }
 
+    /// Blocks are of 16 by 16, however narrow the picture is.
+    @Test func narrowestNoiseFitsToo() throws {
+        var random = SplitMix(state: 12)
+        let noise = TestPicture(width: 2, height: 65_500) { _, _ in
+            let bits = UInt8.random(in: 0...7, using: &random)
+            return SIMD4(bits & 1 == 0 ? 0 : 255, bits & 2 == 0 ? 0 : 255, bits & 4 == 0 ? 0 : 255, 255)
+        }
+        let file = try encoded(noise.png, .jpeg, quality: 100)
+        #expect(file.count > 9 * 2 * 65_500)
+        #expect(file.count < 12 * 2 * 65_500)
+    }
+
     @Test func memoryIsCounted() throws {
         let file = TestPicture.gradient(width: 300, height: 200).png
         let plan = { (encoding: Encoding?) in

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <avif/avif.h>
+#include <gif_lib.h>
 #include <jpeglib.h>
 #include <png.h>
 #include <webp/decode.h>
@@ -131,6 +133,33 @@ static int write_avif(FILE *file, int deep, uint32_t width, uint32_t height) {
     return written ? 0 : -1;
 }
 
+/// In the 216 colours of six steps each.
+static int write_gif(FILE *file, uint32_t width, uint32_t height) {
+    GifColorType colors[256] = {0};
+    for (int i = 0; i < 216; i++) {
+        colors[i] = (GifColorType){(GifByteType)(i / 36 * 51), (GifByteType)(i / 6 % 6 * 51), (GifByteType)(i % 6 * 51)};
+    }
+    int error = 0;
+    GifFileType *gif = EGifOpenFileHandle(dup(fileno(file)), &error);
+    ColorMapObject *map = GifMakeMapObject(256, colors);
+    uint8_t *row = malloc((size_t)width * 4);
+    int result = gif && map && row && EGifPutScreenDesc(gif, (int)width, (int)height, 8, 0, map) == GIF_OK
+            && EGifPutImageDesc(gif, 0, 0, (int)width, (int)height, 0, NULL) == GIF_OK
+        ? 0
+        : -1;
+    for (uint32_t y = 0; y < height && result == 0; y++) {
+        paint(row, width, y, 16);
+        for (uint32_t x = 0; x < width; x++) {
+            row[x] = (uint8_t)((row[3 * x] + 25) / 51 * 36 + (row[3 * x + 1] + 25) / 51 * 6 + (row[3 * x + 2] + 25) / 51);
+        }
+        if (EGifPutLine(gif, row, (int)width) != GIF_OK) result = -1;
+    }
+    free(row);
+    GifFreeMapObject(map);
+    if (gif && EGifCloseFile(gif, &error) != GIF_OK) result = -1;
+    return result;
+}
+
 int cref_write_picture(const char *path, cref_format format, uint32_t width, uint32_t height) {
     FILE *file = fopen(path, "wb");
     if (!file) return -1;
@@ -142,6 +171,7 @@ int cref_write_picture(const char *path, cref_format format, uint32_t width, uin
     case CREF_WEBP: result = write_webp(file, width, height); break;
     case CREF_AVIF:
     case CREF_DEEP_AVIF: result = write_avif(file, format == CREF_DEEP_AVIF, width, height); break;
+    case CREF_GIF: result = write_gif(file, width, height); break;
     }
     return fclose(file) == 0 ? result : -1;
 }
@@ -211,6 +241,42 @@ static uint8_t *decode_webp(const uint8_t *bytes, size_t length) {
     return NULL;
 }
 
+typedef struct {
+    const uint8_t *bytes;
+    size_t left;
+} gif_source;
+
+static int read_gif(GifFileType *gif, GifByteType *bytes, int count) {
+    gif_source *source = gif->UserData;
+    size_t taken = (size_t)count < source->left ? (size_t)count : source->left;
+    memcpy(bytes, source->bytes, taken);
+    source->bytes += taken;
+    source->left -= taken;
+    return (int)taken;
+}
+
+/// Of a file with one picture that fills the screen.
+static uint8_t *decode_gif(const uint8_t *bytes, size_t length) {
+    gif_source source = {bytes, length};
+    int error = 0;
+    GifFileType *gif = DGifOpen(&source, read_gif, &error);
+    GifRecordType record;
+    if (!gif || DGifGetRecordType(gif, &record) != GIF_OK || DGifGetImageDesc(gif) != GIF_OK) return NULL;
+    size_t width = (size_t)gif->SWidth, height = (size_t)gif->SHeight;
+    uint8_t *pixels = malloc(width * height * 4), *row = malloc(width);
+    for (size_t y = 0; pixels && row && y < height; y++) {
+        if (DGifGetLine(gif, row, (int)width) != GIF_OK) break;
+        for (size_t x = 0; x < width; x++) {
+            GifColorType color = gif->SColorMap->Colors[row[x]];
+            uint8_t *pixel = pixels + (y * width + x) * 4;
+            pixel[0] = color.Red, pixel[1] = color.Green, pixel[2] = color.Blue, pixel[3] = 255;
+        }
+    }
+    free(row);
+    DGifCloseFile(gif, &error);
+    return pixels;
+}
+
 /// With one thread, as a worker has.
 static uint8_t *decode_avif(const uint8_t *bytes, size_t length) {
     avifDecoder *decoder = avifDecoderCreate();
@@ -241,6 +307,7 @@ long cref_decode(cref_format format, const uint8_t *bytes, size_t length) {
     case CREF_WEBP: pixels = decode_webp(bytes, length); break;
     case CREF_AVIF:
     case CREF_DEEP_AVIF: pixels = decode_avif(bytes, length); break;
+    case CREF_GIF: pixels = decode_gif(bytes, length); break;
     }
     long ended = nanoseconds();
     free(pixels);

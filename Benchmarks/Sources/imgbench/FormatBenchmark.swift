@@ -9,6 +9,7 @@ enum FormatBenchmark {
     private static let repetitions = 7
     private static let formats: [(name: String, format: cref_format)] = [
         ("JPEG", CREF_JPEG), ("progressive JPEG", CREF_PROGRESSIVE_JPEG), ("PNG", CREF_PNG), ("WebP", CREF_WEBP),
+        ("GIF", CREF_GIF),
         ("AVIF, 8 bits, 4:2:0", CREF_AVIF), ("AVIF, 10 bits, 4:4:4", CREF_DEEP_AVIF),
     ]
 

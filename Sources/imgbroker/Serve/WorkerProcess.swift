@@ -70,7 +70,7 @@ struct WorkerLauncher {
         case .decode:
             program = "imgworker"
             // What an encoded picture may become is the most; no limit where that is no number.
-            if let largestPicture, largestPicture <= Int.max >> 4 {
+            if let largestPicture, largestPicture <= Int.max >> 5 {
                 arguments += ["--largest-file", "\(Encoding.mostBytes(ofPixels: largestPicture))"]
             }
             if let workerMemory { arguments += ["--memory", "\(workerMemory)"] }

@@ -73,12 +73,6 @@ extension BrokerState {
         if let header = index.header(of: original.digest), let buffer = index.buffer(variant) {
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
-        if case .one(let frame) = form.transform?.frames, let count = index.header(of: original.digest)?.frameCount,
-            frame >= count
-        {
-            let message = "The picture has \(count) frames; there is none with the index \(frame)."
-            return deny(waiter, WireError(.badRequest, message))
-        }
         let body = index.buffer(VariantKey(digest: original.digest, form: .original))
         let mayHaveRaster = original.isFromDisk && form.rasterWord != nil
         if canLookUp, !waiter.hasLookedOnDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
@@ -160,7 +154,10 @@ extension BrokerState {
     mutating func pictureFailed(_ id: WaiterID, _ error: WireError) {
         guard let waiter = waiters[id] else { return }
         if case .store = waiter.purpose { return deny(waiter, error) }
-        let isBadContent = [.unsupportedFormat, .truncated, .decodeFailed, .emptyImage].contains(error.code)
+        // What is damaged further on may still have a good first frame, which others are shown.
+        let isBadContent =
+            !form(of: waiter.request).isOfOtherFrames
+            && [.unsupportedFormat, .truncated, .decodeFailed, .emptyImage].contains(error.code)
         if isBadContent { forget(waiter.key, of: waiter.uid) }
         if waiter.isPreviewing {
             waiters[id]?.mustLoad = isBadContent

@@ -54,15 +54,23 @@ extension BrokerState {
 
     func isOverBudget(_ origin: String) -> Bool { crashBudget.refusal(of: origin, at: now) != nil }
 
+    /// Counts a decoder that has died of what these origins have sent.
+    mutating func blame(_ origins: [String]) {
+        for origin in origins where !isOverBudget(origin) { crashBudget.note(origin, at: now) }
+    }
+
     /// Whose doing a picture is: the origin's that has sent it or, where somebody gave it for whatever URL, that user's.
     /// An origin that was asked and has led to another is not to blame for what is there. But what it leads to is blamed
     /// together, or who leads to ever other names would never be refused.
     private func blamed(for waiter: Waiter) -> [String] {
         if case .store = waiter.purpose { return ["user \(waiter.uid)"] }
-        let asked = waiter.request.url.origin
-        guard let servedBy = waiter.original?.origin.response.servedBy, let server = try? SourceURL(servedBy),
-            server.origin != asked
-        else { return [asked] }
+        return blamed(
+            asked: waiter.request.url.origin, servedBy: waiter.original?.origin.response.servedBy)
+    }
+
+    /// The same of what one origin was asked for and another one, perhaps, has sent.
+    func blamed(asked: String, servedBy: String?) -> [String] {
+        guard let servedBy, let server = try? SourceURL(servedBy), server.origin != asked else { return [asked] }
         return [server.origin, "what \(asked) redirects to"]
     }
 
@@ -273,14 +281,14 @@ extension BrokerState {
             flight.deadline = nil
             flight.worker = nil
             parkedDecodes.removeAll { $0 == job }
+            // What takes long to encode, say, may be quick to decode; that is no reason to refuse its pixels.
+            let isFormAlone = cause == .cpu && flight.variant.form.isCostly
             if cause.isOwnMaking {
                 flight.crashes += 1
-                for origin in flight.origins where !isOverBudget(origin) { crashBudget.note(origin, at: now) }
+                if !isFormAlone { blame(flight.origins) }
             }
             decodes[job] = flight
             let isPoison = flight.crashes > 1 || cause == .cpu
-            // To encode a picture may take longer than to decode it; that is no reason to refuse its pixels.
-            let isFormAlone = cause == .cpu && flight.variant.form.encoding != nil
             if isPoison, !isFormAlone { quarantine(flight.variant.digest) }
             if flight.waiters.isEmpty {
                 _ = endDecode(job)

@@ -54,7 +54,7 @@ extension BrokerState {
         guard cachePool.isRunning(job, on: worker), let flight = lookups[job] else { return }
         guard let digest = ContentDigest(hexadecimal: record.digest),
             let key = flight.keys.first(where: { $0.word == record.key }),
-            raster == nil || raster?.original == record.digest && raster?.form == flight.request.form.rasterWord
+            raster.map({ isWhatWasAsked($0, of: record, as: flight.request.form) }) ?? true
         else { return notFound(worker, job) }
         // What memory knows is what came last.
         let known = index.original(key)
@@ -96,6 +96,12 @@ extension BrokerState {
         if known == nil, !flight.mayStay { dropRemoved(index.remove(key)) }
         unhold(buffer)
         drop(index.evictToFit())
+    }
+
+    /// Whether a raster is of this original and form, and as long as its pixels.
+    private func isWhatWasAsked(_ raster: RasterRecord, of record: OriginalRecord, as form: Form) -> Bool {
+        raster.original == record.digest && raster.form == form.rasterWord
+            && (form.encoding != nil || raster.bytes == raster.geometry.bytes)
     }
 
     mutating func notFound(_ worker: WorkerID, _ job: JobID) {

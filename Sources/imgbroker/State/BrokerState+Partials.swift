@@ -16,7 +16,7 @@ extension BrokerState {
             flight.shown.job == nil, !flight.shown.isOver, flight.shown.isWorthALook(flight.received),
             flight.shown.notBefore.map({ $0 <= now }) ?? true,
             let transform = viewers(of: flight).first?.partialTransform(scaleDownLimit: limits.scaleDownBytes),
-            !isOverBudget(flight.url.origin), !decodePool.isBroken(at: now),
+            !origins(of: flight).contains(where: isOverBudget), !decodePool.isBroken(at: now),
             // One that the download had before it began anew, say.
             !partialFlights.values.contains(where: { $0.fetch == fetch })
         else { return }
@@ -26,7 +26,7 @@ extension BrokerState {
         let job = newJobID()
         decodePool.assign(job, to: worker)
         partialFlights[job] = PartialFlight(
-            fetch: fetch, transform: transform, origin: flight.url.origin, worker: worker, startedAt: now,
+            fetch: fetch, transform: transform, origins: origins(of: flight), worker: worker, startedAt: now,
             deadline: now.adding(milliseconds: limits.decodeDeadlineMs))
         fetches[fetch]?.shown.job = job
         fetches[fetch]?.shown.bytes = flight.received
@@ -46,6 +46,11 @@ extension BrokerState {
         if statement(response, for: flight.key, varyKey: nil).policy.storability == .shared { return wanting }
         // What is for one user is the first one's; the others are going to ask for themselves.
         return wanting.filter { $0.uid == waiting.first?.uid }
+    }
+
+    /// Whose doing the body is.
+    private func origins(of flight: FetchFlight) -> [String] {
+        blamed(asked: flight.url.origin, servedBy: flight.response?.servedBy)
     }
 
     private mutating func pauseParts(of fetch: JobID, _ milliseconds: Int) {
@@ -115,8 +120,8 @@ extension BrokerState {
     mutating func partWorkerEnded(_ job: JobID, _ cause: DeathCause) {
         guard let partial = partialFlights[job] else { return }
         actions.append(.discard(job))
-        if cause.isOwnMaking, !isOverBudget(partial.origin) { crashBudget.note(partial.origin, at: now) }
-        endPart(job, isLast: true)
+        if cause.isOwnMaking { blame(partial.origins) }
+        endPart(job, isLast: cause.isOwnMaking)
     }
 
     private mutating func endPart(_ job: JobID, isLast: Bool = false) {

@@ -128,7 +128,7 @@ extension BrokerState {
             wasLetGo = self[keyPath: pool].workers[worker]?.isRetiring == true
         }
         // One origin's poison is not held against the pool for longer than it can go on.
-        let origins = entry.jobs.flatMap { decodes[$0]?.origins ?? partialFlights[$0].map { [$0.origin] } ?? [] }
+        let origins = entry.jobs.flatMap { decodes[$0]?.origins ?? partialFlights[$0]?.origins ?? [] }
         let isForgiven = origins.contains(where: isOverBudget)
         self[keyPath: pool].ended(worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven, at: now)
         let pid = pids.removeValue(forKey: worker)

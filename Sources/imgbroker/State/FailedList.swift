@@ -34,7 +34,7 @@ struct FailedList {
         _ error: WireError, key: OriginalKey, form: Form, url: String, lifetime: Int?, at now: Instant
     ) -> Bool {
         guard let usual = Self.seconds(for: error) else { return false }
-        let place = Place(key: key, form: error.code == .tooManyPixels ? form : nil)
+        let place = Place(key: key, form: error.code == .tooManyPixels || form.isOfOtherFrames ? form : nil)
         let seconds = min(lifetime ?? usual, Self.longestSeconds)
         guard seconds > 0, capacity > 0 else {
             // The latest word of the origin is that nobody should rely on it.

@@ -134,6 +134,12 @@ enum Form: Hashable, Sendable {
     /// How the pixels are encoded; nil where they are not.
     var encoding: Encoding? { if case .encoded(_, let encoding) = self { encoding } else { nil } }
 
+    /// Whether it is of other frames than the first: then a failure says nothing of what others ask for.
+    var isOfOtherFrames: Bool { transform.map { $0.frames != .one(0) } ?? false }
+
+    /// Whether it may take much longer to make than the picture itself: then that says nothing of other forms either.
+    var isCostly: Bool { encoding != nil || isOfOtherFrames || transform?.isLight == true }
+
     /// The form as a word, by which the disk tier knows a raster; nil for what it does not keep: the original, all frames
     /// of an animation, and pixels of full size, which are made from it about as fast as they are read.
     var rasterWord: String? {

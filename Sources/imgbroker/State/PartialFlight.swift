@@ -8,8 +8,8 @@ struct PartialFlight {
     let fetch: JobID
     /// The result's size and form.
     let transform: Transform
-    /// Whose doing the picture is: what it costs in decoders counts for this origin.
-    let origin: String
+    /// Whose doing the picture is: what it costs in decoders counts for these origins.
+    let origins: [String]
     let worker: WorkerID
     let startedAt: Instant
     /// When the worker has taken too long.

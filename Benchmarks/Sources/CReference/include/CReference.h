@@ -15,10 +15,11 @@ typedef enum {
     /// 8 bits, colour at half the resolution; and 10 bits in full resolution.
     CREF_AVIF,
     CREF_DEEP_AVIF,
+    CREF_GIF,
 } cref_format;
 
 /// Writes a picture of `width` × `height` pixels that looks like a photograph to a codec (gradients, edges, noise; for
-/// PNG, which pays for every bit of noise, less of it) to the file at `path`. Holds a row, but for WebP and AVIF. 0, or -1.
+/// PNG, which pays for every bit of noise, less of it) to the file at `path`. Holds a row, but for WebP, AVIF and GIF. 0, or -1.
 int cref_write_picture(const char *path, cref_format format, uint32_t width, uint32_t height);
 
 /// Decodes a whole file into newly allocated memory, four bytes a pixel. Nanoseconds without the freeing, or -1.
