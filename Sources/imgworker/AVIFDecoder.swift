@@ -43,20 +43,14 @@
         }
 
         func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-            var status = unsafe codec_avif_reader_start(reader.pointer, format.codecOrder)
+            let status = unsafe codec_avif_reader_start(reader.pointer, format.codecOrder)
             guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
             let geometry = header.geometry
-            let step = RowBand.rows(of: geometry)
-            let memory = try PixelMemory(count: step * geometry.stride)
-            for row in stride(from: 0, to: geometry.height, by: step) {
-                let count = min(step, geometry.height - row)
-                let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(count * geometry.stride))
+            unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
                 let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-                status = unsafe codec_avif_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
+                let status = unsafe codec_avif_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
                 guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-                try sink.take(unsafe RowBand(bytes: rows, count: count))
             }
-            try sink.finish()
         }
 
         private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {

@@ -18,10 +18,10 @@ struct EncodedImage {
     private let scaling: Scaling?
     private let color: ColorConversion
     private let encoding: Encoding?
+    private let wantsPlaceholder: Bool
 
     /// Whether the picture has a profile that serves for nothing.
     var ignoresProfile: Bool { color.ignoresProfile }
-    private let wantsPlaceholder: Bool
 
     /// Reads the header of `source` and plans what `job` asks for. No memory that grows with the picture is allocated.
     ///

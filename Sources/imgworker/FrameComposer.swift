@@ -63,16 +63,11 @@ struct FrameComposer: RowSink {
     ///
     /// - Throws: `out-of-memory`; whatever the sink throws.
     func show(to sink: inout some RowSink) throws(WireError) {
-        let step = RowBand.rows(of: geometry)
-        let memory = try PixelMemory(count: step * geometry.stride)
-        for row in stride(from: 0, to: geometry.height, by: step) {
-            let count = min(step, geometry.height - row)
-            let range = row * geometry.stride..<(row + count) * geometry.stride
-            let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(range.count))
-            unsafe rows.copyMemory(from: UnsafeRawBufferPointer(part(of: canvas, range)))
-            try sink.take(unsafe RowBand(bytes: rows, count: count))
+        var shown = 0
+        unsafe try sink.takeBands(of: geometry) { (rows, _) throws(WireError) in
+            unsafe rows.copyMemory(from: UnsafeRawBufferPointer(part(of: canvas, shown..<shown + rows.count)))
+            shown += rows.count
         }
-        try sink.finish()
     }
 
     /// Where the rows of `frame` are on the canvas, in bytes.

@@ -47,23 +47,17 @@ struct JPEGDecoder: ImageDecoder {
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-        var status = unsafe codec_jpeg_reader_start(
+        let status = unsafe codec_jpeg_reader_start(
             reader.pointer, format.codecOrder, Int32(size.horizontal * 8))
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         let geometry = size.geometry
         var kept = 0
-        let step = RowBand.rows(of: geometry)
-        let memory = try PixelMemory(count: step * geometry.stride)
-        for row in stride(from: 0, to: geometry.height, by: step) {
-            let count = min(step, geometry.height - row)
-            let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(count * geometry.stride))
-            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-            status = unsafe codec_jpeg_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
-            guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
-            try sink.take(unsafe RowBand(bytes: rows, count: count))
+        unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
             kept = unsafe source.release(from: kept, to: codec_jpeg_reader_position(reader.pointer))
+            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
+            let status = unsafe codec_jpeg_reader_read_rows(reader.pointer, start, geometry.stride, UInt32(count))
+            guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         }
-        try sink.finish()
     }
 
     private static func failure(_ status: codec_status, of reader: CodecHandle) -> WireError {

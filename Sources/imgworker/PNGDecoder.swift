@@ -75,16 +75,10 @@ struct PNGDecoder: ImageDecoder {
             unsafe try sink.takeWhole(picture.bytes, geometry)
             return
         }
-        let step = RowBand.rows(of: geometry)
-        let memory = try PixelMemory(count: step * geometry.stride)
-        for row in stride(from: 0, to: geometry.height, by: step) {
-            let count = min(step, geometry.height - row)
-            let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(count * geometry.stride))
-            unsafe try read(count, into: rows)
-            try sink.take(unsafe RowBand(bytes: rows, count: count))
+        unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
             kept = unsafe source.release(from: kept, to: codec_png_reader_position(reader.pointer))
+            unsafe try read(count, into: rows)
         }
-        try sink.finish()
     }
 
     private func read(_ count: Int, into rows: UnsafeMutableRawBufferPointer) throws(WireError) {

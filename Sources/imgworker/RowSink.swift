@@ -24,6 +24,24 @@ protocol RowSink {
 }
 
 extension RowSink {
+    /// Takes all rows of a picture, band by band in memory that is used again for each: `fill` makes the next so many rows.
+    ///
+    /// - Throws: `out-of-memory`; whatever `fill` and the sink throw.
+    mutating func takeBands(
+        of geometry: PixelGeometry,
+        _ fill: (_ rows: UnsafeMutableRawBufferPointer, _ count: Int) throws(WireError) -> Void
+    ) throws(WireError) {
+        let step = RowBand.rows(of: geometry)
+        let memory = try PixelMemory(count: step * geometry.stride)
+        for row in stride(from: 0, to: geometry.height, by: step) {
+            let count = min(step, geometry.height - row)
+            let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(count * geometry.stride))
+            unsafe try fill(rows, count)
+            try take(unsafe RowBand(bytes: rows, count: count))
+        }
+        try finish()
+    }
+
     /// Takes all rows of a picture that had to be decoded as a whole, band by band.
     mutating func takeWhole(_ pixels: UnsafeMutableRawBufferPointer, _ geometry: PixelGeometry) throws(WireError) {
         let step = RowBand.rows(of: geometry)
