@@ -14,6 +14,10 @@ BENCH ?= all
 
 swift := swift
 release := $(swift) build -c release --static-swift-stdlib
+benchmarks := $(swift) build -c release --package-path Benchmarks
+simulator := $(swift) build -c release --package-path Benchmarks/Simulation
+imgbench = "$$($(benchmarks) --show-bin-path)/imgbench" --broker "$(release_directory)/imgbroker" --peers .build/peers \
+	--index "$$($(simulator) --show-bin-path)/cachesim"
 release_directory = $(shell $(release) --show-bin-path)
 
 .PHONY: help
@@ -38,23 +42,36 @@ test: lint ## Lint, release build and all tests; warnings are errors
 	IMGBROKER_STRICT=1 $(release)
 	IMGBROKER_STRICT=1 $(swift) build --build-tests
 	# One after the other: each group keeps both cores of a small machine busy, and waits for processes of its own.
-	IMGBROKER_STRICT=1 timeout --foreground 8m $(swift) test --skip-build --disable-xctest \
-		--skip IntegrationTests --skip imgworkerTests
-	IMGBROKER_STRICT=1 timeout --foreground 8m $(swift) test --skip-build --disable-xctest --filter imgworkerTests
-	IMGBROKER_STRICT=1 timeout --foreground 8m $(swift) test --skip-build --disable-xctest --filter IntegrationTests
+	IMGBROKER_STRICT=1 scripts/run-tests.sh --skip IntegrationTests --skip imgworkerTests
+	IMGBROKER_STRICT=1 scripts/run-tests.sh --filter imgworkerTests
+	IMGBROKER_STRICT=1 scripts/run-tests.sh --filter IntegrationTests
 
 .PHONY: bench
-bench: build ## The benchmarks; BENCH=hit (decode, thumbnail, …) runs one of them
-	$(swift) build -c release --package-path Benchmarks
-	"$$($(swift) build -c release --package-path Benchmarks --show-bin-path)/imgbench" $(BENCH) \
-		--broker "$(release_directory)/imgbroker"
+bench: build ## The benchmarks, into docs/performance.md; BENCH="hit decode" runs some of them
+	@scripts/benchmark-peers.sh
+	$(benchmarks)
+	$(simulator)
+	$(imgbench) $(BENCH) --write docs
+
+.PHONY: bench-smoke
+bench-smoke: build ## Whether all benchmarks work, in two minutes; their figures mean nothing
+	@scripts/benchmark-peers.sh
+	$(benchmarks)
+	$(simulator)
+	timeout --foreground 4m $(imgbench) all --smoke
+
+.PHONY: simulate
+simulate: bootstrap ## Policies of eviction over made-up traces; CHART=FILE writes a picture instead of the tables
+	$(simulator)
+	"$$($(simulator) --show-bin-path)/cachesim" \
+		$(if $(CHART),chart "$(CHART)")
 
 .PHONY: test-sanitized
 test-sanitized: ## What reads a stranger's bytes, tested with the address sanitizer; processes in a sandbox are left out
 	@scripts/bootstrap.sh --for-tests
 	$(swift) build --build-tests --sanitize address --scratch-path .build/sanitized
 	# Swift's own tables are no leaks.
-	ASAN_OPTIONS=detect_leaks=0 timeout --foreground 8m $(swift) test --skip-build --disable-xctest \
+	ASAN_OPTIONS=detect_leaks=0 scripts/run-tests.sh \
 		--sanitize address --scratch-path .build/sanitized \
 		--filter 'IPCProtocolTests|HTTPCachingTests|FuzzTests|imgworkerTests' \
 		--skip 'BombTests|DamagedFileTests|WorkerProcessTests|ScalingMemoryTests'
@@ -85,4 +102,4 @@ uninstall: ## Remove what `install` put under PREFIX
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf .build Benchmarks/.build demo-output
+	rm -rf .build Benchmarks/.build Benchmarks/Simulation/.build demo-output

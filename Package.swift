@@ -143,7 +143,8 @@ let package = Package(
             path: "Tests/TestSupport", swiftSettings: swift),
         .target(name: "CProbe", path: "Tests/CProbe", cSettings: c),
         .executableTarget(
-            name: "imgprobe", dependencies: ["CProbe", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
+            name: "imgprobe",
+            dependencies: ["CProbe", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
             path: "Tests/imgprobe", swiftSettings: swift),
         .testTarget(
             name: "SandboxTests", dependencies: ["imgprobe", "IPCProtocol", "LinuxSystem", "Sandbox", "TestSupport"],
@@ -156,7 +157,8 @@ let package = Package(
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
             swiftSettings: swift),
         .testTarget(
-            name: "imgbrokerTests", dependencies: ["imgbroker", "HTTPCaching", "IPCProtocol", "LinuxSystem"],
+            name: "imgbrokerTests",
+            dependencies: ["imgbroker", "HTTPCaching", "IPCProtocol", "LinuxSystem", "SharedCache"],
             swiftSettings: swift),
         .testTarget(
             name: "imgfetchTests",

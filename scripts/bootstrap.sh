@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests]: installs the packages that the build (and the tests) need and this machine lacks. Does
-# nothing, and needs no rights, when all are there. Debian and Ubuntu; elsewhere it only says what is missing.
+# bootstrap.sh [--for-tests | --for-benchmarks]: installs the packages that the build (and the tests, or the benchmarks)
+# need and this machine lacks. Does nothing, and needs no rights, when all are there. Debian and Ubuntu; elsewhere it
+# only says what is missing.
 set -euo pipefail
 
 # Each library as pkg-config knows it, or its header where that does not know it, and the packages that may bring it: the
@@ -46,6 +47,13 @@ done
 command -v pkg-config >/dev/null || missing+=("pkg-config")
 # Scaling is compared with Pillow's.
 if [[ "${1:-}" == --for-tests ]] && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
+# What the broker is compared with: see scripts/benchmark-peers.sh.
+if [[ "${1:-}" == --for-benchmarks ]]; then
+    is_installed python3-venv || missing+=("python3-venv")
+    for library in libgd3 libevent-2.1-7 libatomic1 libjemalloc2 liblzf1 libsasl2-2 libpcre2-8-0; do
+        is_installed "$library" || missing+=("$library")
+    done
+fi
 if ((${#missing[@]} == 0)); then exit 0; fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then

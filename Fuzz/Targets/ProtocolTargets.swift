@@ -61,6 +61,7 @@ func fuzzJSON(_ bytes: [UInt8]) {
 }
 
 func fuzzClientMessages(_ bytes: [UInt8]) {
+    checkRepeatable(bytes[...])
     guard let (decoded, envelope) = try? ClientMessage.decode(bytes[...]) else { return }
     expect((0...253).contains(envelope.descriptors) && envelope.payload >= 0, "an envelope's numbers are in range")
     switch decoded {
@@ -76,6 +77,20 @@ func fuzzClientMessages(_ bytes: [UInt8]) {
     }
 }
 
+/// What is taken without being read as JSON must mean the same to the general reader, whatever its id.
+private func checkRepeatable(_ text: ArraySlice<UInt8>) {
+    let general = (try? ClientMessage.decode(text))?.0
+    if let buffer = RepeatableText.releasedBuffer(text) {
+        expect(general == .message(.release(buffers: [buffer])), "a release is what the general reader takes it for")
+    }
+    guard let short = RepeatableText(text), case .message(.get(var request))? = general, short.isPlain else { return }
+    expect(request.id == short.id, "an id is what the general reader takes it for")
+    let other = Array(#"{"type":"get","id":987"#.utf8) + short.rest
+    request.id = 987
+    expect(
+        (try? ClientMessage.decode(other[...]))?.0 == .message(.get(request)), "nothing but the id depends on the id")
+}
+
 func fuzzWorkerMessages(_ bytes: [UInt8]) {
     func check<Message: WorkerMessage>(_: Message.Type) {
         guard let message = try? Message(decoding: bytes[...]) else { return }
@@ -84,6 +99,8 @@ func fuzzWorkerMessages(_ bytes: [UInt8]) {
     }
     check(DecodeOrder.self)
     check(DecodeReport.self)
+    check(ForkOrder.self)
+    check(ForkReport.self)
     check(FetchOrder.self)
     check(FetchReport.self)
     check(StoreOrder.self)

@@ -1,27 +1,24 @@
 #include "RowFilter.h"
+#include "processors.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
 
-// Distributions build for the oldest processor of the family. With clones the loader picks what this one can do.
-#if defined(__x86_64__) && defined(__has_attribute)
-#if __has_attribute(target_clones)
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v3", "default")))
-#endif
-#endif
-#ifndef FOR_EACH_PROCESSOR
-#define FOR_EACH_PROCESSOR
-#endif
-
 /// One pixel.
 typedef float pixel __attribute__((vector_size(16), aligned(4)));
+/// Four of them, in as many registers as the processor needs for them.
+typedef float four_pixels __attribute__((vector_size(64), aligned(4)));
 typedef uint8_t packed_pixel __attribute__((vector_size(4), aligned(1)));
 typedef int32_t whole_pixel __attribute__((vector_size(16)));
 
 static inline pixel load(const float *place) { return *(const pixel *)place; }
 static inline void store(float *place, pixel value) { *(pixel *)place = value; }
 static inline pixel all(float value) { return (pixel){value, value, value, value}; }
+// Macros, as vectors that not every processor has registers for are no arguments.
+#define load_four(place) (*(const four_pixels *)(place))
+#define each_four_times(place)                                                                                         \
+    __builtin_shufflevector(load(place), load(place), 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)
 
 FOR_EACH_PROCESSOR
 void filter_load(const uint8_t *bytes, float *row, size_t pixels, int premultiply) {
@@ -47,15 +44,18 @@ void filter_across(
     for (size_t i = 0; i < pixels; i++, weights += stride) {
         const float *source = row + (size_t)starts[i] * 4;
         uint32_t count = counts[i], tap = 0;
-        // Four sums, so that an addition does not wait for the one before it.
-        pixel a = {0}, b = {0}, c = {0}, d = {0};
-        for (; tap + 4 <= count; tap += 4, source += 16) {
-            a += load(source) * all(weights[tap]);
-            b += load(source + 4) * all(weights[tap + 1]);
-            c += load(source + 8) * all(weights[tap + 2]);
-            d += load(source + 12) * all(weights[tap + 3]);
+        // Eight sums, so that an addition does not wait for the one before it. The last four taps may be of weight zero.
+        four_pixels sums = {0}, others = {0};
+        for (; tap + 4 < count; tap += 8, source += 32) {
+            sums += load_four(source) * each_four_times(weights + tap);
+            others += load_four(source + 16) * each_four_times(weights + tap + 4);
         }
-        for (; tap < count; tap++, source += 4) a += load(source) * all(weights[tap]);
+        if (tap < count) sums += load_four(source) * each_four_times(weights + tap);
+        sums += others;
+        pixel a = __builtin_shufflevector(sums, sums, 0, 1, 2, 3);
+        pixel b = __builtin_shufflevector(sums, sums, 4, 5, 6, 7);
+        pixel c = __builtin_shufflevector(sums, sums, 8, 9, 10, 11);
+        pixel d = __builtin_shufflevector(sums, sums, 12, 13, 14, 15);
         store(result + i * 4, (a + b) + (c + d));
     }
 }

@@ -51,49 +51,94 @@ static void make_table(const ColorMapObject *palette, int transparent, codec_ord
     }
 }
 
-static codec_status read_rows(
-    GifFileType *gif, const gif_source *source, GifPixelType *line, const codec_gif_frame *frame, codec_order order,
-    uint8_t *pixels) {
-    // Rows of an interlaced frame come in four passes.
-    static const int starts[] = {0, 4, 2, 1}, steps[] = {8, 8, 4, 2};
+struct codec_gif_reader {
+    gif_source source;
+    codec_gif_frame frame;
+    GifFileType *gif;
+    /// A row as it is stored.
+    GifPixelType *line;
+    uint8_t table[256][4];
+    /// The rows that came, seen or not.
+    int row;
+};
+
+codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, const codec_gif_frame *frame) {
+    codec_gif_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) return NULL;
+    reader->source = (gif_source){.bytes = bytes, .length = length};
+    reader->frame = *frame;
+    return reader;
+}
+
+codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order) {
+    gif_source *source = &reader->source;
+    int error = 0;
+    // A handle for each frame: the library would otherwise keep a note of all that it has seen.
+    GifFileType *gif = reader->gif = DGifOpen(source, read_bytes, &error);
+    if (!gif) return reading_status(error, source);
+    GifRecordType record;
+    source->position = reader->frame.position <= source->length ? reader->frame.position : source->length;
+    if (DGifGetRecordType(gif, &record) == GIF_ERROR || record != IMAGE_DESC_RECORD_TYPE
+        || DGifGetImageDesc(gif) == GIF_ERROR) {
+        return reading_status(gif->Error, source);
+    }
+    if ((uint32_t)gif->Image.Width < reader->frame.width || (uint32_t)gif->Image.Height < reader->frame.height) {
+        return CODEC_DAMAGED;
+    }
     const ColorMapObject *palette = gif->Image.ColorMap ? gif->Image.ColorMap : gif->SColorMap;
     if (!palette) return CODEC_DAMAGED;
-    uint8_t table[256][4];
-    make_table(palette, frame->transparent, order, table);
-    int interlaced = gif->Image.Interlace, height = gif->Image.Height;
-    for (int pass = 0; pass < (interlaced ? 4 : 1); pass++) {
-        for (int row = starts[pass]; row < height; row += interlaced ? steps[pass] : 1) {
-            if (DGifGetLine(gif, line, gif->Image.Width) == GIF_ERROR) return reading_status(gif->Error, source);
-            if ((uint32_t)row >= frame->height) continue;
-            uint8_t *place = pixels + (size_t)row * frame->width * 4;
-            for (uint32_t column = 0; column < frame->width; column++) memcpy(place + column * 4, table[line[column]], 4);
+    make_table(palette, reader->frame.transparent, order, reader->table);
+    reader->line = malloc((size_t)gif->Image.Width);
+    return reader->line ? CODEC_OK : CODEC_NO_MEMORY;
+}
+
+int codec_gif_reader_is_interlaced(const codec_gif_reader *reader) { return reader->gif && reader->gif->Image.Interlace; }
+
+/// Reads the next row of the file, of which `pixels` gets what is wanted, if it is not NULL.
+static codec_status read_row(codec_gif_reader *reader, uint8_t *pixels) {
+    if (DGifGetLine(reader->gif, reader->line, reader->gif->Image.Width) == GIF_ERROR) {
+        return reading_status(reader->gif->Error, &reader->source);
+    }
+    for (uint32_t column = 0; pixels && column < reader->frame.width; column++) {
+        memcpy(pixels + column * 4, reader->table[reader->line[column]], 4);
+    }
+    return CODEC_OK;
+}
+
+/// Reads the four passes of an interlaced frame.
+static codec_status read_passes(codec_gif_reader *reader, uint8_t *rows) {
+    static const int starts[] = {0, 4, 2, 1}, steps[] = {8, 8, 4, 2};
+    for (int pass = 0; pass < 4; pass++) {
+        for (int row = starts[pass]; row < reader->gif->Image.Height; row += steps[pass]) {
+            int wanted = (uint32_t)row < reader->frame.height;
+            codec_status status = read_row(reader, wanted ? rows + (size_t)row * reader->frame.width * 4 : NULL);
+            if (status != CODEC_OK) return status;
         }
     }
     return CODEC_OK;
 }
 
-codec_status codec_gif_decode(
-    const uint8_t *bytes, size_t length, const codec_gif_frame *frame, codec_order order, uint8_t *pixels) {
-    gif_source source = {.bytes = bytes, .length = length};
-    int error = 0;
-    // A handle for each frame: the library would otherwise keep a note of all that it has seen.
-    GifFileType *gif = DGifOpen(&source, read_bytes, &error);
-    if (!gif) return reading_status(error, &source);
-    codec_status status;
-    GifRecordType record;
-    source.position = frame->position <= length ? frame->position : length;
-    if (DGifGetRecordType(gif, &record) == GIF_ERROR || record != IMAGE_DESC_RECORD_TYPE
-        || DGifGetImageDesc(gif) == GIF_ERROR) {
-        status = reading_status(gif->Error, &source);
-    } else if ((uint32_t)gif->Image.Width < frame->width || (uint32_t)gif->Image.Height < frame->height) {
-        status = CODEC_DAMAGED;
-    } else {
-        GifPixelType *line = malloc((size_t)gif->Image.Width);
-        status = line ? read_rows(gif, &source, line, frame, order, pixels) : CODEC_NO_MEMORY;
-        free(line);
+codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows, uint32_t count) {
+    if (codec_gif_reader_is_interlaced(reader)) return read_passes(reader, rows);
+    codec_status status = CODEC_OK;
+    for (uint32_t i = 0; i < count && status == CODEC_OK; i++, reader->row++) {
+        status = read_row(reader, rows + (size_t)i * reader->frame.width * 4);
     }
-    DGifCloseFile(gif, &error);
+    // Rows that are not seen have to be there, too.
+    while (status == CODEC_OK && (uint32_t)reader->row >= reader->frame.height
+           && reader->row < reader->gif->Image.Height) {
+        status = read_row(reader, NULL);
+        reader->row++;
+    }
     return status;
+}
+
+void codec_gif_reader_destroy(codec_gif_reader *reader) {
+    if (!reader) return;
+    int error = 0;
+    if (reader->gif) DGifCloseFile(reader->gif, &error);
+    free(reader->line);
+    free(reader);
 }
 
 const char *codec_gif_version(void) {

@@ -1,5 +1,6 @@
 #include "CImageCodecs.h"
 #include "jpeg_errors.h"
+#include "jpeg_scans.h"
 
 struct codec_jpeg_reader {
     struct jpeg_decompress_struct jpeg;
@@ -14,6 +15,8 @@ struct codec_jpeg_reader {
     int has_endless_scans;
     /// By index, the components of which a scan came.
     int scanned[MAX_COMPONENTS];
+    /// Scans that add nothing to the rows are passed over.
+    int passes_scans;
     /// The file is still on its way: that scans are missing is no fault.
     int is_part;
     codec_order order;
@@ -21,10 +24,17 @@ struct codec_jpeg_reader {
 
 static void source_nothing(j_decompress_ptr jpeg) { (void)jpeg; }
 
-/// Called when the span is used up. The library only knows waiting for more or an end marker, so it gets one.
-static boolean make_up_end(j_decompress_ptr jpeg) {
+/// Called when the span is used up. Behind the last one the library only knows waiting for more or an end marker, so it
+/// gets one.
+static boolean fill(j_decompress_ptr jpeg) {
     static const JOCTET end[2] = {0xFF, JPEG_EOI};
     codec_jpeg_reader *reader = jpeg->client_data;
+    const uint8_t *place = jpeg->src->next_input_byte, *end_of_file = reader->bytes + reader->length;
+    if (reader->passes_scans && !reader->ran_out && place < end_of_file) {
+        jpeg->src->next_input_byte = jpeg_pass_scans(jpeg, place, end_of_file);
+        jpeg->src->bytes_in_buffer = jpeg_count_until_passed(jpeg, jpeg->src->next_input_byte, end_of_file);
+        if (jpeg->src->bytes_in_buffer > 0) return TRUE;
+    }
     reader->ran_out = 1;
     jpeg->src->next_input_byte = end;
     jpeg->src->bytes_in_buffer = sizeof end;
@@ -34,7 +44,10 @@ static boolean make_up_end(j_decompress_ptr jpeg) {
 static void skip(j_decompress_ptr jpeg, long count) {
     if (count <= 0) return;
     if ((size_t)count > jpeg->src->bytes_in_buffer) {
-        make_up_end(jpeg);
+        // A segment that is there as a whole never goes beyond its span.
+        const codec_jpeg_reader *reader = jpeg->client_data;
+        jpeg->src->next_input_byte = reader->bytes + reader->length;
+        fill(jpeg);
     } else {
         jpeg->src->next_input_byte += count;
         jpeg->src->bytes_in_buffer -= (size_t)count;
@@ -97,7 +110,7 @@ codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length)
     jpeg_create_decompress(&reader->jpeg);
     reader->jpeg.client_data = reader;
     reader->source.init_source = source_nothing;
-    reader->source.fill_input_buffer = make_up_end;
+    reader->source.fill_input_buffer = fill;
     reader->source.skip_input_data = skip;
     reader->source.resync_to_restart = jpeg_resync_to_restart;
     reader->source.term_source = source_nothing;
@@ -109,59 +122,12 @@ codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length)
     return reader;
 }
 
-/// The blocks of a component, filled up to whole groups.
-static uint64_t component_blocks(const jpeg_component_info *component) {
-    uint64_t h = (uint64_t)component->h_samp_factor, v = (uint64_t)component->v_samp_factor;
-    return (component->width_in_blocks + h - 1) / h * h * ((component->height_in_blocks + v - 1) / v * v);
-}
-
 /// The bytes of coefficients of a file with several scans: two for each.
 static uint64_t coefficient_bytes(j_decompress_ptr jpeg) {
     if (!jpeg_has_multiple_scans(jpeg)) return 0;
     uint64_t blocks = 0;
-    for (int i = 0; i < jpeg->num_components; i++) blocks += component_blocks(&jpeg->comp_info[i]);
+    for (int i = 0; i < jpeg->num_components; i++) blocks += jpeg_component_blocks(&jpeg->comp_info[i]);
     return blocks * DCTSIZE2 * sizeof(JCOEF);
-}
-
-/// Goes on, over coded data, to behind the next marker that does not stand alone there, and returns it; 0 when there is
-/// none any more.
-static uint8_t next_marker(const uint8_t **next, const uint8_t *end) {
-    for (;;) {
-        const uint8_t *place = memchr(*next, 0xFF, (size_t)(end - *next));
-        while (place && place < end && *place == 0xFF) place++;
-        if (!place || place == end) return 0;
-        *next = place + 1;
-        // Stuffed bytes, restarts and TEM do.
-        if (*place > 1 && (*place < 0xD0 || *place > 0xD7)) return *place;
-    }
-}
-
-/// Whether the scans are too many, or too many for the picture's size: all of them are read before the first row comes.
-/// Looks through the file from behind the header of the first scan, as far as there are markers where they belong.
-static int has_too_many_scans(codec_jpeg_reader *reader) {
-    struct jpeg_decompress_struct *jpeg = &reader->jpeg;
-    if (!jpeg_has_multiple_scans(jpeg)) return 0;
-    uint64_t blocks = 0;
-    for (int i = 0; i < jpeg->comps_in_scan; i++) blocks += component_blocks(jpeg->cur_comp_info[i]);
-    unsigned scans = 1;
-    const uint8_t *next = reader->source.next_input_byte, *end = next + reader->source.bytes_in_buffer;
-    while (scans <= CODEC_MAXIMUM_SCANS && blocks <= CODEC_MAXIMUM_SCANNED_BLOCKS) {
-        uint8_t marker = next_marker(&next, end);
-        if (!marker || marker == JPEG_EOI || end - next < 3) return 0;
-        size_t length = (size_t)next[0] << 8 | next[1];
-        if (length < 2 || length > (size_t)(end - next)) return 0;
-        if (marker == 0xDA) {
-            scans++;
-            for (int i = 0; i < next[2] && (size_t)(4 + 2 * i) < length; i++) {
-                for (int j = 0; j < jpeg->num_components; j++) {
-                    const jpeg_component_info *component = &jpeg->comp_info[j];
-                    if (component->component_id == next[3 + 2 * i]) blocks += component_blocks(component);
-                }
-            }
-        }
-        next += length;
-    }
-    return 1;
 }
 
 codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_header *header) {
@@ -172,7 +138,7 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
         snprintf(reader->errors.message, sizeof reader->errors.message, "arithmetic coding");
         return CODEC_UNSUPPORTED;
     }
-    if (has_too_many_scans(reader)) {
+    if (jpeg_has_too_many_scans(&reader->jpeg)) {
         snprintf(reader->errors.message, sizeof reader->errors.message, "too many scans");
         return CODEC_TOO_LARGE;
     }
@@ -198,23 +164,8 @@ codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, ui
         snprintf(reader->errors.message, sizeof reader->errors.message, "it has one scan only");
         return CODEC_UNSUPPORTED;
     }
-    const uint8_t *start = reader->source.next_input_byte, *next = start;
-    const uint8_t *end = start + reader->source.bytes_in_buffer, *complete = start;
-    int in_scan = 1;
-    // A scan has ended where the next thing begins, as nothing says how long it is.
-    for (uint8_t marker; (marker = next_marker(&next, end)) != 0;) {
-        if (in_scan) {
-            ++*scans;
-            complete = next - 2;
-        }
-        if (marker == JPEG_EOI || end - next < 2) break;
-        size_t length = (size_t)next[0] << 8 | next[1];
-        if (length < 2 || length > (size_t)(end - next)) break;
-        in_scan = marker == 0xDA;
-        next += length;
-    }
+    reader->source.bytes_in_buffer = jpeg_complete_scans(&reader->jpeg, scans);
     if (*scans == 0) return CODEC_TRUNCATED;
-    reader->source.bytes_in_buffer = (size_t)(complete - start);
     reader->is_part = 1;
     return CODEC_OK;
 }
@@ -248,6 +199,14 @@ codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order orde
     jpeg->scale_denom = 8;
     // Beside the coefficients the library holds a few rows.
     jpeg->mem->max_memory_to_use = (long)(coefficient_bytes(jpeg) + (64u << 20));
+    jpeg_calc_output_dimensions(jpeg);
+    if (!reader->is_part && jpeg_can_pass_scans(jpeg)) {
+        reader->passes_scans = 1;
+        // Of coefficients that are missing it would make up some, and change others by them.
+        jpeg->do_block_smoothing = FALSE;
+        reader->source.bytes_in_buffer = jpeg_count_until_passed(
+            jpeg, reader->source.next_input_byte, reader->bytes + reader->length);
+    }
     jpeg_start_decompress(jpeg);
     if (jpeg_has_multiple_scans(jpeg) && !reader->is_part && coefficients_missing(reader)) {
         snprintf(reader->errors.message, sizeof reader->errors.message, "scans are missing");
@@ -282,7 +241,7 @@ codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *row
 }
 
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader) {
-    return reader->ran_out ? reader->length : reader->length - reader->source.bytes_in_buffer;
+    return reader->ran_out ? reader->length : (size_t)(reader->source.next_input_byte - reader->bytes);
 }
 
 const char *codec_jpeg_reader_message(const codec_jpeg_reader *reader) { return reader->errors.message; }

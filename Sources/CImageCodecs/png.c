@@ -1,5 +1,6 @@
 #include "CImageCodecs.h"
 #include "output.h"
+#include "png_rows.h"
 
 #include <png.h>
 #include <setjmp.h>
@@ -25,8 +26,12 @@ struct codec_png_reader {
     int ran_out;
     /// The library asked for memory that was not to be had.
     int no_memory;
+    uint32_t width;
     uint32_t height;
     int passes;
+    /// Of a plain picture, the bytes of a pixel; its rows do not come from the library.
+    int plain_channels;
+    png_rows *rows;
     char message[160];
 };
 
@@ -131,17 +136,31 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     int type = png_get_color_type(reader->png, reader->info);
     header->width = png_get_image_width(reader->png, reader->info);
     header->height = png_get_image_height(reader->png, reader->info);
-    header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || png_get_valid(reader->png, reader->info, PNG_INFO_tRNS);
+    int has_key = png_get_valid(reader->png, reader->info, PNG_INFO_tRNS) != 0;
+    header->has_alpha = (type & PNG_COLOR_MASK_ALPHA) || has_key;
     header->passes = png_get_interlace_type(reader->png, reader->info) == PNG_INTERLACE_NONE ? 1 : 7;
     header->held_bytes = 0;
     header->space = type & PNG_COLOR_MASK_COLOR ? CODEC_SPACE_RGB : CODEC_SPACE_GRAY;
     header->inflated_bytes = (uint64_t)png_get_rowbytes(reader->png, reader->info) * header->height;
     header->can_scale = 0;
+    reader->width = header->width;
     reader->height = header->height;
+    int is_plain = png_get_bit_depth(reader->png, reader->info) == 8 && header->passes == 1 && !has_key;
+    if (is_plain && type == PNG_COLOR_TYPE_RGB) reader->plain_channels = 3;
+    if (is_plain && type == PNG_COLOR_TYPE_RGB_ALPHA) reader->plain_channels = 4;
     return CODEC_OK;
 }
 
+/// Has the rows of a plain picture made without the library, which has read what begins the first chunk of pixels.
+static codec_status start_rows(codec_png_reader *reader, codec_order order) {
+    reader->rows = png_rows_create(
+        reader->bytes, reader->length, reader->position - 8, reader->width, reader->height, reader->plain_channels,
+        order);
+    return reader->rows ? CODEC_OK : CODEC_NO_MEMORY;
+}
+
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order) {
+    if (reader->plain_channels > 0) return start_rows(reader, order);
     if (setjmp(png_jmpbuf(reader->png))) return reading_status(reader);
     // Palettes, low depths and tRNS become full channels, 16 bits become 8 (rounded), gray becomes colour.
     png_set_expand(reader->png);
@@ -161,6 +180,7 @@ static int all_rows_read(const codec_png_reader *reader) {
 }
 
 codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count) {
+    if (reader->rows) return png_rows_read(reader->rows, rows, stride, count);
     if (setjmp(png_jmpbuf(reader->png))) {
         // Behind the last row libpng looks for the end of the compressed data. When only that is missing, no pixel is.
         if (reader->ran_out && all_rows_read(reader)) return CODEC_OK;
@@ -191,14 +211,19 @@ codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *row
     return CODEC_OK;
 }
 
-size_t codec_png_reader_position(const codec_png_reader *reader) { return reader->position; }
+size_t codec_png_reader_position(const codec_png_reader *reader) {
+    return reader->rows ? png_rows_position(reader->rows) : reader->position;
+}
 
 uint32_t codec_png_checksum(const uint8_t *bytes, size_t length) { return (uint32_t)crc32_z(0, bytes, length); }
 
-const char *codec_png_reader_message(const codec_png_reader *reader) { return reader->message; }
+const char *codec_png_reader_message(const codec_png_reader *reader) {
+    return reader->rows ? png_rows_message(reader->rows) : reader->message;
+}
 
 void codec_png_reader_destroy(codec_png_reader *reader) {
     if (!reader) return;
+    png_rows_destroy(reader->rows);
     if (reader->png) png_destroy_read_struct(&reader->png, &reader->info, NULL);
     free(reader);
 }

@@ -21,6 +21,9 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 #ifndef P_PIDFD
 #define P_PIDFD 3
 #endif
@@ -34,6 +37,7 @@ int clinux_memfd_create(const char *name) {
 int clinux_seal_all(void) { return F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE; }
 int clinux_seal_size(void) { return F_SEAL_SHRINK | F_SEAL_GROW; }
 int clinux_seal_growth(void) { return F_SEAL_GROW; }
+int clinux_seal_foreign_writes(void) { return F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE; }
 int clinux_add_seals(int fd, int seals) { return fcntl(fd, F_ADD_SEALS, seals); }
 int clinux_get_seals(int fd) { return fcntl(fd, F_GET_SEALS); }
 
@@ -111,6 +115,16 @@ int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *co
     return error;
 }
 
+pid_t clinux_fork_sibling(void) {
+    // The old call, as containers often know no other. Its parameters' order differs between processors; all but the
+    // first are zero.
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) setpgid(0, 0);
+    return pid;
+}
+
+void clinux_set_name(const char *name) { prctl(PR_SET_NAME, name); }
+
 int clinux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 int clinux_pidfd_send_signal(int pidfd, int signal) {
     return (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
@@ -128,6 +142,11 @@ int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak) {
     *code = info.si_status;
     *signaled = info.si_code != CLD_EXITED;
     return 1;
+}
+
+int clinux_pidfd_is_child(int pidfd) {
+    siginfo_t info;
+    return (int)syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED | WNOHANG | WNOWAIT, NULL);
 }
 
 int clinux_processor_time(pid_t pid, int64_t *nanoseconds) {
@@ -177,6 +196,16 @@ int clinux_set_nonblocking(int fd) {
     int flags = fcntl(fd, F_GETFL);
     return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
+
+int clinux_has_arrived(int fd) {
+    char byte;
+    struct iovec part = {&byte, 1};
+    // No room for descriptors, so that the look takes none.
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    return recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
+int clinux_replace(int source, int target) { return dup3(source, target, O_CLOEXEC); }
 
 int clinux_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
 int clinux_open_temporary(const char *directory, mode_t mode) {
@@ -273,6 +302,15 @@ ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const i
 int clinux_unread_bytes(int socket) {
     int bytes = 0;
     return ioctl(socket, TIOCOUTQ, &bytes) < 0 ? -1 : bytes;
+}
+
+ssize_t clinux_peek(int socket, void *buffer, size_t length, int *with_descriptors) {
+    struct iovec part = {buffer, length};
+    // No room for descriptors, so that the look takes none.
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t count = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+    *with_descriptors = count >= 0 && (message.msg_flags & MSG_CTRUNC) != 0;
+    return count;
 }
 
 ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t *fd_count, int *truncated) {

@@ -24,6 +24,36 @@ public enum HTTPDate {
         return dates.first { $0 - now <= fiftyYears } ?? dates.last
     }
 
+    /// A date in the form that is to be sent (RFC 9110, section 5.6.7), from 1970 on.
+    public static func text(_ seconds: Int) -> String {
+        let (days, rest) = seconds.quotientAndRemainder(dividingBy: 86_400)
+        // Years that begin in March, in eras of 400, as above.
+        let era = (days + 719_468) / 146_097
+        let dayOfEra = days + 719_468 - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let march = (5 * dayOfYear + 2) / 153
+        let month = march < 10 ? march + 3 : march - 9
+        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        func padded(_ number: Int, _ count: Int = 2) -> String {
+            let digits = String(number)
+            return String(repeating: "0", count: max(0, count - digits.utf8.count)) + digits
+        }
+        let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
+        let date =
+            "\(padded(dayOfYear - (153 * march + 2) / 5 + 1)) \(months[month - 1].capitalizedASCII) \(padded(year, 4))"
+        let clock = [rest / 3_600, rest / 60 % 60, rest % 60].map { padded($0) }.joined(separator: ":")
+        return "\(weekdays[days % 7]), \(date) \(clock) GMT"
+    }
+
+    /// Whether `text` is a date exactly as `text(_:)` writes it: then its seconds say all that it says.
+    public static func isUsual(_ text: String) -> Bool {
+        guard text.utf8.count == 29, text.utf8.last == UInt8(ascii: "T"), let seconds = seconds(text, now: 0),
+            (0..<253_402_300_800).contains(seconds)
+        else { return false }
+        return self.text(seconds) == text
+    }
+
     private static let fiftyYears = (50 * 365 + 13) * 86_400
 
     private static let months = [
@@ -38,4 +68,9 @@ public enum HTTPDate {
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
         return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     }
+}
+
+extension String {
+    /// The first letter in upper case, of a word in ASCII.
+    fileprivate var capitalizedASCII: String { prefix(1).uppercased() + dropFirst() }
 }

@@ -3,14 +3,16 @@ public enum ClientMessage: Equatable, Sendable {
     /// The version of the protocol that this package speaks.
     public static let protocolVersion = 1
 
-    /// Opens the conversation; may be left out, and repeated.
-    case hello(id: Int, client: String?)
+    /// Opens the conversation; may be left out, and repeated. With `validity` the validity page is asked for.
+    case hello(id: Int, client: String?, validity: Bool = false)
     /// Asks for an image.
     case get(GetRequest)
     /// Ends a pending `get`.
     case cancel(id: Int, request: Int)
     /// Gives back one lease of each buffer.
     case release(buffers: [Int])
+    /// Tells of pictures that were used without asking, and how often that was in all.
+    case touch(buffers: [Int], hits: Int)
     /// Asks what is cached.
     case query(GetRequest)
     /// Loads into the cache.
@@ -39,14 +41,14 @@ public enum ClientMessage: Equatable, Sendable {
     /// The request's name; nil for a message without an answer.
     public var id: Int? {
         switch self {
-        case .hello(let id, _), .cancel(let id, _), .remove(let id, _), .stats(let id), .subscribe(let id, _),
+        case .hello(let id, _, _), .cancel(let id, _), .remove(let id, _), .stats(let id), .subscribe(let id, _),
             .clear(let id, _, _), .failedList(let id, _), .failedClear(let id, _), .suspend(let id), .resume(let id),
             .cancelAll(let id):
             id
         case .get(let request), .query(let request): request.id
         case .prefetch(let request): request.id
         case .store(let request): request.id
-        case .release: nil
+        case .release, .touch: nil
         }
     }
 
@@ -76,7 +78,9 @@ public enum ClientMessage: Equatable, Sendable {
         }
         var reader = JSONReader(text)
         if let problem = envelope.problem { reader.note(problem.field, expected: problem.expected) }
-        if type == "release" { return (try decodeRelease(&reader), envelope) }
+        if type == "release" || type == "touch" {
+            return (try decodeBuffers(&reader, isTouch: type == "touch"), envelope)
+        }
         guard let id = envelope.id else {
             let range = "an integer from 0 to \(Envelope.maximumInteger)"
             return (.rejected(id: nil, WireError(.badRequest, "id must be \(range).")), envelope)
@@ -97,10 +101,11 @@ public enum ClientMessage: Equatable, Sendable {
     public func encoded() -> [UInt8] {
         Frame.encode { writer in
             switch self {
-            case .hello(let id, let client):
+            case .hello(let id, let client, let validity):
                 Self.begin(&writer, "hello", id)
                 writer.member("protocol", Self.protocolVersion)
                 writer.member("client", client)
+                if validity { writer.member("validity", true) }
             case .get(let request):
                 Self.begin(&writer, "get", request.id)
                 request.writeMembers(to: &writer)
@@ -113,6 +118,10 @@ public enum ClientMessage: Equatable, Sendable {
             case .release(let buffers):
                 writer.member("type", "release")
                 writer.array("buffers", of: buffers)
+            case .touch(let buffers, let hits):
+                writer.member("type", "touch")
+                writer.array("buffers", of: buffers)
+                writer.member("hits", hits)
             case .remove(let id, let url):
                 Self.begin(&writer, "remove", id)
                 writer.member("url", url.text)
@@ -163,11 +172,12 @@ public enum ClientMessage: Equatable, Sendable {
     ) throws(JSONReader.MalformedJSON) -> ClientMessage? {
         switch type {
         case "hello":
-            var (version, client): (Int?, String?)
+            var (version, client, validity): (Int?, String?, Bool?)
             try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
                 switch name {
                 case "protocol": version = try reader.integer(name, in: 0...Int.max)
                 case "client": client = try reader.string(name)
+                case "validity": validity = try reader.boolean(name)
                 default: try reader.skip()
                 }
             }
@@ -176,7 +186,7 @@ public enum ClientMessage: Equatable, Sendable {
                 let message = "Protocol version \(version) is not spoken here, only \(protocolVersion)."
                 rejection = WireError(.unsupportedVersion, message)
             }
-            return .hello(id: id, client: client)
+            return .hello(id: id, client: client, validity: validity ?? false)
         case "get":
             return try GetRequest(id: id, from: &reader, rejection: &rejection).map { .get($0) }
         case "query":
@@ -269,8 +279,15 @@ public enum ClientMessage: Equatable, Sendable {
         }
     }
 
-    private static func decodeRelease(_ reader: inout JSONReader) throws(JSONReader.MalformedJSON) -> Decoded {
+    /// The most hits that one `touch` may tell of.
+    static let mostTouchHits = 1_000_000_000
+
+    /// Reads the messages that have no id.
+    private static func decodeBuffers(
+        _ reader: inout JSONReader, isTouch: Bool
+    ) throws(JSONReader.MalformedJSON) -> Decoded {
         var buffers: [Int] = []
+        var hits = 0
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
             case "buffer":
@@ -281,12 +298,13 @@ public enum ClientMessage: Equatable, Sendable {
                         buffers.append(buffer)
                     }
                 }
+            case "hits" where isTouch: hits = try reader.integer(name, in: 0...mostTouchHits) ?? 0
             default: try reader.skip()
             }
         }
         if let problem = reader.problem {
             return .rejected(id: nil, WireError(.badRequest, "\(problem.field) must be \(problem.expected)."))
         }
-        return .message(.release(buffers: buffers))
+        return .message(isTouch ? .touch(buffers: buffers, hits: hits) : .release(buffers: buffers))
     }
 }

@@ -22,6 +22,20 @@ public struct ImageReply: Equatable, Sendable {
         }
     }
 
+    /// Where the validity page says whether the same request would get the same again.
+    public struct Slot: Hashable, Sendable {
+        /// The slot's number.
+        public var number: Int
+        /// What its word must begin with.
+        public var generation: UInt32
+
+        /// One of the page's slots.
+        public init(number: Int, generation: UInt32) {
+            self.number = number
+            self.generation = generation
+        }
+    }
+
     /// Whether no other frame for the same request follows.
     public var final = true
     /// Where the picture was found.
@@ -40,6 +54,8 @@ public struct ImageReply: Equatable, Sendable {
     public var offset = 0
     /// The lease's name; nil without one.
     public var buffer: Int?
+    /// Its place on the validity page; nil without one.
+    public var slot: Slot?
     /// How many descriptors come with the frame.
     public var descriptors = 0
     /// How many bytes follow the frame.
@@ -96,6 +112,10 @@ public struct ImageReply: Equatable, Sendable {
         writer.member("bytes", bytes)
         writer.member("offset", offset)
         writer.member("buffer", buffer)
+        if let slot {
+            writer.member("slot", slot.number)
+            writer.member("generation", Int(slot.generation))
+        }
         writer.member("fds", descriptors)
         writer.member("payload", payload)
         writer.member("contentType", contentType)
@@ -126,6 +146,7 @@ public struct ImageReply: Equatable, Sendable {
         var (descriptors, payload, expires, stale): (Int?, Int?, Int?, Bool?)
         var (delays, loops): ([Int]?, Int?)
         var (averageColor, thumbHash): (String?, String?)
+        var (slot, generation): (Int?, Int?)
         let (side, any) = (0...PixelGeometry.maximumSide, 0...Envelope.maximumInteger)
         try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
             switch name {
@@ -140,6 +161,8 @@ public struct ImageReply: Equatable, Sendable {
             case "bytes": bytes = try reader.integer(name, in: any)
             case "offset": offset = try reader.integer(name, in: any)
             case "buffer": buffer = try reader.integer(name, in: 1...Envelope.maximumInteger)
+            case "slot": slot = try reader.integer(name, in: any)
+            case "generation": generation = try reader.integer(name, in: 0...Int(UInt32.max))
             case "fds": descriptors = try reader.integer(name, in: 0...1)
             case "payload": payload = try reader.integer(name, in: any)
             case "contentType": contentType = try reader.string(name)
@@ -177,6 +200,7 @@ public struct ImageReply: Equatable, Sendable {
         self.final = final ?? true
         self.offset = offset ?? 0
         self.buffer = buffer
+        if let slot, let generation { self.slot = Slot(number: slot, generation: UInt32(generation)) }
         self.descriptors = descriptors ?? 0
         self.payload = payload ?? 0
         self.expires = expires

@@ -125,7 +125,11 @@ public struct JSONWriter {
         needsComma = false
     }
 
-    private mutating func append(decimal value: Int) {
+    /// Appends bytes as they are.
+    mutating func append(_ text: [UInt8]) { bytes.append(contentsOf: text) }
+
+    /// Appends an integer's digits.
+    mutating func append(decimal value: Int) {
         if value < 0 { bytes.append(UInt8(ascii: "-")) }
         var first = bytes.count
         var rest = value.magnitude

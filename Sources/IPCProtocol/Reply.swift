@@ -227,6 +227,8 @@ public struct HelloReply: Equatable, Sendable {
     public var formats: [String]
     /// Its limits by name: `maxFrameBytes`, `maxPixels` and so on.
     public var limits: [String: Int]
+    /// How many slots the validity page has, which comes with it; nil when it was not asked for, or there is none.
+    public var slots: Int?
 
     /// A broker's name, formats and limits.
     public init(server: String, formats: [String], limits: [String: Int]) {
@@ -241,6 +243,10 @@ public struct HelloReply: Equatable, Sendable {
         writer.array("formats", of: formats)
         writer.object("limits") {
             for (name, value) in limits.sorted(by: { $0.key < $1.key }) { $0.member(name, value) }
+        }
+        if let slots {
+            writer.member("fds", 1)
+            writer.member("slots", slots)
         }
     }
 
@@ -257,6 +263,7 @@ public struct HelloReply: Equatable, Sendable {
                 try reader.object(name) { (reader, name) throws(JSONReader.MalformedJSON) in
                     limits[name] = try reader.integer(name, in: 0...Int.max)
                 }
+            case "slots": slots = try reader.integer(name, in: 1...Envelope.maximumInteger)
             default: try reader.skip()
             }
         }

@@ -4,7 +4,7 @@ public struct StatsReport: Equatable, Sendable {
     public enum Figure: String, CaseIterable, Sendable {
         case uptimeSeconds
         case requests, memoryHits, diskHits, networkLoads, sharedHits, coalesced, failed, cancelled
-        case revalidated, staleServed, prefetched
+        case revalidated, staleServed, prefetched, mappedHits
         case workers, fetchers, workerRestarts, clients, queued, running
         case memoryBytes, memoryLimitBytes, memoryEntries, leasedBytes, evictedLeasedBytes, reservedBytes
         case diskBytes, diskLimitBytes, diskEntries, evictions

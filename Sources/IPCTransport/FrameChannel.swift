@@ -44,6 +44,8 @@ public final class FrameChannel {
     public let socket: FileDescriptor
 
     private let receiveBuffer: ReceiveBuffer
+    /// So many bytes that the decoder has are still in the socket.
+    private var peeked = 0
     private var decoder = FrameDecoder()
     /// Those that came and were not taken; nil stands for those of one message that the kernel had to drop.
     private var descriptors: [FileDescriptor?] = []
@@ -98,6 +100,7 @@ public final class FrameChannel {
     ///
     /// - Throws: `SystemError` of `recvmsg`.
     public func fill() throws(SystemError) -> Fill {
+        try receivePeeked()
         var result: Result<UnixSocket.Received, SystemError> = .success(.wouldBlock)
         unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
             result = Result { () throws(SystemError) in try unsafe UnixSocket.receive(into: buffer, from: socket) }
@@ -119,9 +122,51 @@ public final class FrameChannel {
         }
     }
 
-    /// Waits until `fill` has something to do.
-    public func waitUntilReadable() {
-        UnixSocket.waitUntilReadable(socket)
+    /// As `fill`, but little that comes without descriptors stays in the socket as well, until `receivePeeked`.
+    ///
+    /// Who waits in `recvmsg` for an answer is woken when his request is received, as there is room for more then, and
+    /// sleeps again, at the cost of two switches between processes. Is the answer there before, he is woken by that alone.
+    ///
+    /// - Throws: `SystemError` of `recvmsg`.
+    public func fillPeeking() throws(SystemError) -> Fill {
+        try receivePeeked()
+        var result: Result<UnixSocket.Peeked, SystemError> = .success(.wouldBlock)
+        unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
+            let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<Self.peekedBytes])
+            result = Result { () throws(SystemError) in try unsafe UnixSocket.peek(into: part, from: socket) }
+            if case .success(.bytes(let count)) = result, count < Self.peekedBytes {
+                unsafe decoder.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
+                peeked = count
+            }
+        }
+        switch try result.get() {
+        case .bytes: return peeked > 0 ? .received : try fill()
+        case .bytesWithDescriptors: return try fill()
+        case .wouldBlock: return .wouldBlock
+        case .end: return .end
+        }
+    }
+
+    /// Takes out of the socket what `fillPeeking` has left there.
+    ///
+    /// - Throws: `SystemError` of `recv`.
+    public func receivePeeked() throws(SystemError) {
+        while peeked > 0 {
+            var result: Result<Int, SystemError> = .success(0)
+            unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
+                let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[..<peeked])
+                result = Result { () throws(SystemError) in try unsafe UnixSocket.take(into: part, from: socket) }
+            }
+            let count = try result.get()
+            if count == 0 { throw SystemError("recv", code: SystemError.brokenPipe) }
+            peeked -= count
+        }
+    }
+
+    /// Waits until `fill` has something to do; false when it has not within so many milliseconds (-1: however long).
+    @discardableResult
+    public func waitUntilReadable(milliseconds: Int32 = -1) -> Bool {
+        UnixSocket.waitUntilReadable(socket, milliseconds: milliseconds)
     }
 
     /// The text of the next complete frame; nil while there is none.
@@ -195,14 +240,26 @@ public final class FrameChannel {
         queuedBytes += frame.count
         queuedDescriptors += descriptors.count
         if payload != nil { queuedPayloads += 1 }
+        if descriptors.isEmpty, payload == nil, let last = outgoing.indices.last, outgoing[last].payload == nil,
+            outgoing[last].bytes.count < Self.bytesTogether
+        {
+            // One call sends them all.
+            outgoing[last].bytes.append(contentsOf: frame)
+            if frame.capacity <= Self.keptCapacity { spareStorage = frame }
+            return
+        }
         outgoing.append(Outgoing(bytes: frame, descriptors: descriptors, payload: payload))
     }
 
     /// Whether frames or payloads wait to be sent.
     public var hasOutgoing: Bool { !outgoing.isEmpty }
 
+    /// So many bytes are looked at before they are received: a few requests.
+    private static let peekedBytes = 4096
     /// The most bytes of payload that one `flush` sends: a fast reader of large pictures does not keep a loop from others.
     private static let payloadBytesAtOnce = 4 << 20
+    /// Frames without descriptors are put together until they are so many bytes.
+    private static let bytesTogether = 1 << 16
     /// The memory of a long frame is not kept for as long as its connection.
     private static let keptCapacity = 4096
 

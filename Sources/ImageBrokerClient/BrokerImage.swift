@@ -17,6 +17,7 @@ public final class BrokerImage: Sendable {
         case none
         case inline([UInt8])
         case mapped(Mapping)
+        case small(SmallBuffer)
     }
 
     /// A picture that came in a sealed buffer.
@@ -24,6 +25,10 @@ public final class BrokerImage: Sendable {
         self.description = description
         self.buffer = buffer
         self.lease = lease
+        if buffer.size <= SmallBuffer.largest {
+            bytes = .small(SmallBuffer(buffer))
+            return
+        }
         do { bytes = .mapped(try Mapping(buffer)) } catch { throw .system(error) }
     }
 
@@ -41,12 +46,13 @@ public final class BrokerImage: Sendable {
         switch bytes {
         case .none: try body(RawSpan())
         case .inline(let bytes): try unsafe body(bytes.span.bytes)
-        case .mapped(let mapping):
-            try unsafe mapping.withBytes { all in
-                try unsafe body(all.bytes.extracting(description.offset..<description.offset + description.bytes))
-            }
+        case .mapped(let mapping): try unsafe mapping.withBytes { try unsafe body($0.bytes.extracting(range)) }
+        case .small(let small): try unsafe small.withBytes { try unsafe body($0.bytes.extracting(range)) }
         }
     }
+
+    /// Where its bytes are in the buffer.
+    private var range: Range<Int> { description.offset..<description.offset + description.bytes }
 }
 
 /// One lease on a buffer, given back when nobody needs it any more.

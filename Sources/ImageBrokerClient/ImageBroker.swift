@@ -24,6 +24,22 @@ public final class ImageBroker {
         case reply(Reply)
     }
 
+    /// How much a client keeps mapped of what it was given: pictures that are asked for again and again. Each stays leased,
+    /// and while it is kept and the broker's validity page says that a request would get it again, `get` returns it
+    /// without a word to the broker.
+    public struct Keeping: Sendable {
+        /// How many pictures, each of which is a descriptor and a mapping.
+        public var images: Int
+        /// How many bytes of them.
+        public var bytes: Int
+
+        /// Usual amounts.
+        public init(images: Int = 256, bytes: Int = 64 << 20) {
+            self.images = images
+            self.bytes = bytes
+        }
+    }
+
     private struct Held {
         let buffer: SealedBuffer
         /// Leases that were granted and not given back.
@@ -35,6 +51,11 @@ public final class ImageBroker {
 
     private let channel: FrameChannel
     private let returns = LeaseReturns()
+    /// Pictures that need not be asked for again; nil for a client that keeps none.
+    ///
+    /// Not checked for overlapping accesses at run time, which would take a fifth of a hit: nothing that it calls leads back
+    /// here. What is let go of by it adds to `returns`, and to nothing else.
+    @exclusivity(unchecked) private var kept: KeptImages?
     private var held: [Int: Held] = [:]
     /// Buffers whose descriptor did not arrive; the broker counts on it all the same, until all leases are given back.
     private var lost: Set<Int> = []
@@ -46,13 +67,33 @@ public final class ImageBroker {
 
     /// Connects to the broker at `path`; without one, to where brokers usually listen.
     ///
-    /// - Throws: `ClientError.noBroker`.
-    public init(path: String? = nil) throws(ClientError) {
+    /// - Parameter keeping: how many pictures to keep for when `get` asks for them again, if any. It makes the broker be
+    ///   asked for its validity page; with one that has none, nothing is kept.
+    /// - Throws: `ClientError.noBroker`; with `keeping` whatever the first answer may lead to.
+    public init(path: String? = nil, keeping: Keeping? = nil) throws(ClientError) {
         let path = path ?? SocketPath.forClient
         do {
             channel = FrameChannel(socket: try UnixSocket.connect(to: path))
         } catch {
             throw .noBroker(path: path, error)
+        }
+        if let keeping { unsafe kept = try view().map { KeptImages(keeping, page: $0) } }
+    }
+
+    /// The broker's validity page; nil when it has none.
+    private func view() throws(ClientError) -> ValidityView? {
+        guard case .hello(_, let hello) = try ask({ .hello(id: $0, client: nil, validity: true) }) else {
+            throw Self.unexpected
+        }
+        guard let slots = hello.slots else { return nil }
+        // A process that has no descriptor left does without.
+        if channel.areDescriptorsLost {
+            _ = channel.takeDescriptors(1)
+            return nil
+        }
+        guard let page = channel.takeDescriptors(1)?.first else { throw .protocolViolation("no validity page came") }
+        do { return try ValidityView(verifying: page, slots: slots) } catch {
+            throw .protocolViolation("a validity page that is none")
         }
     }
 
@@ -75,6 +116,12 @@ public final class ImageBroker {
         _ url: String, _ options: GetOptions = GetOptions(), preview: ((BrokerImage) -> Void)? = nil,
         partial: ((BrokerImage) -> Void)? = nil, progress: ((Int, Int?) -> Void)? = nil
     ) throws(ClientError) -> BrokerImage {
+        if preview == nil, let (image, isTellingDue) = unsafe kept?.image(at: url, options) {
+            // Who is not there to be told is found out by who is asked.
+            if isTellingDue { try? write([]) }
+            return image
+        }
+        let asked = options
         var options = options
         if partial != nil { options.progressive = true }
         if progress != nil { options.progress = true }
@@ -84,16 +131,25 @@ public final class ImageBroker {
         }
         let source: SourceURL
         do { source = try SourceURL(url) } catch { throw .refused(error) }
-        let id = try send(get: source, options)
+        var id = try send(get: source, options)
         while true {
             switch try incoming(for: id) {
             case .image(_, let image):
-                if image.description.final { return image }
+                if image.description.final {
+                    if preview == nil { unsafe kept?.keep(image, at: url, asked) }
+                    return image
+                }
                 // What was cached comes from elsewhere.
                 let show = image.description.source == .network ? partial : preview
                 show?(image)
             case .progress(_, let received, let expected): progress?(received, expected)
-            case .reply(.error(_, let error)): throw .refused(error)
+            case .reply(.error(_, let error)):
+                // What is asked for comes before what is kept.
+                guard error.code == .quotaExceeded || error.code == .overloaded, unsafe kept?.isEmpty == false else {
+                    throw .refused(error)
+                }
+                unsafe kept?.removeAll()
+                id = try send(get: source, options)
             case .reply, .event: throw .protocolViolation("a get was answered with something else")
             }
         }
@@ -187,6 +243,8 @@ public final class ImageBroker {
     }
 
     private func write(_ frame: [UInt8], descriptors: [FileDescriptor] = []) throws(ClientError) {
+        // First: what was used may be among what is given back.
+        if let touch = unsafe kept?.takeTouch() { channel.enqueue(touch.encoded()) }
         let returned = returns.take()
         if !returned.isEmpty {
             hasReturned = true

@@ -45,6 +45,22 @@ public final class ChildProcess {
         descriptor = FileDescriptor(owning: try retrying("pidfd_open") { clinux_pidfd_open(pid) })
     }
 
+    /// Takes on a child that another process has forked for this one.
+    ///
+    /// - Throws: `SystemError` of `pidfd_open`, or of `waitid` when `pid` is no child of this process.
+    public init(adopting pid: Int32) throws(SystemError) {
+        self.pid = pid
+        descriptor = FileDescriptor(owning: try retrying("pidfd_open") { clinux_pidfd_open(pid) })
+        try retrying("waitid") { clinux_pidfd_is_child(descriptor.raw) }
+    }
+
+    /// Ends and collects a child that nobody has taken on. Until then the number can be no other process's.
+    public static func end(_ pid: Int32) {
+        kill(pid, SIGKILL)
+        var status: Int32 = 0
+        while unsafe waitpid(pid, &status, 0) < 0, errno == EINTR {}
+    }
+
     /// Sends `signal`, if the process still runs.
     public func send(_ signal: Int32) {
         _ = clinux_pidfd_send_signal(descriptor.raw, signal)

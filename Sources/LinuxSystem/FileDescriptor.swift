@@ -40,6 +40,13 @@ public final class FileDescriptor: Sendable {
         FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(raw) })
     }
 
+    /// Makes this number mean the open file of `other`; what it meant before is closed.
+    ///
+    /// - Throws: `SystemError` of `dup3`.
+    public func replace(with other: FileDescriptor) throws(SystemError) {
+        try retrying("dup3") { clinux_replace(other.raw, raw) }
+    }
+
     /// The file's size in bytes.
     ///
     /// - Throws: `SystemError` of `fstat`.

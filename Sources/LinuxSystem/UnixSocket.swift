@@ -174,6 +174,49 @@ public enum UnixSocket {
         }
     }
 
+    /// What a look at what is there has found, which `receive` brings all the same.
+    public enum Peeked {
+        /// Bytes written to the buffer, all of which came without descriptors.
+        case bytes(Int)
+        /// Some of the bytes came with descriptors.
+        case bytesWithDescriptors
+        /// Nothing is there now.
+        case wouldBlock
+        /// The other end has closed.
+        case end
+    }
+
+    /// Looks at what is there, at most the buffer's size, and leaves it there.
+    ///
+    /// - Throws: `SystemError` of `recvmsg`.
+    public static func peek(
+        into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
+    ) throws(SystemError) -> Peeked {
+        while true {
+            var withDescriptors: Int32 = 0
+            let count = unsafe clinux_peek(socket.raw, buffer.baseAddress!, buffer.count, &withDescriptors)
+            if withDescriptors != 0 { return .bytesWithDescriptors }
+            if count > 0 { return .bytes(count) }
+            if count == 0 { return .end }
+            switch lastErrorNumber() {
+            case EINTR: continue
+            case EAGAIN: return .wouldBlock
+            case ECONNRESET: return .end
+            default: throw SystemError("recvmsg")
+            }
+        }
+    }
+
+    /// Takes up to the buffer's size of bytes that are there, and of which `peek` has said that no descriptors came with
+    /// them; returns how many.
+    ///
+    /// - Throws: `SystemError` of `recv`; `EAGAIN` when none are there.
+    public static func take(
+        into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
+    ) throws(SystemError) -> Int {
+        try retrying("recv") { unsafe recv(socket.raw, buffer.baseAddress!, buffer.count, Int32(MSG_DONTWAIT)) }
+    }
+
     /// At least so many bytes the kernel counts for each message that was sent and not received, however short it is.
     public static let bytesOfUnreadMessage = 640
 
@@ -190,8 +233,15 @@ public enum UnixSocket {
 
     /// Waits until there is something to receive, or the other end has closed. In `receive` itself a waiting thread is
     /// also woken whenever the other end has read what was sent; here it is not.
-    public static func waitUntilReadable(_ socket: FileDescriptor) {
-        _ = clinux_wait_readable(socket.raw, -1)
+    @discardableResult
+    public static func waitUntilReadable(_ socket: FileDescriptor, milliseconds: Int32 = -1) -> Bool {
+        clinux_wait_readable(socket.raw, milliseconds) > 0
+    }
+
+    /// Whether something has arrived that was not received, or the other end has closed. By a look with `recvmsg`, which a
+    /// confined process may call.
+    public static func hasArrived(on socket: FileDescriptor) -> Bool {
+        clinux_has_arrived(socket.raw) != 0
     }
 
     /// Lets the other end read to an end of file, while this one can still receive.

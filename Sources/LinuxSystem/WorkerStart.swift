@@ -30,6 +30,31 @@ extension CurrentProcess {
     }
 }
 
+extension CurrentProcess {
+    /// Names this process for lists of processes; of the name, 15 bytes are kept.
+    public static func setName(_ name: String) {
+        unsafe clinux_set_name(name)
+    }
+
+    /// Takes the last argument out of what lists of processes show as this one's command line.
+    public static func hideLastArgument() {
+        guard CommandLine.argc > 1, let last = unsafe CommandLine.unsafeArgv[Int(CommandLine.argc) - 1] else { return }
+        unsafe last.update(repeating: 0, count: strlen(last))
+    }
+
+    /// Forks a child for this process's own parent, in a process group of its own, and returns its process id; nil in that
+    /// child. With one thread only: the child has no other.
+    ///
+    /// The C library is not told. It has nothing to do for a child with one thread, but that it takes the thread's number
+    /// for the parent's where it does not ask the kernel.
+    ///
+    /// - Throws: `SystemError` of `clone`.
+    public static func forkSibling() throws(SystemError) -> Int32? {
+        let pid = try retrying("clone") { clinux_fork_sibling() }
+        return pid == 0 ? nil : pid
+    }
+}
+
 extension SystemError {
     /// Whether a write failed because no memory, disk space or quota is left.
     public var isLackOfSpace: Bool {

@@ -72,6 +72,15 @@ struct Animation: Equatable {
     /// A delay as it is kept: one of 10 ms or less is shown as 100 ms by browsers, and files rely on that.
     static func shown(_ milliseconds: Int) -> Int { milliseconds <= 10 ? 100 : milliseconds }
 
+    /// The first frame, where no other is `wanted` and it covers the canvas: it is then the picture as it is, and needs no
+    /// canvas.
+    func frameAlone(_ wanted: FrameSelection) -> Frame? {
+        guard let first = frames.first, wanted == .one(0) || frames.count == 1, first.width > 0, first.height > 0,
+            (first.x, first.y, first.width, first.height) == (0, 0, width, height)
+        else { return nil }
+        return first
+    }
+
     /// The timing of all frames. A single one is a still picture.
     var timing: AnimationTiming {
         frames.count == 1 ? .still : AnimationTiming(delaysMs: frames.map(\.delayMs), loops: loops)

@@ -39,7 +39,9 @@ struct EncodedImage {
         }
         var decoder: any ImageDecoder
         if animation != nil { try Animation.check(job.transform.frames, of: animation, codec.format) }
-        if let animation, !animation.frames.isEmpty {
+        if codec.format == .gif, let frame = animation?.frameAlone(job.transform.frames) {
+            decoder = try GIFFrameDecoder(source, frame)
+        } else if let animation, !animation.frames.isEmpty {
             decoder = try AnimationDecoder(
                 animation, of: source, codec.format, job.transform.frames, mostPixels: job.maxSourcePixels)
         } else if let fault = animation?.fault, codec.format != .png {

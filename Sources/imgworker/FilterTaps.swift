@@ -14,8 +14,10 @@ struct FilterTaps {
     let counts: [UInt32]
     /// The weights, those of one result behind those of the one before.
     let weights: [Float]
-    /// Weights from one result to the next.
+    /// Weights from one result to the next: a multiple of four, with zeros behind the last that counts.
     let stride: Int
+    /// The longest run.
+    let longestRun: Int
 
     private static let lobes = 3.0
 
@@ -26,7 +28,8 @@ struct FilterTaps {
         let isCopy = scale == 1 && origin == origin.rounded()
         let stretch = max(scale, 1)
         let support = isCopy ? 0.5 : Self.lobes * stretch
-        let stride = isCopy ? 1 : Self.longestRun(support, within: sourceCount)
+        let longestRun = isCopy ? 1 : Self.longestRun(support, within: sourceCount)
+        let stride = Self.stride(longestRun)
         var starts: [Int] = []
         var counts: [UInt32] = []
         var weights = [Float](repeating: 0, count: count * stride)
@@ -37,7 +40,7 @@ struct FilterTaps {
             let nearest = min(max(Int(center), 0), sourceCount - 1)
             let first = min(nearest, max(0, Int((center - support).rounded())))
             let end = max(nearest + 1, min(sourceCount, Int((center + support).rounded())))
-            let run = isCopy ? nearest..<nearest + 1 : first..<min(end, first + stride)
+            let run = isCopy ? nearest..<nearest + 1 : first..<min(end, first + longestRun)
             let values = run.map { isCopy ? 1 : Self.lanczos((Double($0) + 0.5 - center) / stretch) }
             let sum = values.reduce(0, +)
             for (tap, value) in values.enumerated() { weights[index * stride + tap] = Float(value / sum) }
@@ -50,6 +53,7 @@ struct FilterTaps {
         self.counts = counts
         self.weights = weights
         self.stride = stride
+        self.longestRun = longestRun
     }
 
     /// How many results there are.
@@ -57,9 +61,6 @@ struct FilterTaps {
 
     /// Multiplications for one row.
     var work: Int { counts.reduce(0) { $0 + Int($1) } }
-
-    /// The longest run.
-    var longestRun: Int { stride }
 
     /// The most results whose runs have one source pixel in common.
     var mostOverlapping: Int {
@@ -74,8 +75,10 @@ struct FilterTaps {
     /// An upper estimate of the bytes of such taps.
     static func bytes(count: Int, from sourceCount: Int, extent: Double) -> Int {
         let run = longestRun(lobes * max(extent / Double(count), 1), within: sourceCount)
-        return count * (run * 4 + 3 * 8)
+        return count * (stride(run) * 4 + 3 * 8)
     }
+
+    private static func stride(_ longestRun: Int) -> Int { (longestRun + 3) / 4 * 4 }
 
     private static func longestRun(_ support: Double, within sourceCount: Int) -> Int {
         min(sourceCount, Int((2 * support).rounded(.up)) + 1)

@@ -14,7 +14,8 @@ struct GIFFrameDecoder: ImageDecoder {
     init(_ source: ImageSource, _ frame: Animation.Frame) throws(WireError) {
         var header = codec_header()
         (header.width, header.height) = (UInt32(frame.width), UInt32(frame.height))
-        (header.has_alpha, header.passes) = (1, 1)
+        let flags = source.withSpan { $0.integer(at: frame.data.lowerBound + 9, bytes: 1, .little) } ?? 0
+        (header.has_alpha, header.passes) = (1, flags & 0x40 == 0 ? 1 : 4)
         self.header = try StoredHeader(header)
         self.source = source
         self.frame = codec_gif_frame(
@@ -37,20 +38,38 @@ struct GIFFrameDecoder: ImageDecoder {
 
     func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
-    func workingBytes(at size: DecodedSize) -> Int { Self.workingBytes(ofFrame: header.geometry) }
+    // An interlaced frame's rows come in another order.
+    var streams: Bool { header.passes == 1 }
 
-    /// An upper estimate for a frame of this size.
-    static func workingBytes(ofFrame size: PixelGeometry) -> Int {
-        // The library's tables, palettes, and a row, some of which may be unseen.
-        size.bytes + (128 << 10)
+    func workingBytes(at size: DecodedSize) -> Int {
+        let size = header.geometry
+        return streams ? RowBand.rows(of: size) * size.stride + Self.tableBytes : Self.workingBytes(ofFrame: size)
     }
 
+    /// An upper estimate for a frame of this size.
+    static func workingBytes(ofFrame size: PixelGeometry) -> Int { size.bytes + tableBytes }
+
+    /// The library's tables, palettes, and a row, some of which may be unseen.
+    private static let tableBytes = 128 << 10
+
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
-        let picture = try PixelMemory(count: header.geometry.bytes)
-        let pixels = unsafe picture.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         var frame = frame
-        let status = unsafe codec_gif_decode(source.start, source.bytes.count, &frame, format.codecOrder, pixels)
+        guard
+            let reader = unsafe CodecHandle(
+                codec_gif_reader_create(source.start, source.bytes.count, &frame), destroy: codec_gif_reader_destroy)
+        else { throw .outOfMemory }
+        let status = unsafe codec_gif_reader_start(reader.pointer, format.codecOrder)
         guard status == CODEC_OK else { throw WireError(status, format: .gif) }
+        let read = { (rows: UnsafeMutableRawBufferPointer, count: Int) throws(WireError) in
+            let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
+            let status = unsafe codec_gif_reader_read_rows(reader.pointer, start, UInt32(count))
+            guard status == CODEC_OK else { throw WireError(status, format: .gif) }
+        }
+        guard unsafe codec_gif_reader_is_interlaced(reader.pointer) != 0 else {
+            return unsafe try sink.takeBands(of: header.geometry, read)
+        }
+        let picture = try PixelMemory(count: header.geometry.bytes)
+        unsafe try read(picture.bytes, header.geometry.height)
         unsafe try sink.takeWhole(picture.bytes, header.geometry)
     }
 }

@@ -96,7 +96,7 @@ final class ImageSource {
     }
 
     /// As many bytes are let go of at once: a call costs a microsecond or two.
-    static let releaseStep = 1 << 20
+    static let releaseStep = 128 << 10
 
     /// The bytes as C takes them.
     var start: UnsafePointer<UInt8> {

@@ -1,7 +1,7 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Decodes PNG with libpng, which knows nothing of animations.
+/// Decodes PNG with libpng, which knows nothing of animations, and plain pictures with zlib.
 struct PNGDecoder: ImageDecoder {
     let header: StoredHeader
 

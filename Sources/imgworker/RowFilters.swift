@@ -159,13 +159,13 @@ struct FloatRows {
     private let pixels: Int
     private let memory: PixelMemory
 
-    /// Room for `count` rows of `pixels` pixels.
+    /// Room for `count` rows of `pixels` pixels, and for the three behind them at which `filter_across` may look: all zero.
     ///
     /// - Throws: `out-of-memory`.
     init(_ count: Int, pixels: Int) throws(WireError) {
         self.count = count
         self.pixels = pixels
-        memory = try PixelMemory(count: count * pixels * Self.bytesPerPixel)
+        memory = try PixelMemory(count: (count * pixels + 3) * Self.bytesPerPixel, zeroed: true)
     }
 
     /// The bytes of a pixel.

@@ -11,7 +11,7 @@ struct RowBand {
     /// How many rows of a picture go into one band: few enough to stay in the processor's cache, and not fewer than a
     /// JPEG decoder makes at once.
     static func rows(of geometry: PixelGeometry) -> Int {
-        min(geometry.height, max(16, (256 << 10) / geometry.stride))
+        min(geometry.height, max(16, (64 << 10) / geometry.stride))
     }
 }
 

@@ -23,41 +23,59 @@ enum StartSequence {
         guard let options = StartOptions(arguments.dropFirst()) else {
             log.error(
                 "usage: imgworker [--parent PID] [--uid N --gid N] [--largest-file BYTES] [--memory BYTES] "
-                    + "[--strict-sandbox]")
+                    + "[--strict-sandbox] [--fork-server]")
             return 2
         }
         do {
+            if options.isForkServer { CurrentProcess.setName(ForkServer.processName) }
             CurrentProcess.offerToKernel()
             // Before the death signal, which a change of user clears.
             if let user = options.user { try CurrentProcess.become(uid: user.uid, gid: user.gid) }
-            if let parent = options.parent {
-                try CurrentProcess.dieWithParent()
-                // It may have died before it could be heard of.
-                guard CurrentProcess.parent == parent else { return 1 }
-            }
+            guard try dieWithParent(options) else { return 1 }
             try CurrentProcess.forbidCoreDumps()
             let conversions = ColorConversions()
             try warmUpCodecs(conversions)
             #if !WITHOUT_AVIF
                 codec_avif_silence()
             #endif
+            let build = "\(ProductVersion.current)-\(CurrentProcess.codeDigest)"
+            var again: FileDescriptor?
+            if options.isForkServer {
+                guard let own = try ForkServer(channel: FrameChannel(socket: control)).run() else { return 0 }
+                // From here on a worker: with a socket of its own in the place of the server's.
+                try control.replace(with: own)
+                guard try dieWithParent(options) else { return 1 }
+                again = try warmUpOutput()
+            }
             // Behind the warm-up, for which libraries may open files and look at the processor, and before the first
             // byte that a stranger chose.
             var policy = SandboxPolicy.decode
             policy.isStrict = options.hasStrictSandbox
             policy.largestFile = options.largestFile
             policy.memory = options.memory
-            let build = "\(ProductVersion.current)-\(CurrentProcess.codeDigest)"
             let sandbox = policy.enter()
             for problem in sandbox.problems { log.warning("not confined in full: \(problem)") }
             let channel = FrameChannel(socket: control)
             try channel.sendMessage(DecodeReport.ready(sandbox.report, build: build))
+            // A page that is still the server's, too, is copied when it is first written: now, and not for the first
+            // picture, unless that has come already.
+            if let output = again.take() {
+                try warmUpCodecs(conversions, into: output) { UnixSocket.hasArrived(on: control) }
+            }
             try JobLoop(channel: channel, conversions: conversions).run()
             return 0
         } catch {
             log.error("\(error)")
             return 1
         }
+    }
+
+    /// Makes the broker's end this process's, too; false when it has come already.
+    private static func dieWithParent(_ options: StartOptions) throws(SystemError) -> Bool {
+        guard let parent = options.parent else { return true }
+        try CurrentProcess.dieWithParent()
+        // It may have died before it could be heard of.
+        return CurrentProcess.parent == parent
     }
 }
 
@@ -73,6 +91,8 @@ struct StartOptions: Equatable {
     var memory: Int?
     /// A system call that nobody foresaw ends the process.
     var hasStrictSandbox = false
+    /// It makes workers instead of being one.
+    var isForkServer = false
 
     /// A user and a group by their numbers.
     struct User: Equatable {
@@ -87,6 +107,10 @@ struct StartOptions: Equatable {
         while let name = rest.next() {
             if name == "--strict-sandbox" {
                 hasStrictSandbox = true
+                continue
+            }
+            if name == "--fork-server" {
+                isForkServer = true
                 continue
             }
             guard let value = rest.next() else { return nil }

@@ -37,6 +37,8 @@ import Testing
         return [
             ("client-hello", .hello(id: 0, client: "viewer/1.2")),
             ("client-hello-anonymous", .hello(id: 1, client: nil)),
+            ("client-hello-validity", .hello(id: 1, client: nil, validity: true)),
+            ("client-touch", .touch(buffers: [7, 9_007_199_254_740_991], hits: 120)),
             ("client-get", .get(GetRequest(id: 2, url: url))),
             ("client-get-all-fields", .get(GetRequest(id: Envelope.maximumInteger, url: url, options: options))),
             ("client-get-encoded", .get(GetRequest(id: 2, url: url, options: encoded))),

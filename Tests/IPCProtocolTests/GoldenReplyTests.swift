@@ -23,6 +23,12 @@ import Testing
         return report
     }()
 
+    private static let helloWithPage: HelloReply = {
+        var hello = HelloReply(server: "imgbroker/0.1.0", formats: ["jpeg"], limits: ["maxFrameBytes": 1_048_576])
+        hello.slots = 65_536
+        return hello
+    }()
+
     static let replies: [(String, Reply)] = [
         (
             "reply-hello",
@@ -31,6 +37,17 @@ import Testing
                 HelloReply(
                     server: "imgbroker/0.1.0", formats: ["jpeg", "png", "webp"],
                     limits: ["maxFrameBytes": 1_048_576, "maxPixels": 50_000_000]))
+        ),
+        ("reply-hello-validity", .hello(id: 1, helloWithPage)),
+        (
+            "reply-image-slot",
+            .image(
+                id: 3,
+                image {
+                    $0.source = .memory
+                    $0.buffer = 17
+                    $0.slot = ImageReply.Slot(number: 65_535, generation: .max)
+                })
         ),
         (
             "reply-image",

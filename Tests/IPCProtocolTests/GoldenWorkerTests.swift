@@ -62,6 +62,10 @@ import Testing
         ]
     }()
 
+    static let forkReports: [(String, ForkReport)] = [
+        ("fork-report-ready", .ready), ("fork-report-forked", .forked(pid: 4321)),
+    ]
+
     static let fetchOrders: [(String, FetchOrder)] = [
         (
             "fetch-order-fetch",
@@ -145,7 +149,7 @@ import Testing
 
     static let names =
         decodeOrders.map(\.0) + decodeReports.map(\.0) + fetchOrders.map(\.0) + fetchReports.map(\.0)
-        + storeOrders.map(\.0) + storeReports.map(\.0)
+        + storeOrders.map(\.0) + storeReports.map(\.0) + ["fork-order-fork"] + forkReports.map(\.0)
 
     private func check<Message: WorkerMessage>(_ name: String, _ message: Message) throws {
         let text = try Golden.text(name, of: message.encoded())
@@ -161,6 +165,11 @@ import Testing
 
     @Test(arguments: fetchOrders)
     func fetchOrdersAreReadAndWritten(name: String, message: FetchOrder) throws { try check(name, message) }
+
+    @Test(arguments: forkReports)
+    func forkReportsAreReadAndWritten(name: String, message: ForkReport) throws { try check(name, message) }
+
+    @Test func forkOrdersAreReadAndWritten() throws { try check("fork-order-fork", ForkOrder.fork) }
 
     private static var original: OriginalRecord {
         OriginalRecord(

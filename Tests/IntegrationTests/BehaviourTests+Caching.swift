@@ -14,7 +14,8 @@ extension BehaviourTests {
         try setting.wait(for: .on, entries: 1)
         let small = try setting.load(1, Self.thumbnail)
         #expect(small.picture == flat(1, width: 20, height: 20))
-        #expect(small.source == .memory)
+        // Once the disk has it, that is where originals are.
+        #expect(small.source == .disk)
         // From disk too, by a broker that has neither.
         try setting.restart()
         let other = try setting.load(1, #""variant":{"width":10}"#)

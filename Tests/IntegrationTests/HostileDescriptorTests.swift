@@ -143,8 +143,6 @@ import Testing
             #expect([.badRequest, .unsupportedFormat].contains(code), "\(code)")
         }
         #expect(slowest < 1000)
-        let turns = try other.stats()[.loopMicroseconds]
-        #expect(turns.p99 < 50_000, "\(turns)")
         try setting.idle()
         try setting.broker.waitForDescriptors(warm)
     }

@@ -36,7 +36,7 @@ import Testing
                         // It is answered when its payload is there.
                         break
                     }
-                    if case .message(.release) = decoded { continue }
+                    if case .message(let message) = decoded, message.id == nil { continue }
                     answers += 1
                 }
                 waits = decoder.isInsideFrame

@@ -169,6 +169,56 @@ import Testing
         #expect(!there.isInsideFrame)
     }
 
+    /// What is looked at is dealt with as what is received, and stays in the socket until it is taken.
+    @Test func peekedFramesAreReceivedAfterwards() throws {
+        for number in 0..<3 { here.enqueue(frame(number)) }
+        #expect(try here.flush())
+        let unread = FrameChannel.messagesUnread(on: here.socket)
+        #expect(try there.fillPeeking() == .received)
+        for number in 0..<3 { #expect(try there.nextFrame() == frame(number).dropFirst(4)) }
+        #expect(try there.nextFrame() == nil)
+        #expect(FrameChannel.messagesUnread(on: here.socket) == unread)
+        // What comes meanwhile is not taken with it.
+        here.enqueue(frame(3))
+        #expect(try here.flush())
+        try there.receivePeeked()
+        #expect(FrameChannel.messagesUnread(on: here.socket) == 1)
+        #expect(try there.fill() == .received)
+        #expect(try there.nextFrame() == frame(3).dropFirst(4))
+        #expect(FrameChannel.messagesUnread(on: here.socket) == 0)
+        #expect(try there.fillPeeking() == .wouldBlock)
+        here.endSending()
+        #expect(try there.fillPeeking() == .end)
+    }
+
+    /// Frames short and long, some with descriptors, in pieces of any size: both ways of filling bring the same.
+    @Test(arguments: 0..<20) func peekingChangesNothing(_ seed: UInt64) throws {
+        var random = SeededRandom(state: seed)
+        var expected: [(text: [UInt8], descriptor: UInt8?)] = []
+        for number in 0..<60 {
+            let frame = frame(number, padding: [0, 10, 3000, 4080, 9000, 70_000].randomElement(using: &random)!)
+            let descriptor: UInt8? = Int.random(in: 0..<4, using: &random) == 0 ? UInt8(number) : nil
+            here.enqueue(frame, descriptors: try descriptor.map { [try memory([$0])] } ?? [])
+            expected.append((Array(frame.dropFirst(4)), descriptor))
+        }
+        var came = 0
+        try eventually("all is received") {
+            _ = try here.flush()
+            for _ in 0..<Int.random(in: 1...3, using: &random) {
+                _ = try Bool.random(using: &random) ? there.fill() : there.fillPeeking()
+                while let text = try there.nextFrame() {
+                    #expect(text.elementsEqual(expected[came].text))
+                    if let descriptor = expected[came].descriptor {
+                        #expect(try there.takeDescriptors(1).map { try contents($0[0]) } == [descriptor])
+                    }
+                    came += 1
+                }
+                if Bool.random(using: &random) { try there.receivePeeked() }
+            }
+            return came == expected.count
+        }
+    }
+
     @Test func writingToAClosedSocketIsAnErrorAndNoSignal() throws {
         var pair: (FileDescriptor, FileDescriptor)? = try UnixSocket.pair()
         let channel = FrameChannel(socket: try #require(pair).0)

@@ -142,8 +142,11 @@ public final class BrokerProcess {
         return workers(kind)
     }
 
-    /// How many processes it starts: the workers, and the one that closes large buffers.
-    public var fullChildren: Int { crew.values.reduce(1, +) }
+    /// How many processes it starts: the workers, the fork server, and the one that closes large buffers.
+    public var fullChildren: Int { crew.values.reduce(1, +) + (forkServer == nil ? 0 : 1) }
+
+    /// What its decode workers are forked from; nil while there is none.
+    public var forkServer: ProcessStatus? { status.children.first { $0.name == "imgworker-fork" && $0.isAlive } }
 
     /// Waits until all its workers are ready and nothing is queued or running.
     ///

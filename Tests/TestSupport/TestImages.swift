@@ -133,6 +133,8 @@ public struct TestPNG: Sendable {
     public var (before, after): ([[UInt8]], [[UInt8]]) = ([], [])
     /// What IDAT holds.
     public var data: [UInt8]
+    /// How many bytes of it go into each chunk; nil for one chunk.
+    public var piece: Int?
 
     /// A file whose pixel at (x, y) has the samples `sample(x, y)`, each within `depth` bits.
     public init(
@@ -175,7 +177,14 @@ public struct TestPNG: Sendable {
     /// The whole file.
     public var file: [UInt8] {
         [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + Self.chunk("IHDR", header) + before.flatMap { $0 }
-            + Self.chunk("IDAT", data) + after.flatMap { $0 } + Self.chunk("IEND", [])
+            + pixels + after.flatMap { $0 } + Self.chunk("IEND", [])
+    }
+
+    private var pixels: [UInt8] {
+        guard let piece else { return Self.chunk("IDAT", data) }
+        return stride(from: 0, to: data.count, by: piece).flatMap {
+            Self.chunk("IDAT", Array(data[$0..<min($0 + piece, data.count)]))
+        }
     }
 
     /// A chunk with its length and its checksum.
@@ -185,7 +194,7 @@ public struct TestPNG: Sendable {
     }
 
     /// `bytes` as a zlib stream of stored blocks.
-    static func stored(_ bytes: [UInt8]) -> [UInt8] {
+    public static func stored(_ bytes: [UInt8]) -> [UInt8] {
         var stream: [UInt8] = [0x78, 0x01]
         var rest = bytes[...]
         repeat {

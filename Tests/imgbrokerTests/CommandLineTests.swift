@@ -156,11 +156,13 @@ struct CommandLineTests {
         for outcome in StatsReport.Figure.outcomes { report[outcome] = 1 }
         report.failures[.decodeFailed] = 3
         #expect(!StatsTable.text(of: report, path: "/run/imgbroker.sock").contains("revalidated"))
-        for extra in [StatsReport.Figure.revalidated, .staleServed, .prefetched, .blacklistedUrls] { report[extra] = 4 }
+        for extra in [StatsReport.Figure.revalidated, .staleServed, .prefetched, .mappedHits, .blacklistedUrls] {
+            report[extra] = 4
+        }
         let text = StatsTable.text(of: report, path: "/run/imgbroker.sock")
         for word in [
             "from memory", "from disk", "joined", "downloaded", "failed", "cancelled", "decode-failed", "p99",
-            "revalidated", "stale served", "prefetched", "on the failed list",
+            "revalidated", "stale served", "prefetched", "without asking", "on the failed list",
         ] {
             #expect(text.contains(word))
         }

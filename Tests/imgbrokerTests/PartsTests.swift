@@ -6,50 +6,6 @@ import Testing
 
 /// The small machines that the state is made of.
 struct PartsTests {
-    @Test func `the hand of SIEVE spares what was asked for and what is held`() {
-        var queue = SieveQueue<Int>()
-        for element in 1...5 { queue.insert(element) }
-        queue.mark(1)
-        queue.mark(3)
-        var evicted = [queue.evict { $0 == 2 }]
-        // The hand goes on from where it was: 5, then round to 1, whose mark is gone.
-        evicted.append(queue.evict { $0 == 2 })
-        evicted.append(queue.evict { $0 == 2 })
-        evicted.append(queue.evict { _ in true })
-        queue.insert(6)
-        queue.remove(3)
-        evicted.append(queue.evict { _ in false })
-        evicted.append(queue.evict { _ in false })
-        #expect(evicted == [4, 5, 1, 2, 6, nil])
-    }
-
-    @Test func `a thousand random steps of SIEVE lose and double nothing`() {
-        var random = SplitMix64(state: 7)
-        var queue = SieveQueue<Int>()
-        var model: Set<Int> = []
-        for step in 0..<5000 {
-            switch Int.random(in: 0..<4, using: &random) {
-            case 0, 1:
-                queue.insert(step)
-                model.insert(step)
-            case 2:
-                if let element = model.randomElement(using: &random) {
-                    if Bool.random(using: &random) {
-                        queue.mark(element)
-                    } else {
-                        queue.remove(element)
-                        model.remove(element)
-                    }
-                }
-            default:
-                let evicted = queue.evict { $0 % 3 == 0 }
-                #expect((evicted == nil) == model.isEmpty)
-                if let evicted { model.remove(evicted) }
-            }
-            #expect(queue.count == model.count)
-        }
-    }
-
     @Test func `reminders come in the order of their times`() {
         var random = SplitMix64(state: 3)
         var queue = DeadlineQueue<Int>()

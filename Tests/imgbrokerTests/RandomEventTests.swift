@@ -41,12 +41,23 @@ struct RandomEventTests {
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<6:
             if world.clients.count < 6 {
-                _ = world.connect(uid: .random(in: 1...2, using: &random), isAdmin: Bool.random(using: &random))
+                let client = world.connect(
+                    uid: .random(in: 1...2, using: &random), isAdmin: Bool.random(using: &random))
+                if Bool.random(using: &random), world.clients[client] != nil { world.greet(client) }
             }
         case 6..<8: if let client { world.disconnect(client) }
         case 8..<40:
             guard let client else { return }
             nextID += 1
+            if let last = world.answered.randomElement(using: &random), Int.random(in: 0..<3, using: &random) == 0 {
+                // What somebody has just got is there, perhaps.
+                return world.get(client, id: nextID, String(last.url.text.split(separator: "/").last ?? "")) {
+                    $0 = last.options
+                    $0.cache = .default
+                    $0.delivery = .fd
+                    $0.retryFailed = false
+                }
+            }
             world.get(client, id: nextID, "\(Int.random(in: 0..<8, using: &random))") { options in
                 let modes = GetOptions.CacheMode.allCases + [.default, .default, .default, .default]
                 options.cache = modes.randomElement(using: &random)!
@@ -80,6 +91,9 @@ struct RandomEventTests {
         case 45..<53:
             guard let client, let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) else {
                 return
+            }
+            if Bool.random(using: &random) {
+                return world.happen(.messageReceived(client, .touch(buffers: [buffer, 1 << 40], hits: 3)))
             }
             // The client forgets its descriptor with its last lease; here each release may be the last.
             world.happen(.messageReceived(client, .release(buffers: [buffer])))

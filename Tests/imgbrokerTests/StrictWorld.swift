@@ -1,5 +1,6 @@
 import IPCProtocol
 import LinuxSystem
+import SharedCache
 import Testing
 
 @testable import imgbroker
@@ -68,11 +69,24 @@ struct StrictWorld {
     var buffers: Set<BufferID> = []
     var keptRasters: [RasterRecord] = []
     var payloads: [(client: ClientID, buffer: BufferID)] = []
+    /// What the validity page says.
+    var words: [Int: ValidityWord] = [:]
+    /// What clients were told to be what they would get again, as long as the page says so.
+    var named: [(client: ClientID, uid: UInt32, request: GetRequest, buffer: Int, slot: ImageReply.Slot)] = []
+    /// How often they were.
+    var namings = 0
+    /// The last requests that were answered with a picture.
+    var answered: [GetRequest] = []
+    /// A client for a test that needs another one.
+    var admin = ClientID(number: 0)
     var hasExited = false
     var isListening = true
     var lastActions: [Action] = []
 
+    /// Hits that had a short way.
+    private(set) var shortcuts = 0
     private var lastClient = 0
+    private var requests: [ClientID: [Int: GetRequest]] = [:]
 
     init(_ limits: BrokerState.Limits = BrokerState.Limits()) {
         state = BrokerState(limits: limits, isAllowedAddress: { $0 != "10.0.0.1" }, at: clock)
@@ -83,12 +97,21 @@ struct StrictWorld {
 
     mutating func happen(_ event: Event, after milliseconds: Int = 0) {
         clock = clock.adding(milliseconds: milliseconds)
+        let shortcut = Shortcut(state, event, at: clock)
+        let hits = state.counters.memoryHits
         lastActions = state.handle(event, at: clock, unixMs: unixMs)
+        if let shortcut {
+            if let broken = shortcut.difference(from: state, lastActions) { complain("the short way: \(broken)") }
+            if shortcut.isTaken { shortcuts += 1 }
+            if state.counters.memoryHits > hits { shortcut.remember(in: &state) }
+        }
+        for change in state.index.takeSlotChanges() { words[change.slot] = change.word }
         for action in lastActions { perform(action) }
         if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
         let known = Set(state.index.buffers.keys).union(state.removedInUse)
             .union(state.fetches.values.compactMap(\.given))
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
+        checkPage(after: event)
         let begun = Set(state.partials.values.map(\.job)).union(stopping.keys)
             .union(state.fetches.filter { $0.value.worker == nil && $0.value.resumption != nil }.keys)
         if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(begun) {
@@ -127,7 +150,9 @@ struct StrictWorld {
         change(&options)
         guard let url = try? SourceURL("http://\(host)/\(path)") else { return complain("bad URL \(path)") }
         clients[client]?.insert(id)
-        happen(.messageReceived(client, .get(GetRequest(id: id, url: url, options: options))))
+        let request = GetRequest(id: id, url: url, options: options)
+        requests[client, default: [:]][id] = request
+        happen(.messageReceived(client, .get(request)))
     }
 
     /// Every worker that is starting says that it is ready.
@@ -253,7 +278,7 @@ struct StrictWorld {
     mutating func answerErrand(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
         guard let (worker, errand) = errands.removeValue(forKey: job) else { return complain("no such errand") }
         switch errand {
-        case .keep: happen(.keepingEnded(worker, job))
+        case .keep: happen(.keepingEnded(worker, job, isKept: content != nil))
         case .query(let keys):
             let record = content.map {
                 OriginalRecord(
@@ -418,6 +443,7 @@ struct StrictWorld {
         guard clients[client] != nil else { return complain("a reply to nobody") }
         switch attachment {
         case .nothing: break
+        case .page: if state.limits.validitySlots == 0 { complain("sends a page that is none") }
         case .descriptor(let buffer):
             if !buffers.contains(buffer) { complain("sends a buffer that is gone") }
             descriptors[client]?.insert(buffer.number)
@@ -429,8 +455,16 @@ struct StrictWorld {
             let has = descriptors[client]?.contains(buffer) == true
             if !has { complain("a buffer whose descriptor the client does not have") }
             #expect(image.descriptors == (attachment == .nothing ? 0 : 1))
+            if let slot = image.slot, let uid = state.clients[client]?.uid, let id = reply.id,
+                let request = requests[client]?[id]
+            {
+                if state.clients[client]?.hasPage != true { complain("names a slot to who has no page") }
+                named.append((client, uid, request, buffer, slot))
+                namings += 1
+            }
         }
         guard let id = reply.id else { return }
+        if case .image = reply, let request = requests[client]?[id] { answered = answered.suffix(3) + [request] }
         if case .image = reply, clients[client]?.contains(id) != true { complain("a picture for what has ended") }
         if !reply.isTerminal {
             news[client, default: []].append(reply)

@@ -21,6 +21,8 @@ struct Attacker {
 
     /// Serves until the broker closes the socket.
     static func run(_ arguments: [String]) -> Never {
+        // Workers of its kind are started.
+        if arguments.contains("--fork-server") { _exit(2) }
         let folder = arguments[0].lastIndex(of: "/").map { String(arguments[0][..<$0]) } ?? "."
         func value(of name: String) -> Int? {
             arguments.firstIndex(of: name).flatMap { Int(arguments[$0 + 1]) }

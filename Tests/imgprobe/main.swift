@@ -4,7 +4,10 @@
 //     imgprobe decode|fetch|threads ATTEMPT [--strict]
 //     imgprobe cache ATTEMPT PATH OWN EXTRA [--strict]
 //
-// By the name of imgworker it is a decode worker that was taken over: see `Attacker`.
+//     imgprobe watch SOCKET URL FILE
+//     imgprobe hits SOCKET URL [call]
+//
+// The last two are clients: see `Watcher` and `SilentClient`. By the name of imgworker it is a decode worker that was taken over: see `Attacker`.
 
 internal import CProbe
 internal import Glibc
@@ -13,6 +16,8 @@ internal import Sandbox
 
 let arguments = CommandLine.arguments
 if arguments[0].hasSuffix("/imgworker") { Attacker.run(arguments) }
+if arguments.count > 1, arguments[1] == "watch" { Watcher.run(arguments) }
+if arguments.count > 1, arguments[1] == "hits" { SilentClient.run(arguments) }
 guard arguments.count >= 3 else { exit(126) }
 let isCache = arguments[1] == "cache"
 guard !isCache || arguments.count >= 6 else { exit(126) }

@@ -45,6 +45,20 @@ import Testing
         }
     }
 
+    /// A GIF's first frame that covers the canvas comes row by row; interlaced, it is held, but not twice.
+    @Test(arguments: [false, true]) func aStillGIFNeedsNoCanvas(interlaced: Bool) throws {
+        let picture = TestAnimation.patch(500, 400, 1, [255, 255, 0])
+        let still = TestAnimation(width: 500, height: 400, frames: [TestAnimation.Frame(0, 0, picture)])
+        var moving = still
+        moving.frames.append(TestAnimation.Frame(3, 4, TestAnimation.patch(9, 9, 2, [255])))
+        for file in [still.gif(interlaced: interlaced), moving.gif(interlaced: interlaced)] {
+            let image = try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1))
+            #expect(image.plan.workingBytes < (interlaced ? picture.bytes.count : 0) + (4864 << 10))
+            #expect(try decode(file) == still.shown[0])
+        }
+        #expect(try decodeFrames(moving.gif(interlaced: interlaced)).pictures == moving.shown)
+    }
+
     @Test(arguments: AnimationSample.all) func oneIsTheSameAsOfAll(_ sample: AnimationSample) throws {
         for (index, shown) in sample.shown.enumerated() {
             let (frames, timing) = try decodeFrames(sample.file, .one(index))

@@ -12,19 +12,28 @@ final class TestWorker {
     private let process: ChildProcess
 
     /// Starts one. Its end of the socket is closed here, so that its death is an end of file.
-    init(_ arguments: [String] = []) throws {
+    convenience init(_ arguments: [String] = []) throws {
         let (ours, theirs) = try UnixSocket.pair()
         // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
-        process = try ChildProcess(
+        let process = try ChildProcess(
             path: try Self.program(), arguments: ["--strict-sandbox"] + arguments, control: theirs)
-        channel = FrameChannel(socket: ours)
+        try self.init(process, socket: ours)
+    }
+
+    /// One that has just begun.
+    init(_ process: ChildProcess, socket: FileDescriptor) throws {
+        self.process = process
+        channel = FrameChannel(socket: socket)
         guard case .ready(let sandbox, let build) = try next() else { throw WireError(.internal, "not ready") }
         #expect(sandbox?.isEnough == true)
         self.build = build
     }
 
+    /// Its process id.
+    var pid: Int32 { process.pid }
+
     /// The program lies beside the tests.
-    private static func program() throws -> String {
+    static func program() throws -> String {
         let bundle = try #require(CommandLine.arguments.first { $0.contains(".xctest") })
         let end = try #require(bundle.utf8.indices.last { bundle.utf8[$0] == UInt8(ascii: "/") })
         var folder = String(bundle[..<end])

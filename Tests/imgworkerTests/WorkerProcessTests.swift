@@ -168,6 +168,7 @@ import Testing
         #expect(confined.hasStrictSandbox)
         #expect(confined.largestFile == 4096)
         #expect(StartOptions(["--memory", "1000"])?.memory == 1000)
+        #expect(StartOptions(["--fork-server"])?.isForkServer == true)
     }
 
     @Test(arguments: [

@@ -89,7 +89,7 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
 /// and counts them. CODEC_UNSUPPORTED where a file has one scan only; CODEC_TRUNCATED when none is complete.
 codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, uint32_t *scans);
 /// Prepares for pixels of a picture whose sides are `eighths`/8 of the stored ones, rounded up (1 … 8). A file of
-/// several scans is read to its end here and held as coefficients.
+/// several scans is read to its end here and held as coefficients, without those scans that add nothing at this size.
 codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths);
 /// Reads the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
@@ -118,7 +118,7 @@ codec_status codec_webp_decode(
 codec_status codec_webp_decode_part(
     const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
 
-// MARK: Reading GIF: one frame at a time.
+// MARK: Reading GIF, one frame at a time: create, start, read_rows until all rows are through, destroy.
 
 /// A frame of a GIF.
 typedef struct {
@@ -131,9 +131,18 @@ typedef struct {
     int transparent;
 } codec_gif_frame;
 
-/// Decodes `frame` of the GIF file into `pixels`, rows without padding.
-codec_status codec_gif_decode(
-    const uint8_t *bytes, size_t length, const codec_gif_frame *frame, codec_order order, uint8_t *pixels);
+typedef struct codec_gif_reader codec_gif_reader;
+
+/// A reader of `frame` in the GIF file; NULL without memory.
+codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, const codec_gif_frame *frame);
+/// Reads the frame's descriptor.
+codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order);
+/// Whether its rows come in another order, so that all of them have to be read at once; behind the start.
+int codec_gif_reader_is_interlaced(const codec_gif_reader *reader);
+/// Decodes the next `count` rows into `rows`, without padding.
+codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows, uint32_t count);
+/// Frees the reader, which may be NULL.
+void codec_gif_reader_destroy(codec_gif_reader *reader);
 
 #ifndef WITHOUT_AVIF
 // MARK: Reading AVIF: create, read_header, start, read_rows until all rows are through, destroy.

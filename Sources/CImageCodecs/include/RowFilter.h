@@ -19,7 +19,8 @@ typedef enum {
 /// Converts `pixels` pixels with straight alpha to numbers, 0 … 255, colour multiplied by alpha if `premultiply`.
 void filter_load(const uint8_t *bytes, float *row, size_t pixels, int premultiply);
 /// Makes `pixels` pixels of `row`: pixel i is the sum of `counts[i]` pixels from `starts[i]` on, each times its weight.
-/// Weights of one pixel begin `stride` numbers behind those of the pixel before.
+/// Weights of one pixel begin `stride` numbers behind those of the pixel before. They are read by fours, up to three
+/// behind the last that counts, which must be zero, and so are up to three pixels behind the last, which must be numbers.
 void filter_across(
     const float *row, float *result, size_t pixels, const uint32_t *starts, const uint32_t *counts,
     const float *weights, size_t stride);

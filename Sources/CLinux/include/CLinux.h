@@ -61,7 +61,13 @@ int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds);
 /// descriptor 3, standard streams as they are (input from /dev/null), everything else closed. 0 and `*pid`, or an
 /// error number.
 int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control);
+/// Forks, without the C library's knowing, a child of the caller's parent, in a process group of its own: its pid, 0 in
+/// the child, or -1.
+pid_t clinux_fork_sibling(void);
+void clinux_set_name(const char *name);
 int clinux_pidfd_open(pid_t pid);
+/// 0 when the process behind `pidfd` is a child of this one, else -1.
+int clinux_pidfd_is_child(int pidfd);
 int clinux_pidfd_send_signal(int pidfd, int signal);
 /// Reaps the child behind `pidfd` if it has ended. 1: reaped, `*code` is its exit status or signal, `*signaled`
 /// says which, `*peak` the most memory it had, in bytes; 0: still running; -1: errno.
@@ -94,6 +100,10 @@ int clinux_lacks_temporary(int error);
 int clinux_duplicate(int fd);
 /// fcntl(F_SETFL) with O_NONBLOCK.
 int clinux_set_nonblocking(int fd);
+/// 1 when something could be received on a socket, or its end; 0 when not. Takes nothing.
+int clinux_has_arrived(int fd);
+/// Makes `target` mean the open file of `source`, closed on exec.
+int clinux_replace(int source, int target);
 
 /// connect and bind to a Unix address (a transparent union in glibc, which Swift cannot pass). ENAMETOOLONG when
 /// `path` does not fit an address.
@@ -117,6 +127,10 @@ int clinux_unread_bytes(int socket);
 /// recvmsg with room for CLINUX_MAX_DESCRIPTORS. Bytes received (0: end), or -1 with errno. `*fd_count` descriptors,
 /// closed on exec, are written to `fds`; `*truncated` is set when the kernel had to drop some.
 ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t *fd_count, int *truncated);
+
+/// Looks at what is there to be received, without waiting, and leaves it there: bytes (0: end), or -1 with errno.
+/// `*with_descriptors` is set when descriptors come with some of them, which only clinux_receive brings.
+ssize_t clinux_peek(int socket, void *buffer, size_t length, int *with_descriptors);
 
 /// Raises the number of descriptors this process may open to the most it is allowed, and returns it.
 size_t clinux_raise_descriptor_limit(void);
@@ -148,5 +162,27 @@ static inline int clinux_errno(void) { return errno; }
 int clinux_seal_all(void);
 int clinux_seal_size(void);
 int clinux_seal_growth(void);
+/// Those of the size, of the seals themselves, and against all writing but through mappings that exist.
+int clinux_seal_foreign_writes(void);
+
+/// A word that one process writes and others read: whoever sees it sees what was written before it.
+static inline uint64_t clinux_load_acquire(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+static inline uint32_t clinux_load_acquire_32(const uint32_t *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+static inline void clinux_store_release(uint64_t *word, uint64_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+/// Tenths of a second of the monotonic clock as of its last tick: no system call.
+static inline int64_t clinux_coarse_tenths(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return (int64_t)time.tv_sec * 10 + time.tv_nsec / 100000000;
+}
+
+/// Writes the calling thread's number to `word`, which is shared, and lets the kernel add `clinux_owner_died` to it when
+/// the thread ends, in whatever way: 0, or -1 with errno. One word a thread, which must use no robust mutexes.
+int clinux_own_until_death(uint32_t *word);
+/// Sets such a word to 0: its owner has no need of it any more.
+void clinux_disown(uint32_t *word);
+uint32_t clinux_owner_died(void);
 
 #endif

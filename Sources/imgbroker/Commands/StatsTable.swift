@@ -13,6 +13,7 @@ enum StatsTable {
         (.revalidated, "revalidated", "confirmed by the origin without a body"),
         (.staleServed, "stale served", "answers that were no longer fresh"),
         (.prefetched, "prefetched", "loaded ahead, beside the requests"),
+        (.mappedHits, "without asking", "found by clients among what they keep, beside the requests"),
         (.blacklistedUrls, "on the failed list", "not tried again for now"),
     ]
 

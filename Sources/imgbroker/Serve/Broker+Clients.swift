@@ -56,12 +56,14 @@ extension Broker {
     }
 
     /// Deals with what a client has sent: with what is left from its last turn before anything else is received.
-    func receive(from client: ClientConnection) {
-        if client.hasMore { return takeFrames(from: client) }
+    /// `now` is the time, more or less, and moves on.
+    func receive(from client: ClientConnection, at now: inout Instant) {
+        if client.hasMore { return takeFrames(from: client, at: &now) }
         // Whoever has to read first is reported again once it has.
         if client.isClosing || client.isBackedUp { return }
         do {
-            switch try client.channel.fill() {
+            // What is left of a long frame is not answered at once.
+            switch try client.isInsideFrame ? client.channel.fill() : client.channel.fillPeeking() {
             case .wouldBlock: return
             case .end: return disconnect(client)
             case .received: break
@@ -69,12 +71,14 @@ extension Broker {
         } catch {
             return disconnect(client)
         }
-        takeFrames(from: client)
+        takeFrames(from: client, at: &now)
     }
 
     /// What there is of a client's messages.
     private enum Step {
         case event(Event)
+        /// Dealt with already.
+        case done
         /// More has to arrive first.
         case waits
         /// It goes on in the next turn.
@@ -82,18 +86,19 @@ extension Broker {
     }
 
     /// Deals with what was received from a client: all of it, unless that takes long, or the client has to read first.
-    private func takeFrames(from client: ClientConnection) {
-        var (hasCompleted, begunAt): (Bool, Instant?) = (false, nil)
+    private func takeFrames(from client: ClientConnection, at now: inout Instant) {
+        let begun = now
+        var hasCompleted = false
         client.hasMore = true
         frames: while !client.isClosing, !client.isBackedUp {
-            let begun = Instant.now
-            let spent = begun.microseconds(since: begunAt ?? begun)
-            if spent >= ClientConnection.microsecondsAtOnce {
+            if now.microseconds(since: begun) >= ClientConnection.microsecondsAtOnce {
                 putIntoBacklog(client)
                 break
             }
-            begunAt = begunAt ?? begun
-            switch nextStep(from: client) {
+            let hits = state.counters.memoryHits
+            let before = now
+            switch nextStep(from: client, at: now) {
+            case .done: hasCompleted = true
             case .waits:
                 client.hasMore = false
                 break frames
@@ -102,14 +107,18 @@ extension Broker {
                 break frames
             case .event(let event):
                 hasCompleted = true
-                let hits = state.counters.hitCount
                 handle(event)
                 if !uploads.isEmpty { uploads[client.id] = nil }
-                if state.counters.hitCount > hits {
-                    state.counters.hits.record(microseconds: Instant.now.microseconds(since: begun))
-                }
             }
+            now = .now
+            if state.counters.memoryHits > hits {
+                state.counters.hits.record(microseconds: now.microseconds(since: before))
+                if let text = repeatable { state.rememberHit(text, of: client.uid) }
+            }
+            repeatable = nil
         }
+        // Parts of messages take time, too.
+        if !hasCompleted { now = .now }
         if !client.hasMore {
             client.channel.closeDescriptors(keeping: client.isInsideFrame ? 1 : 0)
             countArriving(of: client)
@@ -118,7 +127,7 @@ extension Broker {
         unflushed.insert(client.id)
     }
 
-    private func nextStep(from client: ClientConnection) -> Step {
+    private func nextStep(from client: ClientConnection, at now: Instant) -> Step {
         while true {
             if let upload = client.upload { return receive(upload, from: client) }
             let text: ArraySlice<UInt8>
@@ -129,8 +138,27 @@ extension Broker {
                 let message = "A frame of \(error.length) bytes: only 1 to \(Frame.maximumLength) are allowed."
                 return .event(.streamBroken(client.id, WireError(.badFrame, message)))
             }
+            if answerAtOnce(text, to: client, at: now) { return .done }
             if let event = read(text, from: client) { return .event(event) }
         }
+    }
+
+    /// Deals with a frame that needs not be read, as most do on a busy day: what was a hit before, and leases given back.
+    private func answerAtOnce(_ text: ArraySlice<UInt8>, to client: ClientConnection, at now: Instant) -> Bool {
+        if let buffer = RepeatableText.releasedBuffer(text) {
+            guard state.releaseAtOnce(Identifier(number: buffer), from: client.id) else { return false }
+            writePage()
+            return true
+        }
+        guard let text = RepeatableText(text) else { return false }
+        guard let answer = state.answerAgain(text, from: client.id, uid: client.uid, at: now) else {
+            repeatable = text
+            return false
+        }
+        let frame = Reply.imageFrame(id: text.id, rest: answer.rest, reusing: client.channel.takeStorage())
+        let buffer = answer.descriptor.flatMap { buffers[$0] }
+        client.channel.enqueue(frame, descriptors: buffer.map { [$0.descriptor] } ?? [])
+        return true
     }
 
     /// Reads a frame; nil when it is a `store` whose bytes are to come.
@@ -279,6 +307,7 @@ extension Broker {
         let frame = reply.encoded(reusing: connection.channel.takeStorage())
         switch attachment {
         case .nothing: connection.channel.enqueue(frame)
+        case .page: connection.channel.enqueue(frame, descriptors: page.map { [$0.descriptor] } ?? [])
         case .descriptor(let buffer):
             connection.channel.enqueue(frame, descriptors: buffers[buffer].map { [$0.descriptor] } ?? [])
         case .payload(let buffer, let count):
@@ -307,6 +336,8 @@ extension Broker {
                     client.channel.maximumUnread = unread.allowance(of: client, among: clients, at: turnBegunAt)
                 }
                 let isEmpty = try client.channel.flush(payloadBytes: share)
+                // Not before what it has asked for is sent, or it would be woken twice.
+                try client.channel.receivePeeked()
                 unread.sent(queued - client.channel.queuedDescriptors)
                 for buffer in client.channel.takeSentPayloads() {
                     handle(.payloadSent(client.id, Identifier(number: buffer)))

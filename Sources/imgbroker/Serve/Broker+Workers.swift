@@ -7,7 +7,8 @@ import SharedCache
 extension Broker {
     func start(_ kind: WorkerKind, _ id: WorkerID) {
         do {
-            let worker = try WorkerProcess(kind, id: id, launcher: launcher)
+            let (child, socket) = try startProcess(kind)
+            let worker = try WorkerProcess(kind, id: id, child, socket)
             workers[id] = worker
             events.append(.workerStarted(id, pid: Int(worker.child.pid)))
             try queue.add(worker.channel.socket.raw, token: Self.token(.worker, id.number))
@@ -19,6 +20,52 @@ extension Broker {
             }
             events.append(.workerExited(id, .notStarted("\(error)")))
         }
+    }
+
+    /// A process for a worker, by the fork server where that can.
+    private func startProcess(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
+        if kind == .decode {
+            if let forkServer, forkServer.isReady {
+                let worker = forkServer.fork()
+                if forkServer.isOld { renewForkServer() }
+                if let worker { return worker }
+                log.warning("the fork server has made no worker in time")
+            }
+            if forkServer == nil { replaceForkServer() }
+        }
+        return try launcher.start(kind)
+    }
+
+    /// Starts the fork server and waits until it is ready, so that the first workers are its own. Nobody is served yet.
+    func startForkServer() {
+        renewForkServer()
+        if let server = forkServer, !server.waitUntilReady(milliseconds: 1000) { dropForkServer() }
+    }
+
+    /// Starts another in the place of one that has ended, unless that has not lasted: it would be no better.
+    func replaceForkServer() {
+        let now = Instant.now
+        dropForkServer()
+        if let forkServerStartedAt, now.microseconds(since: forkServerStartedAt) < 1_000_000 { return }
+        renewForkServer()
+    }
+
+    /// Starts a fork server, in an address space that is laid out anew, and ends the one there is.
+    private func renewForkServer() {
+        dropForkServer()
+        forkServerStartedAt = .now
+        guard let server = try? ForkServer(launcher),
+            (try? queue.add(server.socket.raw, token: Self.token(.forkServer))) != nil
+        else { return }
+        forkServer = server
+    }
+
+    private func dropForkServer() {
+        guard let server = forkServer else { return }
+        queue.remove(server.socket.raw)
+        server.child.send(Signals.kill)
+        formerServers.append(server.child)
+        forkServer = nil
     }
 
     func startFetch(_ job: FetchJob, on worker: WorkerID) {
@@ -88,7 +135,9 @@ extension Broker {
     }
 
     func keep(_ order: StoreOrder, _ buffer: BufferID, _ job: JobID, on worker: WorkerID) {
-        guard let descriptor = buffers[buffer]?.descriptor else { return events.append(.keepingEnded(worker, job)) }
+        guard let descriptor = buffers[buffer]?.descriptor else {
+            return events.append(.keepingEnded(worker, job, isKept: false))
+        }
         send(order, [descriptor], to: worker)
     }
 
@@ -205,7 +254,8 @@ extension Broker {
         case .cleared(let job, let removed, let bytes):
             handle(.cleared(worker.id, Identifier(number: job), removed: removed, bytes: bytes))
         case .quarantine(let records): handle(.quarantineRemembered(records))
-        case .kept(let job), .notKept(let job): handle(.keepingEnded(worker.id, Identifier(number: job)))
+        case .kept(let job): handle(.keepingEnded(worker.id, Identifier(number: job), isKept: true))
+        case .notKept(let job): handle(.keepingEnded(worker.id, Identifier(number: job), isKept: false))
         case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))
         }
     }
@@ -272,6 +322,8 @@ extension Broker {
         if exit == .signal(Signals.kill), !state.isEnding(worker.id) {
             found.isMemoryShort = memoryShortage.takeKill()
         }
+        // Who made it crash may have learnt where things are in its memory. Others are not to be laid out like it.
+        if worker.kind == .decode, case .signal(let number) = exit, number != Signals.kill { renewForkServer() }
         handle(.workerExited(worker.id, .ended(exit, found)))
     }
 }

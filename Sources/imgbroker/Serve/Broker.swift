@@ -7,7 +7,7 @@ import SharedCache
 /// thread; nothing in it waits but the event queue.
 final class Broker {
     enum Source: UInt64 {
-        case listener, timer, signals, client, worker, workerExit
+        case listener, timer, signals, client, worker, workerExit, forkServer
     }
 
     /// In one turn of the loop so much time is spent on what all clients have sent: when it is over nobody else's turn comes
@@ -41,14 +41,23 @@ final class Broker {
     var stalled: Set<ClientID> = []
     var stalledWorkers: Set<WorkerID> = []
     var workers: [WorkerID: WorkerProcess] = [:]
+    /// Makes decode workers; nil while there is none, and they are started as programs.
+    var forkServer: ForkServer?
+    var forkServerStartedAt: Instant?
+    /// Fork servers that are ending; looked at in each turn, and every 100 ms.
+    var formerServers: [ChildProcess] = []
     var products: [JobID: Product] = [:]
     var buffers: [BufferID: SealedBuffer] = [:]
+    /// What is being dealt with, if it is worth remembering should it prove to be a hit.
+    var repeatable: RepeatableText?
     /// What clients have given and the state is about to take, or not.
     var uploads: [ClientID: SealedBuffer] = [:]
     /// What tells a worker that the kernel took for want of memory from one that somebody ended.
     var memoryShortage = MemoryShortage()
     /// How long the turns of the loop take: while one lasts, nobody else is served.
     var turns = LatencyHistogram()
+    /// Where clients see what they would get again; nil where the kernel cannot do what it takes.
+    let page: ValidityPage?
     private let closer = DescriptorCloser()
     private var timerSetTo: Instant?
     private var retriedAt = Instant(nanoseconds: 0)
@@ -69,13 +78,20 @@ final class Broker {
         let descriptors = CurrentProcess.raiseDescriptorLimit()
         var limits = configuration.limits
         // Two for each process, spares included, and a few for the loop itself; a job's result is one, too.
-        let processes = limits.workers + limits.fetchers + 4
+        let processes = limits.workers + limits.fetchers + 5
         let free = max(descriptors - 3 * processes - 16, 16)
         maximumClients = max(free / 4, 8)
         limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
         limits.maxEvictedBuffers = min(limits.maxEvictedBuffers, max(free / 8, 8))
         limits.maxClients = maximumClients
+        do throws(SystemError) {
+            page = try ValidityPage(slots: limits.validitySlots)
+        } catch {
+            log.notice("clients ask for each picture, as there is no validity page: \(error)")
+            page = nil
+            limits.validitySlots = 0
+        }
         unread = UnreadDescriptors(limit: descriptors / 2, departedLimit: maximumClients / 8)
         // As good as no limit where four of the largest bodies are no number.
         let (bodies, isUnbounded) = limits.maxDownloadBytes.multipliedReportingOverflow(by: 4)
@@ -100,13 +116,18 @@ final class Broker {
         log.notice(
             "listening at \(listener.path), decode workers: \(limits.workers), download workers: \(limits.fetchers), "
                 + "memory: \(ByteCount(limits.memoryBytes))")
+        startForkServer()
         handle(.timePassed)
         while !isFinished {
-            if state.nextReminder != timerSetTo {
-                timerSetTo = state.nextReminder
-                timer.set(to: timerSetTo)
+            // Not a property of the state's own: asking for that copies all of it.
+            let reminder = state.reminders.next
+            if reminder != timerSetTo {
+                timerSetTo = reminder
+                timer.set(to: reminder)
             }
-            let isRetrying = !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
+            let isRetrying =
+                !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
+                || !formerServers.isEmpty
             let ready: [EventQueue.Event]
             do {
                 let pause: Int? = isRetrying ? Self.retryMilliseconds : nil
@@ -118,12 +139,13 @@ final class Broker {
             let begun = Instant.now
             turnBegunAt = begun
             for event in ready { dispatch(event) }
-            workOffBacklog()
+            workOffBacklog(at: begun)
             if begun.microseconds(since: retriedAt) >= Self.retryMilliseconds * 1000 {
                 retriedAt = begun
                 if unread.departed > 0 { unread.forgetReceived() }
                 retryStalled()
             }
+            if !formerServers.isEmpty { formerServers.removeAll { $0.reap() != nil } }
             flushClients()
             for user in unread.takeForgotten() { state.connectionClosed(of: user) }
             turns.record(microseconds: Instant.now.microseconds(since: begun))
@@ -140,18 +162,17 @@ final class Broker {
     }
 
     /// Deals with what clients have sent, each at most once, until the time for it is over.
-    private func workOffBacklog() {
+    private func workOffBacklog(at begun: Instant) {
         // Whoever has sent more comes behind these.
         let waiting = backlog.count
-        let begun = Instant.now
-        var served = 0
+        var (served, now) = (0, begun)
         while served < waiting {
-            if served > 0, Instant.now.microseconds(since: begun) >= Self.microsecondsForClients { break }
+            if served > 0, now.microseconds(since: begun) >= Self.microsecondsForClients { break }
             let client = clients[backlog[served]]
             served += 1
             guard let client else { continue }
             client.isInBacklog = false
-            receive(from: client)
+            receive(from: client, at: &now)
         }
         backlog.removeFirst(served)
     }
@@ -193,10 +214,17 @@ final class Broker {
             guard let worker = workers[Identifier(number: number)] else { return }
             if event.writable { flush(worker) }
             if event.readable { receive(from: worker) }
+        case .forkServer:
+            if forkServer?.becameReadable() == false { replaceForkServer() }
         case .workerExit:
             if let worker = workers[Identifier(number: number)] { reap(worker) }
         case nil: break
         }
+    }
+
+    /// Says on the validity page what has changed, before anybody hears of it.
+    func writePage() {
+        for change in state.index.takeSlotChanges() { page?.store(change.word, in: change.slot) }
     }
 
     /// Lets the state handle an event, and performs what follows; that may lead to further events.
@@ -205,7 +233,9 @@ final class Broker {
         // Actions add to the list when something fails; the outermost call works it off.
         guard events.count == 1 else { return }
         while let event = events.first {
-            for action in state.handle(event, at: .now, unixMs: WallClock.milliseconds) { perform(action) }
+            let actions = state.handle(event, at: .now, unixMs: WallClock.milliseconds)
+            writePage()
+            for action in actions { perform(action) }
             events.removeFirst()
         }
     }
@@ -263,12 +293,15 @@ final class Broker {
     // MARK: The end
 
     private func end() {
+        page?.end()
         flushClients()
         clients = [:]
         listener.remove()
         // A worker ends by itself when its socket does; whoever does not is ended.
         closer.end()
-        let children = workers.values.map(\.child)
+        if let server = forkServer { formerServers.append(server.child) }
+        forkServer = nil
+        let children = workers.values.map(\.child) + formerServers
         workers = [:]
         let deadline = Instant.now.adding(milliseconds: 500)
         for child in children {

@@ -12,8 +12,8 @@ struct MemoryShortage {
     private var counted: Int
 
     init() {
-        let group = Self.text(of: "/proc/self/cgroup").split(separator: "\n").first { $0.hasPrefix("0::/") }
-        let events = group.map { "/sys/fs/cgroup\($0.dropFirst(3))/memory.events" }
+        let group = Self.value(of: "0::/", in: "/proc/self/cgroup").map { String(decoding: $0, as: UTF8.self) }
+        let events = group.map { "/sys/fs/cgroup/\($0)/memory.events" }
         let own = events.flatMap { Self.kills(in: $0) == nil ? nil : $0 }
         isOwn = own != nil
         path = own ?? "/proc/vmstat"
@@ -29,17 +29,18 @@ struct MemoryShortage {
         return true
     }
 
-    /// The value in the line "oom_kill N".
     private static func kills(in path: String) -> Int? {
-        let line = text(of: path).split(separator: "\n").first { $0.hasPrefix("oom_kill ") }
-        return line.flatMap { Int($0.dropFirst("oom_kill ".count)) }
+        value(of: "oom_kill ", in: path).flatMap { Int(String(decoding: $0, as: UTF8.self)) }
     }
 
-    private static func text(of path: String) -> String {
-        var bytes = [UInt8](repeating: 0, count: 1 << 16)
+    /// What follows `name` in the line that begins with it. Bytes, as strings of all lines would take most of the time
+    /// that a worker's end takes.
+    private static func value(of name: String, in path: String) -> ArraySlice<UInt8>? {
+        var bytes = [UInt8](repeating: 0, count: 1 << 14)
         guard let file = try? FileDescriptor.open(readingAt: path),
             let count = unsafe try? bytes.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) })
-        else { return "" }
-        return String(decoding: bytes.prefix(count), as: UTF8.self)
+        else { return nil }
+        return bytes.prefix(count).split(separator: UInt8(ascii: "\n")).first { $0.starts(with: name.utf8) }?
+            .dropFirst(name.utf8.count)
     }
 }

@@ -51,6 +51,19 @@ struct WorkerLauncher {
     ///
     /// - Throws: `SystemError` of `socketpair` or `posix_spawn`.
     func start(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
+        try start(kind, asForkServer: false)
+    }
+
+    /// Starts what makes decode workers, and returns it with this end of its control socket.
+    ///
+    /// - Throws: `SystemError` of `socketpair` or `posix_spawn`.
+    func startForkServer() throws(SystemError) -> (ChildProcess, FileDescriptor) {
+        try start(.decode, asForkServer: true)
+    }
+
+    private func start(
+        _ kind: WorkerKind, asForkServer isForkServer: Bool
+    ) throws(SystemError) -> (ChildProcess, FileDescriptor) {
         let (own, control) = try UnixSocket.pair()
         var arguments = ["--parent", "\(CurrentProcess.pid)"]
         if let user { arguments += ["--uid", "\(user.uid)", "--gid", "\(user.gid)"] }
@@ -75,6 +88,7 @@ struct WorkerLauncher {
             }
             if let workerMemory { arguments += ["--memory", "\(workerMemory)"] }
             if hasStrictSandbox { arguments.append("--strict-sandbox") }
+            if isForkServer { arguments.append("--fork-server") }
         case .cache:
             program = "imgcache"
             arguments += cacheArguments + ["--log-level", logLevel.rawValue]
@@ -102,8 +116,10 @@ final class WorkerProcess {
     var hasEnded = false
     var isWatchedForWriting = false
 
-    init(_ kind: WorkerKind, id: WorkerID, launcher: WorkerLauncher) throws(SystemError) {
-        let (child, socket) = try launcher.start(kind)
+    /// A process that has just begun, with this end of its control socket.
+    init(
+        _ kind: WorkerKind, id: WorkerID, _ child: ChildProcess, _ socket: FileDescriptor
+    ) throws(SystemError) {
         try socket.setNonBlocking()
         self.child = child
         channel = FrameChannel(socket: socket)

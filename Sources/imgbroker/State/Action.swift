@@ -9,6 +9,8 @@ enum Action: Equatable {
         case descriptor(BufferID)
         /// The buffer's bytes behind the frame.
         case payload(BufferID, count: Int)
+        /// The validity page's descriptor.
+        case page
     }
 
     // Clients.

@@ -14,7 +14,7 @@ extension BrokerState {
         }
         if tier.includesMemory {
             let time = Instant(nanoseconds: now.nanoseconds - Int64(olderThanSeconds ?? 0) * 1_000_000_000)
-            let keys = olderThanSeconds == nil ? index.keys { $0.nonce == 0 } : index.keys(unusedSince: time)
+            let keys = (olderThanSeconds ?? 0) == 0 ? index.keys { $0.nonce == 0 } : index.keys(unusedSince: time)
             for key in keys where key.nonce == 0 {
                 bytes += index.bytes(of: key)
                 removed += 1

@@ -31,7 +31,7 @@ extension BrokerState {
         guard waiter.purpose == .get else { return delivered(original, to: waiter) }
 
         var image = picture(of: header, as: geometry, bytes: bytes, for: waiter)
-        image.etag = original.origin.response.etag
+        image.etag = original.origin.etag
         image.expires = original.origin.policy.expires
         // What has come just now, or was confirmed, is as good as it gets, however short its life.
         image.stale = waiter.source != .network && !waiter.isValidated && original.origin.isStale(at: now)
@@ -39,6 +39,7 @@ extension BrokerState {
         image.placeholder = header.placeholder
         if image.pixels != nil, waiter.request.options.variant.frames == .all { image.timing = header.timing }
         let attachment = lend(buffer, to: waiter, in: &image)
+        if waiter.isRepeatable, image.buffer != nil { image.slot = index.slot(of: buffer, for: waiter.key) }
         if !waiter.isPreviewing { unregister(waiter) }
         if image.final { countAnswer(to: waiter, isStale: image.stale) }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
@@ -85,7 +86,7 @@ extension BrokerState {
         let client = waiter.client
         switch waiter.request.options.delivery {
         case .fd where !leases.holds(client, buffer):
-            return refusal(ofHolding: bytes, for: waiter)
+            return refusal(ofHolding: bytes, client, waiter.uid)
         case .inline:
             if bytes > limits.maxInlineBytes {
                 let message = "\(bytes) bytes are more than an inline payload may have (\(limits.maxInlineBytes))."
@@ -93,7 +94,9 @@ extension BrokerState {
             }
             if sendings.holds(client, buffer) { return nil }
             let unsent = sendings.held(by: client).bytes
-            if unsent == 0 || unsent + bytes <= limits.maxInlineBytes { return refusal(ofHolding: bytes, for: waiter) }
+            if unsent == 0 || unsent + bytes <= limits.maxInlineBytes {
+                return refusal(ofHolding: bytes, client, waiter.uid)
+            }
             let message = "\(unsent) bytes of inline pictures wait for this client to receive them."
             return WireError(.quotaExceeded, message)
         case .fd, .none: return nil

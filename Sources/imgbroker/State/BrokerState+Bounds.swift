@@ -82,8 +82,8 @@ extension BrokerState {
 
     /// Why a client may not hold one more buffer; nil when it may. What it holds counts in full, evicted or not; what it
     /// may hold depends on what everybody keeps from being freed.
-    func refusal(ofHolding bytes: Int, for waiter: Waiter) -> WireError? {
-        let (leased, sending) = (leases.held(by: waiter.client), sendings.held(by: waiter.client))
+    func refusal(ofHolding bytes: Int, _ client: ClientID, _ uid: UInt32) -> WireError? {
+        let (leased, sending) = (leases.held(by: client), sendings.held(by: client))
         let own = leased + sending
         let left = (
             bytes: limits.maxEvictedBytes - index.evictedBytes,
@@ -100,8 +100,8 @@ extension BrokerState {
             let message = "This client holds \(own.buffers) buffers with \(own.bytes) bytes already."
             return WireError(.quotaExceeded, message)
         }
-        if clients[waiter.client]?.isAdmin != false { return nil }
-        let users = leases.held(byUser: waiter.uid) + sendings.held(byUser: waiter.uid)
+        if clients[client]?.isAdmin != false { return nil }
+        let users = leases.held(byUser: uid) + sendings.held(byUser: uid)
         if users.buffers == 0 || Self.permits(bytes, users, left, FairShare.ofUser) { return nil }
         let message = "This user's clients hold \(users.buffers) buffers with \(users.bytes) bytes already."
         return WireError(.quotaExceeded, message)

@@ -73,7 +73,7 @@ extension BrokerState {
         if let header = index.header(of: original.digest), let buffer = index.buffer(variant) {
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
-        let body = index.buffer(VariantKey(digest: original.digest, form: .original))
+        let body = body(of: original)
         let mayHaveRaster = original.isFromDisk && form.rasterWord != nil
         if canLookUp, !waiter.hasLookedOnDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
         if let body {
@@ -98,6 +98,11 @@ extension BrokerState {
     private static let imageErrors: Set<ErrorCode> = [
         .unsupportedFormat, .truncated, .decodeFailed, .emptyImage, .tooManyPixels,
     ]
+
+    /// The bytes of an original, unless they have left the memory, for the disk tier alone perhaps.
+    func body(of original: MemoryIndex.Original) -> BufferID? {
+        index.buffer(VariantKey(digest: original.digest, form: .original))
+    }
 
     /// Goes on to the answer proper, whether or not the preview could be shown.
     mutating func endPreview(_ id: WaiterID) {
@@ -137,7 +142,7 @@ extension BrokerState {
             original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: reason)
         else { return deny(waiter, error) }
         waiters[id]?.isConfirmed = true
-        if stored(for: waiter) == nil { waiters[id]?.hasLookedOnDisk = false }
+        if stored(for: waiter).flatMap({ body(of: $0.original) }) == nil { waiters[id]?.hasLookedOnDisk = false }
         waiters[id]?.source = waiter.keptIn
         proceed(id)
     }

@@ -231,7 +231,7 @@ extension BrokerState {
         // The URL may have been removed, or lead to other bytes by now: then this result is for its waiters alone.
         let isKept = index.isKnown(flight.variant.digest)
         if isKept {
-            index.insert(buffer, as: flight.variant, bytes: bytes, geometry: plan.result, at: now)
+            index.insert(buffer, as: flight.variant, bytes: bytes, geometry: plan.result, at: now, worth: microseconds)
             keepRaster(buffer, flight.variant, plan, bytes: bytes, microseconds: microseconds)
         }
         finish(job, in: buffer, bytes: bytes, plan.result)

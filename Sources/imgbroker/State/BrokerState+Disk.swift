@@ -64,7 +64,8 @@ extension BrokerState {
         _ = endLookup(job)
         noteOwn(flight, found: key)
 
-        let original = MemoryIndex.Original(digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true)
+        let original = MemoryIndex.Original(
+            digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true, isOnDisk: true)
         dropRemoved(index.insert(original, for: key))
         let buffer: BufferID
         let variant = VariantKey(digest: digest, form: raster == nil ? .original : flight.request.form)
@@ -95,6 +96,7 @@ extension BrokerState {
         }
         if known == nil, !flight.mayStay { dropRemoved(index.remove(key)) }
         unhold(buffer)
+        drop(index.dropSpareBody(of: digest))
         drop(index.evictToFit())
     }
 
@@ -117,7 +119,10 @@ extension BrokerState {
     /// Remembers that the disk tier has no original of the user's own, so that it need not be asked again.
     private mutating func noteOwn(_ flight: LookupFlight, found key: OriginalKey?) {
         guard flight.keys.count > 1, key != flight.keys[0], disk.mayHaveOwned else { return }
-        if notOwnOnDisk.count >= limits.memoryEntries { notOwnOnDisk = [] }
+        if notOwnOnDisk.count >= limits.memoryEntries {
+            notOwnOnDisk = []
+            index.endSlots()
+        }
         notOwnOnDisk.insert(flight.keys[0])
     }
 
@@ -154,11 +159,15 @@ extension BrokerState {
 
     // MARK: Keeping
 
-    /// Gives an original to the disk tier.
+    /// Gives an original to the disk tier; when that has enough to do, as soon as it has less, if the original is still
+    /// in memory then.
     mutating func keep(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
-        guard let worker = keeper(of: original.bytes) else { return }
+        guard let worker = keeper(of: original.bytes) else {
+            if canLookUp, unkept.count < limits.memoryEntries { unkept.append(key) }
+            return
+        }
         if key.owner != nil { notOwnOnDisk.remove(key) }
-        let job = runErrand(.keep(body, bytes: original.bytes), on: worker)
+        let job = runErrand(.keep(body, bytes: original.bytes, as: key), on: worker)
         index.hold(body)
         actions.append(.keepOriginal(worker, job, record(of: original, key), body))
     }
@@ -184,7 +193,7 @@ extension BrokerState {
         else { return }
         let record = RasterRecord(
             original: variant.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result, bytes: bytes)
-        let job = runErrand(.keep(buffer, bytes: bytes), on: worker)
+        let job = runErrand(.keep(buffer, bytes: bytes, as: nil), on: worker)
         index.hold(buffer)
         actions.append(.keepRaster(worker, job, record, buffer))
     }
@@ -192,12 +201,28 @@ extension BrokerState {
     /// The worker that can keep so many bytes more; nil while it has more than enough to do, or cannot keep anything.
     private func keeper(of bytes: Int) -> WorkerID? {
         guard canLookUp, disk.state != .locked, disk.state != .off else { return nil }
-        let waiting = errands.values.reduce(0) { if case .keep(_, let bytes) = $1 { $0 + bytes } else { $0 } }
+        let waiting = errands.values.reduce(0) { if case .keep(_, let bytes, _) = $1 { $0 + bytes } else { $0 } }
         return waiting + bytes <= limits.maxKeepingBytes ? cachePool.available : nil
     }
 
-    mutating func keepingEnded(_ worker: WorkerID, _ job: JobID) {
-        if case .keep(let buffer, _)? = endErrand(job, on: worker) { unhold(buffer) }
+    mutating func keepingEnded(_ worker: WorkerID, _ job: JobID, isKept: Bool) {
+        guard case .keep(let buffer, _, let key)? = endErrand(job, on: worker) else { return }
+        if isKept, let key { index.noteOnDisk(key, buffer) }
+        unhold(buffer)
+        keepNext()
+    }
+
+    /// Keeps originals that the disk tier could not take when they came.
+    private mutating func keepNext() {
+        while let key = unkept.first {
+            guard let original = index.original(key), !original.isOnDisk, let body = body(of: original) else {
+                unkept.removeFirst()
+                continue
+            }
+            if keeper(of: original.bytes) == nil { return }
+            unkept.removeFirst()
+            keep(body, as: key, original)
+        }
     }
 
     // MARK: Errands
@@ -288,7 +313,7 @@ extension BrokerState {
         bytes: Int = 0
     ) {
         switch errand {
-        case .keep(let buffer, _): unhold(buffer)
+        case .keep(let buffer, _, _): unhold(buffer)
         case .forget(let asker, _, _, let inMemory):
             guard let (client, id) = asker, endErrand(id, of: client) else { return }
             reply(.removed(id: id, count: inMemory.union(forgotten).count), to: client)
@@ -313,10 +338,13 @@ extension BrokerState {
 
     /// Notes that an original was used by way of memory, for the disk tier's own order of age.
     mutating func noteUse(of key: OriginalKey) {
-        guard limits.usesDisk, touched.count < 1000 else { return }
+        guard canNoteUse else { return }
         if touched.isEmpty { remind(.touch, in: 1000) }
         touched.insert(key)
     }
+
+    /// Whether there is a disk tier to be told, and room in what it is told next.
+    var canNoteUse: Bool { limits.usesDisk && touched.count < 1000 }
 
     mutating func reportUse() {
         if let worker = cachePool.available { actions.append(.touch(worker, keys: touched.map(\.word).sorted())) }
@@ -340,12 +368,13 @@ extension BrokerState {
     /// What the cache process was asked for is answered without it, or its successor asked: but not again and again for
     /// what it dies of.
     mutating func cacheWorkerEnded(_ jobs: Set<JobID>, ownMaking: Bool) {
+        unkept = []
         // A reason that the next one gives as well is not said again.
         disk = DiskReport(state: .off, reason: disk.state == .off ? disk.reason : nil)
         for job in jobs.sorted() {
             actions.append(.discard(job))
             switch errands.removeValue(forKey: job) {
-            case .keep(let buffer, _): unhold(buffer)
+            case .keep(let buffer, _, _): unhold(buffer)
             case .some(let errand):
                 if ownMaking { errandCrashes[job, default: 0] += 1 }
                 if errandCrashes[job, default: 0] < 2 {

@@ -108,8 +108,10 @@ extension BrokerState {
         }
         let original = MemoryIndex.Original(digest: digest, bytes: bytes, origin: origin)
         dropRemoved(index.insert(original, for: name))
-        let body = takeBody(of: job, digest, bytes: bytes)
         let entersDisk = isStorable && waiting.contains { waiters[$0]?.mayEnterDisk == true }
+        // What is on disk need not be loaded again.
+        let start = entersDisk && limits.usesDisk ? nil : flight.startedAt
+        let body = takeBody(of: job, digest, bytes: bytes, since: start)
         if entersDisk { keep(body, as: key, original) }
         // What the disk has of this original is older than what has just come.
         if staysInMemory { endLookups { $0 == key } }
@@ -134,8 +136,11 @@ extension BrokerState {
         if !isKept || !isStorable, known.map({ $0.digest != digest }) ?? true { forgetOnDisk(key) }
     }
 
-    /// Makes what a job has brought the body of an original, unless its bytes are in memory already.
-    mutating func takeBody(of job: JobID, _ digest: ContentDigest, bytes: Int) -> BufferID {
+    /// Makes what a job has brought the body of an original, unless its bytes are in memory already. A download took as
+    /// long as since `start`.
+    mutating func takeBody(
+        of job: JobID, _ digest: ContentDigest, bytes: Int, since start: Instant? = nil
+    ) -> BufferID {
         let key = VariantKey(digest: digest, form: .original)
         if let known = index.buffer(key) {
             actions.append(.discard(job))
@@ -143,7 +148,7 @@ extension BrokerState {
         }
         let body = newBufferID()
         actions.append(.publish(job, body))
-        index.insert(body, as: key, bytes: bytes, at: now)
+        index.insert(body, as: key, bytes: bytes, at: now, worth: start.map { now.microseconds(since: $0) } ?? 0)
         return body
     }
 
@@ -224,7 +229,7 @@ extension BrokerState {
             || origin.policy.storability == .personal && flight.key.owner != nil
         if isOther || !isPermitted { return loadInstead(flight) }
         var original = MemoryIndex.Original(digest: known.digest, bytes: known.bytes, origin: origin)
-        original.isFromDisk = known.isFromDisk
+        (original.isFromDisk, original.isOnDisk) = (known.isFromDisk, known.isOnDisk)
         // It may have been removed meanwhile, or replaced.
         let isThere = index.original(flight.key)?.digest == known.digest
         if isThere { dropRemoved(index.insert(original, for: flight.key)) }
@@ -238,11 +243,12 @@ extension BrokerState {
             waiters[id]?.isConfirmed = true
             waiters[id]?.isValidated = true
             // It may have left the memory since it was found on disk.
-            if !isThere { waiters[id]?.hasLookedOnDisk = false }
+            if !isThere || body(of: known) == nil { waiters[id]?.hasLookedOnDisk = false }
             // The bytes are where they were kept.
             waiters[id]?.source = waiter.keptIn
             proceed(id)
         }
+        drop(index.dropSpareBody(of: known.digest))
     }
 
     /// Loads what was confirmed, but is another version (RFC 9111, section 4.3.4), or may not be kept as it was.

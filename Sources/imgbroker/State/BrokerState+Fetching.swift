@@ -35,6 +35,8 @@ extension BrokerState {
         var flight = FetchFlight(
             request: request, url: waiter.request.url, credentials: waiter.request.options.credentials, waiters: [id],
             priority: priority, revalidating: original)
+        flight.revalidatedBody = original.flatMap { body(of: $0) }
+        if let body = flight.revalidatedBody { index.hold(body) }
         // As the Fetch standard does ("HTTP-network-or-cache fetch"), so that no cache on the way answers instead.
         flight.cacheControl = isForced ? "no-cache" : mode == .noCache ? "max-age=0" : nil
         if let partial {
@@ -121,6 +123,7 @@ extension BrokerState {
                 remind(.stopping(job), in: limits.stopDeadlineMs)
                 fetches[job] = nil
                 fetchByKey[flight.request] = nil
+                if let body = flight.revalidatedBody { heldForWaiters.append(body) }
                 return
             }
             actions.append(.discard(job))
@@ -212,6 +215,7 @@ extension BrokerState {
         fetchByKey[flight.request] = nil
         if partials[flight.key]?.job != job { index.unreserve(flight.received) }
         if let given = flight.given { drop([given]) }
+        if let body = flight.revalidatedBody { heldForWaiters.append(body) }
         return flight
     }
 

@@ -12,6 +12,8 @@ extension BrokerState {
         var memoryBytes = 512 << 20
         /// The most buffers in memory, as each takes a descriptor.
         var memoryEntries = 65_536
+        /// The slots of the validity page; 0 where there is none.
+        var validitySlots = 65_536
         var maxDownloadBytes = 32 << 20
         /// The most pixels of a result, and of a source that is not made smaller.
         var maxPixels = 50_000_000

@@ -132,9 +132,10 @@ extension BrokerState {
         if decodes.values.reduce(0, { $0 + $1.bodyBytes }) != decodingBytes { return "bytes of decodings" }
         var holders = leases.holdings
         holders.merge(sendings.holdings, uniquingKeysWith: +)
-        for case .keep(let buffer, _) in errands.values { holders[buffer, default: 0] += 1 }
+        for case .keep(let buffer, _, _) in errands.values { holders[buffer, default: 0] += 1 }
+        for body in fetches.values.compactMap(\.revalidatedBody) { holders[body, default: 0] += 1 }
         for flight in decodes.values { holders[flight.body, default: 0] += 1 }
-        if index.buffers.contains(where: { $0.value.holders != holders[$0.key] ?? 0 }) { return "holders of a buffer" }
+        if index.buffers.contains(where: { $0.holders != holders[$0.key] ?? 0 }) { return "holders of a buffer" }
         return nil
     }
 }

@@ -13,10 +13,11 @@ extension BrokerState {
             return reject(message.id, of: client, with: WireError(.forbidden, "Only administrators may do this."))
         }
         switch message {
-        case .hello(let id, _): reply(.hello(id: id, hello), to: client)
+        case .hello(let id, _, let validity): greet(client, id: id, withPage: validity)
         case .get(let request): get(request, from: client, asking)
         case .cancel(let id, let request): cancel(request, id: id, from: client, asking)
         case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
+        case .touch(let buffers, let hits): touch(buffers, hits: hits, from: client)
         case .query(let request): query(request, from: client, asking)
         case .prefetch(let request): prefetch(request, from: client, asking)
         // It comes with bytes, as an event of its own.
@@ -81,6 +82,7 @@ extension BrokerState {
     // MARK: get
 
     private mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Client) {
+        lastHit = nil
         counters.requests += 1
         let waiter = Waiter(
             id: newWaiterID(), client: client, uid: asking.uid, purpose: .get, request: request,
@@ -89,18 +91,27 @@ extension BrokerState {
         if let refusal = refusal(of: request.options) { return deny(waiter, refusal) }
 
         // What is in memory and good needs neither a place in a queue nor a deadline.
-        if !mayHaveOwnOnDisk(waiter), let (key, original) = stored(for: waiter),
-            decision(for: waiter, original) == .use(isStale: false),
-            let header = index.header(of: original.digest),
-            let buffer = index.buffer(VariantKey(digest: original.digest, form: form(of: request)))
-        {
+        if let hit = memoryHit(for: waiter) {
             var waiter = waiter
-            waiter.key = key
-            return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
+            waiter.key = hit.key
+            waiter.isRepeatable = asking.hasPage && !request.options.retryFailed
+            deliver(hit.buffer, size(of: hit.buffer, hit.header), hit.original, hit.header, to: waiter)
+            return noteHit(request, of: asking.uid, hit.key, hit.original)
         }
         if let refusal = refusal(ofWeight: request.weight, from: asking) { return deny(waiter, refusal) }
         register(waiter)
         proceed(waiter.id)
+    }
+
+    /// What a request gets at once, without a look at anything but the memory; nil when there is no such thing.
+    func memoryHit(
+        for waiter: Waiter
+    ) -> (key: OriginalKey, original: MemoryIndex.Original, header: ImageHeader, buffer: BufferID)? {
+        guard !mayHaveOwnOnDisk(waiter), let (key, original) = stored(for: waiter),
+            decision(for: waiter, original) == .use(isStale: false), let header = index.header(of: original),
+            let buffer = index.buffer(of: original, as: form(of: waiter.request))
+        else { return nil }
+        return (key, original, header, buffer)
     }
 
     /// Why nobody may ask so; nil when anybody may.

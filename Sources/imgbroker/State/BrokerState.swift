@@ -22,6 +22,8 @@ struct BrokerState {
         var subscriptions: [(events: Set<BrokerEvent.Name>, id: Int)] = []
         /// When the frame began that is still arriving.
         var frameBegunAt: Instant?
+        /// Whether it has the validity page.
+        var hasPage = false
 
         /// Its unanswered requests of every kind.
         var unanswered: Int { pending.count + prefetches.count + errands.count }
@@ -76,6 +78,8 @@ struct BrokerState {
     var errands: [JobID: DiskErrand] = [:]
     /// Those that wait for the cache process to be there.
     var queuedErrands: [JobID: DiskErrand] = [:]
+    /// Originals that the disk tier is to keep when it has less to do.
+    var unkept: ArraySlice<OriginalKey> = []
     /// How many cache processes have died, by their own making, with an errand that is asked again.
     var errandCrashes: [JobID: Int] = [:]
     /// Decodings whose header is read and that wait for room, the first come first.
@@ -92,6 +96,8 @@ struct BrokerState {
     var cachePool: WorkerPool
     var index: MemoryIndex
     var leases = LeaseTable()
+    var repeats = RepeatedRequests()
+    var lastHit: Hit?
     /// What clients have of what there is only so much of.
     var connectionPool: SharedPool
     var requestPool: SharedPool
@@ -100,10 +106,14 @@ struct BrokerState {
     var sendings = LeaseTable()
     /// Buffers that were removed while a decoding or the disk tier still needs them.
     var removedInUse: Set<BufferID> = []
+    /// Buffers that ended downloads held: let go of when whoever waited for them has gone on, at the end of the event.
+    var heldForWaiters: [BufferID] = []
     /// Originals used by way of memory since the disk tier was last told.
     var touched: Set<OriginalKey> = []
     /// Users' own originals that the disk tier does not have, as far as that is known.
     var notOwnOnDisk: Set<OriginalKey> = []
+    /// Whether the disk tier was to be asked for users' own originals after the last event.
+    var askedForOwn = false
     /// How often the disk tier has not answered in time since it last did.
     var missedDiskAnswers = 0
     var disk = DiskReport(state: .off)
@@ -156,7 +166,8 @@ struct BrokerState {
         fetchPool = WorkerPool(kind: .fetch, size: limits.fetchers, capacity: limits.transfersPerFetcher)
         decodePool = WorkerPool(kind: .decode, size: limits.workers, capacity: 1)
         cachePool = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
-        index = MemoryIndex(limit: limits.memoryBytes, maximumEntries: limits.memoryEntries)
+        index = MemoryIndex(
+            limit: limits.memoryBytes, maximumEntries: limits.memoryEntries, slots: limits.validitySlots)
         connectionPool = SharedPool(limit: limits.maxClients)
         requestPool = SharedPool(limit: limits.maxRequests)
         subscriptionPool = SharedPool(limit: limits.maxSubscriptions)
@@ -215,7 +226,7 @@ struct BrokerState {
         case .notFound(let worker, let job): notFound(worker, job)
         case .diskQueried(let worker, let job, let record): diskQueried(worker, job, record)
         case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
-        case .keepingEnded(let worker, let job): keepingEnded(worker, job)
+        case .keepingEnded(let worker, let job, let isKept): keepingEnded(worker, job, isKept: isKept)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .quarantineRemembered(let records): quarantine.restore(records, unixMs: unixMs)
         case .timePassed: break
@@ -225,7 +236,11 @@ struct BrokerState {
         admitParked()
         // First the jobs: starting a worker takes a millisecond, and a spare may be there.
         assignJobs()
+        while let buffer = heldForWaiters.popLast() { unhold(buffer) }
+        // What was let go of may be too much.
+        drop(index.evictToFit())
         tellOfEvictions()
+        endDoubtfulSlots()
         startWorkers()
         retireWorkers()
         if isDraining, waiters.isEmpty, isDrainOver || sendings.isEmpty && errands.isEmpty && queuedErrands.isEmpty {
@@ -293,8 +308,9 @@ struct BrokerState {
     }
 
     private func isInUse(_ buffer: BufferID) -> Bool {
-        decodes.values.contains { $0.body == buffer } || fetches.values.contains { $0.given == buffer }
-            || errands.values.contains { if case .keep(buffer, _) = $0 { true } else { false } }
+        decodes.values.contains { $0.body == buffer } || heldForWaiters.contains(buffer)
+            || fetches.values.contains { $0.given == buffer || $0.revalidatedBody == buffer }
+            || errands.values.contains { if case .keep(buffer, _, _) = $0 { true } else { false } }
     }
 
     private mutating func remindOfDue() {
@@ -344,6 +360,7 @@ struct BrokerState {
         }
         isDraining = true
         isSuspended = false
+        index.endSlots()
         actions.append(.stopListening)
         remind(.drained, in: limits.drainMs)
     }

@@ -6,7 +6,8 @@ struct Counters {
     var revalidated = 0
     var staleServed = 0
     var prefetched = 0
-    var outcomes: [StatsReport.Figure: Int] = [:]
+    /// Hits that clients found on the validity page, as far as they have told.
+    var mappedHits = 0
     var failures: [ErrorCode: Int] = [:]
     /// Workers of all kinds that are gone, those that were let go aside.
     var workerDeaths: [DeathCause: Int] = [:]
@@ -23,11 +24,15 @@ struct Counters {
     var decodeTimes = LatencyHistogram()
 
     /// Requests answered from memory.
-    var hitCount: Int { outcomes[.memoryHits] ?? 0 }
+    private(set) var memoryHits = 0
+    private var otherOutcomes: [StatsReport.Figure: Int] = [:]
+
+    /// How `get`s ended.
+    var outcomes: [StatsReport.Figure: Int] { otherOutcomes.merging([.memoryHits: memoryHits]) { $1 } }
 
     /// Counts how a `get` ended.
     mutating func count(_ outcome: StatsReport.Figure) {
-        outcomes[outcome, default: 0] += 1
+        if outcome == .memoryHits { memoryHits += 1 } else { otherOutcomes[outcome, default: 0] += 1 }
     }
 
     /// Writes the counters into a report.
@@ -36,6 +41,7 @@ struct Counters {
         report[.revalidated] = revalidated
         report[.staleServed] = staleServed
         report[.prefetched] = prefetched
+        report[.mappedHits] = mappedHits
         for (outcome, count) in outcomes { report[outcome] = count }
         report.failures = failures
         report.workerDeaths = workerDeaths

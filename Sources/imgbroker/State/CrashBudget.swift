@@ -11,7 +11,7 @@ struct CrashBudget {
     /// The latest deaths of each origin, at most one more than is forgiven.
     private var deaths: [String: [Instant]] = [:]
     /// The origins by last death.
-    private var uses = SieveQueue<String>()
+    private var uses = UseQueue<String>()
 
     init(capacity: Int = 1024) {
         self.capacity = capacity
@@ -23,9 +23,8 @@ struct CrashBudget {
     /// Notes that a decoder has died on a picture of `origin`.
     mutating func note(_ origin: String, at now: Instant) {
         deaths[origin] = (deaths[origin] ?? []).suffix(Self.toleratedDeaths) + [now]
-        uses.remove(origin)
-        uses.insert(origin)
-        if deaths.count > capacity, let oldest = uses.evict(isHeld: { _ in false }) { deaths[oldest] = nil }
+        uses.use(origin)
+        if deaths.count > capacity, let oldest = uses.popOldest() { deaths[oldest] = nil }
     }
 
     /// For how many milliseconds no picture of `origin` is decoded; nil when any may be.

@@ -66,7 +66,7 @@ enum Event {
     case notFound(WorkerID, JobID)
     case diskQueried(WorkerID, JobID, OriginalRecord?)
     /// What was to be kept is, or is not.
-    case keepingEnded(WorkerID, JobID)
+    case keepingEnded(WorkerID, JobID, isKept: Bool)
     case forgotten(WorkerID, JobID, keys: [String])
     case cleared(WorkerID, JobID, removed: Int, bytes: Int)
     /// What an earlier broker wanted to be remembered.

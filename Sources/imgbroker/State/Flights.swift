@@ -49,6 +49,8 @@ struct Waiter {
     var isValidated = false
     /// Whether what is cached is no answer: it proved to be no picture, or its bytes are gone.
     var mustLoad = false
+    /// Whether the client may be told where to see that the same request would get the same again.
+    var isRepeatable = false
     /// Whether what is cached is on its way to the client ahead of the answer (`staleFirst`), or was.
     var isPreviewing = false
     var hasPreviewed = false
@@ -77,6 +79,8 @@ struct FetchFlight {
     var priority: GetOptions.Priority
     /// What is cached: the origin is asked whether it is still good.
     var revalidating: MemoryIndex.Original?
+    /// Its bytes, if they are in memory: held, as they may be decoded next.
+    var revalidatedBody: BufferID?
     /// Bytes that a client gave, instead of an origin.
     var given: BufferID?
     /// The worker that runs it; nil while it is queued.
@@ -182,8 +186,8 @@ struct LookupKey: Hashable {
 
 /// Something else that the disk tier was asked to do.
 enum DiskErrand {
-    /// Keep a buffer, held until it is done.
-    case keep(BufferID, bytes: Int)
+    /// Keep a buffer, held until it is done: an original's bytes, or what was made of some.
+    case keep(BufferID, bytes: Int, as: OriginalKey?)
     /// Forget a URL: then the client, if one has asked, is told how many originals were forgotten, those in memory
     /// included.
     case forget(Asker?, url: String, owner: UInt32?, inMemory: Set<String>)

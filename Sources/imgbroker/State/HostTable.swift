@@ -38,8 +38,8 @@ struct HostTable {
 
     private let capacity: Int
     private var hosts: [String: Host] = [:]
-    /// The hosts by last use: nothing is ever marked, so SIEVE evicts them in that order.
-    private var uses = SieveQueue<String>()
+    /// The hosts by last use.
+    private var uses = UseQueue<String>()
 
     init(capacity: Int = 10_000) {
         self.capacity = capacity
@@ -118,13 +118,13 @@ struct HostTable {
         var host = hosts[origin] ?? Host()
         if let until = host.heldUntil, let now, until <= now { host.heldUntil = nil }
         change(&host)
-        uses.remove(origin)
         if host.saysNothing {
+            uses.remove(origin)
             hosts[origin] = nil
             return
         }
         hosts[origin] = host
-        uses.insert(origin)
-        if hosts.count > capacity, let unused = uses.evict(isHeld: { _ in false }) { hosts[unused] = nil }
+        uses.use(origin)
+        if hosts.count > capacity, let unused = uses.popOldest() { hosts[unused] = nil }
     }
 }

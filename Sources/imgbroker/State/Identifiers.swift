@@ -4,6 +4,13 @@ struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringConvertible
 
     var description: String { "\(number)" }
 
+    /// Numbers that are given out one after the other need no hash that nobody can guess: a product that reaches the
+    /// lowest bits and the highest. A hit looks up two dozen of them, and the usual hash takes ten times as long.
+    func _rawHashValue(seed: Int) -> Int {
+        let (high, low) = UInt(bitPattern: number ^ seed).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+        return Int(bitPattern: high ^ low)
+    }
+
     static func < (left: Self, right: Self) -> Bool {
         left.number < right.number
     }

@@ -5,34 +5,70 @@ import SharedCache
 struct OriginalKey: Hashable, Sendable {
     /// The URL; where the asker has given another name, one of those that were loaded under it.
     let url: SourceURL
-    /// The asker's own name for what the URL leads to; it counts instead of the URL.
-    let cacheKey: String?
-    /// Request headers, names in lower case, sorted.
-    let headers: [HeaderField]
-    /// A digest of the credentials, so that the index keeps no password.
-    let credentials: String?
-    /// Whether the user's cookies go with the request.
-    let cookies: Bool
-    /// Whether the server's certificate is not looked at.
-    let allowInvalidCertificates: Bool
+    /// What else counts; nil where nothing does, as with most.
+    private var particulars: Particulars?
     /// The user to whom the original belongs: whoever's rights or word brought it here; nil for all.
     private(set) var owner: UInt32?
+
+    /// What few requests say. In an object of its own, as there may be a million keys.
+    private final class Particulars: Hashable, Sendable {
+        let cacheKey: String?
+        let headers: [HeaderField]
+        let credentials: String?
+        let cookies: Bool
+        let allowInvalidCertificates: Bool
+        let nonce: Int
+
+        /// Nil where nothing is said.
+        init?(
+            cacheKey: String?, headers: [HeaderField], credentials: String?, cookies: Bool,
+            allowInvalidCertificates: Bool, nonce: Int
+        ) {
+            (self.cacheKey, self.headers, self.credentials) = (cacheKey, headers, credentials)
+            (self.cookies, self.allowInvalidCertificates, self.nonce) = (cookies, allowInvalidCertificates, nonce)
+            if cacheKey == nil, headers.isEmpty, credentials == nil, !cookies, !allowInvalidCertificates, nonce == 0 {
+                return nil
+            }
+        }
+
+        static func == (left: Particulars, right: Particulars) -> Bool {
+            left.cacheKey == right.cacheKey && left.headers == right.headers && left.credentials == right.credentials
+                && left.cookies == right.cookies && left.nonce == right.nonce
+                && left.allowInvalidCertificates == right.allowInvalidCertificates
+        }
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(cacheKey)
+            hasher.combine(headers)
+        }
+    }
+
+    /// The asker's own name for what the URL leads to; it counts instead of the URL.
+    var cacheKey: String? { particulars?.cacheKey }
+    /// Request headers, names in lower case, sorted.
+    var headers: [HeaderField] { particulars?.headers ?? [] }
+    /// A digest of the credentials, so that the index keeps no password.
+    var credentials: String? { particulars?.credentials }
+    /// Whether the user's cookies go with the request.
+    var cookies: Bool { particulars?.cookies ?? false }
+    /// Whether the server's certificate is not looked at.
+    var allowInvalidCertificates: Bool { particulars?.allowInvalidCertificates ?? false }
     /// Not 0 for what no request can ask for: given bytes that are not believed yet.
-    private(set) var nonce = 0
+    var nonce: Int { particulars?.nonce ?? 0 }
 
     init(_ request: GetRequest, uid: UInt32) {
         url = request.url
-        cacheKey = request.options.cacheKey
-        cookies = request.options.cookies
-        allowInvalidCertificates = request.options.allowInvalidCertificates
-        headers = request.options.headers
-        credentials = request.options.credentials.map {
+        let options = request.options
+        let credentials = options.credentials.map {
             // A name holds no colon, so the pair can be read in one way only.
             SHA256.hexadecimalDigest(of: "\($0.username):\($0.password)".utf8)
         }
+        particulars = Particulars(
+            cacheKey: options.cacheKey, headers: options.headers, credentials: credentials, cookies: options.cookies,
+            allowInvalidCertificates: options.allowInvalidCertificates, nonce: 0)
         let isPersonal =
-            credentials != nil || cookies || cacheKey != nil
-            || headers.contains { RequestHeaders.personal.contains($0.name) }
+            credentials != nil || options.cookies || options.cacheKey != nil
+            || options.headers.contains { RequestHeaders.personal.contains($0.name) }
         owner = isPersonal ? uid : nil
     }
 
@@ -43,23 +79,30 @@ struct OriginalKey: Hashable, Sendable {
         return key
     }
 
+    /// The same original as everybody's.
+    var ofAll: OriginalKey {
+        var key = self
+        key.owner = nil
+        return key
+    }
+
     /// The same original under a name that nobody can ask for.
     func hidden(as nonce: Int) -> OriginalKey {
         var key = self
-        key.nonce = nonce
+        key.particulars = Particulars(
+            cacheKey: cacheKey, headers: headers, credentials: credentials, cookies: cookies,
+            allowInvalidCertificates: allowInvalidCertificates, nonce: nonce)
         return key
     }
 
     static func == (left: OriginalKey, right: OriginalKey) -> Bool {
-        left.cacheKey == right.cacheKey && (left.cacheKey != nil || left.url == right.url)
-            && left.owner == right.owner && left.headers == right.headers && left.credentials == right.credentials
-            && left.cookies == right.cookies && left.nonce == right.nonce
-            && left.allowInvalidCertificates == right.allowInvalidCertificates
+        left.owner == right.owner && left.particulars == right.particulars
+            && (left.particulars?.cacheKey != nil || left.url == right.url)
     }
 
     func hash(into hasher: inout Hasher) {
-        hasher.combine(cacheKey ?? url.text)
-        if !headers.isEmpty { hasher.combine(headers) }
+        if particulars?.cacheKey == nil { hasher.combine(url.text) }
+        if let particulars { hasher.combine(particulars) }
         hasher.combine(owner)
     }
 
@@ -77,12 +120,14 @@ struct OriginalKey: Hashable, Sendable {
 
 /// The SHA-256 of an original's bytes.
 struct ContentDigest: Hashable, Sendable {
-    private let words: SIMD4<UInt64>
+    // Not a vector of four, which would stand at multiples of 32 bytes.
+    private let high: SIMD2<UInt64>
+    private let low: SIMD2<UInt64>
 
     /// 64 hexadecimal digits.
     var hexadecimal: String {
-        (0..<4).map { index in
-            let digits = String(words[index], radix: 16)
+        [high[0], high[1], low[0], low[1]].map { word in
+            let digits = String(word, radix: 16)
             return String(repeating: "0", count: 16 - digits.count) + digits
         }.joined()
     }
@@ -97,7 +142,7 @@ struct ContentDigest: Hashable, Sendable {
             words[index] = word
             rest = rest.dropFirst(16)
         }
-        self.words = words
+        (high, low) = (words.lowHalf, words.highHalf)
     }
 }
 
@@ -153,7 +198,7 @@ enum Form: Hashable, Sendable {
     }
 
     /// Changes whenever the decode worker makes other pixels of the same bytes.
-    static let decoderVersion = "2"
+    static let decoderVersion = "3"
 }
 
 /// What makes two requests want the same result: the same bytes, made into the same form.

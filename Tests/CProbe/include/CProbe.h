@@ -18,5 +18,12 @@ int cprobe_signal_itself(int signal);
 int cprobe_attempt_path(const char *name, const char *path);
 /// Starts a thread that does nothing; 0, or an error.
 int cprobe_start_thread(void);
+/// From now on any system call but read, write and exit ends the process with SIGKILL (the strict mode of seccomp); 0, or
+/// the error.
+int cprobe_forbid_calls(void);
+/// Makes a system call.
+void cprobe_call(void);
+/// Ends a process in that mode: `_exit` makes another call.
+_Noreturn void cprobe_exit(int status);
 
 #endif

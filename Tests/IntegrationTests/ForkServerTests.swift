@@ -1,0 +1,59 @@
+import Glibc
+import LinuxSystem
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// What workers are forked from comes and goes, and nobody waits for it.
+@Suite(.timeLimit(.minutes(5))) struct ForkServerTests {
+    private let setting: Setting
+    private let client: RawClient
+    private let picture = TestPicture.gradient(width: 40, height: 30)
+    private var broker: BrokerProcess { setting.broker }
+
+    init() throws {
+        let file = picture.png
+        setting = try Setting { _ in .ok(file, contentType: "image/png") }
+        client = try setting.client()
+        try broker.waitUntilIdle()
+    }
+
+    private func check(_ path: String) throws {
+        #expect(try client.picture(try client.load(setting.url(path))) == picture.premultiplied)
+    }
+
+    private func waitForServer(otherThan former: ProcessStatus) throws {
+        try eventually("there is another fork server") { broker.forkServer.map { $0 != former } ?? false }
+    }
+
+    @Test func replacedWhenItIsKilled() throws {
+        let first = try #require(broker.forkServer)
+        broker.signal(first, SIGKILL)
+        try check("/without")
+        // One that has not lasted a second is replaced when the next worker is wanted. At its start a fork server looks like
+        // a worker; then there is one too many.
+        try eventually("there is another fork server") {
+            if broker.hasFullCrew, let worker = broker.workers(.decode).first { broker.signal(worker, SIGKILL) }
+            return broker.forkServer.map { $0 != first } ?? false
+        }
+        try broker.waitUntilIdle()
+        try check("/with")
+    }
+
+    /// A crash may have told somebody how the memory is laid out that its workers share.
+    @Test func replacedWhenAWorkerCrashes() throws {
+        let first = try #require(broker.forkServer)
+        broker.signal(try #require(broker.workers(.decode).first), SIGSEGV)
+        try waitForServer(otherThan: first)
+        try broker.waitUntilIdle()
+        try check("/again")
+    }
+
+    /// A worker that was forked is as confined as one that was started, and ends with the broker as well.
+    @Test func workersEndWithTheBroker() throws {
+        let processes = broker.status.children
+        #expect(processes.count == broker.fullChildren)
+        broker.signal(SIGKILL)
+        try eventually("all have ended") { processes.allSatisfy { !$0.isAlive } }
+    }
+}

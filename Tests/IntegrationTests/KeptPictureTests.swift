@@ -1,0 +1,241 @@
+import Glibc
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+import LocalOrigin
+import Synchronization
+import TestSupport
+import Testing
+
+/// Clients that keep what they were given, and need not ask for it again.
+@Suite(.timeLimit(.minutes(5))) struct KeptPictureTests {
+    /// Which version of its pictures an origin has.
+    private final class Version: Sendable {
+        private let number = Atomic(1)
+        var current: Int { number.load(ordering: .sequentiallyConsistent) }
+        func advance() -> Int { number.add(1, ordering: .sequentiallyConsistent).newValue }
+    }
+
+    /// A process that watches one picture (see `Watcher` of `imgprobe`).
+    private final class Watcher {
+        private let file: FileDescriptor
+        private let child: ChildProcess
+
+        init(_ setting: Setting, _ url: String, in directory: TemporaryDirectory, name: String) throws {
+            file = try FileDescriptor.create(at: directory.file(name))
+            try file.truncate(to: 24)
+            let (_, control) = try UnixSocket.pair()
+            child = try ChildProcess(
+                path: BuiltProducts.folder + "/imgprobe",
+                arguments: ["watch", setting.broker.socketPath, url, directory.file(name)],
+                environment: ["PATH=/usr/bin:/bin"], control: control)
+        }
+
+        deinit { child.send(Signals.kill) }
+
+        /// What must be seen from now on, or an order.
+        func tell(_ oldest: Int) throws {
+            try unsafe withUnsafeBytes(of: oldest) { unsafe try file.write($0, at: 0) }
+        }
+
+        func number(at offset: Int) throws -> Int {
+            var value = 0
+            _ = try unsafe withUnsafeMutableBytes(of: &value) { unsafe try file.read(into: $0, at: offset) }
+            return value
+        }
+
+        var version: Int { get throws { try number(at: 8) } }
+        var seen: Int { get throws { try number(at: 16) } }
+        var exit: ChildProcess.Exit? { child.waitForExit(milliseconds: 20_000) }
+        var hasEnded: ChildProcess.Exit? { child.waitForExit(milliseconds: 0) }
+    }
+
+    private func picture(_ version: Int, maxAge: Int = 1000) -> LocalOrigin.Response {
+        var response = png(tile(version))
+        response.headers.append(.init("Cache-Control", "max-age=\(maxAge)"))
+        return response
+    }
+
+    private func version(_ image: BrokerImage) -> Int {
+        image.withBytes { unsafe $0.withUnsafeBytes { unsafe Int($0[0]) | Int($0[1]) << 8 } }
+    }
+
+    @Test func whatIsKeptIsNotAskedFor() throws {
+        let setting = try Setting { _ in picture(1) }
+        let url = setting.url("/a")
+        let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
+        #expect(try broker.get(url).description.source == .network)
+        let first = try broker.get(url)
+        let before = try setting.broker.stats()[.requests]
+        for _ in 0..<10_000 {
+            let again = try broker.get(url)
+            guard again === first else {
+                Issue.record("another answer")
+                break
+            }
+        }
+        #expect(first.description.source == .memory)
+        #expect(try setting.broker.stats()[.requests] == before)
+        // Another request is another picture, and each has its own.
+        var options = GetOptions()
+        options.variant.width = 8
+        let small = try [broker.get(url, options), broker.get(url, options), broker.get(url, options)]
+        #expect(small.map(\.description.width) == [8, 8, 8])
+        #expect(small[1] === small[2])
+        let last = try broker.get(url)
+        #expect(last === first)
+        // Who asks the origin is answered by it.
+        options = GetOptions()
+        options.cache = .reload
+        let reloaded = try broker.get(url, options)
+        #expect(reloaded.description.source == .network)
+        try eventually("the broker is told") {
+            _ = try broker.get(url)
+            return try setting.broker.stats()[.mappedHits] > 10_000
+        }
+    }
+
+    /// A process that may make no system call any more, but for reading, writing and its end, is answered all the same.
+    @Test func aHitMakesNoSystemCall() throws {
+        let setting = try Setting { _ in picture(1) }
+        func exit(_ more: [String] = []) throws -> ChildProcess.Exit? {
+            let (_, control) = try UnixSocket.pair()
+            return try ChildProcess(
+                path: BuiltProducts.folder + "/imgprobe",
+                arguments: ["hits", setting.broker.socketPath, setting.url("/a")] + more,
+                environment: ["PATH=/usr/bin:/bin"], control: control
+            ).waitForExit(milliseconds: 60_000)
+        }
+        // Once a second the broker is told: a process that did not run for that long makes a call, rightly.
+        var ends: [ChildProcess.Exit?] = []
+        repeat { ends.append(try exit()) } while ends.last == .signal(SIGKILL) && ends.count < 5
+        #expect(ends.last == .status(0))
+        // One call more would be seen.
+        #expect(try exit(["call"]) == .signal(SIGKILL))
+    }
+
+    /// Small pictures are copied for the first look and mapped for others, large ones mapped: the bytes are the same.
+    @Test(arguments: [1, 16, 255, 256, 257, 300]) func everyLookShowsTheSame(_ side: Int) throws {
+        let picture = TestPicture.gradient(width: side, height: side)
+        let setting = try Setting { _ in png(picture) }
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        let image = try broker.get(setting.url("/a"))
+        func bytes() -> [UInt8] { image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } } }
+        for _ in 0..<3 { #expect(bytes() == picture.bytes) }
+        // One look inside of another.
+        image.withBytes { outer in
+            #expect(unsafe outer.withUnsafeBytes { unsafe Array($0) } == picture.bytes)
+            #expect(bytes() == picture.bytes)
+        }
+    }
+
+    @Test func whatIsNoLongerTheAnswerIsAskedFor() throws {
+        let current = Version()
+        let setting = try Setting { _ in picture(current.current) }
+        let url = try SourceURL(setting.url("/a"))
+        let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
+        let other = try ImageBroker(path: setting.broker.socketPath)
+        var reload = GetOptions()
+        reload.cache = .reload
+        let ways: [() throws -> Void] = [
+            { _ = try other.remove(url) }, { _ = try other.clear(.memory) },
+            { _ = try other.get(url.text, reload) },
+            { try other.store(tile(current.current).png, as: url) },
+        ]
+        for way in ways + ways {
+            for _ in 0..<3 { #expect(version(try broker.get(url.text)) == current.current) }
+            let next = current.advance()
+            try way()
+            let image = try broker.get(url.text)
+            #expect(version(image) == next)
+        }
+    }
+
+    @Test func whatHasExpiredIsAskedFor() throws {
+        let current = Version()
+        let setting = try Setting { _ in picture(current.current, maxAge: 1) }
+        let url = setting.url("/a")
+        let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
+        let first = try (broker.get(url), broker.get(url)).1
+        let next = current.advance()
+        try eventually("it is loaded anew") {
+            let image = try broker.get(url)
+            return version(image) == next
+        }
+        #expect(version(first) == 1)
+    }
+
+    @Test func theAmountIsBounded() throws {
+        let setting = try Setting { picture($0.path.utf8.count) }
+        let broker = try ImageBroker(
+            path: setting.broker.socketPath, keeping: ImageBroker.Keeping(images: 3, bytes: 3 * 1024))
+        func url(_ number: Int) -> String { setting.url("/" + String(repeating: "a", count: number)) }
+        for number in 1...10 { for _ in 0..<2 { _ = try broker.get(url(number)) } }
+        try broker.returnLeases()
+        try setting.broker.wait(for: "what is not kept is given back") { $0[.leasedBytes] == 3 * 1024 }
+        for number in 1...10 { #expect(version(try broker.get(url(number))) == number + 1) }
+        let none = try ImageBroker(path: setting.broker.socketPath, keeping: ImageBroker.Keeping(images: 0, bytes: 0))
+        for _ in 0..<3 { #expect(version(try none.get(url(1))) == 2) }
+    }
+
+    @Test func aDeadBrokerIsSeenAtOnce() throws {
+        let setting = try Setting { _ in picture(1) }
+        let url = setting.url("/a")
+        for signal in [SIGKILL, SIGTERM] {
+            let process = try BrokerProcess(workers: 1)
+            let broker = try ImageBroker(path: process.socketPath, keeping: .init())
+            for _ in 0..<3 { _ = try broker.get(url) }
+            process.signal(signal)
+            try process.waitForExit()
+            #expect(throws: ClientError.self) { _ = try broker.get(url) }
+        }
+    }
+
+    @Test func processesRaceWithWhateverChangesTheirPicture() throws {
+        let current = Version()
+        // Room for a few pictures: loading others evicts.
+        let setting = try Setting(["--memory-limit", "64K"]) { request in
+            request.path == "/watched" ? picture(current.current) : picture(request.path.utf8.count)
+        }
+        let url = try SourceURL(setting.url("/watched"))
+        let directory = try TemporaryDirectory()
+        let watchers = try (0..<2).map { try Watcher(setting, url.text, in: directory, name: "watcher\($0)") }
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        var reload = GetOptions()
+        reload.cache = .reload
+        func waitUntilSeen(_ version: Int) throws {
+            let counts = try watchers.map { try $0.seen }
+            try eventually("version \(version) is seen by all") {
+                for watcher in watchers {
+                    if let exit = watcher.hasEnded { throw TestFailure("a watcher has ended with \(exit)") }
+                }
+                return try watchers.allSatisfy { try $0.version == version }
+                    && zip(watchers, counts).allSatisfy { try $0.seen > $1 + 1000 }
+            }
+        }
+        try waitUntilSeen(1)
+        for round in 0..<60 {
+            let next = round % 5 == 4 ? current.current : current.advance()
+            switch round % 5 {
+            case 0: #expect(try broker.remove(url) == 1)
+            case 1: _ = try broker.get(url.text, reload)
+            case 2: #expect(try broker.clear(.memory).removed > 0)
+            case 3: try broker.store(tile(next).png, as: url)
+            default:
+                // Held all at once, so that whatever is kept is not passed over.
+                let others = try (1...40).map { try broker.get(setting.url("/" + String(repeating: "a", count: $0))) }
+                #expect(others.count == 40)
+            }
+            // It was answered: who asks from now on gets no older one.
+            for watcher in watchers { try watcher.tell(next) }
+            try waitUntilSeen(next)
+        }
+        let report = try setting.broker.stats()
+        #expect(report[.evictions] > 0)
+        #expect(report[.mappedHits] > 0)
+        setting.broker.signal(SIGKILL)
+        try setting.broker.waitForExit()
+        for watcher in watchers { try watcher.tell(-2) }
+        for watcher in watchers { #expect(watcher.exit == .status(0)) }
+    }
+}

@@ -1,0 +1,165 @@
+import IPCProtocol
+import LinuxSystem
+import Testing
+
+@testable import imgbroker
+
+/// The short way of hits. `StrictWorld` holds each against the general one; here it is made to be taken, and ended in
+/// every way.
+@Suite struct RepeatTests {
+    private var world: StrictWorld
+    private let client: ClientID
+    private var id = 0
+
+    init() {
+        world = StrictWorld()
+        world.readyAll()
+        client = world.connect()
+        load("a")
+    }
+
+    private mutating func load(_ path: String) {
+        get(path)
+        for job in world.fetches.keys.sorted() { world.finishFetch(job, content: path.hashValue & 0xFFFF) }
+        Self.decodeAll(&world)
+    }
+
+    private static func decodeAll(_ world: inout StrictWorld) {
+        for job in world.decodes.keys.sorted() where world.decodes[job]?.plan == nil { world.readHeader(job) }
+        for job in world.decodes.keys.sorted() where world.decodes[job]?.hasOutput == true { world.finishDecode(job) }
+    }
+
+    /// Whether it was a hit by the short way.
+    @discardableResult
+    private mutating func get(_ path: String, _ change: (inout GetOptions) -> Void = { _ in }) -> Bool {
+        let before = world.shortcuts
+        id += 1
+        world.get(client, id: id, path, change)
+        return world.shortcuts > before
+    }
+
+    /// The second time it is seen that it is worth it.
+    private mutating func expectShortcut(_ path: String) {
+        _ = get(path)
+        _ = get(path)
+        let isShort = get(path)
+        #expect(isShort)
+    }
+
+    @Test mutating func takenFromTheThirdTimeOn() {
+        let ways = (0..<5).map { _ in get("a") }
+        #expect(ways == [false, false, true, true, true])
+    }
+
+    @Test mutating func notForWhatIsNoPlainHit() {
+        for _ in 0..<4 {
+            let inline = get("a") { $0.delivery = .inline }
+            let none = get("a") { $0.delivery = .none }
+            let retried = get("a") { $0.retryFailed = true }
+            #expect(!inline && !none && !retried)
+        }
+    }
+
+    /// A hit in an unusual spelling is not remembered, least of all as the answer to what comes next.
+    @Test mutating func notForTheNextRequest() throws {
+        load("b")
+        let other = world.connect(uid: 7)
+        let rest = #"{"type":"get","id":1,"url":"http://origin.test/b","delivery":"inline"}"#
+        let text = try #require(RepeatableText(Array(rest.utf8)[...]))
+        for _ in 0..<4 {
+            get("a")
+            id += 1
+            let hits = world.state.counters.memoryHits
+            // As the shell does, of which the first text has gone another way.
+            let request = try ClientMessage.decode(Array(rest.utf8)[...]).0
+            guard case .message(.get(var get)) = request else { throw WireError(.internal, "no get") }
+            get.id = id
+            world.clients[other]?.insert(id)
+            _ = world.state.handle(.messageReceived(other, .get(get)), at: world.clock, unixMs: world.unixMs)
+            #expect(world.state.counters.memoryHits == hits + 1)
+            world.state.rememberHit(text, of: 7)
+        }
+        let known = world.state.repeats.find(text.rest, uid: 7)
+        #expect(known == nil)
+    }
+
+    @Test mutating func endsWithRemoval() throws {
+        expectShortcut("a")
+        world.happen(.messageReceived(client, .remove(id: 900, url: try SourceURL("http://origin.test/a"))))
+        let isShort = get("a")
+        #expect(!isShort)
+        #expect(world.fetches.count == 1)
+    }
+
+    @Test mutating func endsWithAge() {
+        world.cacheControl = "max-age=10"
+        load("b")
+        expectShortcut("b")
+        world.happen(.timePassed, after: 11_000)
+        let isShort = get("b")
+        #expect(!isShort)
+        #expect(world.fetches.count == 1)
+    }
+
+    /// Whatever enters or leaves the index, it is read again once.
+    @Test mutating func readAgainWhenTheIndexHasChanged() {
+        expectShortcut("a")
+        load("c")
+        let first = get("a")
+        let second = get("a")
+        #expect(!first)
+        #expect(second)
+    }
+
+    @Test mutating func notWhileTheBrokerEnds() {
+        expectShortcut("a")
+        world.happen(.shutdownRequested)
+        let isShort = get("a")
+        #expect(!isShort)
+    }
+
+    /// Few pictures and few ways to ask for them, so that most requests were hits before, while everything happens that
+    /// ends them.
+    @Test(arguments: 1...30) func randomHistories(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        var limits = BrokerState.Limits()
+        limits.memoryBytes = 6_000
+        limits.maxLeasedBytes = 12_000
+        limits.usesDisk = seed % 3 == 0
+        var world = StrictWorld(limits)
+        world.cacheControl = "max-age=30"
+        world.readyAll()
+        let clients = [world.connect(uid: 1), world.connect(uid: 1), world.connect(uid: 2, isAdmin: true)]
+        for id in 1...1500 {
+            let client = clients.randomElement(using: &random)!
+            let path = "\(Int.random(in: 0..<3, using: &random))"
+            switch Int.random(in: 0..<100, using: &random) {
+            case 0..<70:
+                world.get(client, id: id, path) {
+                    if Int.random(in: 0..<4, using: &random) == 0 { $0.variant.pixelFormat = .bgra8 }
+                    if Int.random(in: 0..<16, using: &random) == 0 {
+                        $0.credentials = Credentials(username: "u", password: "p")
+                    }
+                }
+            case 70..<90:
+                if let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) {
+                    world.happen(.messageReceived(client, .release(buffers: [buffer])))
+                    if !world.state.leases.holds(client, BufferID(number: buffer)) {
+                        world.descriptors[client]?.remove(buffer)
+                    }
+                }
+            case 90..<92:
+                let url = try SourceURL("http://origin.test/\(path)")
+                world.happen(.messageReceived(client, .remove(id: 10_000 + id, url: url)))
+            case 92..<96: world.happen(.timePassed, after: Int.random(in: 0...9000, using: &random))
+            default: world.readyAll()
+            }
+            for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+            for job in world.fetches.keys.sorted() {
+                world.finishFetch(job, content: Int.random(in: 1...4, using: &random))
+            }
+            Self.decodeAll(&world)
+        }
+        #expect(world.shortcuts > 100)
+    }
+}

@@ -1,0 +1,78 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+import TestSupport
+import Testing
+
+@testable import imgworker
+
+/// Workers that are forked instead of started: they are what others are, and their server's death is not theirs.
+@Suite(.timeLimit(.minutes(5))) struct ForkServerTests {
+    private let server: ChildProcess
+    private let channel: FrameChannel
+
+    init() throws {
+        let (ours, theirs) = try UnixSocket.pair()
+        server = try ChildProcess(
+            path: try TestWorker.program(), arguments: ["--strict-sandbox", "--fork-server"], control: theirs)
+        channel = FrameChannel(socket: ours)
+        #expect(try channel.receiveMessage(ForkReport.self)?.0 == .ready)
+    }
+
+    private func fork() throws -> TestWorker {
+        let (ours, theirs) = try UnixSocket.pair()
+        try channel.sendMessage(ForkOrder.fork, descriptors: [theirs])
+        guard case .forked(let pid)? = try channel.receiveMessage(ForkReport.self)?.0 else {
+            throw WireError(.internal, "no worker")
+        }
+        return try TestWorker(try ChildProcess(adopting: pid), socket: ours)
+    }
+
+    private func decode(_ picture: TestPicture, on worker: TestWorker) throws {
+        let geometry = try #require(PixelGeometry(width: picture.width, height: picture.height))
+        try worker.order(
+            .decode(DecodeJob(id: 7, transform: Transform(pixelFormat: .bgra8))), [try memoryFile(picture.png)])
+        guard case .header(7, _) = try worker.next() else { throw WireError(.internal, "no header") }
+        let pixels = try WritableBuffer(name: "test", size: geometry.bytes).descriptor
+        try worker.order(.output(job: 7), [pixels])
+        #expect(try worker.next() == .finished(job: 7, DecodeResult(bytes: geometry.bytes)))
+        #expect(try contents(of: pixels) == picture.premultiplied.bgra.bytes)
+    }
+
+    /// `TestWorker` holds that it is confined.
+    @Test func forkedWorkersWork() throws {
+        let picture = TestPicture.gradient(width: 90, height: 50, transparent: true)
+        let workers = try (0..<3).map { _ in try fork() }
+        #expect(Set(workers.map(\.pid)).count == 3)
+        for worker in workers {
+            try decode(picture, on: worker)
+            let status = ProcessStatus(pid: worker.pid)
+            #expect(status.name == "imgworker")
+            // Nothing of the server's is left: input, output, error and its own socket; and soon what the job had.
+            try eventually("four descriptors") { status.openFiles.count == 4 }
+        }
+        #expect(ProcessStatus(pid: server.pid).name == ForkServer.processName)
+        #expect(workers[0].build == (try TestWorker().build))
+    }
+
+    @Test func workersOutliveTheirServer() throws {
+        let worker = try fork()
+        server.send(Signals.kill)
+        #expect(server.waitForExit(milliseconds: 10_000) == .signal(Signals.kill))
+        // Its socket has ended, though a child of it lives.
+        #expect(try channel.receiveMessage(ForkReport.self) == nil)
+        try decode(.gradient(width: 20, height: 20), on: worker)
+    }
+
+    @Test func endsWithItsSocket() throws {
+        _ = try fork()
+        channel.endSending()
+        #expect(server.waitForExit(milliseconds: 10_000) == .status(0))
+    }
+
+    /// Whoever names a process that is not its child gets no hold of it.
+    @Test func strangersAreNotAdopted() {
+        #expect(throws: SystemError.self) { try ChildProcess(adopting: 1) }
+    }
+}

@@ -1,0 +1,143 @@
+import IPCProtocol
+import TestSupport
+import Testing
+
+@testable import imgworker
+
+/// The rows of plain pictures do not come from libpng: their filters, their chunks and what may be wrong with them.
+@Suite struct PNGRowsTests {
+    /// A picture whose channels go up and down, so that each of a pixel's neighbours is the nearest one somewhere.
+    private static func picture(_ width: Int, _ height: Int, _ kind: TestPNG.Kind) -> TestPicture {
+        var random = SplitMix(state: UInt64(width))
+        return TestPicture(width: width, height: height) { x, y in
+            let pixel = UInt64.random(in: 0 ... .max, using: &random)
+            let noise = SIMD4<UInt8>(truncatingIfNeeded: SIMD4(pixel, pixel >> 8, pixel >> 16, pixel >> 24))
+            let smooth = SIMD4(UInt8(truncatingIfNeeded: 3 * x + y), UInt8(truncatingIfNeeded: 5 * y), 7, 250)
+            var color = x / 4 % 2 == 0 ? noise : smooth &+ (noise & 3)
+            if kind == .rgb { color.w = 255 }
+            return color
+        }
+    }
+
+    /// The rows of `picture` as PNG stores them, with the filters in `kinds` one after the other.
+    private static func rows(_ picture: TestPicture, _ kind: TestPNG.Kind, filters kinds: [UInt8]) -> [UInt8] {
+        let channels = kind == .rgb ? 3 : 4
+        var rows: [UInt8] = []
+        for y in 0..<picture.height {
+            let filter = kinds[y % kinds.count]
+            rows.append(filter)
+            for x in 0..<picture.width {
+                for channel in 0..<channels {
+                    func sample(_ x: Int, _ y: Int) -> Int { x < 0 || y < 0 ? 0 : Int(picture[x, y][channel]) }
+                    let (left, up, corner) = (sample(x - 1, y), sample(x, y - 1), sample(x - 1, y - 1))
+                    let sum = left + up - corner
+                    let nearest = [left, up, corner].min { abs(sum - $0) < abs(sum - $1) }!
+                    let guess = [0, left, up, (left + up) / 2, nearest, 0][Int(filter)]
+                    rows.append(UInt8(truncatingIfNeeded: sample(x, y) - guess))
+                }
+            }
+        }
+        return rows
+    }
+
+    private static func file(
+        _ picture: TestPicture, _ kind: TestPNG.Kind = .rgba, filters: [UInt8] = [0, 1, 2, 3, 4]
+    ) -> TestPNG {
+        var png = TestPNG(width: picture.width, height: picture.height, kind: kind, depth: 8) { _, _ in [] }
+        png.data = TestPNG.stored(rows(picture, kind, filters: filters))
+        return png
+    }
+
+    @Test(arguments: [TestPNG.Kind.rgb, .rgba], [1, 2, 3, 8, 61])
+    func filtersAreUndone(_ kind: TestPNG.Kind, width: Int) throws {
+        let picture = Self.picture(width, 23, kind)
+        // Each is the first row's, too, above which there is nothing, and stands behind each other.
+        for filters: [UInt8] in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1], [2], [3], [4], [4, 2, 0, 3, 1]] {
+            let file = Self.file(picture, kind, filters: filters).file
+            #expect(try decode(file) == picture)
+            #expect(try decode(file, .bgra8) == picture.bgra)
+        }
+    }
+
+    /// Rows that fill several bands: the last row of one is above the first of the next. Files of more than a few
+    /// `releaseStep`s: what has been read of them is gone, and only that.
+    @Test(arguments: 0..<4) func bands(offset: Int) throws {
+        let picture = Self.picture(350 + 7 * offset, 400, .rgb)
+        #expect(RowBand.rows(of: PixelGeometry(width: picture.width, height: 400)!) < 100)
+        let file = Self.file(picture, .rgb, filters: [0]).file
+        #expect(file.count > 3 * ImageSource.releaseStep)
+        #expect(try decode(file) == picture)
+    }
+
+    /// What turns a band, or multiplies it by alpha, changes it.
+    @Test func changedBands() throws {
+        let picture = Self.picture(200, 200, .rgba)
+        let file = Self.file(picture, filters: [4, 2]).file
+        #expect(try decode(file, .rgba8, .premultiplied) == picture.premultiplied)
+    }
+
+    @Test(arguments: [1, 2, 7, 100, 65_536]) func chunksOfAnyLength(piece: Int) throws {
+        let picture = Self.picture(20, 15, .rgba)
+        var png = Self.file(picture)
+        png.piece = piece
+        #expect(try decode(png.file) == picture)
+        png.before.append(TestPNG.chunk("IDAT", []))
+        png.after.append(TestPNG.chunk("IDAT", []))
+        #expect(try decode(png.file) == picture)
+    }
+
+    @Test func surplusDataArePassedOver() throws {
+        let picture = Self.picture(20, 15, .rgba)
+        var png = Self.file(picture)
+        png.data = TestPNG.stored(Self.rows(picture, .rgba, filters: [0]) + [1, 2, 3])
+        #expect(try decode(png.file) == picture)
+        png = Self.file(picture)
+        png.data += [1, 2, 3]
+        #expect(try decode(png.file) == picture)
+    }
+
+    @Test func unknownFiltersAreDamage() {
+        #expect(failure(Self.file(Self.picture(5, 5, .rgba), filters: [0, 0, 5]).file) == .decodeFailed)
+    }
+
+    /// In one chunk, and with the checksum of the data in a chunk that only that is left in.
+    @Test(arguments: [nil, 1, 4]) func wrongChecksums(piece: Int?) throws {
+        let picture = Self.picture(9, 7, .rgb)
+        var png = Self.file(picture, .rgb)
+        png.piece = piece
+        let sound = png.file
+        png.data[png.data.count - 1] ^= 1
+        #expect(failure(png.file) == .decodeFailed)
+        // The checksum of each chunk of pixels. Its last byte is before the length of the next chunk.
+        let starts = sound.indices.dropLast(3).filter { sound[$0...].starts(with: Array("IDAT".utf8)) }
+        for start in starts + [sound.count - 8] where start > 41 {
+            var file = sound
+            file[start - 5] ^= 1
+            #expect(failure(file) == .decodeFailed)
+        }
+    }
+
+    @Test func missingPixelsAreTruncated() {
+        let picture = Self.picture(9, 7, .rgba)
+        var png = Self.file(picture)
+        // The checksum of the data is missing, in a file that goes on.
+        png.data = png.data.dropLast(4)
+        #expect(failure(png.file) == .truncated)
+        // The data end in good order, a row too early.
+        png.data = TestPNG.stored(Array(Self.rows(picture, .rgba, filters: [0]).dropLast(37)))
+        #expect(failure(png.file) == .truncated)
+        png.data = []
+        #expect(failure(png.file) == .truncated)
+    }
+
+    @Test func damagedCompression() {
+        var png = Self.file(Self.picture(9, 7, .rgba))
+        // The length of the first block and its complement, a method that there is not, a window that is too large.
+        for (index, byte) in [(3, 0xFF), (2, 7), (0, 0x79), (0, 0x88)] as [(Int, UInt8)] {
+            let sound = png.data
+            png.data[index] = byte
+            #expect(failure(png.file) == .decodeFailed)
+            png.data = sound
+        }
+    }
+}
