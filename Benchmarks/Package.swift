@@ -15,6 +15,11 @@ let package = Package(
                 .linkedLibrary("gif"),
             ]),
         .executableTarget(
+            name: "benchclient",
+            dependencies: [
+                .product(name: "ImageBrokerClient", package: "imgbroker")
+            ], swiftSettings: swift),
+        .executableTarget(
             name: "imgbench",
             dependencies: [
                 "CEcho", "CReference", .product(name: "ImageBrokerClient", package: "imgbroker"),

@@ -5,7 +5,9 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -44,29 +46,43 @@ static ssize_t send_with(int socket, const void *bytes, size_t count, int fd) {
     return sendmsg(socket, &message, MSG_NOSIGNAL);
 }
 
-static ssize_t receive_closing(int socket, void *buffer, size_t capacity, int *descriptors) {
+enum { descriptors_at_once = 64 };
+
+/// Receives once. The descriptors that come are the caller's; `*count` is how many.
+static ssize_t receive(int socket, void *buffer, size_t capacity, int descriptors[descriptors_at_once], int *count) {
     struct iovec part = {buffer, capacity};
     union {
-        char space[CMSG_SPACE(sizeof(int) * 8)];
+        char space[CMSG_SPACE(sizeof(int) * descriptors_at_once)];
         struct cmsghdr align;
     } control;
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    *count = 0;
     ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     if (received <= 0) return received;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
-        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
-            close(fd);
-            (*descriptors)++;
-        }
+        int came = (int)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(descriptors + *count, CMSG_DATA(header), (size_t)came * sizeof(int));
+        *count += came;
     }
     return received;
 }
 
-int cecho_start(size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, pid_t *pid) {
+static ssize_t receive_closing(int socket, void *buffer, size_t capacity, int *closed) {
+    int descriptors[descriptors_at_once], count;
+    ssize_t received = receive(socket, buffer, capacity, descriptors, &count);
+    for (int i = 0; i < count; i++) close(descriptors[i]);
+    *closed += count;
+    return received;
+}
+
+static long nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+int cecho_start(size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, int waits_in_epoll, pid_t *pid) {
     int ends[2];
     if (reply_bytes > maximum_bytes || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0) return -1;
     *pid = fork();
@@ -80,8 +96,12 @@ int cecho_start(size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, p
     memset(reply, 'x', sizeof reply);
     int fd = memfd_create("echo", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)buffer_bytes) < 0) _exit(1);
+    struct epoll_event event = {.events = EPOLLIN};
+    int queue = epoll_create1(EPOLL_CLOEXEC);
+    if (queue < 0 || epoll_ctl(queue, EPOLL_CTL_ADD, ends[1], &event) < 0) _exit(1);
     size_t there = 0;
     for (;;) {
+        if (waits_in_epoll && epoll_wait(queue, &event, 1, -1) < 0) _exit(1);
         ssize_t count = read(ends[1], request, sizeof request);
         if (count <= 0) _exit(0);
         for (there += (size_t)count; there >= request_bytes; there -= request_bytes)
@@ -105,8 +125,7 @@ ssize_t cecho_receive(int socket, char *buffer, size_t capacity) {
 long cecho_round_trip(
     int socket, const char *request, size_t request_bytes, size_t reply_bytes, int polls, int *descriptors) {
     static char buffer[maximum_bytes];
-    struct timespec begun, ended;
-    clock_gettime(CLOCK_MONOTONIC, &begun);
+    long begun = nanoseconds();
     if (send(socket, request, request_bytes, MSG_NOSIGNAL) != (ssize_t)request_bytes) return -1;
     for (size_t there = 0; there < reply_bytes;) {
         struct pollfd readable = {.fd = socket, .events = POLLIN};
@@ -115,6 +134,71 @@ long cecho_round_trip(
         if (count <= 0) return -1;
         there += (size_t)count;
     }
-    clock_gettime(CLOCK_MONOTONIC, &ended);
-    return (ended.tv_sec - begun.tv_sec) * 1000000000L + (ended.tv_nsec - begun.tv_nsec);
+    return nanoseconds() - begun;
+}
+
+static uint64_t sum_of(const void *bytes, size_t count) {
+    const uint64_t *words = bytes;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count / sizeof *words; i++) sum += words[i];
+    return sum;
+}
+
+long cecho_hit_and_read(
+    int socket, const char *request, size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, uint64_t *sum) {
+    static char reply[maximum_bytes];
+    int descriptors[descriptors_at_once], count, kept = -1;
+    long begun = nanoseconds();
+    if (send(socket, request, request_bytes, MSG_NOSIGNAL) != (ssize_t)request_bytes) return -1;
+    for (size_t there = 0; there < reply_bytes;) {
+        ssize_t came = receive(socket, reply, sizeof reply, descriptors, &count);
+        if (came <= 0) return -1;
+        there += (size_t)came;
+        if (count > 0) kept = descriptors[0];
+    }
+    // As the client library does: what is small is copied, as that is faster than to map it for one look.
+    static char copy[256 << 10];
+    if (buffer_bytes <= sizeof copy) {
+        if (pread(kept, copy, buffer_bytes, 0) != (ssize_t)buffer_bytes) return -1;
+        *sum += sum_of(copy, buffer_bytes);
+    } else {
+        void *pixels = mmap(NULL, buffer_bytes, PROT_READ, MAP_SHARED, kept, 0);
+        if (pixels == MAP_FAILED) return -1;
+        *sum += sum_of(pixels, buffer_bytes);
+        munmap(pixels, buffer_bytes);
+    }
+    close(kept);
+    return nanoseconds() - begun;
+}
+
+long cecho_fetch(
+    int socket, const char *request, size_t request_bytes, char *buffer, size_t reply_bytes, uint64_t *sum) {
+    long begun = nanoseconds();
+    if (send(socket, request, request_bytes, MSG_NOSIGNAL) != (ssize_t)request_bytes) return -1;
+    for (size_t there = 0; there < reply_bytes;) {
+        ssize_t came = recv(socket, buffer + there, reply_bytes - there, 0);
+        if (came <= 0) return -1;
+        there += (size_t)came;
+    }
+    *sum += sum_of(buffer, reply_bytes);
+    return nanoseconds() - begun;
+}
+
+long cecho_pipeline(int socket, const char *request, size_t request_bytes, int depth, int rounds) {
+    static char buffer[maximum_bytes];
+    char *requests = malloc(request_bytes * (size_t)depth);
+    if (!requests) return -1;
+    for (int i = 0; i < depth; i++) memcpy(requests + (size_t)i * request_bytes, request, request_bytes);
+    long begun = nanoseconds(), result = -1;
+    for (int sent = 0, answered = 0; answered < rounds;) {
+        int wanted = answered + depth < rounds ? answered + depth - sent : rounds - sent;
+        size_t bytes = (size_t)wanted * request_bytes;
+        if (wanted > 0 && send(socket, requests, bytes, MSG_NOSIGNAL) != (ssize_t)bytes) break;
+        sent += wanted;
+        // Each answer has a descriptor.
+        if (receive_closing(socket, buffer, sizeof buffer, &answered) <= 0) break;
+        if (answered >= rounds) result = nanoseconds() - begun;
+    }
+    free(requests);
+    return result;
 }

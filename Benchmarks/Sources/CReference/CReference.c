@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,7 +54,7 @@ static void paint(uint8_t *row, uint32_t width, uint32_t y, int noise) {
     }
 }
 
-static int write_jpeg(FILE *file, int progressive, uint32_t width, uint32_t height) {
+static int write_jpeg(FILE *file, int progressive, uint32_t width, uint32_t height, uint32_t top) {
     struct jpeg_compress_struct jpeg;
     struct jpeg_error_mgr errors;
     jpeg.err = jpeg_std_error(&errors);
@@ -68,7 +70,7 @@ static int write_jpeg(FILE *file, int progressive, uint32_t width, uint32_t heig
     jpeg_start_compress(&jpeg, TRUE);
     uint8_t *row = malloc((size_t)width * 3);
     for (uint32_t y = 0; row && y < height; y++) {
-        paint(row, width, y, 40);
+        paint(row, width, top + y, 40);
         jpeg_write_scanlines(&jpeg, &row, 1);
     }
     jpeg_finish_compress(&jpeg);
@@ -160,13 +162,20 @@ static int write_gif(FILE *file, uint32_t width, uint32_t height) {
     return result;
 }
 
+int cref_write_jpeg(const char *path, uint32_t width, uint32_t height, uint32_t number) {
+    FILE *file = fopen(path, "wb");
+    if (!file) return -1;
+    int result = write_jpeg(file, 0, width, height, number * 512);
+    return fclose(file) == 0 ? result : -1;
+}
+
 int cref_write_picture(const char *path, cref_format format, uint32_t width, uint32_t height) {
     FILE *file = fopen(path, "wb");
     if (!file) return -1;
     int result = -1;
     switch (format) {
-    case CREF_JPEG: result = write_jpeg(file, 0, width, height); break;
-    case CREF_PROGRESSIVE_JPEG: result = write_jpeg(file, 1, width, height); break;
+    case CREF_JPEG: result = write_jpeg(file, 0, width, height, 0); break;
+    case CREF_PROGRESSIVE_JPEG: result = write_jpeg(file, 1, width, height, 0); break;
     case CREF_PNG: result = write_png(file, width, height); break;
     case CREF_WEBP: result = write_webp(file, width, height); break;
     case CREF_AVIF:
@@ -178,6 +187,25 @@ int cref_write_picture(const char *path, cref_format format, uint32_t width, uin
 
 // MARK: Decoding. The files are our own, so the libraries' ways of ending the process on errors are left to them.
 
+enum { new_memory_header = 4096 };
+
+/// Memory that nobody has used before, as that of a picture which is kept must be. `malloc` would hand out again what the
+/// picture before had, up to some size.
+static uint8_t *new_memory(size_t bytes) {
+    size_t whole = bytes + new_memory_header;
+    void *memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    memcpy(memory, &whole, sizeof whole);
+    return (uint8_t *)memory + new_memory_header;
+}
+
+static void give_back(uint8_t *memory) {
+    if (!memory) return;
+    size_t whole;
+    memcpy(&whole, memory - new_memory_header, sizeof whole);
+    munmap(memory - new_memory_header, whole);
+}
+
 static uint8_t *decode_jpeg(const uint8_t *bytes, size_t length) {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
@@ -188,7 +216,7 @@ static uint8_t *decode_jpeg(const uint8_t *bytes, size_t length) {
     jpeg.out_color_space = JCS_EXT_RGBA;
     jpeg_start_decompress(&jpeg);
     size_t stride = (size_t)jpeg.output_width * 4;
-    uint8_t *pixels = malloc(stride * jpeg.output_height);
+    uint8_t *pixels = new_memory(stride * jpeg.output_height);
     while (pixels && jpeg.output_scanline < jpeg.output_height) {
         JSAMPROW rows[16];
         JDIMENSION left = jpeg.output_height - jpeg.output_scanline, count = left < 16 ? left : 16;
@@ -224,7 +252,7 @@ static uint8_t *decode_png(const uint8_t *bytes, size_t length) {
     png_read_update_info(png, info);
     size_t stride = png_get_rowbytes(png, info);
     uint32_t height = png_get_image_height(png, info);
-    uint8_t *pixels = malloc(stride * height);
+    uint8_t *pixels = new_memory(stride * height);
     for (uint32_t y = 0; pixels && y < height; y++) png_read_row(png, pixels + y * stride, NULL);
     png_read_end(png, NULL);
     png_destroy_read_struct(&png, &info, NULL);
@@ -235,9 +263,9 @@ static uint8_t *decode_webp(const uint8_t *bytes, size_t length) {
     int width, height;
     if (!WebPGetInfo(bytes, length, &width, &height)) return NULL;
     size_t stride = (size_t)width * 4, size = stride * (size_t)height;
-    uint8_t *pixels = malloc(size);
+    uint8_t *pixels = new_memory(size);
     if (pixels && WebPDecodeRGBAInto(bytes, length, pixels, size, (int)stride)) return pixels;
-    free(pixels);
+    give_back(pixels);
     return NULL;
 }
 
@@ -263,7 +291,7 @@ static uint8_t *decode_gif(const uint8_t *bytes, size_t length) {
     GifRecordType record;
     if (!gif || DGifGetRecordType(gif, &record) != GIF_OK || DGifGetImageDesc(gif) != GIF_OK) return NULL;
     size_t width = (size_t)gif->SWidth, height = (size_t)gif->SHeight;
-    uint8_t *pixels = malloc(width * height * 4), *row = malloc(width);
+    uint8_t *pixels = new_memory(width * height * 4), *row = malloc(width);
     for (size_t y = 0; pixels && row && y < height; y++) {
         if (DGifGetLine(gif, row, (int)width) != GIF_OK) break;
         for (size_t x = 0; x < width; x++) {
@@ -287,9 +315,9 @@ static uint8_t *decode_avif(const uint8_t *bytes, size_t length) {
         avifRGBImageSetDefaults(&rgb, decoder->image);
         rgb.depth = 8;
         rgb.rowBytes = rgb.width * 4;
-        rgb.pixels = pixels = malloc((size_t)rgb.rowBytes * rgb.height);
+        rgb.pixels = pixels = new_memory((size_t)rgb.rowBytes * rgb.height);
         if (pixels && avifImageYUVToRGB(decoder->image, &rgb) != AVIF_RESULT_OK) {
-            free(pixels);
+            give_back(pixels);
             pixels = NULL;
         }
     }
@@ -310,7 +338,7 @@ long cref_decode(cref_format format, const uint8_t *bytes, size_t length) {
     case CREF_GIF: pixels = decode_gif(bytes, length); break;
     }
     long ended = nanoseconds();
-    free(pixels);
+    give_back(pixels);
     return pixels ? ended - begun : -1;
 }
 
@@ -332,4 +360,62 @@ long cref_read_jpeg_rows(const uint8_t *bytes, size_t length, int eighths) {
     jpeg_destroy_decompress(&jpeg);
     free(row);
     return row ? nanoseconds() - begun : -1;
+}
+
+long cref_average_jpeg(const uint8_t *bytes, size_t length, int eighths, unsigned width, unsigned height) {
+    long begun = nanoseconds();
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&jpeg);
+    jpeg_mem_src(&jpeg, bytes, length);
+    jpeg_read_header(&jpeg, TRUE);
+    jpeg.out_color_space = JCS_EXT_RGBA;
+    jpeg.scale_num = (unsigned)eighths;
+    jpeg.scale_denom = 8;
+    jpeg_start_decompress(&jpeg);
+    size_t columns = jpeg.output_width, lines = jpeg.output_height;
+    JSAMPROW row = malloc(columns * 4);
+    uint8_t *result = malloc((size_t)width * height * 4);
+    uint32_t *sums = calloc((size_t)width * 4, sizeof *sums), *counts = calloc(width, sizeof *counts);
+    uint32_t *cells = malloc(columns * sizeof *cells);
+    int complete = row && result && sums && counts && cells;
+    for (size_t x = 0; complete && x < columns; x++) counts[cells[x] = (uint32_t)(x * width / columns)]++;
+    for (size_t y = 0, line = 0, taken = 0; complete && y < lines; y++) {
+        jpeg_read_scanlines(&jpeg, &row, 1);
+        for (size_t x = 0; x < columns; x++)
+            for (int channel = 0; channel < 4; channel++) sums[cells[x] * 4 + channel] += row[x * 4 + channel];
+        taken++;
+        if ((y + 1) * height / lines == line) continue;
+        for (size_t x = 0; x < width; x++)
+            for (int channel = 0; channel < 4; channel++)
+                result[(line * width + x) * 4 + channel] = (uint8_t)(sums[x * 4 + channel] / (counts[x] * taken));
+        memset(sums, 0, (size_t)width * 4 * sizeof *sums);
+        taken = 0;
+        line++;
+    }
+    if (complete) jpeg_finish_decompress(&jpeg);
+    jpeg_destroy_decompress(&jpeg);
+    long ended = nanoseconds();
+    free(row), free(result), free(sums), free(counts), free(cells);
+    return complete ? ended - begun : -1;
+}
+
+int cref_fill_buffer(size_t bytes, size_t band, long *pages, long *seal) {
+    char *rows = malloc(band);
+    int fd = memfd_create("parts", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (!rows || fd < 0 || ftruncate(fd, (off_t)bytes) < 0) return -1;
+    memset(rows, 7, band);
+    long begun = nanoseconds();
+    for (size_t offset = 0; offset < bytes; offset += band) {
+        size_t count = bytes - offset < band ? bytes - offset : band;
+        if (pwrite(fd, rows, count, (off_t)offset) != (ssize_t)count) return -1;
+    }
+    long filled = nanoseconds();
+    int status = fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    *pages = filled - begun;
+    *seal = nanoseconds() - filled;
+    close(fd);
+    free(rows);
+    return status;
 }

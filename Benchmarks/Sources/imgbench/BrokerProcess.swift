@@ -8,12 +8,20 @@ final class BrokerProcess {
     let socketPath: String
     private let process = Process()
 
-    /// Starts the program at `path`. Its disk tier is off unless `options` name a directory.
-    init(_ path: String, _ options: [String] = [], environment: [String: String] = [:]) throws {
-        socketPath = "/tmp/imgbench-\(getpid()).sock"
-        process.executableURL = URL(fileURLWithPath: path)
+    var processIdentifier: pid_t { process.processIdentifier }
+
+    /// Starts the program at `path`. Its disk tier is off unless `options` name a directory; `descriptors` is how many it
+    /// may have.
+    init(
+        _ path: String, _ options: [String] = [], environment: [String: String] = [:], descriptors: Int? = nil
+    ) throws {
+        socketPath = "/tmp/imgbench-\(getpid())-\(UInt16.random(in: 0...UInt16.max)).sock"
+        // It becomes the program.
+        let limiter = descriptors.map { ["prlimit", "--nofile=\($0):\($0)", path] }
+        process.executableURL = URL(fileURLWithPath: limiter == nil ? path : "/usr/bin/env")
         process.arguments =
-            ["--socket", socketPath, "--allow-address", "127.0.0.0/8", "--log-level", "warning"] + options
+            (limiter ?? []) + ["--socket", socketPath, "--allow-address", "127.0.0.0/8", "--log-level", "warning"]
+            + options
             + (options.contains("--cache-dir") ? [] : ["--disk-limit", "0"])
         process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         try process.run()
@@ -66,57 +74,5 @@ final class BrokerProcess {
             peaks[child] = kibibytes << 10
         }
         return peaks
-    }
-}
-
-/// A request for a picture that is in memory, repeated: with the lease given back each time, every answer brings the
-/// descriptor again.
-struct HitProbe {
-    let socket: Int32
-    let request: [CChar]
-    let replyBytes: Int
-
-    /// Loads `url` and prepares to ask for it again.
-    init(_ broker: BrokerProcess, url: String) throws {
-        socket = try broker.connect()
-        let get = Self.frame(#"{"type":"get","id":1,"url":"\#(url)"}"#)
-        let first = try Self.answer(to: get, on: socket)
-        guard let buffer = first.firstMatch(of: /"buffer":([0-9]+)/)?.1 else { throw Failure("no picture: \(first)") }
-        request = Self.frame(#"{"type":"release","buffer":\#(buffer)}"#) + get
-        replyBytes = try Self.answer(to: request, on: socket).utf8.count
-    }
-
-    /// The same bytes to and from a C process that only answers.
-    init(echoing other: HitProbe, bufferBytes: Int, process: inout pid_t) throws {
-        request = other.request
-        replyBytes = other.replyBytes
-        socket = cecho_start(request.count, replyBytes, bufferBytes, &process)
-        guard socket >= 0 else { throw Failure("no echo") }
-    }
-
-    /// Asks once and waits in recvmsg or, if `polling`, in poll; microseconds.
-    func roundTrip(polling: Bool = false) throws -> Double {
-        var descriptors: Int32 = 0
-        let time = cecho_round_trip(
-            socket, request, request.count, replyBytes, polling ? 1 : 0, &descriptors)
-        guard time >= 0, descriptors == 1 else { throw Failure("an answer without a descriptor") }
-        return Double(time) / 1000
-    }
-
-    /// Sends a request and returns the text of the whole answer.
-    private static func answer(to request: [CChar], on socket: Int32) throws -> String {
-        guard write(socket, request, request.count) == request.count else {
-            throw Failure("the broker does not listen")
-        }
-        var buffer = [CChar](repeating: 0, count: 65_536)
-        let count = cecho_receive(socket, &buffer, buffer.count)
-        guard count > 4 else { throw Failure("the broker does not answer") }
-        return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
-    private static func frame(_ json: String) -> [CChar] {
-        let length = json.utf8.count
-        let header = (0..<4).map { UInt8(truncatingIfNeeded: length >> (24 - 8 * $0)) }
-        return (header + Array(json.utf8)).map { CChar(bitPattern: $0) }
     }
 }

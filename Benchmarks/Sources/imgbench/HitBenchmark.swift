@@ -1,86 +1,80 @@
-import CEcho
 import Foundation
 import LocalOrigin
 
 /// A hit with a descriptor, from request to answer, against a bare C echo with a descriptor over the same kind of socket.
 /// Both ends are on one processor: on two, the wake-up of an idle one is all that is measured.
 enum HitBenchmark {
-    private static let rounds = 20_000
-    private static let repetitions = 5
     /// What a hit may ask of the heap, so that it is next to nothing.
     private static let allowedAllocations = 6.0
 
-    static func run(broker path: String) throws {
-        guard cecho_pin(0) == 0 else { throw Failure("cannot pin to processor 0") }
-        defer { cecho_unpin() }
-        let pictures: [(name: String, width: Int, height: Int)] = [("64 KB", 128, 128), ("48 MB", 4000, 3000)]
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        let pictures = run.scaled(
+            [(name: "64 KB", width: 128, height: 128), (name: "48 MB", width: 4000, height: 3000)],
+            [(name: "64 KB", width: 128, height: 128)])
         var bodies: [String: LocalOrigin.Response] = [:]
         for picture in pictures {
             bodies["/\(picture.width)"] = .ok(SamplePNG.checkers(width: picture.width, height: picture.height))
         }
         let origin = try LocalOrigin(routes: bodies)
         defer { origin.stop() }
-        try countAllocations(broker: path, url: origin.url("/128"))
-        let broker = try BrokerProcess(path, ["--workers", "1"])
-        defer { broker.stop() }
-        for picture in pictures {
-            let hit = try HitProbe(broker, url: origin.url("/\(picture.width)"))
-            var process: pid_t = 0
-            let echo = try HitProbe(
-                echoing: hit, bufferBytes: picture.width * picture.height * 4, process: &process)
-            defer {
-                close(hit.socket)
-                close(echo.socket)
-                waitpid(process, nil, 0)
-            }
-            for polling in [false, true] {
-                var (hits, echoes): ([Sample], [Sample]) = ([], [])
-                for _ in 0..<repetitions {
-                    hits.append(try measure(hit, polling))
-                    echoes.append(try measure(echo, polling))
+        return try onOneProcessor {
+            let broker = try BrokerProcess(run.broker, ["--workers", "1"])
+            defer { broker.stop() }
+            var rows: [Row] = []
+            for picture in pictures {
+                let hit = try HitProbe(broker, url: origin.url("/\(picture.width)"))
+                let echo = try HitEcho(of: hit, bufferBytes: picture.width * picture.height * 4)
+                defer {
+                    hit.close()
+                    echo.stop()
                 }
-                guard let hits = best(hits), let echoes = best(echoes) else { continue }
-                Figure(
-                    name: "hit, \(picture.name)" + (polling ? ", polling" : ""), measured: describe(hits),
-                    reference: "C echo " + describe(echoes), ratio: hits.quantile(0.5) / echoes.quantile(0.5),
-                    wanted: 1.5
-                ).show()
+                for polling in [false, true] {
+                    let pairs = try medians(run, hit, echo.probe, polling)
+                    rows.append(
+                        Row(
+                            "hit.\(picture.width)\(polling ? "-poll" : "")",
+                            "hit with a descriptor, \(picture.name)\(polling ? ", client waits in poll" : ""), p50",
+                            against: "bare C echo with a descriptor, one core", pairs, unit: "µs", goal: 1.5))
+                }
             }
+            broker.stop()
+            return rows + [try allocations(run, url: origin.url("/128"))]
         }
     }
 
+    /// The medians of short runs in turns.
+    private static func medians(
+        _ run: BenchmarkRun, _ hit: HitProbe, _ echo: HitProbe, _ polling: Bool
+    ) throws -> Pairs {
+        var pairs = Pairs()
+        for _ in 0..<run.scaled(25, 3) {
+            let rounds = run.scaled(2_000, 200)
+            pairs.add(
+                try hit.roundTrips(rounds, polling: polling).median,
+                against: try echo.roundTrips(rounds, polling: polling).median)
+        }
+        return pairs
+    }
+
     /// The same hit again, of a broker in which allocations are counted.
-    private static func countAllocations(broker path: String, url: String) throws {
+    private static func allocations(_ run: BenchmarkRun, url: String) throws -> Row {
         let folder = FileManager.default.temporaryDirectory.appending(path: "imgbench-\(getpid())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         let allocations = try AllocationCount(in: folder)
-        let broker = try BrokerProcess(path, ["--workers", "1"], environment: allocations.environment)
+        let broker = try BrokerProcess(run.broker, ["--workers", "1"], environment: allocations.environment)
         defer { broker.stop() }
         let hit = try HitProbe(broker, url: url)
-        defer { close(hit.socket) }
+        defer { hit.close() }
         // The tables grow in the first ones.
-        _ = try measure(hit, false)
-        let before = try allocations.read()
-        _ = try measure(hit, false)
-        let count = Double(try allocations.read() - before) / Double(rounds)
-        Figure(
-            name: "hit, allocations", measured: rounded(count), reference: "\(rounded(allowedAllocations)) of them",
-            ratio: count / allowedAllocations, wanted: 1
-        ).show()
-    }
-
-    private static func measure(_ probe: HitProbe, _ polling: Bool) throws -> Sample {
+        let rounds = run.scaled(2_000, 500)
+        _ = try hit.roundTrips(rounds)
         var sample = Sample()
-        for _ in 0..<rounds { sample.add(try probe.roundTrip(polling: polling)) }
-        return sample
-    }
-
-    private static func best(_ samples: [Sample]) -> Sample? {
-        samples.min { $0.quantile(0.5) < $1.quantile(0.5) }
-    }
-
-    private static func describe(_ sample: Sample) -> String {
-        "\(rounded(sample.quantile(0.5))) µs (p99 \(rounded(sample.quantile(0.99))))"
+        for _ in 0..<5 {
+            let before = try allocations.read()
+            _ = try hit.roundTrips(rounds)
+            sample.add(Double(try allocations.read() - before) / Double(rounds))
+        }
+        return Row("hit.allocations", "allocations of a hit", sample, allowed: allowedAllocations, unit: "allocations")
     }
 }

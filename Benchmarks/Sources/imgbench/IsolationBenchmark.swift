@@ -1,4 +1,3 @@
-import CEcho
 import CReference
 import Foundation
 import IPCProtocol
@@ -7,89 +6,58 @@ import ImageBrokerClient
 /// What it costs that a picture is decoded in a confined process of its own: beside the same library in this process, and
 /// when that process has just been killed.
 enum IsolationBenchmark {
-    private static let repetitions = 25
-    private static let kills = 30
-    private static let sides = [(128, 128), (512, 512), (1024, 1024), (4000, 3000)]
-
-    static func run(broker path: String) throws {
-        try measureOverheads(path)
-        try measureLoss(path)
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        try overheads(run) + losses(run)
     }
 
     /// On one processor, which the broker and its workers inherit: how long a sleeping one takes to wake is the machine's
     /// affair, and differs more from run to run than what is measured.
-    private static func measureOverheads(_ path: String) throws {
-        guard cecho_pin(0) == 0 else { throw Failure("cannot pin to processor 0") }
-        defer { cecho_unpin() }
-        for (width, height) in sides { try measureOverhead(path, width, height) }
-    }
-
-    /// The time from asking for the pixels of an original in memory to having them, without that of the library.
-    private static func measureOverhead(_ path: String, _ width: Int, _ height: Int) throws {
-        let picture = try SamplePicture(CREF_JPEG, width: width, height: height)
-        let broker = try BrokerProcess(path, ["--memory-limit", "1G"])
-        defer {
-            broker.stop()
-            picture.stop()
+    private static func overheads(_ run: BenchmarkRun) throws -> [Row] {
+        try onOneProcessor {
+            try run.scaled([(128, 128), (512, 512), (1024, 1024), (4000, 3000)], [(128, 128)]).map { width, height in
+                let measured = try WarmDecodes(run, CREF_JPEG, width: width, height: height)
+                defer { measured.stop() }
+                let pairs = try measured.pairs(repetitions: run.scaled(25, 5))
+                let allowed = 0.5 + 0.5 * mebibytes(width * height * 4)
+                return Row(
+                    "isolation.\(width)", "isolation: decode, JPEG of \(width) × \(height), without the library's time",
+                    // Single repetitions differ by more than what is measured; their median does not.
+                    pairs.differences, allowed: allowed, unit: "ms",
+                    note: "0.5 ms + 0.5 ms/MiB; library \(rounded(pairs.theirs.median)) ms")
+            }
         }
-        let client = try broker.client()
-        var (inProcess, decode) = (Sample(), Sample())
-        for _ in 0..<repetitions {
-            let time = picture.bytes.withUnsafeBufferPointer { cref_decode(CREF_JPEG, $0.baseAddress, $0.count) }
-            guard time > 0 else { throw Failure("the library does not decode the picture") }
-            inProcess.add(Double(time) / 1e6)
-            let url = picture.newURL()
-            _ = try client.loadOriginal(url)
-            decode.add(try timed { try client.get(url) }.milliseconds)
-            try client.forget(url)
-        }
-        let bytes = width * height * 4
-        let allowed = 0.5 + 0.5 * Double(bytes) / 1_048_576
-        // Single repetitions differ by more than what is measured; medians do not.
-        let overhead = decode.quantile(0.5) - inProcess.quantile(0.5)
-        Figure(
-            name: "isolation, \(width) × \(height)", measured: milliseconds(overhead),
-            reference: "0.5 ms + 0.5 ms/MiB: \(milliseconds(allowed))", ratio: overhead / allowed, wanted: 1
-        ).show()
-        printLine(
-            "  \(rounded(decode.quantile(0.5))) ms end to end, \(rounded(inProcess.quantile(0.5))) ms in process (medians)"
-        )
     }
 
     /// What a request pays for a worker that was killed before it: when the spare is there, and when nobody is.
-    private static func measureLoss(_ path: String) throws {
+    private static func losses(_ run: BenchmarkRun) throws -> [Row] {
         let picture = try SamplePicture(CREF_JPEG, width: 128, height: 128)
-        let broker = try BrokerProcess(path, ["--workers", "1", "--log-level", "error"])
+        let broker = try BrokerProcess(run.broker, ["--workers", "1", "--log-level", "error"])
         defer {
             broker.stop()
             picture.stop()
         }
         let client = try broker.client()
-        var (undisturbed, withSpare, alone) = (Sample(), Sample(), Sample())
-        for _ in 0..<kills {
-            for killed in 0...2 {
+        var (withSpare, alone) = (Pairs(), Pairs())
+        for _ in 0..<run.scaled(25, 2) {
+            let times = try (0...2).map { killed in
                 let url = picture.newURL()
                 _ = try client.loadOriginal(url)
                 let workers = try broker.idleWorkers(2, client)
                 for worker in workers.prefix(killed) { kill(worker, SIGKILL) }
                 let time = try timed { try client.get(url) }.milliseconds
-                switch killed {
-                case 0: undisturbed.add(time)
-                case 1: withSpare.add(time)
-                default: alone.add(time)
-                }
                 try client.forget(url)
+                return time
             }
+            withSpare.add(times[1], against: times[0])
+            alone.add(times[2], against: times[0])
         }
-        let plain = undisturbed.quantile(0.5)
-        for (name, sample, allowed) in [("with a spare", withSpare, 0.5), ("with none left", alone, 5)] {
-            let cost = sample.quantile(0.5) - plain
-            Figure(
-                name: "worker lost, \(name)", measured: milliseconds(cost), reference: milliseconds(allowed),
-                ratio: cost / allowed, wanted: 1
-            ).show()
-            printLine("  \(rounded(sample.quantile(0.5))) ms against \(rounded(plain)) ms (medians of \(kills))")
-        }
+        return [
+            Row(
+                "isolation.spare", "what a killed worker costs a request, a spare being there", withSpare.differences,
+                allowed: 0.5, unit: "ms"),
+            Row(
+                "isolation.alone", "the same, no worker being left", alone.differences, allowed: 5, unit: "ms"),
+        ]
     }
 }
 

@@ -8,40 +8,41 @@ import SharedCache
 /// What a decode worker needs at most to make a picture of 100 megapixels into one of 1024 pixels: the growth of its
 /// resident memory (VmHWM) over the idle worker's, and the blocks of the result, which it never maps.
 enum MemoryBenchmark {
-    static func run(broker path: String) throws {
-        for (name, format) in [("JPEG", CREF_JPEG), ("PNG", CREF_PNG)] {
-            let picture = try SamplePicture(format, width: 10_000, height: 10_000)
-            let broker = try BrokerProcess(path, ["--workers", "1", "--memory-limit", "2G", "--max-download", "1G"])
-            defer {
-                broker.stop()
-                picture.stop()
-            }
-            let client = try broker.client()
-            // The spare worker starts, too.
-            usleep(500_000)
-            let idle = broker.workersPeaks()
-            var options = GetOptions()
-            options.variant.width = 1024
-            let (time, image) = try timed { try client.get(picture.newURL(), options) }
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        try [("jpeg", "JPEG", CREF_JPEG), ("png", "PNG", CREF_PNG)].map { id, name, format in
+            try row(run, id, name, format)
+        }
+    }
+
+    private static func row(_ run: BenchmarkRun, _ id: String, _ name: String, _ format: cref_format) throws -> Row {
+        let side = run.scaled(10_000, 2_000)
+        let picture = try SamplePicture(format, width: side, height: side)
+        let broker = try BrokerProcess(run.broker, ["--workers", "1", "--memory-limit", "2G", "--max-download", "1G"])
+        defer {
+            broker.stop()
+            picture.stop()
+        }
+        let client = try broker.client()
+        // The spare worker starts, too.
+        usleep(500_000)
+        let idle = broker.workersPeaks()
+        var options = GetOptions()
+        options.variant.width = 1024
+        var sample = Sample()
+        var allowed = 0.0
+        for _ in 0..<run.scaled(2, 1) {
+            let image = try client.get(picture.newURL(), options)
             let busy = broker.workersPeaks()
             guard let result = image.buffer,
-                let (worker, peak) = busy.max(by: {
-                    $0.value - idle[$0.key, default: 0] < $1.value - idle[$1.key, default: 0]
-                }),
-                let before = idle[worker]
+                let growth = busy.compactMap({ worker, peak in idle[worker].map { peak - $0 } }).max()
             else { throw Failure("the worker has gone") }
             var status = stat()
             fstat(result.descriptor.raw, &status)
-            let blocks = Int(status.st_blocks) * 512
-            let allowed = image.description.bytes + 32 << 20
-            Figure(
-                name: "memory, 100 MP \(name)", measured: mebibytes(peak - before + blocks),
-                reference: "result + 32 MiB = \(mebibytes(allowed))",
-                ratio: Double(peak - before + blocks) / Double(allowed), wanted: 1
-            ).show()
-            printLine(
-                "  idle \(mebibytes(before)), at most \(mebibytes(peak)), result \(mebibytes(blocks)); "
-                    + "file \(mebibytes(picture.bytes.count)), download and decode \(milliseconds(time))")
+            sample.add(mebibytes(growth + Int(status.st_blocks) * 512))
+            allowed = mebibytes(image.description.bytes) + 32
         }
+        return Row(
+            "memory.\(id)", "memory for 1024 px of a 100 MP \(name)", sample, allowed: allowed, unit: "MiB",
+            note: "the result + 32 MiB")
     }
 }

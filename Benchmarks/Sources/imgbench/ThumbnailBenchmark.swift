@@ -3,81 +3,139 @@ import Foundation
 import IPCProtocol
 import ImageBrokerClient
 
-/// A thumbnail of 256 pixels from a large JPEG whose bytes are in memory, against a bare loop that reads the rows of
-/// libjpeg-turbo at the same DCT factor and does nothing with them, and against Pillow where it is installed.
+/// A thumbnail of 256 pixels from a large picture whose bytes are in memory, against a bare loop over libjpeg-turbo
+/// at the same DCT factor with an average over areas, and against what else makes thumbnails: their files
+/// are in the page cache.
 enum ThumbnailBenchmark {
-    private static let repetitions = 25
     private static let side = 256
+    private struct Subject {
+        let id: String
+        let name: String
+        let format: cref_format
+        let width: Int
+        let height: Int
+        /// What a peer's time may be divided by.
+        var peerGoal = 1.0
+    }
+    private static let subjects = [
+        Subject(id: "jpeg-12", name: "12 MP JPEG", format: CREF_JPEG, width: 4000, height: 3000),
+        Subject(id: "jpeg-36", name: "36 MP JPEG", format: CREF_JPEG, width: 7360, height: 4912),
+        Subject(
+            id: "progressive-12", name: "12 MP progressive JPEG", format: CREF_PROGRESSIVE_JPEG, width: 4000,
+            height: 3000, peerGoal: 1.0 / 3),
+        Subject(id: "png-12", name: "12 MP PNG", format: CREF_PNG, width: 4000, height: 3000),
+        Subject(id: "webp-12", name: "12 MP WebP", format: CREF_WEBP, width: 4000, height: 3000),
+    ]
 
-    static func run(broker path: String) throws {
-        for (width, height) in [(4000, 3000), (7360, 4912)] {
-            let picture = try SamplePicture(CREF_JPEG, width: width, height: height)
-            let broker = try BrokerProcess(path, ["--workers", "1"])
-            defer {
-                broker.stop()
-                picture.stop()
-            }
-            let client = try broker.client()
-            usleep(500_000)
-            let idle = broker.workersPeaks()
-            var options = GetOptions()
-            options.variant.width = side
-            // The factor by the broker's rule: the smallest that leaves at least twice the target.
-            let eighths = [1, 2, 4].first { width * $0 / 8 >= 2 * side } ?? 8
-            var (loop, thumbnail) = (Sample(), Sample())
-            for _ in 0..<repetitions {
-                let time = picture.bytes.withUnsafeBufferPointer {
-                    cref_read_jpeg_rows($0.baseAddress, $0.count, Int32(eighths))
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        let python = try HoldingProcess(python: run.peers, ["serve"])
+        defer { python?.stop() }
+        if python == nil { printLine("no Pillow, no pyvips: scripts/bootstrap.sh --for-benchmarks installs them") }
+        let nginx = try Nginx(run.peers, thumbnailSide: side)
+        defer { nginx?.stop() }
+        if nginx == nil { printLine("no nginx: scripts/bootstrap.sh --for-benchmarks installs it") }
+        return try subjects.flatMap { try rows(run, $0, python, nginx) }
+    }
+
+    private static func rows(
+        _ run: BenchmarkRun, _ subject: Subject, _ python: HoldingProcess?, _ nginx: Nginx?
+    ) throws -> [Row] {
+        let (width, height) = run.scaled((subject.width, subject.height), (800, 600))
+        let picture = try SamplePicture(subject.format, width: width, height: height)
+        let file = try TemporaryFile(picture.bytes)
+        let broker = try BrokerProcess(run.broker, ["--workers", "1", "--max-download", "1G", "--memory-limit", "1G"])
+        defer {
+            broker.stop()
+            picture.stop()
+            file.remove()
+        }
+        let client = try broker.client()
+        usleep(500_000)
+        let idle = broker.workersPeaks()
+        var options = GetOptions()
+        options.variant.width = side
+        // The factor by the broker's rule: the smallest that leaves at least 1.9 times the target.
+        let eighths = [1, 2, 4].first { Double(width * $0 / 8) >= 1.9 * Double(side) } ?? 8
+        var (loop, pillow, pyvips, filter) = (Pairs(), Pairs(), Pairs(), Pairs())
+        for _ in 0..<run.scaled(9, 2) {
+            let url = picture.newURL()
+            _ = try client.loadOriginal(url)
+            let time = try timed { try client.get(url, options) }.milliseconds
+            try client.forget(url)
+            if subject.format == CREF_JPEG {
+                let reference = picture.bytes.withUnsafeBufferPointer {
+                    cref_average_jpeg(
+                        $0.baseAddress, $0.count, Int32(eighths), UInt32(side), UInt32(side * height / width))
                 }
-                loop.add(Double(time) / 1e6)
-                let url = picture.newURL()
-                _ = try client.loadOriginal(url)
-                thumbnail.add(try timed { try client.get(url, options) }.milliseconds)
-                try client.forget(url)
+                loop.add(time, against: Double(reference) / 1e6)
+                if let nginx { filter.add(time, against: try nginx.thumbnail(of: file)) }
             }
-            let megapixels = width * height / 1_000_000
-            Figure(
-                name: "256 px of \(megapixels) MP JPEG", measured: milliseconds(thumbnail.best),
-                reference: "C loop at \(eighths)/8 \(milliseconds(loop.best))", ratio: thumbnail.best / loop.best,
-                wanted: 1.1
-            ).show()
-            let busy = broker.workersPeaks()
-            let growth = busy.map { $0.value - idle[$0.key, default: $0.value] }.max() ?? 0
-            printLine("  worker at most \(mebibytes(busy.values.max() ?? 0)), \(mebibytes(growth)) of it for this")
-            if let (time, memory) = pillow(picture.bytes) {
-                printLine(
-                    "  Pillow: \(milliseconds(time)), ratio \(rounded(thumbnail.best / time)), \(mebibytes(memory))")
+            if let python {
+                pillow.add(time, against: try python.thumbnail("pillow", path: file.path, side: side))
+                pyvips.add(time, against: try python.thumbnail("pyvips", path: file.path, side: side))
             }
         }
+        let grown = broker.workersPeaks().compactMap { worker, peak in idle[worker].map { peak - $0 } }.max() ?? 0
+        let what = "\(side) px of a \(subject.name)"
+        var rows: [Row] = []
+        if subject.format == CREF_JPEG {
+            rows.append(
+                Row(
+                    "thumbnail.\(subject.id)-loop", what,
+                    against: "C loop over libjpeg-turbo at \(eighths)/8, area average", loop,
+                    unit: "ms", goal: 1.1))
+        }
+        for (name, id, pairs) in [("Pillow", "pillow", pillow), ("pyvips", "pyvips", pyvips)]
+        where !pairs.ours.values.isEmpty {
+            let isThird = subject.format == CREF_PROGRESSIVE_JPEG && id == "pillow"
+            rows.append(
+                Row(
+                    "thumbnail.\(subject.id)-\(id)", what, against: name, pairs, unit: "ms",
+                    goal: isThird ? subject.peerGoal : 1, peer: name))
+        }
+        if !filter.ours.values.isEmpty {
+            rows.append(
+                Row(
+                    "thumbnail.\(subject.id)-nginx", what, against: "nginx image_filter", filter, unit: "ms", goal: 1,
+                    peer: "nginx", note: "nginx's time has the encoding as JPEG in it"))
+        }
+        // A worker that has grown by more than 64 MiB is replaced, and its figure is gone.
+        if grown > 0, let row = try memory(run, subject, "memory for " + what, file, grown) { rows.append(row) }
+        return rows
     }
 
-    /// Milliseconds and bytes of Pillow, which chooses the factor by the same rule; nil without it.
-    private static func pillow(_ bytes: [UInt8]) -> (Double, Int)? {
-        let script = """
-            import re, sys, time
-            from PIL import Image
-            best = 1e9
-            for _ in range(\(repetitions)):
-                begun = time.perf_counter()
-                Image.open(sys.argv[1]).thumbnail((\(side), \(side)))
-                best = min(best, time.perf_counter() - begun)
-            peak = int(re.search(r"VmHWM:\\s*([0-9]+)", open("/proc/self/status").read())[1])
-            print(best * 1000, peak * 1024)
-            """
-        let path = NSTemporaryDirectory() + "imgbench-\(getpid()).jpg"
-        defer { try? FileManager.default.removeItem(atPath: path) }
-        let (python, output) = (Process(), Pipe())
-        python.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        python.arguments = ["python3", "-c", script, path]
-        python.standardOutput = output
-        python.standardError = FileHandle.nullDevice
-        guard FileManager.default.createFile(atPath: path, contents: Data(bytes)), (try? python.run()) != nil else {
-            return nil
+    /// The growth of the worker and the result, against the growth of the better peer.
+    private static func memory(
+        _ run: BenchmarkRun, _ subject: Subject, _ what: String, _ file: TemporaryFile, _ grown: Int
+    ) throws -> Row? {
+        var peaks: [Row.Figure] = []
+        for (name, id) in [("Pillow", "pillow"), ("pyvips", "pyvips")] {
+            guard let process = try HoldingProcess(python: run.peers, ["peak", id, file.path, "\(side)"]) else {
+                return nil
+            }
+            defer { process.stop() }
+            guard let peak = process.line().flatMap(Double.init) else { throw Failure("\(name) has no peak") }
+            peaks.append(Row.Figure(name: name, value: mebibytes(Int(peak))))
         }
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        python.waitUntilExit()
-        let words = text.split(whereSeparator: \.isWhitespace)
-        guard words.count == 2, let time = Double(words[0]), let memory = Int(words[1]) else { return nil }
-        return (time, memory)
+        let ours = mebibytes(grown + side * side * 4)
+        let ratio = ours / (peaks.map(\.value).min() ?? 1)
+        return Row(
+            "thumbnail.\(subject.id)-memory", what, against: "the better of Pillow and pyvips",
+            ratio: Spread(median: ratio, low: ratio, high: ratio), goal: subject.format == CREF_JPEG ? 0.25 : nil,
+            figures: [Row.Figure(name: "imgbroker", value: ours)] + peaks, unit: "MiB",
+            note: "growth over idle, result included")
     }
+}
+
+/// A file of the given bytes in the temporary folder.
+struct TemporaryFile {
+    let path: String
+    var name: String { URL(filePath: path).lastPathComponent }
+
+    init(_ bytes: [UInt8]) throws {
+        path = NSTemporaryDirectory() + "imgbench-\(getpid()).picture"
+        try Data(bytes).write(to: URL(filePath: path))
+    }
+
+    func remove() { try? FileManager.default.removeItem(atPath: path) }
 }

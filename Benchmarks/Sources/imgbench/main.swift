@@ -1,23 +1,36 @@
 import Foundation
 
 // See docs/performance.md for what is measured and how.
-let benchmarks: [(name: String, run: (String) throws -> Void)] = [
-    ("hit", HitBenchmark.run), ("decode", DecodeBenchmark.run), ("thumbnail", ThumbnailBenchmark.run),
-    ("memory", MemoryBenchmark.run), ("loop", LoopBenchmark.run), ("isolation", IsolationBenchmark.run),
-    ("formats", FormatBenchmark.run),
+let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
+    ("headline", HeadlineBenchmark.rows), ("hit", HitBenchmark.rows), ("mapped", MappedHitBenchmark.rows),
+    ("touch", TouchBenchmark.rows),
+    ("scale", ScaleBenchmark.rows), ("decode", DecodeBenchmark.rows), ("cold", ColdBenchmark.rows),
+    ("thumbnail", ThumbnailBenchmark.rows),
+    ("memory", MemoryBenchmark.rows), ("footprint", FootprintBenchmark.rows), ("loop", LoopBenchmark.rows),
+    ("isolation", IsolationBenchmark.rows), ("formats", FormatBenchmark.rows),
 ]
-let words = Array(CommandLine.arguments.dropFirst())
-let chosen = benchmarks.filter { words.first == "all" || words.first == $0.name }
-guard !chosen.isEmpty, words.count == 1 || (words.count == 3 && words[1] == "--broker") else {
-    let names = (benchmarks.map(\.name) + ["all"]).joined(separator: "|")
-    printLine("usage: imgbench \(names) [--broker PATH]")
+guard let options = Options(Array(CommandLine.arguments.dropFirst()), names: benchmarks.map(\.name)) else {
+    let names = (["all"] + benchmarks.map(\.name)).joined(separator: "|")
+    printLine("usage: imgbench \(names) … [--broker PATH] [--peers FOLDER] [--entries N] [--smoke] [--write FOLDER]")
     exit(2)
 }
-Figure.printHeader()
+let run = BenchmarkRun(
+    broker: options.broker, isSmoke: options.isSmoke, entries: options.isSmoke ? 2_000 : options.entries,
+    peers: Peers(folder: options.peers), index: options.index)
 var hasFailed = false
-for benchmark in chosen {
+var report = options.report.map { Report(folder: $0) }
+for benchmark in benchmarks where options.names.contains(benchmark.name) {
     do {
-        try benchmark.run(words.count == 3 ? words[2] : "../.build/release/imgbroker")
+        let (time, rows) = try timed { try benchmark.rows(run) }
+        printLine(
+            RowTable.terminal(rows, title: "\(benchmark.name), \(rounded(time / 1000)) s", isJudged: !run.isSmoke))
+        for row in rows where !row.isComplete {
+            printLine("imgbench \(benchmark.name): \(row.id) has no figure")
+            hasFailed = true
+        }
+        // At once, so that a run that is ended keeps what it has.
+        report?.replace(benchmark.name, with: rows)
+        try report?.write(order: benchmarks.map(\.name), run.peers)
     } catch {
         printLine("imgbench \(benchmark.name): \(error)")
         hasFailed = true

@@ -1,0 +1,67 @@
+/// The order of eviction by SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): entries stand in the order of
+/// their arrival; a hit only marks its entry; a hand moves from the oldest to the newest, takes marks away and stops at
+/// the first entry without one.
+struct SieveQueue<Element: Hashable> {
+    private struct Node {
+        var element: Element
+        var newer: Int?
+        var older: Int?
+        var isMarked = false
+    }
+
+    private var nodes: [Node?] = []
+    private var free: [Int] = []
+    private var places: [Element: Int] = [:]
+    private var newest: Int?
+    private var oldest: Int?
+    private var hand: Int?
+
+    var count: Int { places.count }
+
+    func contains(_ element: Element) -> Bool { places[element] != nil }
+
+    /// Puts `element`, which is not in the queue, at its newest end.
+    mutating func insert(_ element: Element) {
+        let node = Node(element: element, newer: nil, older: newest)
+        let place = free.popLast() ?? nodes.endIndex
+        if place == nodes.endIndex { nodes.append(node) } else { nodes[place] = node }
+        if let newest { nodes[newest]?.newer = place } else { oldest = place }
+        newest = place
+        places[element] = place
+    }
+
+    /// Notes that `element` was asked for.
+    mutating func mark(_ element: Element) {
+        if let place = places[element] { nodes[place]?.isMarked = true }
+    }
+
+    mutating func remove(_ element: Element) {
+        guard let place = places.removeValue(forKey: element), let node = nodes[place] else { return }
+        if let newer = node.newer { nodes[newer]?.older = node.older } else { newest = node.older }
+        if let older = node.older { nodes[older]?.newer = node.newer } else { oldest = node.newer }
+        if hand == place { hand = node.newer }
+        nodes[place] = nil
+        free.append(place)
+    }
+
+    /// Takes out the entry that the hand stops at. Entries for which `isHeld` is true are passed over as if they were
+    /// marked; when all are held, the hand takes one of them.
+    mutating func evict(isHeld: (Element) -> Bool) -> Element? {
+        // Twice round: the first turn may only take marks away.
+        for _ in 0..<2 * places.count {
+            guard let place = hand ?? oldest, let node = nodes[place] else { return nil }
+            hand = node.newer
+            if isHeld(node.element) { continue }
+            if node.isMarked {
+                nodes[place]?.isMarked = false
+            } else {
+                remove(node.element)
+                return node.element
+            }
+        }
+        guard let place = hand ?? oldest, let node = nodes[place] else { return nil }
+        hand = node.newer
+        remove(node.element)
+        return node.element
+    }
+}

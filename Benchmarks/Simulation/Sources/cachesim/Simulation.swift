@@ -1,0 +1,64 @@
+import Foundation
+
+@testable import struct imgbroker.SplitMix64
+
+/// All traces through all policies, for caches of several sizes.
+enum Simulation {
+    static let policies: [(name: String, type: any Policy.Type)] = [
+        ("LRU", LRU.self), ("SIEVE", SIEVE.self), ("S3-FIFO", S3FIFO.self), ("GDS", GreedyDualSize.self),
+        ("GDSF", GreedyDualSizeFrequency.self), ("imgbroker", Shipped.self),
+        ("imgbroker, wrong times", Misjudging.self),
+    ]
+    /// The policies and, as the last, what none can exceed.
+    static let columns = policies.map(\.name) + ["bound"]
+    /// The caches' sizes, as shares of the bytes of all pictures.
+    static let shares = [0.01, 0.05, 0.2]
+
+    /// What was saved in one trace: a result for each column.
+    struct Row {
+        let trace: String
+        let share: Double
+        let results: [Result]
+    }
+
+    private static let seeds: [UInt64] = [1, 2, 3]
+    private static let pictureCount = 20_000
+
+    static func run(_ shares: [Double] = shares) -> [Row] {
+        Trace.all.flatMap { trace in shares.map { row(trace, $0) } }
+    }
+
+    /// The mean over the seeds.
+    private static func row(_ trace: Trace, _ share: Double) -> Row {
+        var sums = columns.map { _ in Result() }
+        for seed in seeds {
+            var random = SplitMix64(state: seed)
+            let pictures = (0..<pictureCount).map { _ in Picture.random(using: &random) }
+            let capacity = Int(share * Double(pictures.reduce(0) { $0 + $1.bytes }))
+            let requests = trace.requests(pictures, capacity, &random)
+            let results =
+                policies.map { Result($0.type, requests, pictures, capacity: capacity) }
+                + [Result.bound(requests, pictures, capacity: capacity)]
+            sums = zip(sums, results).map { $0 + $1 }
+        }
+        let count = Double(seeds.count)
+        let all = Result(requests: count, bytes: count, time: count)
+        return Row(trace: trace.name, share: share, results: sums.map { $0 / all })
+    }
+
+    /// The rows in Markdown: a table for each measure, in hundredths.
+    static func tables(_ rows: [Row]) -> String {
+        let measures: [(String, (Result) -> Double)] = [
+            ("Decode time saved", \.time), ("Requests hit", \.requests), ("Bytes hit", \.bytes),
+        ]
+        return measures.map { title, measure in
+            let head = "| trace | cache | " + columns.joined(separator: " | ") + " |"
+            let rule = "|---|---|" + columns.map { _ in "---|" }.joined()
+            let lines = rows.map { row in
+                let figures = row.results.map { String(format: "%.1f", measure($0) * 100) }
+                return "| \(row.trace) | \(Int(row.share * 100)) % | " + figures.joined(separator: " | ") + " |"
+            }
+            return (["### \(title), %", "", head, rule] + lines).joined(separator: "\n") + "\n"
+        }.joined(separator: "\n")
+    }
+}

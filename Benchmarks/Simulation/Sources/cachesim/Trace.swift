@@ -1,0 +1,82 @@
+import Foundation
+
+@testable import struct imgbroker.SplitMix64
+
+/// Who asks for which picture, one after the other: places in a list of pictures.
+struct Trace: Sendable {
+    let name: String
+    /// The trace for a cache of so many bytes; only the loop depends on that.
+    let requests: @Sendable (_ pictures: [Picture], _ capacity: Int, _ random: inout SplitMix64) -> [Int]
+
+    /// How many requests a trace has.
+    static let length = 300_000
+
+    static let all = [
+        zipf(0.7), zipf(0.9), zipf(1.1),
+        Trace(name: "scan") { pictures, _, random in
+            // A crawler comes once, in the midst, for everything that nobody else asks for.
+            let popular = ZipfDistribution(pictures.count / 2, 0.9)
+            let scanned = Array(pictures.count / 2..<pictures.count)
+            let before = (0..<(length - scanned.count) / 2).map { _ in popular.next(&random) }
+            let after = (0..<(length - scanned.count) / 2).map { _ in popular.next(&random) }
+            return before + scanned + after
+        },
+        Trace(name: "loop") { pictures, capacity, _ in
+            // A fifth more than the cache holds, again and again.
+            var (bytes, count) = (0, 0)
+            while count < pictures.count, bytes < capacity / 5 * 6 {
+                bytes += pictures[count].bytes
+                count += 1
+            }
+            return (0..<length).map { $0 % count }
+        },
+        Trace(name: "shifting") { pictures, _, random in
+            // What is asked for most changes twenty times.
+            let popular = ZipfDistribution(pictures.count, 0.9)
+            return (0..<length).map {
+                (popular.next(&random) + $0 / (length / 20) * (pictures.count / 20)) % pictures.count
+            }
+        },
+        Trace(name: "Zipf with scans") { pictures, _, random in
+            // A quarter of the requests are a crawler's, in passes of 2,500.
+            let popular = ZipfDistribution(pictures.count / 2, 0.9)
+            let scanned = pictures.count / 2
+            var next = 0
+            return (0..<length).map {
+                if $0 % 10_000 < 7_500 { return popular.next(&random) }
+                next = (next + 1) % scanned
+                return scanned + next
+            }
+        },
+    ]
+
+    private static func zipf(_ exponent: Double) -> Trace {
+        Trace(name: "Zipf \(exponent)") { pictures, _, random in
+            let popular = ZipfDistribution(pictures.count, exponent)
+            return (0..<length).map { _ in popular.next(&random) }
+        }
+    }
+}
+
+/// Ranks, the first being the most frequent: the n-th comes up in proportion to n to the power of minus the exponent.
+struct ZipfDistribution {
+    private let sums: [Double]
+
+    init(_ count: Int, _ exponent: Double) {
+        var sum = 0.0
+        sums = (1...count).map {
+            sum += pow(Double($0), -exponent)
+            return sum
+        }
+    }
+
+    func next(_ random: inout SplitMix64) -> Int {
+        let wanted = Double.random(in: 0..<sums.last!, using: &random)
+        var (low, high) = (0, sums.count - 1)
+        while low < high {
+            let middle = (low + high) / 2
+            if sums[middle] > wanted { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+}

@@ -1,0 +1,104 @@
+import CEcho
+import Foundation
+import Glibc
+
+/// A request for a picture that is in memory, repeated: with the lease given back each time, every answer brings the
+/// descriptor again.
+struct HitProbe {
+    let socket: Int32
+    let request: [CChar]
+    let replyBytes: Int
+
+    /// Loads `url` and prepares to ask for it again. `fields` are more of the request, each behind a comma.
+    init(_ broker: BrokerProcess, url: String, fields: String = "") throws {
+        socket = try broker.connect()
+        let get = Self.frame(#"{"type":"get","id":1,"url":"\#(url)"\#(fields)}"#)
+        let first = String(decoding: try Self.answer(to: get, on: socket), as: UTF8.self)
+        guard let buffer = first.firstMatch(of: /"buffer":([0-9]+)/)?.1 else { throw Failure("no picture: \(first)") }
+        request = Self.frame(#"{"type":"release","buffer":\#(buffer)}"#) + get
+        replyBytes = try Self.answer(to: request, on: socket).count
+    }
+
+    /// The same bytes on another socket.
+    fileprivate init(repeating other: HitProbe, on socket: Int32) {
+        self.socket = socket
+        request = other.request
+        replyBytes = other.replyBytes
+    }
+
+    func close() { _ = Glibc.close(socket) }
+
+    /// Microseconds of each of `count` round trips.
+    func roundTrips(_ count: Int, polling: Bool = false) throws -> Sample {
+        var sample = Sample()
+        for _ in 0..<count { sample.add(try roundTrip(polling: polling)) }
+        return sample
+    }
+
+    /// Asks once and waits in recvmsg or, if `polling`, in poll; microseconds.
+    func roundTrip(polling: Bool = false) throws -> Double {
+        var descriptors: Int32 = 0
+        let time = cecho_round_trip(
+            socket, request, request.count, replyBytes, polling ? 1 : 0, &descriptors)
+        guard time >= 0, descriptors == 1 else { throw Failure("an answer without a descriptor") }
+        return Double(time) / 1000
+    }
+
+    /// As `roundTrip`, then reads all bytes of the picture, as a copy or through a mapping made for that; microseconds.
+    func roundTripAndRead(bytes: Int) throws -> Double {
+        var sum: UInt64 = 0
+        let time = cecho_hit_and_read(socket, request, request.count, replyBytes, bytes, &sum)
+        guard time >= 0 else { throw Failure("an answer without a buffer") }
+        return Double(time) / 1000
+    }
+
+    /// Microseconds of each of `count` requests of which up to `depth` are under way.
+    func pipeline(depth: Int, count: Int) throws -> Double {
+        let time = cecho_pipeline(socket, request, request.count, Int32(depth), Int32(count))
+        guard time >= 0 else { throw Failure("no answers") }
+        return Double(time) / 1000 / Double(count)
+    }
+
+    /// Sends a request and returns the whole answer.
+    private static func answer(to request: [CChar], on socket: Int32) throws -> [UInt8] {
+        guard write(socket, request, request.count) == request.count else {
+            throw Failure("the broker does not listen")
+        }
+        var buffer = [CChar](repeating: 0, count: 65_536)
+        let count = cecho_receive(socket, &buffer, buffer.count)
+        guard count > 4 else { throw Failure("the broker does not answer") }
+        return buffer[..<count].map { UInt8(bitPattern: $0) }
+    }
+
+    private static func frame(_ json: String) -> [CChar] {
+        let length = json.utf8.count
+        let header = (0..<4).map { UInt8(truncatingIfNeeded: length >> (24 - 8 * $0)) }
+        return (header + Array(json.utf8)).map { CChar(bitPattern: $0) }
+    }
+}
+
+/// A C process that answers as many bytes and a descriptor to as many bytes, and does nothing else.
+struct HitEcho {
+    let probe: HitProbe
+    private let process: pid_t
+
+    init(of hit: HitProbe, bufferBytes: Int, waitsInEpoll: Bool = false) throws {
+        var process: pid_t = 0
+        let socket = cecho_start(hit.request.count, hit.replyBytes, bufferBytes, waitsInEpoll ? 1 : 0, &process)
+        guard socket >= 0 else { throw Failure("no echo") }
+        probe = HitProbe(repeating: hit, on: socket)
+        self.process = process
+    }
+
+    func stop() {
+        probe.close()
+        waitpid(process, nil, 0)
+    }
+}
+
+/// Keeps this process, and what it starts, on one processor: on two, the wake-up of an idle one is all that is measured.
+func onOneProcessor<Value>(_ body: () throws -> Value) throws -> Value {
+    guard cecho_pin(0) == 0 else { throw Failure("cannot pin to processor 0") }
+    defer { cecho_unpin() }
+    return try body()
+}

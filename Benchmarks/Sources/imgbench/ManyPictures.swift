@@ -1,0 +1,40 @@
+import Foundation
+import IPCProtocol
+import ImageBrokerClient
+import LocalOrigin
+
+/// An origin with as many small pictures as are asked for, each with bytes of its own.
+struct ManyPictures {
+    private static let side = 64
+    /// Of the pixels of each.
+    static let bytes = side * side * 4
+    private let origin: LocalOrigin
+
+    init() throws {
+        let picture = SamplePNG.checkers(width: Self.side, height: Self.side)
+        // Decoders stop at the picture's end.
+        origin = try LocalOrigin { .ok(picture + Array($0.path.utf8)) }
+    }
+
+    func url(_ number: Int) -> String { origin.url("/\(number)") }
+
+    func stop() { origin.stop() }
+}
+
+extension BrokerProcess {
+    /// Makes the broker load so many pictures, which are two objects each: bytes and pixels.
+    func load(_ count: Int, from origin: ManyPictures) throws {
+        let client = try client()
+        var options = GetOptions()
+        options.delivery = .none
+        var (asked, loaded) = (0, 0)
+        while loaded < count {
+            while asked < min(count, loaded + 64) {
+                asked += 1
+                _ = try client.send(get: try SourceURL(origin.url(asked)), options)
+            }
+            guard case .image = try client.receive() else { throw Failure("a picture is not loaded") }
+            loaded += 1
+        }
+    }
+}

@@ -1,0 +1,53 @@
+import Foundation
+import ImageBrokerClient
+import LocalOrigin
+
+/// A hit on what the client keeps mapped, against a look into a dictionary of the same process: what a program would have
+/// that kept its pictures itself, shared with nobody.
+enum MappedHitBenchmark {
+    /// Nanoseconds that a hit may take.
+    private static let allowed = 100.0
+
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        let rounds = run.scaled(500_000, 10_000)
+        let origin = try LocalOrigin(routes: [
+            "/pictures/2024/a-picture-of-usual-name.png": .ok(SamplePNG.checkers(width: 128, height: 128))
+        ])
+        defer { origin.stop() }
+        let process = try BrokerProcess(run.broker, ["--workers", "1"])
+        defer { process.stop() }
+        _ = try process.client()
+        let broker = try ImageBroker(path: process.socketPath, keeping: ImageBroker.Keeping())
+        let url = origin.url("/pictures/2024/a-picture-of-usual-name.png")
+        // The first is downloaded, the second is a hit and kept.
+        _ = try broker.get(url)
+        let image = try broker.get(url)
+        // As many others as a client keeps.
+        var own = Dictionary(uniqueKeysWithValues: (0..<255).map { ("\(url)?\($0)", image) })
+        own[url] = image
+
+        var pairs = Pairs()
+        for _ in 0..<run.scaled(15, 3) {
+            var begun = processorNanoseconds
+            for _ in 0..<rounds where try broker.get(url) !== image { throw Failure("not the same picture") }
+            let hit = (processorNanoseconds - begun) / Double(rounds)
+            begun = processorNanoseconds
+            for _ in 0..<rounds where own[url] !== image { throw Failure("not the same picture") }
+            pairs.add(hit, against: (processorNanoseconds - begun) / Double(rounds))
+        }
+        return [
+            Row(
+                "mapped.hit", "hit on a picture that the client keeps mapped", pairs.ours, allowed: allowed, unit: "ns"),
+            Row(
+                "mapped.dictionary", "the same", against: "a look into a Dictionary of 256 URLs", pairs, unit: "ns",
+                goal: nil, peer: "Dictionary"),
+        ]
+    }
+
+    /// What this thread has used of a processor: nothing here waits, and others may be running.
+    private static var processorNanoseconds: Double {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return Double(time.tv_sec) * 1e9 + Double(time.tv_nsec)
+    }
+}
