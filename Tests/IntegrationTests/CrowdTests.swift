@@ -89,7 +89,7 @@ import Testing
         }
         // Those that wait to be let in cost no processor time.
         let before = setting.broker.status.processorTime
-        _ = try client.failure(setting.url("/0"), #""cache":"only-if-cached""#)
+        _ = try client.failure(setting.url("/none"), #""cache":"only-if-cached""#)
         usleep(400_000)
         #expect(setting.broker.status.processorTime - before < 20)
         #expect(setting.broker.status.descriptors <= 64)
