@@ -91,6 +91,12 @@ struct OriginalsTests {
         #expect(world.state.unkept.isEmpty && world.state.index.residentBytes == 3 * 400)
     }
 
+    @Test func `what is too large for the disk tier is not offered to it again and again`() throws {
+        var world = world(usesDisk: true) { $0.maxKeepingBytes = 999 }
+        try load(&world, world.connect(), id: 1)
+        #expect(world.errands.isEmpty && world.state.unkept.isEmpty && world.state.index.residentBytes == 1400)
+    }
+
     @Test func `what was asked for as such stays`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()

@@ -83,6 +83,18 @@ import Testing
         #expect(known == nil)
     }
 
+    /// What was a hit is forgotten with the next event, whatever that is.
+    @Test mutating func notForALaterEvent() throws {
+        id += 1
+        world.clients[client]?.insert(id)
+        let request = #"{"type":"get","id":\#(id),"url":"http://origin.test/a"}"#
+        guard case .message(let get) = try ClientMessage.decode(Array(request.utf8)[...]).0 else { return }
+        _ = world.state.handle(.messageReceived(client, get), at: world.clock, unixMs: world.unixMs)
+        #expect(world.state.lastHit != nil)
+        _ = world.state.handle(.timePassed, at: world.clock, unixMs: world.unixMs)
+        #expect(world.state.lastHit == nil)
+    }
+
     @Test mutating func endsWithRemoval() throws {
         expectShortcut("a")
         world.happen(.messageReceived(client, .remove(id: 900, url: try SourceURL("http://origin.test/a"))))

@@ -57,6 +57,7 @@ struct StrictWorld {
     var identifying: [JobID: (worker: WorkerID, buffer: BufferID, bytes: Int)] = [:]
     /// What the disk tier was to remember of dangerous pictures.
     var quarantined: [QuarantineRecord]?
+    var forkServersRenewed = 0
     /// What the disk tier was told of originals that it may have.
     var updates: [OriginalRecord] = []
     var decodes: [JobID: Job] = [:]
@@ -392,6 +393,7 @@ struct StrictWorld {
                 + decodes.values.map(\.worker) + errands.values.map(\.worker)
             if jobs.contains(worker) { complain("retires a busy worker") }
             workers[worker]?.state = .dying
+        case .renewForkServer: forkServersRenewed += 1
         case .find(let worker, let job, let keys, let form, _):
             begin(.find(form: form, keys: keys), job, on: worker)
         case .touch(let worker, _): expectReady(worker, .cache)

@@ -70,6 +70,7 @@ extension SupervisionTests {
         #expect(world.state.report.workerDeaths == [.seccomp: 1])
         world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
         #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1])
+        #expect(world.forkServersRenewed == 1)
         world.readyAll()
         let idle = try #require(world.workers.first { $0.value.kind == .fetch }?.key)
         world.happen(.workerMeasured(idle, residentBytes: 0))
@@ -172,6 +173,8 @@ extension SupervisionTests {
             #expect(world.workers[worker]?.state == .dying)
             world.endWorker(worker, .ended(.signal(9)))
             #expect(world.state.report.workerDeaths == [.protocol: 1])
+            // The next one is laid out in another way.
+            #expect(world.forkServersRenewed == 1)
             #expect(world.answers[client] == nil)
             world.readHeader(job)
             world.finishDecode(job)

@@ -25,11 +25,12 @@ extension Broker {
     /// A process for a worker, by the fork server where that can.
     private func startProcess(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
         if kind == .decode {
-            if let forkServer, forkServer.isReady {
-                let worker = forkServer.fork()
+            if let forkServer {
+                let wasReady = forkServer.isReady
+                let worker = wasReady ? forkServer.fork() : nil
                 if forkServer.isOld { renewForkServer() }
                 if let worker { return worker }
-                log.warning("the fork server has made no worker in time")
+                if wasReady { log.warning("the fork server has made no worker in time") }
             }
             if forkServer == nil { replaceForkServer() }
         }
@@ -51,7 +52,7 @@ extension Broker {
     }
 
     /// Starts a fork server, in an address space that is laid out anew, and ends the one there is.
-    private func renewForkServer() {
+    func renewForkServer() {
         dropForkServer()
         forkServerStartedAt = .now
         guard let server = try? ForkServer(launcher),
@@ -322,8 +323,6 @@ extension Broker {
         if exit == .signal(Signals.kill), !state.isEnding(worker.id) {
             found.isMemoryShort = memoryShortage.takeKill()
         }
-        // Who made it crash may have learnt where things are in its memory. Others are not to be laid out like it.
-        if worker.kind == .decode, case .signal(let number) = exit, number != Signals.kill { renewForkServer() }
         handle(.workerExited(worker.id, .ended(exit, found)))
     }
 }

@@ -249,6 +249,7 @@ final class Broker {
         case .startWorker(let kind, let worker): start(kind, worker)
         case .killWorker(let worker): workers[worker]?.child.send(Signals.kill)
         case .retireWorker(let worker): workers[worker]?.channel.endSending()
+        case .renewForkServer: renewForkServer()
         case .find(let worker, let job, let keys, let form, let rasterOnly):
             send(StoreOrder.find(job: job.number, keys: keys, form: form, rasterOnly: rasterOnly), to: worker)
         case .touch(let worker, let keys): send(StoreOrder.touch(keys: keys), to: worker)

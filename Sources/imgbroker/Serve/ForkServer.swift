@@ -18,8 +18,10 @@ final class ForkServer {
     var socket: FileDescriptor { channel.socket }
     /// Whether it waits for orders.
     private(set) var isReady = false
-    /// An order was not answered in time. Its worker may still come, and nobody wants it any more.
-    private var owesWorker = false
+    /// When it was given an order that it did not answer in time. Its worker may still come, and nobody wants it any more.
+    private var owesWorkerSince: Instant?
+    /// One that has not answered for so long hangs.
+    private static let lostAfterMicroseconds = 10_000_000
 
     /// Starts one.
     ///
@@ -31,8 +33,12 @@ final class ForkServer {
         channel = FrameChannel(socket: socket)
     }
 
-    /// Whether another should take its place, though nothing is wrong with it.
-    var isOld: Bool { Instant.now.microseconds(since: startedAt) >= Self.lifetimeMicroseconds }
+    /// Whether another should take its place: nothing need be wrong with it.
+    var isOld: Bool {
+        let now = Instant.now
+        if let owesWorkerSince, now.microseconds(since: owesWorkerSince) >= Self.lostAfterMicroseconds { return true }
+        return now.microseconds(since: startedAt) >= Self.lifetimeMicroseconds
+    }
 
     /// Takes what it says unasked: that it is ready, or what it was late with. False when it has ended or talks nonsense.
     func becameReadable() -> Bool {
@@ -40,10 +46,10 @@ final class ForkServer {
             if try channel.fill() == .end { return false }
             while let (report, _) = try channel.nextMessage(ForkReport.self) {
                 switch report {
-                case .ready where !isReady && !owesWorker: isReady = true
-                case .forked(let pid) where owesWorker:
+                case .ready where !isReady && owesWorkerSince == nil: isReady = true
+                case .forked(let pid) where owesWorkerSince != nil:
                     ChildProcess.end(pid)
-                    (owesWorker, isReady) = (false, true)
+                    (owesWorkerSince, isReady) = (nil, true)
                 case .ready, .forked: return false
                 }
             }
@@ -65,7 +71,7 @@ final class ForkServer {
             try channel.sendMessage(ForkOrder.fork, descriptors: [control])
             isReady = false
             guard channel.waitUntilReadable(milliseconds: Self.patienceMilliseconds) else {
-                owesWorker = true
+                owesWorkerSince = .now
                 return nil
             }
             guard try channel.fill() == .received, case .forked(let pid)? = try channel.nextMessage(ForkReport.self)?.0

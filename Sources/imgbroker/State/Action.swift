@@ -23,6 +23,8 @@ enum Action: Equatable {
     case killWorker(WorkerID)
     /// Let a worker end by itself: its socket is closed.
     case retireWorker(WorkerID)
+    /// Lay out the next decode workers anew.
+    case renewForkServer
     /// Hand over a download; with a resumption, the job's product is there already.
     case startFetch(WorkerID, FetchJob)
     /// Have the bytes of a buffer identified.

@@ -162,6 +162,8 @@ extension BrokerState {
     /// Gives an original to the disk tier; when that has enough to do, as soon as it has less, if the original is still
     /// in memory then.
     mutating func keep(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
+        // What is too large for it at any time is nothing for the disk tier.
+        if original.bytes > limits.maxKeepingBytes { return }
         guard let worker = keeper(of: original.bytes) else {
             if canLookUp, unkept.count < limits.memoryEntries { unkept.append(key) }
             return

@@ -82,7 +82,6 @@ extension BrokerState {
     // MARK: get
 
     private mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Client) {
-        lastHit = nil
         counters.requests += 1
         let waiter = Waiter(
             id: newWaiterID(), client: client, uid: asking.uid, purpose: .get, request: request,

@@ -139,7 +139,10 @@ extension BrokerState {
         }
         switch kind {
         case .fetch: fetchWorkerEnded(entry.jobs, ownMaking: death.cause.isOwnMaking)
-        case .decode: decodeWorkerEnded(entry.jobs, death.cause)
+        case .decode:
+            // Who made it end may have learnt where things are in its memory. Others are not to be laid out like it.
+            if death.cause.isOwnMaking, entry.isReady, !wasLetGo { actions.append(.renewForkServer) }
+            decodeWorkerEnded(entry.jobs, death.cause)
         case .cache: cacheWorkerEnded(entry.jobs, ownMaking: death.cause.isOwnMaking)
         }
         remindOfStart(in: pool)

@@ -181,6 +181,7 @@ struct BrokerState {
     mutating func handle(_ event: Event, at time: Instant, unixMs: Int) -> [Action] {
         now = time
         self.unixMs = unixMs
+        lastHit = nil
         // Those of the last event; their memory is used again if the caller has let go of them.
         actions.removeAll(keepingCapacity: actions.capacity <= Self.keptActions)
         switch event {

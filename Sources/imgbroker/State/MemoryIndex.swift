@@ -275,7 +275,7 @@ struct MemoryIndex {
     var fits: Bool { residentBytes + evictedBytes + reservedBytes <= limit && buffers.count <= maximumEntries }
 
     /// Whether a buffer has to go. Those that are evicted and still held take memory and descriptors, too; but evicting
-    /// one more that is held gives none back. And whoever holds whatever, half of the memory is left to the others.
+    /// one more that is held gives none back. For them, what nobody holds makes room down to half of the memory.
     var isOverBudget: Bool {
         if residentBytes + reservedBytes > limit || order.count > maximumEntries { return true }
         if unheldResidents == 0 { return false }
