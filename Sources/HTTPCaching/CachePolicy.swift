@@ -29,22 +29,27 @@ public struct CachePolicy: Equatable, Sendable {
         case never
     }
 
+    // In this order, and seconds in four bytes, because there may be a million policies: so one takes 31 bytes.
+    private let receivedAt: Int
+    private let initialMs: Int
+    private let lifetimeSeconds: UInt32
+    private let revalidateSeconds: UInt32
+    private let errorSeconds: UInt32
     /// For whom the response may be kept.
     public let storability: Storability
-    /// For how many seconds of age the response is fresh (RFC 9111, section 4.2.1).
-    public let lifetime: Int
     /// Whether the response may not be used stale (RFC 9111, sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
     public let mustRevalidate: Bool
     /// Whether the response may not be used without revalidation, fresh or not (RFC 9111, section 5.2.2.4).
     public let alwaysRevalidate: Bool
+
+    /// For how many seconds of age the response is fresh (RFC 9111, section 4.2.1).
+    public var lifetime: Int { Int(lifetimeSeconds) }
     /// For how many seconds after its lifetime the response may be used while it is revalidated (RFC 5861, section 3);
     /// 0 where using it stale is forbidden.
-    public let staleWhileRevalidate: Int
+    public var staleWhileRevalidate: Int { Int(revalidateSeconds) }
     /// For how many seconds after its lifetime the response may be used when the origin fails (RFC 5861, section 4); 0
     /// where using it stale is forbidden.
-    public let staleIfError: Int
-    private let receivedAt: Int
-    private let initialMs: Int
+    public var staleIfError: Int { Int(errorSeconds) }
 
     /// The policy for a response, kept by a cache that serves several users or only one. With `sendsCookiesFromJar`
     /// requests carry cookies that the asker does not know of.
@@ -69,14 +74,15 @@ public struct CachePolicy: Equatable, Sendable {
             storability = isPersonal ? .personal : .shared
         }
         let wanted = max(stated ?? Self.guessedLifetime(response, date: date, now: received), settings.minimumLifetime)
-        lifetime = max(0, min(wanted, settings.maximumLifetime, CacheControl.mostSeconds))
+        lifetimeSeconds = Self.counted(min(wanted, settings.maximumLifetime))
         mustRevalidate =
             control.contains(.mustRevalidate)
             || isShared && (control.contains(.proxyRevalidate) || control.sharedMaxAge != nil)
         alwaysRevalidate = control.contains(.noCache) || sendsCookiesFromJar && varying?.contains("cookie") == true
         let mayBeStale = !mustRevalidate && !alwaysRevalidate
-        staleWhileRevalidate = mayBeStale ? control.staleWhileRevalidate ?? settings.staleWhileRevalidate : 0
-        staleIfError = mayBeStale ? control.staleIfError ?? settings.staleIfError : 0
+        revalidateSeconds =
+            mayBeStale ? Self.counted(control.staleWhileRevalidate ?? settings.staleWhileRevalidate) : 0
+        errorSeconds = mayBeStale ? Self.counted(control.staleIfError ?? settings.staleIfError) : 0
 
         // RFC 9111, section 4.2.3; of a list of ages the first counts (section 5.1).
         let age = response.age?.split(separator: ",").first?.trimming.decimal ?? 0
@@ -110,6 +116,11 @@ public struct CachePolicy: Equatable, Sendable {
             default: false
             }
         return isFailureOfOrigin && staleIfError > 0 && age - lifetime < staleIfError
+    }
+
+    /// Seconds, of which no more count than that.
+    private static func counted(_ seconds: Int) -> UInt32 {
+        UInt32(min(max(seconds, 0), CacheControl.mostSeconds))
     }
 
     /// Times from the year 10000 on are none, and would leave no room to reckon in.

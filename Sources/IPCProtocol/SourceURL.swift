@@ -31,6 +31,17 @@ public struct SourceURL: Hashable, Sendable {
         text = Self.isPlainlyCanonical(written) ? written : try Self.canonical(written)
     }
 
+    /// The URL whose canonical spelling this is: the `text` of one that was read before.
+    public init(canonical text: String) {
+        self.text = text
+    }
+
+    /// Whether these bytes are its canonical spelling.
+    public func isSpelled(_ bytes: Span<UInt8>) -> Bool {
+        let own = text.utf8Span.span
+        return own.count == bytes.count && bytes.indices.allSatisfy { own[$0] == bytes[$0] }
+    }
+
     /// Whether `written` is in the canonical spelling already, as most URLs are, told by one look at each byte: these
     /// are not taken apart and put together again. What is rare is left to `canonical`.
     static func isPlainlyCanonical(_ written: String) -> Bool {

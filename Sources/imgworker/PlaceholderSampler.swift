@@ -48,20 +48,16 @@ final class PlaceholderGrid {
             return stored[place.row * width + place.column]
         }
         let hash = ThumbHash.encode(shown, width: shownWidth, height: shownHeight)
-        return Placeholder(averageColor: Self.color(shown), thumbHash: hash.base64)
+        return Placeholder(averageColor: Self.color(shown), thumbHash: hash)
     }
 
-    /// The mean as CSS writes it.
-    private static func color(_ cells: [SIMD4<Double>]) -> String {
+    /// The mean, with alpha last.
+    private static func color(_ cells: [SIMD4<Double>]) -> SIMD4<UInt8> {
         let sum = cells.reduce(SIMD4<Double>()) { $0 + $1 }
-        let alpha = sum.w / Double(cells.count)
-        let color = sum.w > 0 ? sum / sum.w : SIMD4<Double>()
-        let hexadecimal = { (value: Double) in
-            let number = Int((min(max(value, 0), 1) * 255).rounded())
-            return (number < 16 ? "0" : "") + String(number, radix: 16)
-        }
-        let opaque = "#" + hexadecimal(color.x) + hexadecimal(color.y) + hexadecimal(color.z)
-        return hexadecimal(alpha) == "ff" ? opaque : opaque + hexadecimal(alpha)
+        var color = sum.w > 0 ? sum / sum.w : SIMD4<Double>()
+        color.w = sum.w / Double(cells.count)
+        return SIMD4<UInt8>(
+            (color.clamped(lowerBound: .zero, upperBound: .one) * 255).rounded(.toNearestOrAwayFromZero))
     }
 }
 

@@ -118,19 +118,3 @@ enum ThumbHash {
         }
     }
 }
-
-extension [UInt8] {
-    /// The bytes in Base64 (RFC 4648, section 4).
-    var base64: String {
-        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        var text: [UInt8] = []
-        for start in stride(from: 0, to: count, by: 3) {
-            let part = self[start..<Swift.min(start + 3, count)]
-            let word = part.reduce(0) { $0 << 8 | Int($1) } << (8 * (3 - part.count))
-            for place in 0..<4 {
-                text.append(place <= part.count ? digits[word >> (18 - 6 * place) & 63] : UInt8(ascii: "="))
-            }
-        }
-        return String(decoding: text, as: UTF8.self)
-    }
-}

@@ -3,7 +3,7 @@ import Testing
 
 @testable import imgbroker
 
-/// What is kept of a response in one string says all that was said.
+/// What is kept of a response in few bytes says all that was said.
 struct PackedResponseTests {
     private let fields: [WritableKeyPath<ResponseRecord, String?>] = [
         \.etag, \.date, \.age, \.cacheControl, \.expires, \.lastModified, \.vary, \.contentType, \.servedBy,
@@ -20,16 +20,29 @@ struct PackedResponseTests {
             for (number, field) in fields.enumerated() where set >> number & 1 == 1 {
                 record[keyPath: field] = values[(number + set) % values.count]
             }
-            let packed = PackedResponse(record)
-            #expect(packed.record == record)
-            #expect(packed.etag == record.etag)
+            let bytes = PackedResponse.bytes(of: record)
+            let unpacked = PackedResponse.unpacked(bytes.span)
+            #expect(unpacked.record == record && unpacked.varyKey == nil)
+            #expect(PackedResponse.etag(in: bytes.span) == record.etag)
         }
     }
 
-    @Test func `what is no field of a header is none`() {
-        var record = ResponseRecord(requestedAt: 1, receivedAt: 2, cacheControl: "a\nb", vary: "\u{1}zz")
-        record.etag = "\"v\""
-        let packed = PackedResponse(record)
-        #expect(packed.record == ResponseRecord(requestedAt: 1, receivedAt: 2, etag: "\"v\""))
+    @Test(arguments: [nil, "", "accept: a\nb: c\n", String(repeating: "é", count: 70_000)])
+    func `what the response depends on is read as it was written`(varyKey: String?) {
+        let record = ResponseRecord(
+            status: 0, requestedAt: .max, receivedAt: .min, cacheControl: "a\nb", contentType: "\u{1}zz", servedBy: "c")
+        let unpacked = PackedResponse.unpacked(PackedResponse.bytes(of: record, varyKey: varyKey).span)
+        #expect(unpacked.record == record && unpacked.varyKey == varyKey)
+    }
+
+    @Test func `a date in the usual spelling takes six bytes`() {
+        let none = ResponseRecord(requestedAt: 0, receivedAt: 0)
+        for date in ["Sun, 06 Nov 1994 08:49:37 GMT", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"]
+        {
+            var dated = none
+            dated.date = date
+            #expect(PackedResponse.unpacked(PackedResponse.bytes(of: dated).span).record == dated)
+            #expect(PackedResponse.bytes(of: dated).count <= PackedResponse.bytes(of: none).count + 6)
+        }
     }
 }

@@ -36,15 +36,10 @@ import Testing
             let channel = { (channel: Int) in Double(picture.bytes[place + channel]) / 255 * alpha }
             return SIMD4(channel(0), channel(1), channel(2), alpha)
         }
-        #expect(ThumbHash.encode(pixels, width: width, height: height).base64 == hash)
+        let encoded = ThumbHash.encode(pixels, width: width, height: height)
+        #expect(Placeholder(averageColor: .zero, thumbHash: encoded)?.thumbHash == hash)
         // A picture of no more pixels than the grid has cells is hashed as it is.
         #expect(try placeholder(picture.png)?.thumbHash == hash)
-    }
-
-    @Test(arguments: [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")])
-    func base64IsThatOfTheStandard(text: String, encoded: String) {
-        // RFC 4648, section 10.
-        #expect(Array(text.utf8).base64 == encoded)
     }
 
     @Test func averageIsThatOfAllPixels() throws {

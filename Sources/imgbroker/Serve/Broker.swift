@@ -3,6 +3,12 @@ import IPCTransport
 import LinuxSystem
 import SharedCache
 
+/// The memfd of a buffer. How long it is says the state, or the kernel.
+struct HeldBuffer: KeyedRecord {
+    let key: BufferID
+    let descriptor: FileDescriptor
+}
+
 /// The shell around the state: turns what the kernel reports into events, and performs the actions they lead to. One
 /// thread; nothing in it waits but the event queue.
 final class Broker {
@@ -47,7 +53,7 @@ final class Broker {
     /// Fork servers that are ending; looked at in each turn, and every 100 ms.
     var formerServers: [ChildProcess] = []
     var products: [JobID: Product] = [:]
-    var buffers: [BufferID: SealedBuffer] = [:]
+    var buffers = SlotTable<HeldBuffer>()
     /// What is being dealt with, if it is worth remembering should it prove to be a hit.
     var repeatable: RepeatableText?
     /// What clients have given and the state is about to take, or not.
@@ -268,7 +274,7 @@ final class Broker {
         case .startFetch(let worker, let job): startFetch(job, on: worker)
         case .identify(let worker, let job, let buffer, let bytes):
             identify(buffer, bytes: bytes, for: job, on: worker)
-        case .adopt(let client, let buffer): buffers[buffer] = uploads.removeValue(forKey: client)
+        case .adopt(let client, let buffer): hold(uploads.removeValue(forKey: client), as: buffer)
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
         case .startDecode(let worker, let job, let body):
             startDecode(job, of: body, on: worker)
@@ -279,9 +285,10 @@ final class Broker {
             guard let worker = workers[id], let now = worker.child.processorMilliseconds else { return }
             events.append(.processorTimeUsed(id, job, milliseconds: now - worker.processorTimeBefore))
         case .refuseOutput(let worker, let job): send(DecodeOrder.refuse(job: job.number), to: worker)
-        case .publish(let job, let buffer): buffers[buffer] = products.removeValue(forKey: job)?.sealed
+        case .publish(let job, let buffer): hold(products.removeValue(forKey: job)?.sealed, as: buffer)
         case .discard(let job): products[job] = nil
-        case .dropBuffer(let buffer): if let dropped = buffers.removeValue(forKey: buffer) { closer.close(dropped) }
+        case .dropBuffer(let buffer):
+            if let slot = buffers.slot(of: buffer) { closer.close(buffers.remove(at: slot).descriptor) }
         case .stopListening:
             queue.remove(listener.descriptor.raw)
             listener.remove()
@@ -289,6 +296,11 @@ final class Broker {
         case .log(.warning(let text)): log.warning(text)
         case .log(.notice(let text)): log.notice(text)
         }
+    }
+
+    private func hold(_ sealed: SealedBuffer?, as buffer: BufferID) {
+        guard let sealed else { return }
+        _ = buffers.insert(HeldBuffer(key: buffer, descriptor: sealed.descriptor))
     }
 
     // MARK: The end

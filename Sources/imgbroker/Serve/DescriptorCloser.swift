@@ -1,5 +1,4 @@
 import LinuxSystem
-import SharedCache
 
 /// Closes large buffers in a process of its own: freeing 48 MB of pages takes 10 ms, in which nobody else would be
 /// served. What cannot be handed over is closed here.
@@ -18,12 +17,12 @@ final class DescriptorCloser {
     }
 
     /// Lets go of a buffer.
-    func close(_ buffer: SealedBuffer) {
-        guard buffer.size >= Self.worthwhileBytes, let socket else { return }
+    func close(_ buffer: FileDescriptor) {
+        guard let socket, let size = try? buffer.size(), size >= Self.worthwhileBytes else { return }
         do throws(SystemError) {
             // A full socket means that it is behind already.
             _ = try unsafe withUnsafeBytes(of: UInt8(0)) { (bytes) throws(SystemError) in
-                try unsafe UnixSocket.send(bytes, descriptors: [buffer.descriptor], on: socket)
+                try unsafe UnixSocket.send(bytes, descriptors: [buffer], on: socket)
             }
         } catch  where error.code == SystemError.tooManyReferences {
             // Too many are on their way already: this one is closed here.

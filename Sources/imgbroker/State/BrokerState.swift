@@ -262,7 +262,7 @@ struct BrokerState {
         let live =
             2 * (waiters.count + decodes.count + partialFlights.count) + 3 * fetches.count + lookups.count
             + errands.count
-        reminders.sweep(live: live + queuedErrands.count + partials.count + clients.count + 1024) { reminder in
+        reminders.sweep(live: live + queuedErrands.count + partials.count + clients.count + 64) { reminder in
             switch reminder {
             case .total(let waiter), .idle(let waiter): waiters[waiter] != nil
             case .decode(_, let job), .processorTime(_, let job):

@@ -6,12 +6,12 @@ struct OriginalKey: Hashable, Sendable {
     /// The URL; where the asker has given another name, one of those that were loaded under it.
     let url: SourceURL
     /// What else counts; nil where nothing does, as with most.
-    private var particulars: Particulars?
+    private(set) var particulars: Particulars?
     /// The user to whom the original belongs: whoever's rights or word brought it here; nil for all.
     private(set) var owner: UInt32?
 
     /// What few requests say. In an object of its own, as there may be a million keys.
-    private final class Particulars: Hashable, Sendable {
+    final class Particulars: Hashable, Sendable {
         let cacheKey: String?
         let headers: [HeaderField]
         let credentials: String?
@@ -72,6 +72,11 @@ struct OriginalKey: Hashable, Sendable {
         owner = isPersonal ? uid : nil
     }
 
+    /// The key that is made of this.
+    init(url: SourceURL, particulars: Particulars?, owner: UInt32?) {
+        (self.url, self.particulars, self.owner) = (url, particulars, owner)
+    }
+
     /// The same original as `uid`'s own.
     func owned(by uid: UInt32) -> OriginalKey {
         var key = self
@@ -96,12 +101,18 @@ struct OriginalKey: Hashable, Sendable {
     }
 
     static func == (left: OriginalKey, right: OriginalKey) -> Bool {
+        // The URL byte for byte, as it is hashed: otherwise other bytes may be the same text.
         left.owner == right.owner && left.particulars == right.particulars
-            && (left.particulars?.cacheKey != nil || left.url == right.url)
+            && (left.particulars?.cacheKey != nil || right.url.isSpelled(left.url.text.utf8Span.span))
     }
 
     func hash(into hasher: inout Hasher) {
-        if particulars?.cacheKey == nil { hasher.combine(url.text) }
+        Self.hash(url.text.utf8Span.span, particulars, owner, into: &hasher)
+    }
+
+    /// Hashes what a key is made of.
+    static func hash(_ url: Span<UInt8>, _ particulars: Particulars?, _ owner: UInt32?, into hasher: inout Hasher) {
+        if particulars?.cacheKey == nil { unsafe url.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
         if let particulars { hasher.combine(particulars) }
         hasher.combine(owner)
     }

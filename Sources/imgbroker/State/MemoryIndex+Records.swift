@@ -6,15 +6,42 @@ import LinuxSystem
 extension MemoryIndex {
     typealias Link = UInt32
 
-    /// A name that leads to a content.
+    /// A name that leads to a content. The URL of its key is the statement's, so that it is here once.
     struct OriginalRecord: KeyedRecord {
-        let key: OriginalKey
+        private let particulars: OriginalKey.Particulars?
+        private let owner: UInt32?
         var isFromDisk: Bool
         var isOnDisk: Bool
         let content: UInt32
         /// The next original of this content.
-        var next: Link = 0
-        var origin: OriginStatement
+        var next: Link
+        private(set) var origin: OriginStatement
+
+        init(_ original: Original, for key: OriginalKey, content: Int, next: Link) {
+            (particulars, owner) = (key.particulars, key.owner)
+            (isFromDisk, isOnDisk) = (original.isFromDisk, original.isOnDisk)
+            (self.content, self.next) = (UInt32(content), next)
+            origin = original.origin.named(key.url)
+        }
+
+        /// Takes over what is known of the same original now.
+        mutating func update(_ original: Original, for key: OriginalKey) {
+            (isFromDisk, isOnDisk) = (original.isFromDisk, original.isOnDisk)
+            origin = original.origin.named(key.url)
+        }
+
+        var key: OriginalKey { OriginalKey(url: origin.url, particulars: particulars, owner: owner) }
+
+        var keyHash: Int {
+            var hasher = Hasher()
+            origin.withURL { OriginalKey.hash($0, particulars, owner, into: &hasher) }
+            return hasher.finalize()
+        }
+
+        func has(_ key: OriginalKey) -> Bool {
+            owner == key.owner && particulars == key.particulars
+                && (particulars?.cacheKey != nil || origin.isNamed(key.url))
+        }
     }
 
     /// Bytes that were loaded, and everything that was made of them.
@@ -22,7 +49,7 @@ extension MemoryIndex {
         let key: ContentDigest
         var bytes: Int
         /// What is not known of most pictures.
-        private var details: HeaderDetails?
+        private var animation: Animation?
         /// The first of the originals whose bytes these are.
         var originals: Link = 0
         /// The first of the buffers that were made of them.
@@ -32,6 +59,7 @@ extension MemoryIndex {
         private var width: UInt16 = 0
         private var height: UInt16 = 0
         private var format: ImageFormat?
+        private var placeholder: Placeholder?
 
         init(_ digest: ContentDigest, bytes: Int) {
             key = digest
@@ -44,30 +72,29 @@ extension MemoryIndex {
                     return nil
                 }
                 var header = ImageHeader(format: format, geometry: geometry)
-                guard let details else { return header }
-                header.frameCount = details.frameCount
-                header.timing = details.timing
-                header.placeholder = details.placeholder
+                header.placeholder = placeholder
+                guard let animation else { return header }
+                (header.frameCount, header.timing) = (animation.frameCount, animation.timing)
                 return header
             }
             set {
                 format = newValue?.format
                 (width, height) = newValue.map { $0.geometry.sides } ?? (0, 0)
-                details = newValue.flatMap(HeaderDetails.init)
+                placeholder = newValue?.placeholder
+                animation = newValue.flatMap(Animation.init)
             }
         }
     }
 
-    /// What a header says of animations, and of what can be shown before a picture.
-    private final class HeaderDetails: Sendable {
+    /// What a header says of an animation.
+    private final class Animation: Sendable {
         let frameCount: Int
         let timing: AnimationTiming?
-        let placeholder: Placeholder?
 
         /// Nil when there is nothing to say.
         init?(_ header: ImageHeader) {
-            if header.frameCount == 1, header.timing == nil, header.placeholder == nil { return nil }
-            (frameCount, timing, placeholder) = (header.frameCount, header.timing, header.placeholder)
+            if header.frameCount == 1, header.timing == nil { return nil }
+            (frameCount, timing) = (header.frameCount, header.timing)
         }
     }
 

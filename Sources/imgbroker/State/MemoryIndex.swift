@@ -117,14 +117,10 @@ struct MemoryIndex {
             contents.slot(of: original.digest) ?? contents.insert(Content(original.digest, bytes: original.bytes))
         contents[content].bytes = original.bytes
         if let slot = originals.slot(of: key) {
-            originals[slot].origin = original.origin
-            originals[slot].isFromDisk = original.isFromDisk
-            originals[slot].isOnDisk = original.isOnDisk
+            originals[slot].update(original, for: key)
         } else {
             let slot = originals.insert(
-                OriginalRecord(
-                    key: key, isFromDisk: original.isFromDisk, isOnDisk: original.isOnDisk, content: UInt32(content),
-                    next: contents[content].originals, origin: original.origin))
+                OriginalRecord(original, for: key, content: content, next: contents[content].originals))
             contents[content].originals = Link(slot + 1)
             contents[content].originalsCount += 1
             if let owner = key.owner { owned[owner, default: 0] += 1 }

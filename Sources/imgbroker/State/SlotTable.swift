@@ -1,7 +1,15 @@
-/// What a `SlotTable` holds: a record that has its key in itself.
+/// What a `SlotTable` holds: a record that knows its key.
 protocol KeyedRecord {
     associatedtype Key: Hashable
     var key: Key { get }
+    /// The hash of its key, and whether `key` is that: a record whose key has to be put together can tell without.
+    var keyHash: Int { get }
+    func has(_ key: Key) -> Bool
+}
+
+extension KeyedRecord {
+    var keyHash: Int { key.hashValue }
+    func has(_ key: Key) -> Bool { self.key == key }
 }
 
 /// Records found by key, each in a numbered slot that is its own for as long as it stays. Others refer to it by that
@@ -18,12 +26,14 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
 
     /// The slot of the record with this key.
     func slot(of key: Record.Key) -> Int? {
-        places.slot(hash: key.hashValue) { self[$0].key == key }
+        places.slot(hash: key.hashValue) { self[$0].has(key) }
     }
 
     /// The same, where it was in the slot `hint` not long ago: then nothing is searched for.
     func slot(of key: Record.Key, hint: Int) -> Int? {
-        if hint < chunks.count * Self.chunkSize, chunks[hint / Self.chunkSize][hint % Self.chunkSize]?.key == key {
+        if hint < chunks.count * Self.chunkSize,
+            chunks[hint / Self.chunkSize][hint % Self.chunkSize]?.has(key) == true
+        {
             return hint
         }
         return slot(of: key)
@@ -47,8 +57,8 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
         }
         let slot = Int(free.removeLast())
         chunks[slot / Self.chunkSize][slot % Self.chunkSize] = record
-        places.insert(slot, hash: record.key.hashValue) {
-            chunks[$0 / Self.chunkSize][$0 % Self.chunkSize]!.key.hashValue
+        places.insert(slot, hash: record.keyHash) {
+            chunks[$0 / Self.chunkSize][$0 % Self.chunkSize]!.keyHash
         }
         count += 1
         return slot
@@ -57,8 +67,8 @@ struct SlotTable<Record: KeyedRecord>: Sequence {
     /// Takes out the record in a slot that is taken.
     @discardableResult mutating func remove(at slot: Int) -> Record {
         let record = self[slot]
-        places.remove(slot, hash: record.key.hashValue) {
-            chunks[$0 / Self.chunkSize][$0 % Self.chunkSize]!.key.hashValue
+        places.remove(slot, hash: record.keyHash) {
+            chunks[$0 / Self.chunkSize][$0 % Self.chunkSize]!.keyHash
         }
         chunks[slot / Self.chunkSize][slot % Self.chunkSize] = nil
         free.append(UInt32(slot))
