@@ -55,7 +55,7 @@ extension MemoryIndex {
         /// The first of the buffers that were made of them.
         var buffers: Link = 0
         /// How many the originals are.
-        var originalsCount: UInt16 = 0
+        var originalsCount: UInt32 = 0
         private var width: UInt16 = 0
         private var height: UInt16 = 0
         private var format: ImageFormat?
