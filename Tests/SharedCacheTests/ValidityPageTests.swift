@@ -78,6 +78,7 @@ import Testing
         #expect(view.hasOwner)
         page.end()
         #expect(!view.hasOwner)
+        #expect(try !ValidityView(verifying: page.descriptor, slots: 100).hasOwner)
     }
 
     @Test func impostorsAreNotBelieved() throws {

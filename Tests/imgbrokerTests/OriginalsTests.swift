@@ -155,4 +155,35 @@ struct OriginalsTests {
         world.get(other, id: 20, "19")
         #expect(world.image(other, 20)?.source == .memory)
     }
+
+    @Test func `half of the memory is left to what nobody holds`() throws {
+        var world = world(usesDisk: false) {
+            $0.memoryBytes = 4_000
+            $0.maxEvictedBytes = 100_000
+        }
+        let holder = world.connect()
+        for id in 1...10 { try load(&world, holder, id: id) { $0.representation = .original } }
+        // Six had to be evicted, and are held; the others are given back.
+        let residents = world.state.index.buffers.filter(\.isResident).map(\.key.number)
+        world.happen(.messageReceived(holder, .release(buffers: residents)))
+        #expect(world.state.index.evictedBytes == 6_000 && world.state.index.heldBytes == 6_000)
+        let other = world.connect(uid: 2)
+        for id in 11..<20 {
+            try load(&world, other, id: id) { ($0.representation, $0.delivery) = (.original, .none) }
+            #expect(world.state.index.residentBytes == 2_000)
+        }
+    }
+
+    @Test func `what was held is evicted in its turn once it is let go`() throws {
+        var world = world(usesDisk: false) { $0.memoryBytes = 3_000 }
+        let (holder, other) = (world.connect(), world.connect(uid: 2))
+        try load(&world, holder, id: 1) { $0.representation = .original }
+        let number = try #require(world.image(holder, 1)?.buffer)
+        let buffer = BufferID(number: number)
+        for id in 2...10 { try load(&world, other, id: id) { ($0.representation, $0.delivery) = (.original, .none) } }
+        #expect(world.state.index.buffers[buffer]?.isResident == true)
+        world.happen(.messageReceived(holder, .release(buffers: [number])))
+        for id in 11...20 { try load(&world, other, id: id) { ($0.representation, $0.delivery) = (.original, .none) } }
+        #expect(world.state.index.buffers[buffer] == nil)
+    }
 }
