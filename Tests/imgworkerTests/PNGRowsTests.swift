@@ -94,6 +94,9 @@ import Testing
         png = Self.file(picture)
         png.data += [1, 2, 3]
         #expect(try decode(png.file) == picture)
+        // More than is read at once.
+        png.data += [UInt8](repeating: 4, count: 40_000)
+        #expect(try decode(png.file) == picture)
     }
 
     @Test func unknownFiltersAreDamage() {
@@ -179,6 +182,11 @@ import Testing
             png.data[index] = byte
             #expect(failure(png.file) == .decodeFailed)
             png.data = sound
+        }
+        // Another method, a window that is too large, a dictionary, all of them with the right check digits.
+        for head: [UInt8] in [[0x77, 0x09], [0x88, 0x1C], [0x78, 0x20]] {
+            png.data.replaceSubrange(..<2, with: head)
+            #expect(failure(png.file) == .decodeFailed)
         }
     }
 }
