@@ -129,6 +129,21 @@ import Testing
         }
     }
 
+    /// Options that say more than what has a fixed size are compared, too.
+    @Test func anotherHeaderIsAnotherRequest() throws {
+        let setting = try Setting { picture($0["accept-language"] == "de" ? 2 : 1) }
+        let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
+        func get(_ language: String) throws -> Int {
+            var options = GetOptions()
+            options.headers = [HeaderField(name: "accept-language", value: language)]
+            return version(try broker.get(setting.url("/a"), options))
+        }
+        for _ in 0..<3 {
+            #expect(try get("en") == 1)
+            #expect(try get("de") == 2)
+        }
+    }
+
     @Test func whatIsNoLongerTheAnswerIsAskedFor() throws {
         let current = Version()
         let setting = try Setting { _ in picture(current.current) }
@@ -165,10 +180,11 @@ import Testing
         #expect(version(first) == 1)
     }
 
-    @Test func theAmountIsBounded() throws {
+    /// By the number of pictures, and by their bytes.
+    @Test(arguments: [(3, 1 << 20), (100, 3 * 1024)]) func theAmountIsBounded(images: Int, bytes: Int) throws {
         let setting = try Setting { picture($0.path.utf8.count) }
         let broker = try ImageBroker(
-            path: setting.broker.socketPath, keeping: ImageBroker.Keeping(images: 3, bytes: 3 * 1024))
+            path: setting.broker.socketPath, keeping: ImageBroker.Keeping(images: images, bytes: bytes))
         func url(_ number: Int) -> String { setting.url("/" + String(repeating: "a", count: number)) }
         for number in 1...10 { for _ in 0..<2 { _ = try broker.get(url(number)) } }
         try broker.returnLeases()

@@ -78,6 +78,7 @@ import Testing
         #expect(view.hasOwner)
         page.end()
         #expect(!view.hasOwner)
+        #expect(try !ValidityView(verifying: page.descriptor, slots: 100).hasOwner)
     }
 
     @Test func impostorsAreNotBelieved() throws {
@@ -91,6 +92,28 @@ import Testing
         }
         #expect(throws: SystemError.self) { try ValidityPage(slots: 0) }
         #expect(throws: SystemError.self) { try ValidityPage(slots: .max) }
+    }
+
+    /// What has all the bytes of a page, but may be resized; and a page of another kind, or of another version.
+    @Test func whatLooksAlikeIsNotBelieved() throws {
+        let (page, end) = try page(slots: 8)
+        defer { end() }
+        var sound = [UInt8](repeating: 0, count: try page.descriptor.size())
+        _ = unsafe try sound.withUnsafeMutableBytes { unsafe try page.descriptor.read(into: $0, at: 0) }
+        func isBelieved(_ bytes: [UInt8], isSealed: Bool = true) throws -> Bool {
+            let copy = try WritableBuffer(name: "test")
+            let file = copy.descriptor
+            unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+            if isSealed { _ = try copy.seal() }
+            return (try? ValidityView(verifying: file, slots: 8)) != nil
+        }
+        #expect(try isBelieved(sound))
+        #expect(try !isBelieved(sound, isSealed: false))
+        for place in 0..<12 {
+            var other = sound
+            other[place] ^= 1
+            #expect(try !isBelieved(other))
+        }
     }
 
     @Test func theClockIsTheBrokers() {

@@ -22,11 +22,15 @@ struct OriginalsTests {
         _ world: inout StrictWorld, _ client: ClientID, id: Int, _ change: (inout GetOptions) -> Void = { _ in }
     ) throws {
         world.get(client, id: id, "\(id)", change)
+        missDisk(&world)
+        world.finishFetch(try #require(world.fetches.keys.first), content: id)
+        try decode(&world)
+    }
+
+    private func missDisk(_ world: inout StrictWorld) {
         for job in world.errands.filter({ if case .find = $0.value.errand { true } else { false } }).keys {
             world.answerErrand(job, content: nil)
         }
-        world.finishFetch(try #require(world.fetches.keys.first), content: id)
-        try decode(&world)
     }
 
     private func decode(_ world: inout StrictWorld) throws {
@@ -79,6 +83,33 @@ struct OriginalsTests {
         #expect(world.state.index.residentBytes == 1400)
         try load(&world, client, id: 2) { $0.storage = .memory }
         #expect(world.state.index.residentBytes == 2800)
+    }
+
+    @Test func `what the disk tier has under one of two names stays as long as the other`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        try load(&world, client, id: 1) { $0.storage = .memory }
+        world.get(client, id: 2, "2")
+        missDisk(&world)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        keep(&world)
+        #expect(world.state.index.residentBytes == 1400)
+        world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/1"))))
+        #expect(world.state.index.residentBytes == 400)
+    }
+
+    @Test func `what was kept of a name's old bytes says nothing of the new ones`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        try load(&world, client, id: 1)
+        world.get(client, id: 2, "1") { $0.cache = .reload }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try decode(&world)
+        let keepings = world.errands.keys.sorted()
+        try #require(keepings.count == 2)
+        world.answerErrand(keepings[0], content: 1)
+        world.answerErrand(keepings[1], content: nil)
+        #expect(world.state.index.residentBytes == 1400)
     }
 
     @Test func `what came too fast for the disk tier is kept later, if it is still there`() throws {
@@ -160,5 +191,36 @@ struct OriginalsTests {
         }
         world.get(other, id: 20, "19")
         #expect(world.image(other, 20)?.source == .memory)
+    }
+
+    @Test func `half of the memory is left to what nobody holds`() throws {
+        var world = world(usesDisk: false) {
+            $0.memoryBytes = 4_000
+            $0.maxEvictedBytes = 100_000
+        }
+        let holder = world.connect()
+        for id in 1...10 { try load(&world, holder, id: id) { $0.representation = .original } }
+        // Six had to be evicted, and are held; the others are given back.
+        let residents = world.state.index.buffers.filter(\.isResident).map(\.key.number)
+        world.happen(.messageReceived(holder, .release(buffers: residents)))
+        #expect(world.state.index.evictedBytes == 6_000 && world.state.index.heldBytes == 6_000)
+        let other = world.connect(uid: 2)
+        for id in 11..<20 {
+            try load(&world, other, id: id) { ($0.representation, $0.delivery) = (.original, .none) }
+            #expect(world.state.index.residentBytes == 2_000)
+        }
+    }
+
+    @Test func `what was held is evicted in its turn once it is let go`() throws {
+        var world = world(usesDisk: false) { $0.memoryBytes = 3_000 }
+        let (holder, other) = (world.connect(), world.connect(uid: 2))
+        try load(&world, holder, id: 1) { $0.representation = .original }
+        let number = try #require(world.image(holder, 1)?.buffer)
+        let buffer = BufferID(number: number)
+        for id in 2...10 { try load(&world, other, id: id) { ($0.representation, $0.delivery) = (.original, .none) } }
+        #expect(world.state.index.buffers[buffer]?.isResident == true)
+        world.happen(.messageReceived(holder, .release(buffers: [number])))
+        for id in 11...20 { try load(&world, other, id: id) { ($0.representation, $0.delivery) = (.original, .none) } }
+        #expect(world.state.index.buffers[buffer] == nil)
     }
 }

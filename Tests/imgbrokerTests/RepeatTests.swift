@@ -63,36 +63,36 @@ import Testing
     /// A hit in an unusual spelling is not remembered, least of all as the answer to what comes next.
     @Test mutating func notForTheNextRequest() throws {
         load("b")
-        let other = world.connect(uid: 7)
         let rest = #"{"type":"get","id":1,"url":"http://origin.test/b","delivery":"inline"}"#
         let text = try #require(RepeatableText(Array(rest.utf8)[...]))
         for _ in 0..<4 {
-            get("a")
-            id += 1
-            let hits = world.state.counters.memoryHits
-            // As the shell does, of which the first text has gone another way.
-            let request = try ClientMessage.decode(Array(rest.utf8)[...]).0
-            guard case .message(.get(var get)) = request else { throw WireError(.internal, "no get") }
-            get.id = id
-            world.clients[other]?.insert(id)
-            _ = world.state.handle(.messageReceived(other, .get(get)), at: world.clock, unixMs: world.unixMs)
-            #expect(world.state.counters.memoryHits == hits + 1)
-            world.state.rememberHit(text, of: 7)
+            // As the shell does; of the first the text has gone another way, so that nothing is remembered.
+            try hit(#"{"id":1,"type":"get","url":"http://origin.test/a"}"#)
+            try hit(rest)
+            world.state.rememberHit(text, of: 1000)
         }
-        let known = world.state.repeats.find(text.rest, uid: 7)
+        let known = world.state.repeats.find(text.rest, uid: 1000)
         #expect(known == nil)
     }
 
     /// What was a hit is forgotten with the next event, whatever that is.
     @Test mutating func notForALaterEvent() throws {
-        id += 1
-        world.clients[client]?.insert(id)
-        let request = #"{"type":"get","id":\#(id),"url":"http://origin.test/a"}"#
-        guard case .message(let get) = try ClientMessage.decode(Array(request.utf8)[...]).0 else { return }
-        _ = world.state.handle(.messageReceived(client, get), at: world.clock, unixMs: world.unixMs)
+        try hit(#"{"id":1,"type":"get","url":"http://origin.test/a"}"#)
         #expect(world.state.lastHit != nil)
         _ = world.state.handle(.timePassed, at: world.clock, unixMs: world.unixMs)
         #expect(world.state.lastHit == nil)
+    }
+
+    /// A hit that was read as any message is.
+    private mutating func hit(_ text: String) throws {
+        let message = try ClientMessage.decode(Array(text.utf8)[...]).0
+        guard case .message(.get(var get)) = message else { throw WireError(.internal, "no get") }
+        id += 1
+        get.id = id
+        world.clients[client]?.insert(id)
+        let hits = world.state.counters.memoryHits
+        _ = world.state.handle(.messageReceived(client, .get(get)), at: world.clock, unixMs: world.unixMs)
+        #expect(world.state.counters.memoryHits == hits + 1)
     }
 
     @Test mutating func endsWithRemoval() throws {

@@ -29,7 +29,7 @@ struct StrictWorld {
         case find(form: String?, keys: [String])
         case clear
         case query(keys: [String])
-        case keep(BufferID)
+        case keep(BufferID, OriginalRecord?)
         case forget
     }
 
@@ -70,6 +70,8 @@ struct StrictWorld {
     var buffers: Set<BufferID> = []
     var keptRasters: [RasterRecord] = []
     var payloads: [(client: ClientID, buffer: BufferID)] = []
+    /// The originals that the disk tier has had.
+    var onDisk: Set<String> = []
     /// What the validity page says.
     var words: [Int: ValidityWord] = [:]
     /// What clients were told to be what they would get again, as long as the page says so.
@@ -113,6 +115,7 @@ struct StrictWorld {
             .union(state.fetches.values.compactMap(\.given))
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
         checkPage(after: event)
+        checkOriginals(after: event)
         let begun = Set(state.partials.values.map(\.job)).union(stopping.keys)
             .union(state.fetches.filter { $0.value.worker == nil && $0.value.resumption != nil }.keys)
         if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(begun) {
@@ -279,7 +282,9 @@ struct StrictWorld {
     mutating func answerErrand(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
         guard let (worker, errand) = errands.removeValue(forKey: job) else { return complain("no such errand") }
         switch errand {
-        case .keep: happen(.keepingEnded(worker, job, isKept: content != nil))
+        case .keep(_, let record):
+            if let record, content != nil { noteOnDisk(key: record.key, digest: record.digest) }
+            happen(.keepingEnded(worker, job, isKept: content != nil))
         case .query(let keys):
             let record = content.map {
                 OriginalRecord(
@@ -298,6 +303,7 @@ struct StrictWorld {
             let record = OriginalRecord(
                 key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes,
                 response: diskResponse ?? response())
+            noteOnDisk(key: record.key, digest: record.digest)
             products.insert(job)
             guard asRaster, let form, let size = PixelGeometry(width: 10, height: 10),
                 let transform = flight.request.form.transform, let result = transform.plan(for: size)?.result
@@ -404,10 +410,10 @@ struct StrictWorld {
         case .keepRaster(let worker, let job, let record, let buffer):
             keptRasters.append(record)
             if !buffers.contains(buffer) { complain("keeps what is gone") }
-            begin(.keep(buffer), job, on: worker)
-        case .keepOriginal(let worker, let job, _, let buffer):
+            begin(.keep(buffer, nil), job, on: worker)
+        case .keepOriginal(let worker, let job, let record, let buffer):
             if !buffers.contains(buffer) { complain("keeps what is gone") }
-            begin(.keep(buffer), job, on: worker)
+            begin(.keep(buffer, record), job, on: worker)
         case .forget(let worker, let job, _, _): begin(.forget, job, on: worker)
         case .publish(let job, let buffer):
             if products.remove(job) == nil { complain("publishes what is not there") }

@@ -94,6 +94,9 @@ import Testing
         png = Self.file(picture)
         png.data += [1, 2, 3]
         #expect(try decode(png.file) == picture)
+        // More than is read at once.
+        png.data += [UInt8](repeating: 4, count: 40_000)
+        #expect(try decode(png.file) == picture)
     }
 
     @Test func unknownFiltersAreDamage() {
@@ -114,6 +117,47 @@ import Testing
             var file = sound
             file[start - 5] ^= 1
             #expect(failure(file) == .decodeFailed)
+        }
+    }
+
+    /// The same picture in a file whose rows libpng makes: one in which a colour stands for transparency, which no pixel has.
+    private static func forLibrary(_ png: TestPNG) -> TestPNG {
+        var png = png
+        png.before.append(TestPNG.chunk("tRNS", [0, 1, 0, 2, 0, 3]))
+        return png
+    }
+
+    /// A wrong bit anywhere in the chunks of pixels and their checksums, but for what says where a chunk ends; and the end
+    /// of the data missing. Once the checksums of the chunks tell of it, and once only that of the data does. Where the file
+    /// ends inside of the latter, libpng finds it truncated; all pixels are there.
+    @Test(arguments: [nil, 60]) func damageEndsAsWithTheLibrary(piece: Int?) throws {
+        var png = Self.file(Self.picture(9, 7, .rgb), .rgb)
+        png.piece = piece
+        let (ours, theirs) = (png.file, Self.forLibrary(png).file)
+        func expectSame(_ ours: [UInt8], _ theirs: [UInt8], _ what: String) {
+            #expect(failure(ours) == failure(theirs), "\(what)")
+            #expect((try? decode(ours)) == (try? decode(theirs)), "\(what)")
+        }
+        expectSame(ours, theirs, "undamaged")
+        let heads = ours.indices.filter { ours[$0...].starts(with: Array("IDAT".utf8)) }.map { $0 - 4..<$0 + 4 }
+        for place in try #require(heads.first).lowerBound..<ours.count - 12 {
+            if heads.contains(where: { $0.contains(place) }) { continue }
+            var files = (ours, theirs)
+            files.0[place] ^= 1
+            files.1[place + theirs.count - ours.count] ^= 1
+            expectSame(files.0, files.1, "bit of byte \(place)")
+            if (ours.count - 20..<ours.count - 16).contains(place) {
+                #expect(failure(Array(ours[..<place])) == nil)
+            } else {
+                expectSame(Array(ours[..<place]), Array(theirs.dropLast(ours.count - place)), "up to \(place)")
+            }
+        }
+        for index in png.data.indices {
+            var damaged = png
+            damaged.data[index] ^= 1
+            expectSame(damaged.file, Self.forLibrary(damaged).file, "bit of datum \(index)")
+            damaged.data.removeSubrange(index...)
+            expectSame(damaged.file, Self.forLibrary(damaged).file, "data up to \(index)")
         }
     }
 
@@ -138,6 +182,11 @@ import Testing
             png.data[index] = byte
             #expect(failure(png.file) == .decodeFailed)
             png.data = sound
+        }
+        // Another method, a window that is too large, a dictionary, all of them with the right check digits.
+        for head: [UInt8] in [[0x77, 0x09], [0x88, 0x1C], [0x78, 0x20]] {
+            png.data.replaceSubrange(..<2, with: head)
+            #expect(failure(png.file) == .decodeFailed)
         }
     }
 }
