@@ -3,7 +3,8 @@ internal import Foundation
 /// A small HTTP/1.1 server on the loopback interface, for the demonstration and for tests: it counts what it is asked,
 /// and answers well or in any of the ways in which servers go wrong.
 ///
-/// One thread for each connection; connections are kept alive. It lives until `stop`.
+/// One thread for each connection; connections are kept alive. It lives until `stop`; its port is nobody else's for as
+/// long as this object exists, so whoever asks a server that was stopped is refused.
 public final class LocalOrigin: Sendable {
     /// Why no server could be started.
     public struct StartFailure: Error, CustomStringConvertible {
@@ -33,6 +34,7 @@ public final class LocalOrigin: Sendable {
     let state = Monitor(State())
     let handler: @Sendable (Request) -> Response
     private let listener: TCPSocket
+    private let reservation: TCPSocket
 
     // MARK: Starting and stopping
 
@@ -42,7 +44,7 @@ public final class LocalOrigin: Sendable {
     public init(address: String = "127.0.0.1", _ handler: @escaping @Sendable (Request) -> Response) throws {
         self.address = address
         self.handler = handler
-        (listener, port) = try TCPSocket.listen(at: address)
+        (listener, reservation, port) = try TCPSocket.listen(at: address)
         startThread { [self] in
             while let socket = listener.accept() {
                 let number = state.access {
@@ -61,6 +63,10 @@ public final class LocalOrigin: Sendable {
                 }
             }
         }
+    }
+
+    deinit {
+        reservation.close()
     }
 
     /// Answers each path of `routes` with its response, any other with 404.

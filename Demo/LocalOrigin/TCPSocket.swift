@@ -4,20 +4,37 @@ internal import Glibc
 struct TCPSocket: Sendable {
     let raw: Int32
 
-    /// Listens at `address` on a port that the system chooses.
-    static func listen(at address: String) throws -> (socket: TCPSocket, port: Int) {
+    /// Listens at `address` on a port that the system chooses. While `reservation` is open, nobody else is given that port.
+    static func listen(at address: String) throws -> (socket: TCPSocket, reservation: TCPSocket, port: Int) {
+        let (reservation, port) = try bind(to: address, port: 0)
+        do {
+            let socket = try bind(to: address, port: port).socket
+            if Glibc.listen(socket.raw, 512) == 0 { return (socket, reservation, port) }
+            defer { socket.close() }
+            throw LocalOrigin.StartFailure(call: "listen", error: errno)
+        } catch {
+            reservation.close()
+            throw error
+        }
+    }
+
+    /// A socket bound to `port` of `address`, together with others of this process; 0: to a port that the system chooses.
+    private static func bind(to address: String, port: Int) throws -> (socket: TCPSocket, port: Int) {
         let raw = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard raw >= 0 else { throw LocalOrigin.StartFailure(call: "socket", error: errno) }
         var name = sockaddr_in()
         name.sin_family = sa_family_t(AF_INET)
+        name.sin_port = in_port_t(port).bigEndian
         guard unsafe inet_pton(AF_INET, address, &name.sin_addr) == 1 else {
             Glibc.close(raw)
             throw LocalOrigin.StartFailure(call: "inet_pton", error: EINVAL)
         }
+        var on: Int32 = 1
+        unsafe setsockopt(raw, SOL_SOCKET, SO_REUSEPORT, &on, socklen_t(MemoryLayout<Int32>.size))
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let failed = unsafe withUnsafeMutablePointer(to: &name) {
             unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                unsafe bind(raw, $0, length) < 0 || Glibc.listen(raw, 512) < 0 || getsockname(raw, $0, &length) < 0
+                unsafe Glibc.bind(raw, $0, length) < 0 || getsockname(raw, $0, &length) < 0
             }
         }
         if failed {

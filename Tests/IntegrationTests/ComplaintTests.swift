@@ -185,6 +185,7 @@ import Testing
     @Test func moodsOfTheNetworkBlacklistNothing() throws {
         let closed = try LocalOrigin(routes: [:])
         closed.stop()
+        defer { withExtendedLifetime(closed) {} }
         let setting = try Setting { request in
             if request.number > 2 { return png(tile(1)) }
             return switch request.path {

@@ -146,6 +146,7 @@ import Testing
     @Test func hostsThatCannotBeReached() throws {
         let closed = try LocalOrigin(routes: [:])
         closed.stop()
+        defer { withExtendedLifetime(closed) {} }
         let setting = try Setting(routes: [:])
         let client = try setting.client()
         let refused = try client.failure(closed.url("/a"))

@@ -142,7 +142,7 @@ import Testing
             let code = try #require(try client.answer(to: id).error).code
             #expect([.badRequest, .unsupportedFormat].contains(code), "\(code)")
         }
-        #expect(slowest < 1000)
+        #expect(slowest < 10_000)
         try setting.idle()
         try setting.broker.waitForDescriptors(warm)
     }

@@ -91,7 +91,7 @@ import Testing
     @Test(arguments: Kind.allCases) func partsAreApart(_ kind: Kind) throws {
         let file = try kind.file(of: picture)
         let setting = try Setting(workers: 1) { _ in
-            .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 40 + 1, 30) }
+            .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 120 + 1, 30) }
         }
         let client = try setting.client()
         var frames: [RawClient.Incoming] = []

@@ -92,11 +92,7 @@ final class AttackedSetting {
         #expect(after[.failed] == 1)
         #expect(after[.workerRestarts] == after.workerDeaths.values.reduce(0, +))
         try setting.broker.waitForDescriptors(warm + after[.memoryEntries] - before[.memoryEntries])
-        // What was started in vain as a fork server is collected soon.
-        try eventually("nobody is left") {
-            setting.broker.status.children.count == setting.broker.fullChildren
-                && setting.broker.status.children.allSatisfy { $0.isAlive }
-        }
+        try setting.broker.allChildren()
         return (try #require(error), after.workerDeaths, took)
     }
 

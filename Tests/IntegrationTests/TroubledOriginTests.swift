@@ -134,6 +134,7 @@ import Testing
         let setting = try Setting { _ in png(tile(1)) }
         let closed = try LocalOrigin { _ in .status(200) }
         closed.stop()
+        defer { withExtendedLifetime(closed) {} }
         let client = try setting.client()
         var refused = 0
         var error = try client.failure(closed.url("/0"))

@@ -81,10 +81,11 @@ public final class BrokerProcess {
         }
     }
 
-    /// Ends a broker that a test has forgotten about, or that a call without a deadline waits for.
+    /// Ends a broker that a test has forgotten about, or that a call without a deadline waits for: shortly before the
+    /// five minutes are over that suites have.
     private static func watch(_ pid: Int32, _ descriptor: FileDescriptor) {
         guard let copy = try? descriptor.duplicate() else { return }
-        DispatchQueue.global().asyncAfter(deadline: .now() + 170) {
+        DispatchQueue.global().asyncAfter(deadline: .now() + 290) {
             // The descriptor is readable once the process has ended.
             if !waitUntilReady(copy.raw, Deadline(seconds: 0)) { kill(pid, SIGKILL) }
         }
@@ -143,7 +144,21 @@ public final class BrokerProcess {
     }
 
     /// How many processes it starts: the workers, the fork server, and the one that closes large buffers.
-    public var fullChildren: Int { crew.values.reduce(1, +) + (forkServer == nil ? 0 : 1) }
+    private var fullChildren: Int { crew.values.reduce(1, +) + (forkServer == nil ? 0 : 1) }
+
+    /// Waits until it has all the processes that it starts, and neither another nor one that has ended; returns them.
+    ///
+    /// - Throws: `TestFailure`.
+    @discardableResult
+    public func allChildren() throws -> [ProcessStatus] {
+        var children: [ProcessStatus] = []
+        // A fork server that was started in vain is collected soon, and one that is just starting looks like a worker.
+        try eventually("no process is missing, and nobody is left") {
+            children = status.children
+            return hasFullCrew && children.count == fullChildren && children.allSatisfy { $0.isAlive }
+        }
+        return children
+    }
 
     /// What its decode workers are forked from; nil while there is none.
     public var forkServer: ProcessStatus? { status.children.first { $0.name == "imgworker-fork" && $0.isAlive } }

@@ -5,6 +5,8 @@ import LinuxSystem
 import SharedCache
 import Testing
 
+import let TestSupport.patience
+
 /// A directory for one test, removed with all in it at the end.
 final class TemporaryDirectory: Sendable {
     let path: String
@@ -158,13 +160,13 @@ final class CacheProcess {
     /// Waits until it leaves, as it does when it can reach its directory no more, and starts the next one.
     func successor() throws -> CacheProcess {
         while try receive() != nil {}
-        #expect(process.waitForExit(milliseconds: 5000) == .status(0))
+        #expect(process.waitForExit(milliseconds: Int(patience * 1000)) == .status(0))
         return try CacheProcess(directory, arguments: arguments, environment: environment)
     }
 
     deinit {
         process.send(Signals.kill)
-        _ = process.waitForExit(milliseconds: 5000)
+        _ = process.waitForExit(milliseconds: Int(patience * 1000))
     }
 
     /// The program lies beside the tests.
@@ -195,7 +197,7 @@ final class CacheProcess {
             if let message = try channel.nextMessage(StoreReport.self) { return message }
             // A message that does not come fails the test instead of stopping it.
             var waiting = pollfd(fd: channel.socket.raw, events: Int16(POLLIN), revents: 0)
-            try #require(unsafe poll(&waiting, 1, 20_000) == 1, "no message came")
+            try #require(unsafe poll(&waiting, 1, Int32(patience * 1000)) == 1, "no message came")
             if try channel.fill() == .end { return nil }
         }
     }
@@ -329,18 +331,18 @@ final class CacheProcess {
     func finish() throws -> ChildProcess.Exit? {
         shutdown(channel.socket.raw, Int32(SHUT_WR))
         while try receive() != nil {}
-        return process.waitForExit(milliseconds: 5000)
+        return process.waitForExit(milliseconds: Int(patience * 1000))
     }
 
     /// Closes both directions at once.
     func abandon() throws {
         shutdown(channel.socket.raw, Int32(SHUT_RDWR))
-        #expect(process.waitForExit(milliseconds: 5000) == .status(0))
+        #expect(process.waitForExit(milliseconds: Int(patience * 1000)) == .status(0))
     }
 
     func kill() {
         process.send(Signals.kill)
-        _ = process.waitForExit(milliseconds: 5000)
+        _ = process.waitForExit(milliseconds: Int(patience * 1000))
     }
 
     func path(_ original: TestOriginal) -> String {
@@ -355,7 +357,8 @@ final class CacheProcess {
 
 /// Waits until `condition` holds.
 func eventually(_ condition: () throws -> Bool) throws {
-    for _ in 0..<500 {
+    let end = Instant.now.adding(milliseconds: Int(patience * 1000))
+    while Instant.now < end {
         if try condition() { return }
         pause(milliseconds: 20)
     }

@@ -95,12 +95,12 @@ import Testing
                 + (try FileDescriptor.open(readingAt: cache.path($1.raster())).size())
         }
         #expect(try cache.clear(olderThanSeconds: 3600).removed == 0)
-        pause(milliseconds: 2100)
+        pause(milliseconds: 5100)
         try cache.send(.touch(keys: [touched.record.key]))
         #expect(try cache.has(found.raster(), of: found))
         // To be confirmed is not to be used.
         try cache.send(.update(confirmed.record))
-        #expect(try cache.clear(olderThanSeconds: 2) == CacheProcess.Cleared(removed: 2, bytes: bytes))
+        #expect(try cache.clear(olderThanSeconds: 5) == CacheProcess.Cleared(removed: 2, bytes: bytes))
         for original in [old, confirmed] { #expect(try !cache.has(original)) }
         for original in [touched, found] { #expect(try cache.has(original.raster(), of: original)) }
         try cache.waitForState(.on, entries: 4)

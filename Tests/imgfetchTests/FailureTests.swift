@@ -48,6 +48,7 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
         let origin = try LocalOrigin { _ in .status(404) }
         let url = origin.url("/a")
         origin.stop()
+        defer { withExtendedLifetime(origin) {} }
         let error = try FetchWorker().run(url).error
         #expect(error?.code == .connectFailed)
         #expect(error?.message.contains("127.0.0.1") == true)

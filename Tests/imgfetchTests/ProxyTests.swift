@@ -41,6 +41,7 @@ import Testing
         let proxy = try LocalOrigin { _ in .ok([1]) }
         let url = proxy.url("")
         proxy.stop()
+        defer { withExtendedLifetime(proxy) {} }
         #expect(try FetchWorker(arguments: ["--proxy", url]).run("http://a.example/").error?.code == .connectFailed)
     }
 }

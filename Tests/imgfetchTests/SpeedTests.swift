@@ -45,10 +45,10 @@ import Testing
     }
 
     @Test func `a body in drops is given up, one that comes fast enough is not`() throws {
-        let body = [UInt8](repeating: 7, count: 3000)
+        let body = [UInt8](repeating: 7, count: 15_000)
         let origin = try LocalOrigin { request in
             .ok(body).with {
-                $0.pieceBytes = request.path == "/drops" ? 1 : 200
+                $0.pieceBytes = request.path == "/drops" ? 1 : 1000
                 $0.pauseMs = 100
             }
         }

@@ -16,7 +16,7 @@ import Testing
         let file = try Self.encode(with: writer)
         try measure(file)
         // Of a thumbnail the most are windows: of the file, that is let go of behind the decoder, and of rows.
-        try measure(file, side: 256, most: 1280)
+        try measure(file, side: 256, most: 2048)
     }
 
     @Test func pngOf100Megapixels() throws {
