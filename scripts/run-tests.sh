@@ -7,12 +7,12 @@ cd "$(dirname "$0")/.."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
-timeout --foreground 12m swift test --skip-build --disable-xctest "$@" 2>&1 | tee "$log" || status=$?
+timeout --foreground 20m swift test --skip-build --disable-xctest "$@" 2>&1 | tee "$log" || status=$?
 if ((status != 0)); then
     echo
     # 124 is from `timeout`: then what was begun and did not end is told.
     if ((status == 124)); then
-        echo "error: the tests took longer than 12 minutes; not ended:"
+        echo "error: the tests took longer than 20 minutes; not ended:"
         comm -23 \
             <(sed -nE 's/^◇ Test (.*) started\.$/\1/p' "$log" | sort) \
             <(sed -nE 's/^[✔✘] Test (.*) (passed|failed) after .*$/\1/p' "$log" | sort)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Animations through the broker: all frames in one buffer, or one of them.
-@Suite(.timeLimit(.minutes(5))) struct AnimatedPictureTests {
+@Suite(.timeLimit(.minutes(10))) struct AnimatedPictureTests {
     private static let animation: TestAnimation = {
         var animation = TestAnimation.everything([.keep, .clear], blends: [true], alphas: [255, 0], grid: 2)
         animation.loops = 3

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Requests that end before their answer: by their client, with it, or by time.
-@Suite(.timeLimit(.minutes(5))) struct CancelTests {
+@Suite(.timeLimit(.minutes(10))) struct CancelTests {
     private let setting: Setting
     private let client: RawClient
     private let other: RawClient

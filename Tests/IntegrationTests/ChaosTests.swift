@@ -8,7 +8,7 @@ import Testing
 
 /// Workers of every kind are killed all the time while clients ask for all kinds of things: nobody notices but by the
 /// clock.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct ChaosTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ChaosTests {
     private static let seconds = 60
     private static let killEveryMs = 100
     private static let pictures = 120

@@ -28,7 +28,7 @@ import Testing
 //  15  Scaling down changes what others get                    scaledDownPictureIsForThoseWhoAsk,
 //                                                              scaledDownAnimationKeepsItsFrames
 //  16  Something begins after the cancellation                 nothingBeginsAfterACancellation
-@Suite(.timeLimit(.minutes(5))) struct ComplaintTests {
+@Suite(.timeLimit(.minutes(10))) struct ComplaintTests {
     /// A PNG whose header is good and whose data are not.
     static func damaged(_ picture: TestPicture) -> [UInt8] {
         var file = picture.png

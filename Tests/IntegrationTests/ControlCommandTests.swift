@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// `imgbroker ctl` with a real broker.
-@Suite(.timeLimit(.minutes(5))) struct ControlCommandTests {
+@Suite(.timeLimit(.minutes(10))) struct ControlCommandTests {
     static let program = BuiltProducts.folder + "/imgbroker"
 
     private func ctl(_ setting: Setting, _ words: String...) throws -> ProgramResult {

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Many clients, slow clients, and few descriptors.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct CrowdTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct CrowdTests {
     @Test func whoeverNeverReadsDisturbsNobody() throws {
         let file = TestPNG.blank(width: 1000, height: 1000)
         let setting = try Setting { $0.path == "/big" ? .ok(file) : png(tile($0.path.utf8.count)) }

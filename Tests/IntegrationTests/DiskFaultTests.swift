@@ -8,7 +8,7 @@ import Testing
 
 /// Whatever goes wrong with files, in any of the processes, requests get the right picture or an error with a code, and
 /// nothing else is lost.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct DiskFaultTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct DiskFaultTests {
     private static let thumbnail = #""variant":{"width":20,"height":20}"#
 
     /// Large enough that it is not written at once, as a file neither.

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// What brokers leave on disk for those after them, and what may go wrong with it.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct DiskTierTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct DiskTierTests {
     private static let thumbnail = #""variant":{"width":20,"height":20}"#
 
     private func isThumbnail(_ picture: TestPicture, of number: Int) -> Bool {

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// One client, one picture, all the way.
-@Suite(.timeLimit(.minutes(5))) struct EndToEndTests {
+@Suite(.timeLimit(.minutes(10))) struct EndToEndTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
     private let setting: Setting
     private let client: RawClient

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What can go wrong with a download or a picture, and by which code it is known.
-@Suite(.timeLimit(.minutes(5))) struct ErrorTests {
+@Suite(.timeLimit(.minutes(10))) struct ErrorTests {
     private static let picture = TestPicture.gradient(width: 61, height: 37)
 
     private static func answer(_ request: LocalOrigin.Request) -> LocalOrigin.Response {

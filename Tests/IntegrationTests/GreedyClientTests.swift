@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Clients that take what they can get: the others are served all the same.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct GreedyClientTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct GreedyClientTests {
     private static let isRoot = geteuid() == 0
 
     /// 4,000,000 bytes of pixels each, all of them others.

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Descriptors of every kind from clients that mean no good.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct HostileDescriptorTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct HostileDescriptorTests {
     private let setting: Setting
     private let client: RawClient
     private let picture = TestPicture.gradient(width: 61, height: 37)

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Frames made by a generator that knows what frames look like, and gets them wrong in every way it can think of.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct HostileFrameTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct HostileFrameTests {
     private static let frames = 10_000
     private static let tolerance = 8 << 20
     /// The end of a round: a number that no other message has.

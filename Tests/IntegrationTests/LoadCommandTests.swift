@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// How a `get` is to load, and what the broker's own flags make of it.
-@Suite(.timeLimit(.minutes(5))) struct LoadCommandTests {
+@Suite(.timeLimit(.minutes(10))) struct LoadCommandTests {
     private static let program = BuiltProducts.folder + "/imgbroker"
 
     private func get(_ setting: Setting, _ path: String, _ words: String...) throws -> ProgramResult {

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Bytes that are no message, from clients that know no better or mean no good.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct MalformedFrameTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct MalformedFrameTests {
     /// What becomes of a connection after something wrong.
     private enum Fate {
         /// `bad-frame` without an id, then the end.

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// What the programs are made of, and what they hold while they run.
-@Suite(.timeLimit(.minutes(5))) struct ProgramTests {
+@Suite(.timeLimit(.minutes(10))) struct ProgramTests {
     private func libraries(_ program: String) throws -> [String] {
         let result = try run("/usr/bin/ldd", [BuiltProducts.folder + "/" + program])
         try #require(result.exit == .status(0))

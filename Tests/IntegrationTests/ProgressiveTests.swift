@@ -9,7 +9,7 @@ import Testing
 @testable import imgworker
 
 /// Pictures as far as they have come, with real programs and an origin that takes its time.
-@Suite(.timeLimit(.minutes(5))) struct ProgressiveTests {
+@Suite(.timeLimit(.minutes(10))) struct ProgressiveTests {
     /// Kinds of picture that come in parts, as files.
     enum Kind: CaseIterable {
         case jpeg, png, webp

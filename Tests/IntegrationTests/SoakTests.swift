@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// A day's work in half a minute: many requests of all kinds from many connections, and nothing left of them.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct SoakTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct SoakTests {
     private static let requests = 20_000
     private static let connections = 30
     /// What the broker may have grown by: tables that have been large, and the allocator's own.

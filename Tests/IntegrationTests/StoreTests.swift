@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Pictures that clients give.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct StoreTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct StoreTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
 
     /// A setting whose origin has nothing.

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Everything at once, in an order that a seed decides.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct StormTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct StormTests {
     /// A client and what it waits for.
     private final class Guest {
         let client: RawClient

@@ -67,7 +67,7 @@ final class AttackedSetting {
 }
 
 /// What a decode worker can do to others when its decoder was taken over: nothing that lasts.
-@Suite(.timeLimit(.minutes(5))) struct TakenOverWorkerTests {
+@Suite(.timeLimit(.minutes(10))) struct TakenOverWorkerTests {
     /// Has a worker try `attack` among good pictures; what came of it. The broker goes on, and nothing is left behind.
     private func attempt(
         _ attack: String, arguments: [String] = [], marks: [String: String] = [:]

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Origins in trouble: what is tried again, and what is left alone for a while.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct TroubledOriginTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct TroubledOriginTests {
     @Test func askedForPatienceTheOriginHasIt() throws {
         let setting = try Setting { request in
             if request.path == "/cached" { return png(tile(1)) }

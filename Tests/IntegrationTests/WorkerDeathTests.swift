@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Workers that die, hang or misbehave.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct WorkerDeathTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct WorkerDeathTests {
     @Test func killingWorkersLosesNoRequest() throws {
         let setting = try Setting { request in
             let number = Int(request.path.dropFirst()) ?? 0

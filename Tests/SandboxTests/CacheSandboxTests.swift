@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What is left to the process that keeps the disk tier, tried from within.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct CacheSandboxTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct CacheSandboxTests {
     private let temporary: TemporaryDirectory
     private var own: String { temporary.file("own") }
     private var extra: String { temporary.file("extra") }

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What is left to a process in the workers' sandboxes, tried from within.
-@Suite(.timeLimit(.minutes(5))) struct SandboxTests {
+@Suite(.timeLimit(.minutes(10))) struct SandboxTests {
     /// Tries `attempt` in the sandbox of `policy`; how the process that tried has ended.
     private func run(_ policy: String, _ attempt: String, _ more: String...) throws -> ChildProcess.Exit {
         let (_, control) = try UnixSocket.pair()

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Frames, descriptors and payloads over a real socket.
-@Suite(.timeLimit(.minutes(5))) struct FrameChannelTests {
+@Suite(.timeLimit(.minutes(10))) struct FrameChannelTests {
     private let here: FrameChannel
     private let there: FrameChannel
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// The page that tells clients what they need not ask.
-@Suite(.timeLimit(.minutes(5))) struct ValidityPageTests {
+@Suite(.timeLimit(.minutes(10))) struct ValidityPageTests {
     /// What is needed of a page on another thread.
     private final class Shared: @unchecked Sendable {
         let made = DispatchSemaphore(value: 0)

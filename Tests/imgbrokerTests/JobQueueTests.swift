@@ -138,7 +138,7 @@ struct JobQueueTests {
     }
 
     /// Nearly all of them at one origin, so that they stand aside.
-    @Test(.timeLimit(.minutes(5))) func `a full queue of one origin is worked off`() {
+    @Test(.timeLimit(.minutes(10))) func `a full queue of one origin is worked off`() {
         var queue = JobQueue(groupLimit: 6)
         for number in 0..<16_384 {
             let group = number % 100 == 0 ? "b\(number)" : "a"

@@ -6,7 +6,7 @@ import Testing
 @testable import imgcache
 
 /// What is cleared is gone at once, and nothing else is.
-@Suite(.timeLimit(.minutes(5))) struct ClearingTests {
+@Suite(.timeLimit(.minutes(10))) struct ClearingTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path + "/cache" }
 

@@ -4,7 +4,7 @@ import SharedCache
 import Testing
 
 /// What is damaged is never served, and leaves nothing behind.
-@Suite(.timeLimit(.minutes(5))) struct DamageTests {
+@Suite(.timeLimit(.minutes(10))) struct DamageTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path }
 

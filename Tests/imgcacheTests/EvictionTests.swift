@@ -4,7 +4,7 @@ import SharedCache
 import Testing
 
 /// What goes when there is too much, or too old.
-@Suite(.timeLimit(.minutes(5))) struct EvictionTests {
+@Suite(.timeLimit(.minutes(10))) struct EvictionTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path }
 

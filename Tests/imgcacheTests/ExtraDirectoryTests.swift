@@ -6,7 +6,7 @@ import Testing
 @testable import imgcache
 
 /// Further directories are found in and otherwise left alone.
-@Suite(.timeLimit(.minutes(5))) struct ExtraDirectoryTests {
+@Suite(.timeLimit(.minutes(10))) struct ExtraDirectoryTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path + "/own" }
     private var extra: String { temporary.path + "/extra" }

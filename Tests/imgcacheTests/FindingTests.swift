@@ -5,7 +5,7 @@ import SharedCache
 import Testing
 
 /// Several keys, strange keys, and files that are not what they should be.
-@Suite(.timeLimit(.minutes(5))) struct FindingTests {
+@Suite(.timeLimit(.minutes(10))) struct FindingTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path + "/cache" }
 

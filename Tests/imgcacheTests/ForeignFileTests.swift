@@ -7,7 +7,7 @@ import Testing
 @testable import imgcache
 
 /// What others have put where entries lie: it is not served, does no harm, and stands in the way of nothing.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct ForeignFileTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ForeignFileTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path + "/cache" }
 

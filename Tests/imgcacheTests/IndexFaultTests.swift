@@ -9,7 +9,7 @@ import func TestSupport.text
 @testable import imgcache
 
 /// An index that SQLite can read, and that says what cannot be. It is made anew, and nothing goes round and round.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct IndexFaultTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct IndexFaultTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path + "/cache" }
     private let originals = (0..<20).map { TestOriginal($0, size: 1000) }

@@ -4,7 +4,7 @@ import SharedCache
 import Testing
 
 /// What is kept is found, also by the next process.
-@Suite(.timeLimit(.minutes(5))) struct KeepingTests {
+@Suite(.timeLimit(.minutes(10))) struct KeepingTests {
     private let temporary: TemporaryDirectory
     private let directory: String
 

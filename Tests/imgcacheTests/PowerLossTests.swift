@@ -10,7 +10,7 @@ import struct TestSupport.SeededRandom
 
 /// What a disk may hold after a power failure, when nothing was synchronised: of each file what was written last, or
 /// before, or the right length with nothing in it, or nothing; and of the index another moment than of the files.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct PowerLossTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct PowerLossTests {
     private static let originals = (0..<12).map { TestOriginal($0, size: 1000 + 4000 * $0) }
     private static let replacements = originals.map { original in
         var other = TestOriginal(100 + original.record.bytes, size: 3000)

@@ -4,7 +4,7 @@ import LinuxSystem
 import Testing
 
 /// What the broker wants to be remembered of dangerous pictures.
-@Suite(.timeLimit(.minutes(5))) struct QuarantineTests {
+@Suite(.timeLimit(.minutes(10))) struct QuarantineTests {
     private let folder: TemporaryDirectory
     private var directory: String { folder.path + "/cache" }
     private var file: URL { URL(filePath: directory + "/quarantine") }

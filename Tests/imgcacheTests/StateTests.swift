@@ -5,7 +5,7 @@ import SharedCache
 import Testing
 
 /// Directories that cannot be used as they should be, and what is said about it.
-@Suite(.timeLimit(.minutes(5))) struct StateTests {
+@Suite(.timeLimit(.minutes(10))) struct StateTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path + "/cache" }
 

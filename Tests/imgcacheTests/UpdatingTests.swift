@@ -6,7 +6,7 @@ import Testing
 @testable import imgcache
 
 /// What the origin confirmed says something new and loses nothing.
-@Suite(.timeLimit(.minutes(5))) struct UpdatingTests {
+@Suite(.timeLimit(.minutes(10))) struct UpdatingTests {
     private let temporary: TemporaryDirectory
     private var directory: String { temporary.path }
 

@@ -78,7 +78,7 @@ private final class TLSServer {
     }
 }
 
-@Suite(.timeLimit(.minutes(5)), .enabled(if: TLSServer.isPossible, "needs openssl and python3"))
+@Suite(.timeLimit(.minutes(10)), .enabled(if: TLSServer.isPossible, "needs openssl and python3"))
 struct CertificateTests {
     @Test func `leave to doubt a certificate holds for its own job and for no connection's later one`() throws {
         let server = try TLSServer()

@@ -6,7 +6,7 @@ import Testing
 private let tag = "W/\"v1\""
 private let old = "Sun, 06 Nov 1994 08:49:37 GMT"
 
-@Suite(.timeLimit(.minutes(5))) struct ConditionTests {
+@Suite(.timeLimit(.minutes(10))) struct ConditionTests {
     private func job(_ url: String, etag: String? = tag, lastModified: String? = old) -> FetchJob {
         FetchJob(
             id: 0, url: url, maxBytes: 1 << 20, conditions: .init(etag: etag, lastModified: lastModified))

@@ -9,7 +9,7 @@ private func line(_ name: String, _ value: String, host: String = "127.0.0.1", e
     "\(host)\tFALSE\t/\tFALSE\t\(expires)\t\(name)\t\(value)"
 }
 
-@Suite(.timeLimit(.minutes(5))) struct CookieTests {
+@Suite(.timeLimit(.minutes(10))) struct CookieTests {
     private func run(
         _ worker: FetchWorker, _ url: String, cookies: [String]?, headers: [HeaderField] = [],
         conditions: FetchJob.Conditions? = nil

@@ -7,7 +7,7 @@ import Testing
 
 private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }
 
-@Suite(.timeLimit(.minutes(5))) struct DownloadTests {
+@Suite(.timeLimit(.minutes(10))) struct DownloadTests {
     // MARK: What goes well
 
     @Test func `a body arrives whole, with its digest and what is known of it`() throws {

@@ -7,7 +7,7 @@ import Testing
 
 private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }
 
-@Suite(.timeLimit(.minutes(5))) struct FailureTests {
+@Suite(.timeLimit(.minutes(10))) struct FailureTests {
     @Test(arguments: [LocalOrigin.Response.Framing.wrongLength(400_000), .chunkedWithoutEnd, .chunkedWithGarbage])
     func `a body cut short is a failed transfer`(framing: LocalOrigin.Response.Framing) throws {
         let origin = try LocalOrigin { _ in .ok(picture).with { $0.framing = framing } }

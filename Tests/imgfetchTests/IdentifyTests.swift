@@ -6,7 +6,7 @@ import Testing
 
 @testable import imgfetch
 
-@Suite(.timeLimit(.minutes(5))) struct IdentifyTests {
+@Suite(.timeLimit(.minutes(10))) struct IdentifyTests {
     @Test(arguments: [0, 1, 300_000, Identification.sliceBytes, Identification.sliceBytes * 2 + 5])
     func `bytes that are given are hashed`(count: Int) throws {
         let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }

@@ -2,7 +2,7 @@ import IPCProtocol
 import LocalOrigin
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ProxyTests {
+@Suite(.timeLimit(.minutes(10))) struct ProxyTests {
     @Test func `every hop goes through the proxy, which looks up names itself`() throws {
         let proxy = try LocalOrigin { request in
             request.path == "http://pictures.example/a"

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Names whose addresses change from one look-up to the next: what is judged is what is connected to, each time.
-@Suite(.timeLimit(.minutes(5))) struct RebindingTests {
+@Suite(.timeLimit(.minutes(10))) struct RebindingTests {
     private let directory: TemporaryDirectory
     private let library: String
 

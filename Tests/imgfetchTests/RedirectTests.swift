@@ -2,7 +2,7 @@ import IPCProtocol
 import LocalOrigin
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct RedirectTests {
+@Suite(.timeLimit(.minutes(10))) struct RedirectTests {
     /// Paths "/5" to "/1" lead to the next lower one, "/0" echoes the request.
     private static func countdown(_ request: LocalOrigin.Request) -> LocalOrigin.Response {
         guard let number = Int(request.path.dropFirst()), number > 0 else { return .echo(request) }

@@ -20,7 +20,7 @@ private func job(
         resumption: FetchJob.Resumption(offset: offset, validator: validator, total: total))
 }
 
-@Suite(.timeLimit(.minutes(5))) struct ResumptionTests {
+@Suite(.timeLimit(.minutes(10))) struct ResumptionTests {
     // MARK: What can be continued
 
     @Test(arguments: [

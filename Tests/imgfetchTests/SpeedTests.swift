@@ -6,7 +6,7 @@ import Testing
 @testable import imgfetch
 
 /// Bodies that come too slowly to be waited for.
-@Suite(.timeLimit(.minutes(5))) struct SpeedTests {
+@Suite(.timeLimit(.minutes(10))) struct SpeedTests {
     private func seconds(_ seconds: Double) -> Instant { Instant(nanoseconds: Int64(seconds * 1e9)) }
 
     @Test func `the mean of each stretch is what counts`() {

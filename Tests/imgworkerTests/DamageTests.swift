@@ -86,7 +86,7 @@ import Testing
 
 /// Hundreds of damaged files through a worker in its process: each ends with the picture or with a code of its own, in
 /// time, within the memory that is allowed, and in the same way again, whatever came before it.
-@Suite(.timeLimit(.minutes(5))) struct DamagedFileTests {
+@Suite(.timeLimit(.minutes(10))) struct DamagedFileTests {
     private static let most = (pixels: 4_000_000, bytes: 64 << 20)
     private static let codes: [ErrorCode] = [
         .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .badRequest,

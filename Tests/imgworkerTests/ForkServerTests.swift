@@ -8,7 +8,7 @@ import Testing
 @testable import imgworker
 
 /// Workers that are forked instead of started: they are what others are, and their server's death is not theirs.
-@Suite(.timeLimit(.minutes(5))) struct ForkServerTests {
+@Suite(.timeLimit(.minutes(10))) struct ForkServerTests {
     private let server: ChildProcess
     private let channel: FrameChannel
 

@@ -174,7 +174,7 @@ import Testing
     }
 
     /// The worker reads no more of a file than it was told, through a descriptor that can only read.
-    @Test(.timeLimit(.minutes(5))) func aWorkerReadsOnlyWhatIsThere() throws {
+    @Test(.timeLimit(.minutes(10))) func aWorkerReadsOnlyWhatIsThere() throws {
         let file = Self.interlaced(Self.scene)
         let count = file.count * 6 / 10
         let body = try WritableBuffer(name: "test").descriptor

@@ -7,7 +7,7 @@ import Testing
 @testable import imgworker
 
 /// However large a picture is that comes row by row, making it smaller takes little memory.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct ScalingMemoryTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ScalingMemoryTests {
     static let side = 10_000
     static let most = 32 << 10
 

@@ -8,7 +8,7 @@ import Testing
 @testable import imgworker
 
 /// The worker as its broker sees it: a process behind a socket.
-@Suite(.timeLimit(.minutes(5))) struct WorkerProcessTests {
+@Suite(.timeLimit(.minutes(10))) struct WorkerProcessTests {
     private let worker: TestWorker
     private var channel: FrameChannel { worker.channel }
     private let picture = TestPicture.gradient(width: 300, height: 200, transparent: true)
