@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// The URL of an original, in one canonical spelling (RFC 3986, section 6.2): scheme and host in lower case, no default
 /// port, no fragment, a path, and everything outside of ASCII percent-encoded after the host.
 public struct SourceURL: Hashable, Sendable {
@@ -39,7 +41,10 @@ public struct SourceURL: Hashable, Sendable {
     /// Whether these bytes are its canonical spelling.
     public func isSpelled(_ bytes: Span<UInt8>) -> Bool {
         let own = text.utf8Span.span
-        return own.count == bytes.count && bytes.indices.allSatisfy { own[$0] == bytes[$0] }
+        guard own.count == bytes.count else { return false }
+        return unsafe own.withUnsafeBytes { own in
+            unsafe bytes.withUnsafeBytes { unsafe memcmp($0.baseAddress!, own.baseAddress!, own.count) == 0 }
+        }
     }
 
     /// Whether `written` is in the canonical spelling already, as most URLs are, told by one look at each byte: these

@@ -38,7 +38,7 @@ enum IsolationBenchmark {
         }
         let client = try broker.client()
         var (withSpare, alone) = (Pairs(), Pairs())
-        for _ in 0..<run.scaled(25, 2) {
+        for _ in 0..<run.scaled(75, 2) {
             let times = try (0...2).map { killed in
                 let url = picture.newURL()
                 _ = try client.loadOriginal(url)
