@@ -73,7 +73,7 @@ test-sanitized: ## What reads a stranger's bytes, tested with the address saniti
 	# Swift's own tables are no leaks.
 	ASAN_OPTIONS=detect_leaks=0 scripts/run-tests.sh \
 		--sanitize address --scratch-path .build/sanitized \
-		--filter 'IPCProtocolTests|HTTPCachingTests|FuzzTests|imgworkerTests' \
+		--filter 'IPCProtocolTests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests|PackedResponseTests' \
 		--skip 'BombTests|DamagedFileTests|WorkerProcessTests|ScalingMemoryTests'
 
 .PHONY: fuzz

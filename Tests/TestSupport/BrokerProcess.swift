@@ -82,10 +82,10 @@ public final class BrokerProcess {
     }
 
     /// Ends a broker that a test has forgotten about, or that a call without a deadline waits for: shortly before the
-    /// five minutes are over that suites have.
+    /// ten minutes are over that suites have.
     private static func watch(_ pid: Int32, _ descriptor: FileDescriptor) {
         guard let copy = try? descriptor.duplicate() else { return }
-        DispatchQueue.global().asyncAfter(deadline: .now() + 290) {
+        DispatchQueue.global().asyncAfter(deadline: .now() + 590) {
             // The descriptor is readable once the process has ended.
             if !waitUntilReady(copy.raw, Deadline(seconds: 0)) { kill(pid, SIGKILL) }
         }

@@ -128,6 +128,24 @@ struct OriginalsTests {
         #expect(world.errands.isEmpty && world.state.unkept.isEmpty && world.state.index.residentBytes == 1400)
     }
 
+    /// Signed URLs, say: each is another, and the name that the asker gives is what counts.
+    @Test func `what has a name stays that of the URL that it was loaded from`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        try load(&world, client, id: 1) { $0.cacheKey = "name" }
+        keep(&world)
+        #expect(world.state.index.residentBytes == 400)
+        world.get(client, id: 2, "2") {
+            $0.cacheKey = "name"
+            $0.variant.width = 5
+        }
+        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        try decode(&world)
+        #expect(world.image(client, 2)?.width == 5)
+        let (first, second) = (try SourceURL("http://origin.test/1"), try SourceURL("http://origin.test/2"))
+        #expect(world.state.index.keys(at: first).count == 1 && world.state.index.keys(at: second).isEmpty)
+    }
+
     @Test func `what was asked for as such stays`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()

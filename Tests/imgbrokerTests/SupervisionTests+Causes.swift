@@ -71,13 +71,19 @@ extension SupervisionTests {
         world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
         #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1])
         #expect(world.forkServersRenewed == 1)
+        // Whom the kernel takes has told nobody anything.
+        world.readyAll()
+        let third = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        world.endWorker(third, .ended(.signal(9), ExitCircumstances(isMemoryShort: true)))
+        #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1, .memory: 1])
+        #expect(world.forkServersRenewed == 1)
         world.readyAll()
         let idle = try #require(world.workers.first { $0.value.kind == .fetch }?.key)
         world.happen(.workerMeasured(idle, residentBytes: 0))
         world.happen(.workerMeasured(idle, residentBytes: 90 << 20))
         #expect(world.workers[idle]?.state == .dying)
         world.endWorker(idle, .ended(.status(0)))
-        #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1])
+        #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1, .memory: 1])
     }
 
     @Test func `a picture that uses up its processor time is not tried again`() throws {

@@ -66,7 +66,9 @@ extension BrokerState {
 
         let original = MemoryIndex.Original(
             digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true, isOnDisk: true)
-        dropRemoved(index.insert(original, for: key))
+        // What has a name of the asker's own stays that of the URL that it was loaded from, whoever asks: it is removed by that.
+        let url = known?.origin.url ?? (try? SourceURL(record.url)) ?? key.url
+        dropRemoved(index.insert(original, for: key.cacheKey == nil ? key : key.loaded(from: url)))
         let buffer: BufferID
         let variant = VariantKey(digest: digest, form: raster == nil ? .original : flight.request.form)
         // What memory had all along was only not known to be the one that is meant.

@@ -186,7 +186,7 @@ extension BrokerState {
         let isMeant = { (key: OriginalKey) in
             key.nonce == 0 && key.url == url && (owner == nil || key.owner == nil || key.owner == owner)
         }
-        let keys = index.keys(where: isMeant)
+        let keys = index.keys(at: url).filter(isMeant)
         for key in keys { dropRemoved(index.remove(key)) }
         dropPartials(where: isMeant)
         // What a look under way would find is what is being removed.

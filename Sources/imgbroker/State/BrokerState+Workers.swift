@@ -141,7 +141,10 @@ extension BrokerState {
         case .fetch: fetchWorkerEnded(entry.jobs, ownMaking: death.cause.isOwnMaking)
         case .decode:
             // Who made it end may have learnt where things are in its memory. Others are not to be laid out like it.
-            if death.cause.isOwnMaking, entry.isReady, !wasLetGo { actions.append(.renewForkServer) }
+            let wasTaken = if case .ended(.signal(Signals.kill), _) = exit { entry.sentence == nil } else { false }
+            if death.cause.isOwnMaking, entry.isReady, !wasLetGo, !wasTaken, !isDraining {
+                actions.append(.renewForkServer)
+            }
             decodeWorkerEnded(entry.jobs, death.cause)
         case .cache: cacheWorkerEnded(entry.jobs, ownMaking: death.cause.isOwnMaking)
         }

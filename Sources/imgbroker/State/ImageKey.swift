@@ -77,6 +77,9 @@ struct OriginalKey: Hashable, Sendable {
         (self.url, self.particulars, self.owner) = (url, particulars, owner)
     }
 
+    /// The same original, where the asker's own name counts instead of the URL.
+    func loaded(from url: SourceURL) -> OriginalKey { OriginalKey(url: url, particulars: particulars, owner: owner) }
+
     /// The same original as `uid`'s own.
     func owned(by uid: UInt32) -> OriginalKey {
         var key = self

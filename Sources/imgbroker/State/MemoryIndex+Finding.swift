@@ -79,6 +79,11 @@ extension MemoryIndex {
         return buffers(of: content).reduce(0) { $0 + (buffers[$1].isResident ? buffers[$1].bytes : 0) }
     }
 
+    /// The originals that were loaded from `url`.
+    func keys(at url: SourceURL) -> [OriginalKey] {
+        originals.lazy.filter { $0.origin.isNamed(url) }.map(\.key)
+    }
+
     /// The originals for which `isMeant` is true.
     func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] {
         originals.lazy.map(\.key).filter(isMeant)
