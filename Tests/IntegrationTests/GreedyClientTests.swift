@@ -33,6 +33,10 @@ import Testing
         #expect(try setting.broker.stats()[.evictedLeasedBytes] < 64 << 20)
         // It does not read either.
         for number in 0..<24 { try greedy.get(setting.url("/\(number)"), #""delivery":"inline""#) }
+        // While pictures of its own are made, what others have let go of makes room for them.
+        try setting.broker.wait(for: "its requests are dealt with") {
+            $0[.requests] == 48 && $0[.running] == 0 && $0[.queued] == 0
+        }
         for other in [try client(), try setting.client()] {
             for number in [1000, 1001, 30] {
                 let incoming = try other.load(setting.url("/\(number)"))
