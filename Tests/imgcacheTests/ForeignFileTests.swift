@@ -33,15 +33,14 @@ import Testing
             case .linkToNothing: try makeSymbolicLink(at: path, to: temporary + "/nothing")
             case .linkToItself: try makeSymbolicLink(at: path, to: path)
             case .directory: try FileSystem.makeDirectory(path, mode: 0o700)
-            case .pipe: try make(path, S_IFIFO)
-            case .socket: try make(path, S_IFSOCK)
+            case .pipe: try make(path, temporary, S_IFIFO)
+            case .socket: try make(path, temporary, S_IFSOCK)
             // /dev/zero, which never ends.
-            case .device: try make(path, S_IFCHR, 0x105)
+            case .device: try make(path, temporary, S_IFCHR, 0x105)
             case .hardLink: try check(unsafe link(stranger, path))
             case .sparse: try FileDescriptor.create(at: path).truncate(to: 1 << 40)
             case .unreadable:
-                try overwrite(path, with: [1, 2, 3])
-                try check(unsafe chmod(path, 0))
+                try place(at: path, temporary, mode: 0) { try overwrite($0, with: [1, 2, 3]) }
             case .otherEntry: try overwrite(path, with: other)
             case .olderEntry: break
             case .sparseEntry: try makeSparseEntry(at: path, original)
@@ -49,9 +48,16 @@ import Testing
         }
 
         /// Something that everybody may open.
-        private func make(_ path: String, _ type: mode_t, _ device: dev_t = 0) throws {
-            try check(unsafe mknod(path, type | 0o600, device))
-            try check(unsafe chmod(path, 0o666))
+        private func make(_ path: String, _ temporary: String, _ type: mode_t, _ device: dev_t = 0) throws {
+            try place(at: path, temporary, mode: 0o666) { try check(unsafe mknod($0, type | 0o600, device)) }
+        }
+
+        /// Made elsewhere: a running process may find and remove it before it has its mode.
+        private func place(at path: String, _ temporary: String, mode: mode_t, _ make: (String) throws -> Void) throws {
+            let elsewhere = temporary + "/made"
+            try make(elsewhere)
+            try check(unsafe chmod(elsewhere, mode))
+            try check(unsafe rename(elsewhere, path))
         }
 
         private func check(_ result: Int32) throws {
