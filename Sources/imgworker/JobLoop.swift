@@ -19,13 +19,20 @@ struct JobLoop {
     ///
     /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
     func run() throws {
-        while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
-            switch order {
-            case .decode(let job): try decode(job, descriptors[0])
-            case .encode(let job): try encode(job, from: descriptors[0], to: descriptors[1])
-            case .output, .refuse: throw UnexpectedOrder(order: order)
-            }
+        while try doNext() {}
+    }
+
+    /// Waits for a job and does it; false when the other end has closed.
+    ///
+    /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
+    func doNext() throws -> Bool {
+        guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return false }
+        switch order {
+        case .decode(let job): try decode(job, descriptors[0])
+        case .encode(let job): try encode(job, from: descriptors[0], to: descriptors[1])
+        case .output, .refuse: throw UnexpectedOrder(order: order)
         }
+        return true
     }
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {

@@ -34,18 +34,18 @@ enum StartSequence {
             guard try dieWithParent(options) else { return 1 }
             try CurrentProcess.forbidCoreDumps()
             let conversions = ColorConversions()
-            try warmUpCodecs(conversions)
+            try WarmUp(conversions).run()
             #if !WITHOUT_AVIF
                 codec_avif_silence()
             #endif
             let build = "\(ProductVersion.current)-\(CurrentProcess.codeDigest)"
-            var again: FileDescriptor?
+            var again: WarmUp?
             if options.isForkServer {
                 guard let own = try ForkServer(channel: FrameChannel(socket: control)).run() else { return 0 }
                 // From here on a worker: with a socket of its own in the place of the server's.
                 try control.replace(with: own)
                 guard try dieWithParent(options) else { return 1 }
-                again = try warmUpOutput()
+                again = try WarmUp(conversions)
             }
             // Behind the warm-up, for which libraries may open files and look at the processor, and before the first
             // byte that a stranger chose.
@@ -59,9 +59,7 @@ enum StartSequence {
             try channel.sendMessage(DecodeReport.ready(sandbox.report, build: build))
             // A page that is still the server's, too, is copied when it is first written: now, and not for the first
             // picture, unless that has come already.
-            if let output = again.take() {
-                try warmUpCodecs(conversions, into: output) { UnixSocket.hasArrived(on: control) }
-            }
+            try again.take()?.run { UnixSocket.hasArrived(on: control) }
             try JobLoop(channel: channel, conversions: conversions).run()
             return 0
         } catch {

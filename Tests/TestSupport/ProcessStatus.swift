@@ -42,12 +42,17 @@ public struct ProcessStatus: Hashable, Sendable {
     }
 
     /// The processor time it has used, in hundredths of a second.
-    public var processorTime: Int {
+    public var processorTime: Int { (figure(14) ?? 0) + (figure(15) ?? 0) }
+
+    /// How many pages it touched that were not mapped, or not yet its own, and in memory all the same.
+    public var minorFaults: Int? { figure(10) }
+
+    /// A field of `/proc/PID/stat` behind the name, by its number in proc(5).
+    private func figure(_ number: Int) -> Int? {
         let status = text(ofFile: folder + "/stat")
-        guard let name = status.lastIndex(of: ")") else { return 0 }
-        // After the name come the fields from the third on; user and system time are the 14th and 15th.
-        let fields = status[name...].split(separator: " ").dropFirst()
-        return fields.dropFirst(11).prefix(2).reduce(0) { $0 + (Int($1) ?? 0) }
+        guard let name = status.lastIndex(of: ")") else { return nil }
+        // After the name come the fields from the third on.
+        return status[name...].split(separator: " ").dropFirst(number - 2).first.flatMap { Int($0) }
     }
 
     /// The bytes of memory that it has in use, those that it shares included.

@@ -56,6 +56,20 @@ import Testing
         #expect(workers[0].build == (try TestWorker().build))
     }
 
+    /// What a process does once is done when it waits for its first job: it copies and maps no more pages for that than for
+    /// the next.
+    @Test func theFirstJobIsAsTheSecond() throws {
+        let worker = try fork()
+        let status = ProcessStatus(pid: worker.pid)
+        try eventually("the warm-up is over") { status.openFiles.count == 4 && status.state == "S" }
+        let faults = try (0..<2).map { _ in
+            let before = try #require(status.minorFaults)
+            try decode(.gradient(width: 90, height: 50, transparent: true), on: worker)
+            return try #require(status.minorFaults) - before
+        }
+        #expect(faults[0] <= faults[1] + 8)
+    }
+
     @Test func workersOutliveTheirServer() throws {
         let worker = try fork()
         server.send(Signals.kill)

@@ -58,8 +58,8 @@ final class BrokerProcess {
         throw Failure("the broker has no workers")
     }
 
-    /// The most memory that each decode worker has ever had, in bytes, by process.
-    func workersPeaks() -> [String: Int] {
+    /// The most memory that each worker that runs `program` has ever had, in bytes, by process.
+    func workersPeaks(of program: String = "imgworker") -> [String: Int] {
         let children = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
         var peaks: [String: Int] = [:]
         for child in children where Int(child) != nil {
@@ -68,7 +68,7 @@ final class BrokerProcess {
                 status.split(separator: "\n").first { $0.hasPrefix(name + ":") }?
                     .split(whereSeparator: \.isWhitespace).dropFirst().first
             }
-            guard value("Name") == "imgworker", value("PPid").flatMap({ Int32($0) }) == process.processIdentifier,
+            guard value("Name").map(String.init) == program, value("PPid").flatMap({ Int32($0) }) == process.processIdentifier,
                 let kibibytes = value("VmHWM").flatMap({ Int($0) })
             else { continue }
             peaks[child] = kibibytes << 10

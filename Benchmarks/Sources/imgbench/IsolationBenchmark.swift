@@ -28,45 +28,70 @@ enum IsolationBenchmark {
         }
     }
 
-    /// What a request pays for a worker that was killed before it: when the spare is there, and when nobody is.
+    /// What a request pays for a worker that was killed right before it: when the spare is there, and when nobody is.
     private static func losses(_ run: BenchmarkRun) throws -> [Row] {
         let picture = try SamplePicture(CREF_JPEG, width: 128, height: 128)
-        let broker = try BrokerProcess(run.broker, ["--workers", "1", "--log-level", "error"])
+        let broker = try BrokerProcess(run.broker, ["--workers", "1", "--fetchers", "1", "--log-level", "error"])
         defer {
             broker.stop()
             picture.stop()
         }
         let client = try broker.client()
-        var (withSpare, alone) = (Pairs(), Pairs())
-        for _ in 0..<run.scaled(75, 2) {
-            let times = try (0...2).map { killed in
-                let url = picture.newURL()
-                _ = try client.loadOriginal(url)
-                let workers = try broker.idleWorkers(2, client)
-                for worker in workers.prefix(killed) { kill(worker, SIGKILL) }
-                let time = try timed { try client.get(url) }.milliseconds
-                try client.forget(url)
-                return time
+        return try Loss.all.flatMap { loss in
+            var (withSpare, alone) = (Pairs(), Pairs())
+            for _ in 0..<run.scaled(75, 2) {
+                let times = try (0...2).map { killed in
+                    let url = picture.newURL()
+                    try loss.prepare(client, url)
+                    let workers = try broker.idleWorkers(loss.program, 2, client)
+                    // The broker, which has just answered, goes to sleep: a worker that is ended in that instant goes to
+                    // the client's processor, and the request behind it.
+                    usleep(3_000)
+                    for worker in workers.prefix(killed) { kill(worker, SIGKILL) }
+                    let time = try timed { try loss.request(client, url) }.milliseconds
+                    try client.forget(url)
+                    return time
+                }
+                withSpare.add(times[1], against: times[0])
+                alone.add(times[2], against: times[0])
             }
-            withSpare.add(times[1], against: times[0])
-            alone.add(times[2], against: times[0])
+            return [
+                Row(
+                    "\(loss.name).spare", "what a killed \(loss.kind) costs a request, a spare being there",
+                    withSpare.differences, allowed: 0.5, unit: "ms"),
+                Row(
+                    "\(loss.name).alone", "the same, none being left", alone.differences, allowed: 5, unit: "ms"),
+            ]
         }
-        return [
-            Row(
-                "isolation.spare", "what a killed worker costs a request, a spare being there", withSpare.differences,
-                allowed: 0.5, unit: "ms"),
-            Row(
-                "isolation.alone", "the same, no worker being left", alone.differences, allowed: 5, unit: "ms"),
+    }
+}
+
+/// A kind of worker that is killed, and the request that it would have served.
+private struct Loss {
+    let name: String
+    let kind: String
+    let program: String
+    let prepare: (ImageBroker, String) throws -> Void
+    let request: (ImageBroker, String) throws -> BrokerImage
+
+    static var all: [Loss] {
+        [
+            Loss(
+                name: "isolation", kind: "worker", program: "imgworker", prepare: { _ = try $0.loadOriginal($1) },
+                request: { try $0.get($1) }),
+            Loss(
+                name: "isolation.fetch", kind: "download worker", program: "imgfetch", prepare: { _, _ in },
+                request: { try $0.loadOriginal($1) }),
         ]
     }
 }
 
 extension BrokerProcess {
-    /// The decode workers, once there are `count` that wait for work.
-    fileprivate func idleWorkers(_ count: Int, _ client: ImageBroker) throws -> [pid_t] {
+    /// The workers that run `program`, once there are `count` that wait for work.
+    fileprivate func idleWorkers(_ program: String, _ count: Int, _ client: ImageBroker) throws -> [pid_t] {
         for _ in 0..<2_000 {
             // A confined worker that sleeps has started: everything before takes it one busy stretch.
-            let workers = workersPeaks().keys.compactMap { pid_t($0) }.filter(Self.isConfinedAndWaiting)
+            let workers = workersPeaks(of: program).keys.compactMap { pid_t($0) }.filter(Self.isConfinedAndWaiting)
             if workers.count == count, try client.stats()[.running] == 0 { return workers.sorted() }
             usleep(2_000)
         }
