@@ -66,15 +66,30 @@ simulate: bootstrap ## Policies of eviction over made-up traces; CHART=FILE writ
 	"$$($(simulator) --show-bin-path)/cachesim" \
 		$(if $(CHART),chart "$(CHART)")
 
+with_addresses := --sanitize address --scratch-path .build/addresses
+with_threads := --sanitize thread --scratch-path .build/threads
+
 .PHONY: test-sanitized
-test-sanitized: ## What reads a stranger's bytes, tested with the address sanitizer; processes in a sandbox are left out
+test-sanitized: test-addresses test-threads ## Tests with the address and the thread sanitizer, as far as they go
+
+.PHONY: test-addresses
+test-addresses: ## What reads a stranger's bytes, with the address sanitizer; processes in a sandbox are left out
 	@scripts/bootstrap.sh --for-tests
-	$(swift) build --build-tests --sanitize address --scratch-path .build/sanitized
+	$(swift) build --build-tests $(with_addresses)
 	# Swift's own tables are no leaks.
-	ASAN_OPTIONS=detect_leaks=0 scripts/run-tests.sh \
-		--sanitize address --scratch-path .build/sanitized \
+	ASAN_OPTIONS=detect_leaks=0 scripts/run-tests.sh $(with_addresses) \
 		--filter 'IPCProtocolTests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests|PackedResponseTests' \
-		--skip 'BombTests|DamagedFileTests|WorkerProcessTests|ScalingMemoryTests'
+		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
+
+.PHONY: test-threads
+test-threads: ## Clients and codecs on many threads, with the thread sanitizer; all other processes are those of `make test`
+	@scripts/bootstrap.sh --for-tests
+	$(swift) build --build-tests
+	$(swift) build --build-tests $(with_threads)
+	IMGBROKER_TEST_PRODUCTS="$$($(swift) build --show-bin-path)" scripts/run-tests.sh $(with_threads) \
+		--filter 'SharedCacheTests|imgfetchTests|IntegrationTests\.(Client|Coalescing|Cancel)'
+	scripts/run-tests.sh $(with_threads) \
+		--filter 'imgworkerTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: fuzz
 fuzz: ## Made-up bytes for everything that reads a stranger's, SECONDS=n (60) each; TARGETS="png urls" are some of them

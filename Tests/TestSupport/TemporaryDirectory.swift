@@ -41,10 +41,12 @@ public func text(ofFile path: String) -> String {
     return String(decoding: bytes, as: UTF8.self)
 }
 
-/// Where the package's executables were built: beside the tests.
+/// Where the package's executables were built: beside the tests, unless these are built with a sanitizer, with which
+/// confined processes do not live.
 public enum BuiltProducts {
     /// The folder's path.
     public static let folder: String = {
+        if let folder = ProcessInfo.processInfo.environment["IMGBROKER_TEST_PRODUCTS"] { return folder }
         var folder = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
         while let slash = folder.lastIndex(of: "/") {
             folder = String(folder[..<slash])

@@ -29,6 +29,11 @@ final class TestWorker {
         self.build = build
     }
 
+    deinit {
+        process.send(Signals.kill)
+        _ = process.waitForExit(milliseconds: 10_000)
+    }
+
     /// Its process id.
     var pid: Int32 { process.pid }
 
