@@ -40,6 +40,7 @@ do {
         control: control, policy: AddressPolicy(allowed: options.allowedAddresses), proxy: options.proxy,
         speedFloor: options.speedFloor, log: log)
 
+    try WarmUp.run()
     // Everything that needs more rights than transfers do is done.
     ctransfer_load_libraries()
     var policy = SandboxPolicy.fetch

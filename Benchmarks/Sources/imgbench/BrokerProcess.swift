@@ -68,7 +68,8 @@ final class BrokerProcess {
                 status.split(separator: "\n").first { $0.hasPrefix(name + ":") }?
                     .split(whereSeparator: \.isWhitespace).dropFirst().first
             }
-            guard value("Name").map(String.init) == program, value("PPid").flatMap({ Int32($0) }) == process.processIdentifier,
+            guard value("Name").map(String.init) == program,
+                value("PPid").flatMap({ Int32($0) }) == process.processIdentifier,
                 let kibibytes = value("VmHWM").flatMap({ Int($0) })
             else { continue }
             peaks[child] = kibibytes << 10

@@ -11,7 +11,8 @@ final class SamplePicture {
     private let origin: LocalOrigin
     private var served = 0
 
-    init(_ format: cref_format, width: Int, height: Int) throws {
+    /// A picture of that size, from an origin that may want a connection for each request.
+    init(_ format: cref_format, width: Int, height: Int, keepsConnections: Bool = true) throws {
         let path = NSTemporaryDirectory() + "imgbench-\(getpid()).sample"
         defer { try? FileManager.default.removeItem(atPath: path) }
         guard cref_write_picture(path, format, UInt32(width), UInt32(height)) == 0,
@@ -20,7 +21,11 @@ final class SamplePicture {
         let bytes = [UInt8](data)
         self.bytes = bytes
         // Decoders stop at the picture's end.
-        origin = try LocalOrigin { .ok(bytes + Array($0.path.utf8)) }
+        origin = try LocalOrigin {
+            var response = LocalOrigin.Response.ok(bytes + Array($0.path.utf8))
+            response.keepsAlive = keepsConnections
+            return response
+        }
     }
 
     func newURL() -> String {

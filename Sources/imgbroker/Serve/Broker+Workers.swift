@@ -69,8 +69,17 @@ extension Broker {
         forkServer = nil
     }
 
+    /// Whether a worker is found to be ending, so that it gets no `job`. Its end is reported a millisecond later, and a
+    /// spare may be there now.
+    private func isEnding(_ worker: WorkerID, for job: JobID) -> Bool {
+        guard workers[worker]?.child.isEnding == true else { return false }
+        events.append(.workerEnding(worker, job))
+        return true
+    }
+
     func startFetch(_ job: FetchJob, on worker: WorkerID) {
         let id = JobID(number: job.id)
+        if isEnding(worker, for: id) { return }
         do {
             // A body that is continued is there already.
             let product = try job.resumption.flatMap { _ in products[id] } ?? Product(name: "imgbroker-original")
@@ -84,6 +93,7 @@ extension Broker {
     }
 
     func identify(_ buffer: BufferID, bytes: Int, for job: JobID, on worker: WorkerID) {
+        if isEnding(worker, for: job) { return }
         guard let descriptor = buffers[buffer]?.descriptor else {
             let error = WireError(.internal, "The bytes are gone.")
             return events.append(.fetchFailed(worker, job, FetchFailure(error)))
@@ -97,14 +107,13 @@ extension Broker {
             let error = WireError(.internal, "The encoded bytes are gone.")
             return events.append(.decodeFailed(id, Identifier(number: job.id), error))
         }
-        // Its end is reported a millisecond later, and a spare may be there now.
-        if worker.child.isEnding { return events.append(.workerEnding(id, Identifier(number: job.id))) }
+        if isEnding(id, for: Identifier(number: job.id)) { return }
         begin(job, with: buffer.descriptor, on: worker)
     }
 
     func startPartialDecode(_ job: DecodeJob, of fetch: JobID, on id: WorkerID) {
         guard let worker = workers[id] else { return }
-        if worker.child.isEnding { return events.append(.workerEnding(id, Identifier(number: job.id))) }
+        if isEnding(id, for: Identifier(number: job.id)) { return }
         do {
             guard let body = products[fetch]?.descriptor else {
                 throw SystemError("open", code: SystemError.invalidArgument)

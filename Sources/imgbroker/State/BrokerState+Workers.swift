@@ -100,11 +100,15 @@ extension BrokerState {
 
     /// No more jobs for a worker that is ending; the one that it was about to have goes to another.
     mutating func workerEnding(_ worker: WorkerID, _ job: JobID) {
-        guard decodePool.isRunning(job, on: worker) else { return }
-        decodePool.unassign(job, from: worker)
-        decodePool.foundEnding(worker, at: now)
+        guard let pool = pool(of: worker), self[keyPath: pool].isRunning(job, on: worker) else { return }
+        self[keyPath: pool].unassign(job, from: worker)
+        self[keyPath: pool].foundEnding(worker, at: now)
         workerHungUp(worker)
-        decodeWorkerEnded([job], .outside)
+        if self[keyPath: pool].kind == .fetch {
+            fetchWorkerEnded([job], ownMaking: false)
+        } else {
+            decodeWorkerEnded([job], .outside)
+        }
     }
 
     /// Ends a worker that has said what it must not; its jobs are dealt with when it is gone.

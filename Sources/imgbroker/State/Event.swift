@@ -37,7 +37,7 @@ enum Event {
     case workerMisbehaved(WorkerID, String)
     /// Its socket has ended; its process should, too.
     case workerHungUp(WorkerID)
-    /// It was found to be ending before it was told of a decoding.
+    /// It was found to be ending before it was told of a download or a decoding.
     case workerEnding(WorkerID, JobID)
     case workerExited(WorkerID, WorkerExit)
     /// A body begins, which can be continued by `validator`.

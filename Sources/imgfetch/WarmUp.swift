@@ -1,0 +1,33 @@
+internal import CTransfer
+internal import IPCProtocol
+internal import IPCTransport
+internal import LinuxSystem
+internal import SharedCache
+
+/// A download without a network, ordered and reported as the broker's are and brought as libcurl would: what a process does
+/// once (pages are mapped, the Swift runtime looks for conformances, the heap grows) is so done before it is confined, and
+/// not on a client's time.
+enum WarmUp {
+    /// Does it.
+    ///
+    /// - Throws: `SystemError`, `WireError` or `FrameChannel.Failure` when something does not work at all.
+    static func run() throws {
+        let (ours, theirs) = try UnixSocket.pair()
+        let (broker, worker) = (FrameChannel(socket: ours), FrameChannel(socket: theirs))
+        let body = try WritableBuffer(name: "warm-up").descriptor
+        let asked = FetchJob(
+            id: 0, url: "https://warm.up/", headers: [HeaderField(name: "accept", value: "image/*")], maxBytes: 64)
+        try broker.sendMessage(FetchOrder.fetch(asked), descriptors: [body])
+        guard case (.fetch(let job), let descriptors)? = try worker.receiveMessage(FetchOrder.self) else { return }
+
+        let transfer = try Transfer(job, body: descriptors[0], policy: AddressPolicy(), proxy: nil)
+        for line in ["HTTP/1.1 200 OK", "Content-Type: image/png", "Content-Length: 64", "ETag: \"a\"", ""] {
+            unsafe Array("\(line)\r\n".utf8).withUnsafeBytes { _ = unsafe transfer.headerLineReceived($0) }
+        }
+        unsafe [UInt8](repeating: 0, count: 64).withUnsafeBytes { _ = unsafe transfer.bodyReceived($0) }
+        for report in [transfer.takeBeginning(), transfer.takeFirstProgress()].compactMap({ $0 }) {
+            try worker.sendMessage(report)
+        }
+        if case .ended(let report) = transfer.outcome(endedWith: CURLE_OK) { try worker.sendMessage(report) }
+    }
+}
