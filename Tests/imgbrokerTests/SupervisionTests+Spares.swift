@@ -48,6 +48,22 @@ extension SupervisionTests {
         #expect(world.image(client, 1) != nil)
     }
 
+    @Test func `a download worker that is found to be ending gets no download, and the spare does at once`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let (job, begun) = try #require(world.fetches.first)
+        world.fetches[job] = nil
+        world.happen(.workerEnding(begun.worker, job))
+        let again = try #require(world.fetches[job])
+        #expect(again.worker != begun.worker)
+        #expect(again.order == begun.order)
+        world.endWorker(begun.worker, .ended(.signal(11)))
+        #expect(world.state.fetches[job]?.crashes == 0)
+        world.finishFetch(job, content: 1)
+        #expect(world.decodes.count == 1)
+    }
+
     @Test func `workers that are found to be ending are replaced before they are gone`() throws {
         var world = world()
         let (client, job, first) = try decoding(&world)
