@@ -68,27 +68,31 @@ simulate: bootstrap ## Policies of eviction over made-up traces; CHART=FILE writ
 
 with_addresses := --sanitize address --scratch-path .build/addresses
 with_threads := --sanitize thread --scratch-path .build/threads
+# Confined processes do not live with a sanitizer: they are those of the ordinary build.
+among_others = IMGBROKER_TEST_PRODUCTS="$$($(swift) build --show-bin-path)" scripts/run-tests.sh
 
 .PHONY: test-sanitized
 test-sanitized: test-addresses test-threads ## Tests with the address and the thread sanitizer, as far as they go
 
 .PHONY: test-addresses
-test-addresses: ## What reads a stranger's bytes, with the address sanitizer; processes in a sandbox are left out
+test-addresses: ## What reads a stranger's bytes, with the address sanitizer
 	@scripts/bootstrap.sh --for-tests
+	$(swift) build --build-tests
 	$(swift) build --build-tests $(with_addresses)
 	# Swift's own tables are no leaks.
-	ASAN_OPTIONS=detect_leaks=0 scripts/run-tests.sh $(with_addresses) \
+	ASAN_OPTIONS=detect_leaks=0 $(among_others) $(with_addresses) \
 		--filter 'IPCProtocolTests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests|PackedResponseTests' \
 		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
 
 .PHONY: test-threads
-test-threads: ## Clients and codecs on many threads, with the thread sanitizer; all other processes are those of `make test`
+test-threads: ## Clients, downloads and codecs on many threads, with the thread sanitizer
 	@scripts/bootstrap.sh --for-tests
 	$(swift) build --build-tests
 	$(swift) build --build-tests $(with_threads)
-	IMGBROKER_TEST_PRODUCTS="$$($(swift) build --show-bin-path)" scripts/run-tests.sh $(with_threads) \
+	$(among_others) $(with_threads) \
 		--filter 'SharedCacheTests|imgfetchTests|IntegrationTests\.(Client|Coalescing|Cancel)'
-	scripts/run-tests.sh $(with_threads) \
+	# Apart: what these leave to be waited for keeps the testing library from hearing of the others' exit tests.
+	$(among_others) $(with_threads) \
 		--filter 'imgworkerTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: fuzz

@@ -17,17 +17,22 @@ enum WarmUp {
         let body = try WritableBuffer(name: "warm-up").descriptor
         let asked = FetchJob(
             id: 0, url: "https://warm.up/", headers: [HeaderField(name: "accept", value: "image/*")], maxBytes: 64)
-        try broker.sendMessage(FetchOrder.fetch(asked), descriptors: [body])
-        guard case (.fetch(let job), let descriptors)? = try worker.receiveMessage(FetchOrder.self) else { return }
+        broker.enqueue(FetchOrder.fetch(asked), descriptors: [body])
+        // A user's descriptors that are on their way may be too many: then it starts cold.
+        guard try broker.flush(),
+            case (.fetch(let job), let descriptors)? = try worker.receiveMessage(FetchOrder.self)
+        else { return }
 
         let transfer = try Transfer(job, body: descriptors[0], policy: AddressPolicy(), proxy: nil)
         for line in ["HTTP/1.1 200 OK", "Content-Type: image/png", "Content-Length: 64", "ETag: \"a\"", ""] {
             unsafe Array("\(line)\r\n".utf8).withUnsafeBytes { _ = unsafe transfer.headerLineReceived($0) }
         }
         unsafe [UInt8](repeating: 0, count: 64).withUnsafeBytes { _ = unsafe transfer.bodyReceived($0) }
-        for report in [transfer.takeBeginning(), transfer.takeFirstProgress()].compactMap({ $0 }) {
+        var reports = [transfer.takeBeginning(), transfer.takeFirstProgress()].compactMap { $0 }
+        if case .ended(let report) = transfer.outcome(endedWith: CURLE_OK) { reports.append(report) }
+        for report in reports {
             try worker.sendMessage(report)
+            _ = try broker.receiveMessage(FetchReport.self)
         }
-        if case .ended(let report) = transfer.outcome(endedWith: CURLE_OK) { try worker.sendMessage(report) }
     }
 }

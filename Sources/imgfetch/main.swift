@@ -41,6 +41,7 @@ do {
         speedFloor: options.speedFloor, log: log)
 
     try WarmUp.run()
+
     // Everything that needs more rights than transfers do is done.
     ctransfer_load_libraries()
     var policy = SandboxPolicy.fetch

@@ -4,9 +4,9 @@ import IPCTransport
 import LinuxSystem
 import SharedCache
 
-/// Whole jobs on built-in samples, ordered and reported as the broker's are. What a process does once (libraries look at the
-/// processor, fill tables and may open files for it, the Swift runtime looks for conformances, the heap grows, pages are
-/// mapped and copied) is so done before it is confined, and not on a client's time.
+/// Whole jobs on built-in samples, ordered and reported as the broker's are. What a process does once is so not done on a
+/// client's time: libraries look at the processor and fill tables, the Swift runtime looks for conformances, the heap
+/// grows, pages are mapped and copied. What opens files for that has to be done before the process is confined.
 struct WarmUp {
     private let broker: FrameChannel
     private let loop: JobLoop
@@ -36,12 +36,16 @@ struct WarmUp {
     /// - Throws: `WireError` when a codec does not work at all; `FrameChannel.Failure`.
     func run(unless isUrgent: () -> Bool = { false }) throws {
         codec_warm_up()
-        for original in originals where !isUrgent() {
+        for original in originals {
             for transform in [Transform(pixelFormat: .rgba8), Transform(width: 3, pixelFormat: .bgra8)] {
+                if isUrgent() { return }
                 var job = DecodeJob(id: 0, transform: transform)
                 job.wantsPlaceholder = true
-                try broker.sendMessage(DecodeOrder.decode(job), descriptors: [original])
-                try broker.sendMessage(DecodeOrder.output(job: job.id), descriptors: [output])
+                broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
+                broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
+                // The kernel lets so many descriptors at most be on their way for a user: others' may be too many for a
+                // confined process, and then it starts cold.
+                guard try broker.flush() else { return }
                 _ = try loop.doNext()
                 // What it says is not looked at, but it is read, as it would be.
                 while let (report, _) = try broker.receiveMessage(DecodeReport.self) {

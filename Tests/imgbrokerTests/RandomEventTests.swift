@@ -138,6 +138,10 @@ struct RandomEventTests {
             }
         case 91..<94:
             guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
+            if Int.random(in: 0..<3, using: &random) == 0 {
+                world.ending.insert(worker)
+                return
+            }
             let exits: [WorkerExit] = [
                 .ended(.signal(11)), .ended(.signal(9)), .ended(.signal(31)), .ended(.signal(24)), .ended(.status(1)),
                 .ended(.status(0)), .ended(.signal(9), ExitCircumstances(isMemoryShort: true)),

@@ -51,6 +51,9 @@ struct StrictWorld {
     /// The buffers whose descriptor a client has.
     var descriptors: [ClientID: Set<Int>] = [:]
     var workers: [WorkerID: (kind: WorkerKind, state: WorkerState)] = [:]
+    /// Workers that the kernel is taking down: they are told of no job any more.
+    var ending: Set<WorkerID> = []
+    private var untold: [(worker: WorkerID, job: JobID)] = []
     var fetches: [JobID: (worker: WorkerID, order: FetchJob)] = [:]
     /// Transfers that were to be stopped, and given bytes that are being identified.
     var stopping: [JobID: WorkerID] = [:]
@@ -110,6 +113,7 @@ struct StrictWorld {
         }
         for change in state.index.takeSlotChanges() { words[change.slot] = change.word }
         for action in lastActions { perform(action) }
+        if let (worker, job) = untold.popLast() { return happen(.workerEnding(worker, job)) }
         if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
         let known = Set(state.index.buffers.keys).union(state.removedInUse)
             .union(state.fetches.values.compactMap(\.given))
@@ -317,6 +321,7 @@ struct StrictWorld {
 
     mutating func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
         workers[worker] = nil
+        ending.remove(worker)
         for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
         for (job, decode) in decodes where decode.worker == worker { _ = endDecode(job) }
         for (job, owner) in stopping where owner == worker { stopping[job] = nil }
@@ -360,6 +365,7 @@ struct StrictWorld {
             if fetches[job] != nil { complain("a fetch begins twice") }
             if products.contains(job) != (order.resumption != nil) { complain("a body continued that is not there") }
             if order.resumption != nil, order.conditions != nil { complain("a part and a condition") }
+            if isEnding(worker, for: job) { break }
             fetches[job] = (worker, order)
             products.insert(job)
         case .stopFetch(let worker, let job):
@@ -370,6 +376,7 @@ struct StrictWorld {
         case .identify(let worker, let job, let buffer, let bytes):
             expectReady(worker, .fetch)
             if !buffers.contains(buffer) { complain("identifies what is gone") }
+            if isEnding(worker, for: job) { break }
             identifying[job] = (worker, buffer, bytes)
         case .update(let worker, let record):
             expectReady(worker, .cache)
@@ -382,6 +389,7 @@ struct StrictWorld {
             if !buffers.contains(body) { complain("decodes bytes that are gone") }
             if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
             if order.partialBytes != nil { complain("a part of what is whole") }
+            if isEnding(worker, for: JobID(number: order.id)) { break }
             decodes[JobID(number: order.id)] = Job(worker: worker, order: order)
         case .startPartialDecode(let worker, let order, let fetch): startPart(order, of: fetch, on: worker)
         case .provideOutput(let worker, let job, let bytes, let isExact):
@@ -426,6 +434,12 @@ struct StrictWorld {
         }
     }
 
+    private mutating func isEnding(_ worker: WorkerID, for job: JobID) -> Bool {
+        guard ending.contains(worker) else { return false }
+        untold.append((worker, job))
+        return true
+    }
+
     private mutating func startPart(_ order: DecodeJob, of fetch: JobID, on worker: WorkerID) {
         expectReady(worker, .decode)
         if decodes.values.contains(where: { $0.worker == worker }) { complain("a partial decoding by a busy decoder") }
@@ -434,6 +448,7 @@ struct StrictWorld {
         if order.partialBytes != state.fetches[fetch]?.received { complain("bytes that did not come") }
         if let end = partEnds[fetch], clock < end.adding(milliseconds: 200) { complain("partial decodings too near") }
         if order.transform.frames != .one(0) || order.encoding != nil { complain("more than pixels of a part") }
+        if isEnding(worker, for: JobID(number: order.id)) { return }
         decodes[JobID(number: order.id)] = Job(worker: worker, order: order, fetch: fetch)
     }
 

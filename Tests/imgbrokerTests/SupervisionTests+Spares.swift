@@ -10,6 +10,10 @@ extension SupervisionTests {
         world.workers.filter { $0.value.kind == .decode }.keys.sorted()
     }
 
+    private func fetchers(_ world: StrictWorld) -> [WorkerID] {
+        world.workers.filter { $0.value.kind == .fetch }.keys.sorted()
+    }
+
     @Test func `a job goes to the spare first, and the next spare is started a moment later`() throws {
         var world = world()
         let (_, job, worker) = try decoding(&world)
@@ -51,17 +55,36 @@ extension SupervisionTests {
     @Test func `a download worker that is found to be ending gets no download, and the spare does at once`() throws {
         var world = world()
         let client = world.connect()
+        let (first, spare) = (fetchers(world)[0], fetchers(world)[1])
+        world.ending = [first, spare]
         world.get(client, id: 1, "a")
+        #expect(world.fetches.isEmpty)
+        world.ending = []
+        world.readyAll()
         let (job, begun) = try #require(world.fetches.first)
-        world.fetches[job] = nil
-        world.happen(.workerEnding(begun.worker, job))
-        let again = try #require(world.fetches[job])
-        #expect(again.worker != begun.worker)
-        #expect(again.order == begun.order)
-        world.endWorker(begun.worker, .ended(.signal(11)))
+        #expect(![first, spare].contains(begun.worker))
+        for worker in [first, spare] { world.endWorker(worker, .ended(.signal(11))) }
+        // Neither had begun, so nothing is counted.
         #expect(world.state.fetches[job]?.crashes == 0)
+        #expect(world.state.fetches[job]?.attempts == 1)
         world.finishFetch(job, content: 1)
         #expect(world.decodes.count == 1)
+    }
+
+    @Test func `what is there of a body outlives the workers that were to continue it`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let (job, begun) = try #require(world.fetches.first)
+        world.respond(job, total: 3000)
+        world.happen(.fetchProgressed(begun.worker, job, received: 1500, expected: 3000))
+        world.ending = Set(fetchers(world))
+        world.endWorker(begun.worker, .ended(.signal(9)))
+        #expect(world.fetches.isEmpty)
+        world.ending = []
+        world.readyAll()
+        #expect(world.fetches[job]?.order.resumption?.offset == 1500)
+        #expect(world.state.fetches[job]?.resumptions == 1)
     }
 
     @Test func `workers that are found to be ending are replaced before they are gone`() throws {

@@ -5,6 +5,7 @@ import LinuxSystem
 import SharedCache
 import Testing
 
+import enum TestSupport.BuiltProducts
 import let TestSupport.patience
 
 /// A directory for one test, removed with all in it at the end.
@@ -152,7 +153,7 @@ final class CacheProcess {
         let (ours, theirs) = try UnixSocket.pair()
         // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
         let process = try ChildProcess(
-            path: try program(), arguments: arguments,
+            path: BuiltProducts.folder + "/imgcache", arguments: arguments,
             environment: ["SWIFT_BACKTRACE=enable=no"] + environment, control: theirs)
         return (process, FrameChannel(socket: ours))
     }
@@ -167,17 +168,6 @@ final class CacheProcess {
     deinit {
         process.send(Signals.kill)
         _ = process.waitForExit(milliseconds: Int(patience * 1000))
-    }
-
-    /// The program lies beside the tests.
-    private static func program() throws -> String {
-        let bundle = try #require(CommandLine.arguments.first { $0.contains(".xctest") })
-        var folder = String(bundle[..<(try #require(bundle.firstRange(of: ".xctest")).lowerBound)])
-        while let slash = folder.lastIndex(of: "/") {
-            folder = String(folder[..<slash])
-            if CurrentProcess.exists(folder + "/imgcache") { return folder + "/imgcache" }
-        }
-        return "imgcache"
     }
 
     // MARK: Messages

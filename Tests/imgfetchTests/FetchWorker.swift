@@ -2,6 +2,7 @@ import Foundation
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import TestSupport
 import Testing
 
 /// A download worker in a process of its own, and the broker's end of its socket.
@@ -53,10 +54,9 @@ final class FetchWorker {
 
     init(allowing ranges: [String] = loopback, arguments: [String] = [], environment: [String] = []) throws {
         let (ours, theirs) = try UnixSocket.pair()
-        let folder = CommandLine.arguments[0].split(separator: "/", omittingEmptySubsequences: false).dropLast()
-        let path = folder.joined(separator: "/") + "/imgfetch"
         process = try ChildProcess(
-            path: path, arguments: ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments,
+            path: BuiltProducts.folder + "/imgfetch",
+            arguments: ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments,
             environment: environment, control: theirs)
         try ours.setNonBlocking()
         channel = FrameChannel(socket: ours)

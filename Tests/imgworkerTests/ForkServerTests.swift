@@ -9,18 +9,28 @@ import Testing
 
 /// Workers that are forked instead of started: they are what others are, and their server's death is not theirs.
 @Suite(.timeLimit(.minutes(10))) struct ForkServerTests {
+    private static let isRoot = CurrentProcess.uid == 0
+    private static let stranger = 65_533
+
     private let server: ChildProcess
     private let channel: FrameChannel
 
     init() throws {
-        let (ours, theirs) = try UnixSocket.pair()
-        server = try ChildProcess(
-            path: try TestWorker.program(), arguments: ["--strict-sandbox", "--fork-server"], control: theirs)
-        channel = FrameChannel(socket: ours)
-        #expect(try channel.receiveMessage(ForkReport.self)?.0 == .ready)
+        (server, channel) = try Self.start()
     }
 
-    private func fork() throws -> TestWorker {
+    private static func start(_ arguments: [String] = []) throws -> (ChildProcess, FrameChannel) {
+        let (ours, theirs) = try UnixSocket.pair()
+        let server = try ChildProcess(
+            path: BuiltProducts.folder + "/imgworker", arguments: ["--strict-sandbox", "--fork-server"] + arguments,
+            control: theirs)
+        let channel = FrameChannel(socket: ours)
+        #expect(try channel.receiveMessage(ForkReport.self)?.0 == .ready)
+        return (server, channel)
+    }
+
+    private func fork(by server: FrameChannel? = nil) throws -> TestWorker {
+        let channel = server ?? channel
         let (ours, theirs) = try UnixSocket.pair()
         try channel.sendMessage(ForkOrder.fork, descriptors: [theirs])
         guard case .forked(let pid)? = try channel.receiveMessage(ForkReport.self)?.0 else {
@@ -68,6 +78,33 @@ import Testing
             return try #require(status.minorFaults) - before
         }
         #expect(faults[0] <= faults[1] + 8)
+    }
+
+    /// The kernel counts them for each user, and a confined process may not send more.
+    @Test(.enabled("other users can be had, and python3 is there") { isRoot && Pillow.isThere })
+    func descriptorsOnTheWayDoNotHoldAWorkerUp() throws {
+        let script = """
+            import os, socket
+            os.setgroups([]); os.setgid(\(Self.stranger)); os.setuid(\(Self.stranger))
+            ours, theirs = socket.socketpair()
+            for _ in range(20): socket.send_fds(ours, [b"x"], [ours.fileno()] * 10)
+            os.write(3, b"x")
+            os.read(3, 1)
+            """
+        let (ours, theirs) = try UnixSocket.pair()
+        let holder = try ChildProcess(path: "/usr/bin/python3", arguments: ["-c", script], control: theirs)
+        defer {
+            holder.send(Signals.kill)
+            _ = holder.waitForExit(milliseconds: 10_000)
+        }
+        #expect(FrameChannel(socket: ours).waitUntilReadable(milliseconds: 60_000))
+        let user = ["--uid", "\(Self.stranger)", "--gid", "\(Self.stranger)"]
+        let (server, channel) = try Self.start(user)
+        let worker = try fork(by: channel)
+        try eventually("the warm-up is given up") { ProcessStatus(pid: worker.pid).openFiles.count == 4 }
+        try decode(.gradient(width: 20, height: 20), on: worker)
+        channel.endSending()
+        #expect(server.waitForExit(milliseconds: 10_000) == .status(0))
     }
 
     @Test func workersOutliveTheirServer() throws {

@@ -1,6 +1,7 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import TestSupport
 import Testing
 
 /// A decode worker in a process of its own, as its broker has it: ready for jobs.
@@ -16,7 +17,7 @@ final class TestWorker {
         let (ours, theirs) = try UnixSocket.pair()
         // Without --parent: the thread that starts it may end before the test does, and counts as the parent.
         let process = try ChildProcess(
-            path: try Self.program(), arguments: ["--strict-sandbox"] + arguments, control: theirs)
+            path: BuiltProducts.folder + "/imgworker", arguments: ["--strict-sandbox"] + arguments, control: theirs)
         try self.init(process, socket: ours)
     }
 
@@ -36,18 +37,6 @@ final class TestWorker {
 
     /// Its process id.
     var pid: Int32 { process.pid }
-
-    /// The program lies beside the tests.
-    static func program() throws -> String {
-        let bundle = try #require(CommandLine.arguments.first { $0.contains(".xctest") })
-        let end = try #require(bundle.utf8.indices.last { bundle.utf8[$0] == UInt8(ascii: "/") })
-        var folder = String(bundle[..<end])
-        while !CurrentProcess.exists(folder + "/imgworker") {
-            guard let slash = folder.lastIndex(of: "/") else { return "imgworker" }
-            folder = String(folder[..<slash])
-        }
-        return folder + "/imgworker"
-    }
 
     /// Its next report.
     func next() throws -> DecodeReport {

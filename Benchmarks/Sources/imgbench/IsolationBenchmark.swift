@@ -45,8 +45,8 @@ enum IsolationBenchmark {
                     let url = picture.newURL()
                     try loss.prepare(client, url)
                     let workers = try broker.idleWorkers(loss.program, 2, client)
-                    // The broker, which has just answered, goes to sleep: a worker that is ended in that instant goes to
-                    // the client's processor, and the request behind it.
+                    // The broker, which has just answered, goes to sleep. Where it still runs the kernel ends the worker on
+                    // the client's processor, and the request waits for it.
                     usleep(3_000)
                     for worker in workers.prefix(killed) { kill(worker, SIGKILL) }
                     let time = try timed { try loss.request(client, url) }.milliseconds
@@ -59,7 +59,7 @@ enum IsolationBenchmark {
             return [
                 Row(
                     "\(loss.name).spare", "what a killed \(loss.kind) costs a request, a spare being there",
-                    withSpare.differences, allowed: 0.5, unit: "ms"),
+                    withSpare.differences, allowed: 0.5, unit: "ms", note: loss.note),
                 Row(
                     "\(loss.name).alone", "the same, none being left", alone.differences, allowed: 5, unit: "ms"),
             ]
@@ -72,16 +72,19 @@ private struct Loss {
     let name: String
     let kind: String
     let program: String
+    let note: String
     let prepare: (ImageBroker, String) throws -> Void
     let request: (ImageBroker, String) throws -> BrokerImage
 
     static var all: [Loss] {
         [
             Loss(
-                name: "isolation", kind: "worker", program: "imgworker", prepare: { _ = try $0.loadOriginal($1) },
+                name: "isolation", kind: "worker", program: "imgworker", note: "nothing else going on",
+                prepare: { _ = try $0.loadOriginal($1) },
                 request: { try $0.get($1) }),
             Loss(
-                name: "isolation.fetch", kind: "download worker", program: "imgfetch", prepare: { _, _ in },
+                name: "isolation.fetch", kind: "download worker", program: "imgfetch",
+                note: "nothing else going on; no connection is kept", prepare: { _, _ in },
                 request: { try $0.loadOriginal($1) }),
         ]
     }

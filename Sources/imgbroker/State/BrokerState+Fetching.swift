@@ -165,7 +165,18 @@ extension BrokerState {
         }
     }
 
-    /// Puts a download that had begun back at the front of the queue.
+    /// Puts a download back that its worker was not told of, as if it had not been handed out.
+    mutating func fetchNotBegun(_ job: JobID) {
+        if let flight = stopping[job] { return stopped(job, received: flight.received) }
+        guard let flight = fetches[job] else { return }
+        if !flight.isGiven {
+            hosts.abandoned(flight.url.origin)
+            if flight.resumption == nil { fetches[job]?.attempts -= 1 } else { fetches[job]?.resumptions -= 1 }
+        }
+        requeue(job)
+    }
+
+    /// Puts a download that had been handed out back at the front of the queue.
     mutating func requeue(_ job: JobID) {
         guard let flight = fetches[job] else { return }
         unassign(job, flight)

@@ -101,12 +101,12 @@ extension BrokerState {
     /// No more jobs for a worker that is ending; the one that it was about to have goes to another.
     mutating func workerEnding(_ worker: WorkerID, _ job: JobID) {
         guard let pool = pool(of: worker), self[keyPath: pool].isRunning(job, on: worker) else { return }
-        self[keyPath: pool].unassign(job, from: worker)
         self[keyPath: pool].foundEnding(worker, at: now)
         workerHungUp(worker)
         if self[keyPath: pool].kind == .fetch {
-            fetchWorkerEnded([job], ownMaking: false)
+            fetchNotBegun(job)
         } else {
+            self[keyPath: pool].unassign(job, from: worker)
             decodeWorkerEnded([job], .outside)
         }
     }
