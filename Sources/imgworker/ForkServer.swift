@@ -5,7 +5,7 @@ import LinuxSystem
 /// Makes workers of a process that is warm already: a new one shares what its libraries have read, relocated and filled,
 /// and is ready in a fraction of the time that a start takes.
 ///
-/// The server itself decodes nothing but the samples of the warm-up, and reads nothing but the broker's orders. Its
+/// The server itself decodes nothing but the samples of the warm-up, and reads nothing but its orders. Its
 /// workers confine themselves, as those that were started do.
 struct ForkServer {
     /// Its name in lists of processes.

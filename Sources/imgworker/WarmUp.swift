@@ -36,23 +36,35 @@ struct WarmUp {
     /// - Throws: `WireError` when a codec does not work at all; `FrameChannel.Failure`.
     func run(unless isUrgent: () -> Bool = { false }) throws {
         codec_warm_up()
+        // The kernel lets so many descriptors at most be on their way for a user: others' may be too many for a confined
+        // process to send any.
+        var isHeard = true
         for original in originals {
             for transform in [Transform(pixelFormat: .rgba8), Transform(width: 3, pixelFormat: .bgra8)] {
                 if isUrgent() { return }
                 var job = DecodeJob(id: 0, transform: transform)
                 job.wantsPlaceholder = true
-                broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
-                broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
-                // The kernel lets so many descriptors at most be on their way for a user: others' may be too many for a
-                // confined process, and then it starts cold.
-                guard try broker.flush() else { return }
-                _ = try loop.doNext()
-                // What it says is not looked at, but it is read, as it would be.
-                while let (report, _) = try broker.receiveMessage(DecodeReport.self) {
-                    if case .failed(_, let error) = report { throw error }
-                    if case .finished = report { break }
+                if isHeard {
+                    broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
+                    broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
+                    isHeard = try broker.flush()
+                }
+                if isHeard {
+                    _ = try loop.doNext()
+                    try receiveReports()
+                } else {
+                    let image = try EncodedImage(
+                        try ImageSource(reading: original), for: job, conversions: loop.conversions)
+                    _ = try image.decode(into: output)
                 }
             }
+        }
+    }
+
+    private func receiveReports() throws {
+        while let (report, _) = try broker.receiveMessage(DecodeReport.self) {
+            if case .failed(_, let error) = report { throw error }
+            if case .finished = report { return }
         }
     }
 

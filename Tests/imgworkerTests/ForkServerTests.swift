@@ -101,7 +101,7 @@ import Testing
         let user = ["--uid", "\(Self.stranger)", "--gid", "\(Self.stranger)"]
         let (server, channel) = try Self.start(user)
         let worker = try fork(by: channel)
-        try eventually("the warm-up is given up") { ProcessStatus(pid: worker.pid).openFiles.count == 4 }
+        try eventually("the warm-up is over") { ProcessStatus(pid: worker.pid).openFiles.count == 4 }
         try decode(.gradient(width: 20, height: 20), on: worker)
         channel.endSending()
         #expect(server.waitForExit(milliseconds: 10_000) == .status(0))
