@@ -93,6 +93,9 @@ let package = Package(
         .target(name: "HTTPCaching", dependencies: ["IPCProtocol"], swiftSettings: swift),
         .target(name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], swiftSettings: swift),
         .target(
+            name: "WorkerRuntime", dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
+            swiftSettings: swift),
+        .target(
             name: "ImageBrokerClient",
             dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
             swiftSettings: swift),
@@ -108,16 +111,21 @@ let package = Package(
             name: "imgfetch",
             dependencies: [
                 "CTransfer", "HTTPCaching", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache",
+                "WorkerRuntime",
             ],
             swiftSettings: swift),
         .executableTarget(
             name: "imgworker",
-            dependencies: ["CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
+            dependencies: [
+                "CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache", "WorkerRuntime",
+            ],
             swiftSettings: swift),
 
         .executableTarget(
             name: "imgcache",
-            dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
+            dependencies: [
+                "CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache", "WorkerRuntime",
+            ],
             swiftSettings: swift),
 
         // The demonstration, and the small HTTP origin that it shares with the tests.
@@ -144,8 +152,16 @@ let package = Package(
         .target(name: "CProbe", path: "Tests/CProbe", cSettings: c),
         .executableTarget(
             name: "imgprobe",
-            dependencies: ["CProbe", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
+            dependencies: [
+                "CProbe", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "WorkerRuntime",
+            ],
             path: "Tests/imgprobe", swiftSettings: swift),
+        .testTarget(
+            name: "WorkerRuntimeTests",
+            dependencies: [
+                "imgprobe", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "TestSupport", "WorkerRuntime",
+            ],
+            swiftSettings: swift),
         .testTarget(
             name: "SandboxTests", dependencies: ["imgprobe", "IPCProtocol", "LinuxSystem", "Sandbox", "TestSupport"],
             swiftSettings: swift),
@@ -164,7 +180,7 @@ let package = Package(
             name: "imgfetchTests",
             dependencies: [
                 "imgfetch", "CTransfer", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache",
-                "TestSupport",
+                "TestSupport", "WorkerRuntime",
             ],
             swiftSettings: swift),
         .testTarget(
@@ -172,7 +188,9 @@ let package = Package(
             exclude: ["AnimationDigests.txt"], swiftSettings: swift),
         .testTarget(
             name: "imgcacheTests",
-            dependencies: ["imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
+            dependencies: [
+                "imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport", "WorkerRuntime",
+            ],
             swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(

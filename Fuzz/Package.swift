@@ -45,19 +45,27 @@ let package = Package(
         .target(
             name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], path: "Product/IPCTransport",
             swiftSettings: swift),
+        .target(
+            name: "WorkerRuntime", dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
+            path: "Product/WorkerRuntime", swiftSettings: swift),
         // Programs, without what makes them programs.
         .target(
             name: "imgfetch",
             dependencies: [
                 "CTransfer", "HTTPCaching", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache",
+                "WorkerRuntime",
             ], path: "Product/imgfetch", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "imgworker",
-            dependencies: ["CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
+            dependencies: [
+                "CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache", "WorkerRuntime",
+            ],
             path: "Product/imgworker", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "imgcache",
-            dependencies: ["CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache"],
+            dependencies: [
+                "CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache", "WorkerRuntime",
+            ],
             path: "Product/imgcache", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "FuzzTargets",

@@ -17,9 +17,9 @@ extension CurrentProcess {
 }
 
 extension CurrentProcess {
-    /// Lets the kernel take this process before others when memory is short. Whatever it may do, it may do less harm: a
-    /// failure is ignored. A change of user may take the right to it away, so that comes second.
-    public static func offerToKernel() {
+    /// Makes the kernel's OOM killer prefer this process (`oom_score_adj`), because a worker is replaced at no cost. A
+    /// failure is ignored. A change of user may take the right to it away, so call it before.
+    public static func raiseOOMScore() {
         _ = unsafe clinux_write_file("/proc/self/oom_score_adj", "800")
     }
 
@@ -63,8 +63,13 @@ extension SystemError {
 }
 
 extension CurrentProcess {
-    /// Ends this process.
+    /// Exits.
     public static func exit(_ status: Int32) -> Never {
         Glibc.exit(status)
+    }
+
+    /// Exits without the handlers that libraries have registered (`_exit`).
+    public static func exitWithoutHandlers(_ status: Int32) -> Never {
+        Glibc._exit(status)
     }
 }

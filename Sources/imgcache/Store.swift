@@ -84,8 +84,6 @@ final class Store {
         // What keeps it from writing shows again.
         case .readOnly, .full, .on, nil: break
         }
-        // SQLite's own beginning, whatever that needs.
-        _ = try? CacheIndex(path: ":memory:")
     }
 
     /// Opens the directory, or sees whether what stood in the way still does.

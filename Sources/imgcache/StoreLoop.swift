@@ -18,7 +18,7 @@ struct StoreLoop {
     private static let maximumKeys = 5000
 
     private let channel: FrameChannel
-    private let store: Store
+    let store: Store
     private let queue: EventQueue
     private var lastCommit = Instant.now
     private var lastReport: (report: DiskReport, time: Instant)?
@@ -30,20 +30,11 @@ struct StoreLoop {
         try queue.add(channel.socket.raw, token: 0)
     }
 
-    /// Serves until the other end closes, or another process is to take over. `sandbox` is what confines this one.
+    /// Serves until the broker closes the channel, or another process is to take over.
     ///
     /// - Throws: `FrameChannel.Failure`, `SystemError`.
-    mutating func run(_ sandbox: SandboxReport) throws {
+    mutating func serve() throws {
         defer { store.commit() }
-        do {
-            try channel.sendMessage(StoreReport.ready(sandbox))
-            try serve()
-        } catch FrameChannel.Failure.system(let error) where error.code == SystemError.brokenPipe {
-            // It closed before it had heard all.
-        }
-    }
-
-    private mutating func serve() throws {
         let quarantined = QuarantineFile(in: store.directory).read()
         if !quarantined.isEmpty { try channel.sendMessage(StoreReport.quarantine(quarantined)) }
         while true {

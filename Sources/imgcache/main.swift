@@ -1,3 +1,5 @@
-import Glibc
+// The cache process: it has the cache directory, and neither network nor codec.
 
-exit(StartSequence.run(CommandLine.arguments))
+import WorkerRuntime
+
+WorkerRuntime.run(CacheProgram.self)

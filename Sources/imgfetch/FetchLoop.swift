@@ -6,14 +6,6 @@ internal import LinuxSystem
 /// Takes orders from the broker and carries out any number of transfers, on one thread: libcurl says which sockets to
 /// watch and when it wants to be called, epoll waits for all of them and the broker.
 @safe final class FetchLoop {
-    /// Why the loop has ended.
-    enum End: Equatable {
-        /// The broker has closed the connection.
-        case closed
-        /// What the broker sends cannot be understood.
-        case broken(String)
-    }
-
     /// The most idle connections that are kept for further requests.
     private static let maxConnections = 64
     /// Reports of progress are left out while so many bytes wait for the broker to read.
@@ -37,23 +29,23 @@ internal import LinuxSystem
     private var nextReminder: Instant?
     private var watchesWriting = false
 
-    /// A loop that speaks with the broker over `control`; all transfers go through the proxy at URL `proxy`, where given,
-    /// and end where they come more slowly than `speedFloor`.
+    /// Creates a loop that takes orders from `channel`. All transfers go through the proxy at URL `proxy`, where given, and
+    /// fail when they are slower than `speedFloor`.
     ///
     /// - Throws: `SystemError`.
     init(
-        control: FileDescriptor, policy: AddressPolicy, proxy: String?, speedFloor: SpeedFloor, log: Log
+        channel: FrameChannel, policy: AddressPolicy, proxy: String?, speedFloor: SpeedFloor, log: Log
     ) throws(SystemError) {
         self.policy = policy
         self.proxy = proxy
         self.speedFloor = speedFloor
         self.log = log
-        channel = FrameChannel(socket: control)
+        self.channel = channel
         queue = try EventQueue()
         guard let multi = unsafe curl_multi_init() else { throw SystemError("curl_multi_init") }
         unsafe self.multi = unsafe multi
-        try control.setNonBlocking()
-        try queue.add(control.raw, token: Self.channelToken)
+        try channel.socket.setNonBlocking()
+        try queue.add(channel.socket.raw, token: Self.channelToken)
         let this = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe ctransfer_multi_set_socket_callback(multi, socketCallback, this)
         unsafe ctransfer_multi_set_timer_callback(multi, timerCallback, this)
@@ -66,16 +58,16 @@ internal import LinuxSystem
         unsafe curl_multi_cleanup(multi)
     }
 
-    /// Reports that transfers can come, and what confines this process, and carries them out until the broker goes.
+    /// Carries out orders until the broker closes the channel.
     ///
-    /// - Throws: `SystemError` of `epoll_wait`.
-    func run(in sandbox: SandboxReport) throws(SystemError) -> End {
-        channel.enqueue(FetchReport.ready(sandbox))
+    /// - Throws: `SystemError`, `EPIPE` among them when the broker has closed; `FrameChannel.Failure` for bytes that are
+    ///   not an order.
+    func run() throws {
         while true {
-            if let end = flush() { return end }
+            try flush()
             for event in try queue.wait(milliseconds: waitingTime()) {
                 if event.token == Self.channelToken {
-                    if event.readable, let end = takeOrders() { return end }
+                    if event.readable, try !takeOrders() { return }
                 } else {
                     let mask = (event.readable ? CURL_CSELECT_IN : 0) | (event.writable ? CURL_CSELECT_OUT : 0)
                     act(on: Int32(event.token), mask)
@@ -105,34 +97,26 @@ internal import LinuxSystem
 
     // MARK: The broker
 
-    private func takeOrders() -> End? {
-        do {
-            if try channel.fill() == .end { return .closed }
-            while let (order, descriptors) = try channel.nextMessage(FetchOrder.self) {
-                switch order {
-                case .fetch(let job): start(job, body: descriptors[0])
-                case .stop(let job): stop(job)
-                case .identify(let job, let bytes):
-                    forget(job)
-                    identifications.append(Identification(job: job, bytes: bytes, of: descriptors[0]))
-                }
+    /// Takes the orders that have arrived; false when the broker has closed the channel.
+    private func takeOrders() throws -> Bool {
+        if try channel.fill() == .end { return false }
+        while let (order, descriptors) = try channel.nextMessage(FetchOrder.self) {
+            switch order {
+            case .fetch(let job): start(job, body: descriptors[0])
+            case .stop(let job): stop(job)
+            case .identify(let job, let bytes):
+                forget(job)
+                identifications.append(Identification(job: job, bytes: bytes, of: descriptors[0]))
             }
-            return nil
-        } catch {
-            return .broken("\(error)")
         }
+        return true
     }
 
-    private func flush() -> End? {
-        do {
-            let waits = try !channel.flush()
-            if waits != watchesWriting {
-                watchesWriting = waits
-                try queue.change(channel.socket.raw, token: Self.channelToken, reading: true, writing: waits)
-            }
-            return nil
-        } catch {
-            return error.code == SystemError.brokenPipe ? .closed : .broken("\(error)")
+    private func flush() throws(SystemError) {
+        let waits = try !channel.flush()
+        if waits != watchesWriting {
+            watchesWriting = waits
+            try queue.change(channel.socket.raw, token: Self.channelToken, reading: true, writing: waits)
         }
     }
 

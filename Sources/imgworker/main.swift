@@ -1,3 +1,7 @@
-import Glibc
+// The decode worker: it has codecs, and no network. The broker hands it one descriptor to read and one to write for each job.
 
-exit(StartSequence.run(CommandLine.arguments))
+import LinuxSystem
+import WorkerRuntime
+
+if FormatTable.print(Array(CommandLine.arguments.dropFirst())) { CurrentProcess.exit(0) }
+WorkerRuntime.run(DecodeProgram.self)

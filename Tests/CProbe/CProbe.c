@@ -100,6 +100,13 @@ int cprobe_signal_itself(int signal) {
     return syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signal) < 0 ? errno : 0;
 }
 
+int cprobe_death_signal(void) {
+    int signal = 0;
+    return prctl(PR_GET_PDEATHSIG, &signal) < 0 ? -1 : signal;
+}
+
+int cprobe_is_dumpable(void) { return prctl(PR_GET_DUMPABLE) < 0 ? -1 : prctl(PR_GET_DUMPABLE); }
+
 static long fault(void) {
     *(volatile int *)8 = 1;
     return 0;

@@ -2,6 +2,7 @@ import IPCProtocol
 import LinuxSystem
 import SharedCache
 import Testing
+import WorkerRuntime
 
 @testable import imgcache
 
@@ -153,23 +154,28 @@ import Testing
     }
 }
 
-@Suite struct StartOptionsTests {
-    private let needed = ["--directory", "/c", "--disk-limit", "10", "--raster-limit", "20"]
+@Suite struct CacheProgramTests {
+    private let required = ["--directory", "/c", "--disk-limit", "10", "--raster-limit", "20"]
 
-    @Test func whatMakesSense() throws {
-        let options = try #require(StartOptions(needed))
-        #expect(options.store.maxAge == 7 * 86_400_000)
-        #expect(options.store.retryInterval == 30_000)
+    private func read(_ arguments: [String]) throws -> (WorkerOptions, Store.Options) {
+        var program = CacheProgram()
+        return (try WorkerOptions(arguments, for: &program), program.store)
+    }
+
+    @Test func validOptions() throws {
+        let (options, store) = try read(required)
+        #expect(store.maxAge == 7 * 86_400_000)
+        #expect(store.retryInterval == 30_000)
         #expect(options.user == nil)
-        let more = needed + ["--max-age", "-1", "--parent", "12", "--uid", "3", "--gid", "4", "--log-level", "debug"]
-        let all = try #require(StartOptions(more))
-        #expect(all.store.maxAge == nil)
-        #expect(all.user == StartOptions.User(uid: 3, gid: 4))
-        #expect(all.logLevel == .debug)
-        #expect(StartOptions(needed + ["--max-age", "-5"])?.store.maxAge == .some(nil))
+        let more = required + ["--max-age", "-1", "--parent", "12", "--uid", "3", "--gid", "4", "--log-level", "debug"]
+        let (allOptions, allStore) = try read(more)
+        #expect(allStore.maxAge == nil)
+        #expect(allOptions.user == WorkerOptions.User(uid: 3, gid: 4))
+        #expect(allOptions.logLevel == .debug)
+        #expect(try read(required + ["--max-age", "-5"]).1.maxAge == nil)
         let directories = ["--extra-directory", "/e", "--extra-directory", "/f"]
-        #expect(StartOptions(needed + directories)?.store.extraDirectories == ["/e", "/f"])
-        #expect(StartOptions(needed + ["--max-age", "0"])?.store.maxAge == 0)
+        #expect(try read(required + directories).1.extraDirectories == ["/e", "/f"])
+        #expect(try read(required + ["--max-age", "0"]).1.maxAge == 0)
     }
 
     @Test(arguments: [
@@ -177,8 +183,8 @@ import Testing
         ["--log-level", "loud"], ["--disk-limit", "-1"], ["--directory", ""], ["--extra-directory", ""],
         ["--extra-directory"],
     ])
-    func whatDoesNot(_ arguments: [String]) {
-        #expect(StartOptions(needed + arguments) == nil)
-        #expect(StartOptions(Array(needed.dropLast(2))) == nil)
+    func invalidOptions(_ arguments: [String]) {
+        #expect(throws: UsageError.self) { try read(required + arguments) }
+        #expect(throws: UsageError.self) { try read(Array(required.dropLast(2))) }
     }
 }

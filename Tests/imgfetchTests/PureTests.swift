@@ -2,6 +2,7 @@ import CTransfer
 import IPCProtocol
 import LinuxSystem
 import Testing
+import WorkerRuntime
 
 @testable import imgfetch
 
@@ -164,16 +165,19 @@ import Testing
     }
 }
 
-@Suite struct FetchOptionsTests {
+@Suite struct FetchProgramTests {
     @Test func `options are read`() throws {
-        let options = try FetchOptions([
-            "--parent", "12", "--uid", "3", "--gid", "4", "--allow-address", "10.0.0.0/8", "--allow-address", "::1",
-            "--log-level", "debug", "--proxy", "http://proxy.example:3128",
-        ])
-        #expect(options.proxy == "http://proxy.example:3128")
-        #expect(options.parent == 12 && options.uid == 3 && options.gid == 4 && options.logLevel == .debug)
-        #expect(options.allowedAddresses.map(\.description) == ["10.0.0.0/8", "::1/128"])
-        #expect(try FetchOptions([]).uid == nil)
+        var program = FetchProgram()
+        let options = try WorkerOptions(
+            [
+                "--parent", "12", "--uid", "3", "--gid", "4", "--allow-address", "10.0.0.0/8", "--allow-address", "::1",
+                "--log-level", "debug", "--proxy", "http://proxy.example:3128",
+            ], for: &program)
+        #expect(program.proxy == "http://proxy.example:3128")
+        #expect(options.parent == 12 && options.logLevel == .debug)
+        #expect(options.user == WorkerOptions.User(uid: 3, gid: 4))
+        #expect(program.allowedAddresses.map(\.description) == ["10.0.0.0/8", "::1/128"])
+        #expect(try WorkerOptions([], for: &program).user == nil)
     }
 
     @Test(arguments: [
@@ -181,8 +185,9 @@ import Testing
         ["--log-level", "loud"], ["--proxy", "proxy.example:3128"], ["--proxy", "ftp://a"], ["--proxy", "http://"],
         ["-v"], ["x"],
     ])
-    func `wrong use is told`(arguments: [String]) {
-        #expect(throws: FetchOptions.Mistake.self) { try FetchOptions(arguments) }
+    func `wrong usage is an error`(arguments: [String]) {
+        var program = FetchProgram()
+        #expect(throws: UsageError.self) { try WorkerOptions(arguments, for: &program) }
     }
 }
 

@@ -7,17 +7,26 @@
 //     imgprobe watch SOCKET URL FILE
 //     imgprobe hits SOCKET URL [call]
 //
-// The last two are clients: see `Watcher` and `SilentClient`. By the name of imgworker it is a decode worker that was taken over: see `Attacker`.
+// These two are clients: see `Watcher` and `SilentClient`.
+//
+//     imgprobe runtime [OPTION]...
+//
+// This is a worker that records how it is started: see `ProbeProgram`. Under the name imgworker the program is a decode worker
+// that was taken over: see `Attacker`.
 
 internal import CProbe
 internal import Glibc
 internal import IPCProtocol
 internal import Sandbox
+internal import WorkerRuntime
 
 let arguments = CommandLine.arguments
 if arguments[0].hasSuffix("/imgworker") { Attacker.run(arguments) }
 if arguments.count > 1, arguments[1] == "watch" { Watcher.run(arguments) }
 if arguments.count > 1, arguments[1] == "hits" { SilentClient.run(arguments) }
+if arguments.count > 1, arguments[1] == "runtime" {
+    exit(WorkerRuntime.run(ProbeProgram.self, arguments: arguments.dropFirst(2)))
+}
 guard arguments.count >= 3 else { exit(126) }
 let isCache = arguments[1] == "cache"
 guard !isCache || arguments.count >= 6 else { exit(126) }

@@ -62,7 +62,7 @@ import Testing
             // Nothing of the server's is left: input, output, error and its own socket; and soon what the job had.
             try eventually("four descriptors") { status.openFiles.count == 4 }
         }
-        #expect(ProcessStatus(pid: server.pid).name == ForkServer.processName)
+        #expect(ProcessStatus(pid: server.pid).name == "imgworker-fork")
         #expect(workers[0].build == (try TestWorker().build))
     }
 

@@ -157,25 +157,3 @@ import Testing
         #expect(try channel.receiveMessage(DecodeReport.self) == nil)
     }
 }
-
-@Suite struct StartOptionsTests {
-    @Test func whatMakesSense() throws {
-        #expect(StartOptions([])?.user == nil)
-        let options = try #require(StartOptions(["--parent", "12", "--uid", "3", "--gid", "4"]))
-        #expect(options.parent == 12)
-        #expect(options.user == StartOptions.User(uid: 3, gid: 4))
-        let confined = try #require(StartOptions(["--strict-sandbox", "--largest-file", "4096"]))
-        #expect(confined.hasStrictSandbox)
-        #expect(confined.largestFile == 4096)
-        #expect(StartOptions(["--memory", "1000"])?.memory == 1000)
-        #expect(StartOptions(["--fork-server"])?.isForkServer == true)
-    }
-
-    @Test(arguments: [
-        ["--uid", "3"], ["--parent"], ["--parent", "0"], ["--gid", "x"], ["12"], ["--help"], ["--largest-file", "0"],
-        ["--memory", "x"],
-    ])
-    func whatDoesNot(_ arguments: [String]) {
-        #expect(StartOptions(arguments) == nil)
-    }
-}

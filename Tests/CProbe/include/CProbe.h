@@ -14,6 +14,10 @@ void cprobe_pause(int waiting);
 size_t cprobe_fill_memory(void);
 /// Sends itself a signal; 0, or the error.
 int cprobe_signal_itself(int signal);
+/// The signal that the kernel sends when the parent dies (0 for none), or -1 when it cannot be read.
+int cprobe_death_signal(void);
+/// 1 when the process can dump a core and be traced by others of its user, 0 when not, -1 when it cannot be read.
+int cprobe_is_dumpable(void);
 /// Tries what has this name with a path; as above.
 int cprobe_attempt_path(const char *name, const char *path);
 /// Starts a thread that does nothing; 0, or an error.

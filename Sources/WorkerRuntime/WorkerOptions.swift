@@ -1,0 +1,106 @@
+package import LinuxSystem
+
+/// A command line that makes no sense.
+package struct UsageError: Error, Equatable, CustomStringConvertible {
+    /// The reason, such as "--uid and --gid go together".
+    package let description: String
+
+    /// An error with a reason.
+    package init(_ description: String) {
+        self.description = description
+    }
+}
+
+/// The arguments of a worker that are still to be read.
+package struct WorkerArguments {
+    private var rest: ArraySlice<String>
+    private var option = ""
+
+    /// The arguments without the program's name.
+    package init(_ arguments: some Sequence<String>) {
+        rest = Array(arguments)[...]
+    }
+
+    /// Takes the name of the next option; nil at the end.
+    mutating func nextOption() -> String? {
+        guard let name = rest.popFirst() else { return nil }
+        option = name
+        return name
+    }
+
+    /// Takes the value of the option whose name was taken last, as `read` understands it.
+    ///
+    /// - Throws: `UsageError` when there is no value, or `read` returns nil.
+    package mutating func value<Value>(_ read: (String) -> Value?) throws(UsageError) -> Value {
+        guard let text = rest.popFirst() else { throw UsageError("\(option) needs a value") }
+        guard let value = read(text) else { throw UsageError("\(option) cannot be \(text)") }
+        return value
+    }
+
+    /// Takes a whole number within `range` as the value of the option whose name was taken last.
+    ///
+    /// - Throws: `UsageError`.
+    package mutating func number<Number: FixedWidthInteger>(
+        in range: ClosedRange<Number>
+    ) throws(UsageError) -> Number {
+        try value { Number($0).flatMap { range.contains($0) ? $0 : nil } }
+    }
+}
+
+/// The options that all workers have.
+package struct WorkerOptions: Equatable {
+    /// A user and a group by their numbers.
+    package struct User: Equatable {
+        package var uid: UInt32
+        package var gid: UInt32
+
+        package init(uid: UInt32, gid: UInt32) {
+            (self.uid, self.gid) = (uid, gid)
+        }
+    }
+
+    /// `--parent`: the process whose death kills this one; nil for none.
+    package var parent: Int32?
+    /// `--uid` and `--gid`: the user to become; nil to stay the present one.
+    package var user: User?
+    /// `--largest-file`: the limit of a written file's size, in bytes; nil for none.
+    package var largestFile: Int?
+    /// `--memory`: the limit of the process's own memory, in bytes; nil for none.
+    package var memory: Int?
+    /// `--strict-sandbox`: a system call that is not in the filter's table kills the process.
+    package var hasStrictSandbox = false
+    /// `--fork-server`: the process forks workers instead of being one.
+    package var isForkServer = false
+    /// `--log-level`: the least grave level that is logged.
+    package var logLevel = LogLevel.warning
+
+    /// Reads a command line, without the program's name: the options that all workers have, and those of `program`.
+    ///
+    /// - Throws: `UsageError`.
+    package init(_ arguments: some Sequence<String>, for program: inout some WorkerProgram) throws(UsageError) {
+        var arguments = WorkerArguments(arguments)
+        var (uid, gid): (UInt32?, UInt32?)
+        while let option = arguments.nextOption() {
+            switch option {
+            case "--parent": parent = try arguments.number(in: 1...Int32.max)
+            case "--uid": uid = try arguments.number(in: 0...UInt32.max)
+            case "--gid": gid = try arguments.number(in: 0...UInt32.max)
+            case "--largest-file": largestFile = try arguments.number(in: 1...Int.max)
+            case "--memory": memory = try arguments.number(in: 1...Int.max)
+            case "--strict-sandbox": hasStrictSandbox = true
+            case "--fork-server": isForkServer = true
+            case "--log-level": logLevel = try arguments.value { LogLevel(rawValue: $0) }
+            default:
+                guard try program.readOption(option, from: &arguments) else {
+                    throw UsageError("unknown option \(option)")
+                }
+            }
+        }
+        switch (uid, gid) {
+        case (let uid?, let gid?): user = User(uid: uid, gid: gid)
+        case (nil, nil): break
+        default: throw UsageError("--uid and --gid go together")
+        }
+        try program.validate()
+    }
+}

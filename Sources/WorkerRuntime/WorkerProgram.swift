@@ -1,0 +1,84 @@
+package import IPCProtocol
+package import IPCTransport
+package import LinuxSystem
+package import Sandbox
+
+/// A program that the broker starts as a confined process: its options, and the hooks that run before the sandbox.
+///
+/// `WorkerRuntime.run` says in which order the hooks run. A hook exists where the programs must differ; everything else
+/// about a start is the same for all of them.
+package protocol WorkerProgram {
+    associatedtype Service: WorkerService
+
+    /// The program's name, in messages and lists of processes.
+    static var name: String { get }
+
+    /// The program with the defaults of its options.
+    init()
+
+    /// Reads the value of an option that only this program has.
+    ///
+    /// - Returns: False when there is no option `name`.
+    /// - Throws: `UsageError` when the value is missing or invalid.
+    mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool
+
+    /// Checks the options after the last one was read.
+    ///
+    /// - Throws: `UsageError`.
+    func validate() throws(UsageError)
+
+    /// Does what takes the rights of the user that started the process. Called when the user is about to change.
+    func prepareFiles(for user: WorkerOptions.User, log: Log)
+
+    /// Acquires the resources that the sandbox denies: descriptors, files, libraries.
+    ///
+    /// - Throws: Anything; the process then exits with status 1.
+    func makeService(channel: FrameChannel, log: Log) throws -> Service
+}
+
+extension WorkerProgram {
+    package mutating func readOption(
+        _: String, from _: inout WorkerArguments
+    ) throws(UsageError) -> Bool { false }
+
+    package func validate() throws(UsageError) {}
+
+    package func prepareFiles(for _: WorkerOptions.User, log _: Log) {}
+}
+
+/// The work of a confined process, from its warm-up to its end.
+package protocol WorkerService {
+    associatedtype Ready: WorkerMessage
+
+    /// The rights that the process keeps. The runtime adds the limits that the options set.
+    var sandboxPolicy: SandboxPolicy { get }
+
+    /// Does whole jobs without the broker, so that no client waits for work that a process does once: pages are mapped, the
+    /// heap grows, libraries fill tables and open files.
+    ///
+    /// - Throws: Anything; the process then exits with status 1.
+    mutating func warmUp() throws
+
+    /// Takes `channel` in the place of the fork server's, in a worker that was just forked.
+    ///
+    /// - Throws: Anything; the process then exits with status 1.
+    mutating func didFork(channel: FrameChannel) throws
+
+    /// Reads the first bytes that others may have written. Called once the sandbox is entered, before the ready message.
+    mutating func didEnterSandbox(_ report: SandboxReport)
+
+    /// The message by which the broker learns that jobs can come.
+    func ready(in report: SandboxReport) -> Ready
+
+    /// Does jobs until the broker closes the channel.
+    ///
+    /// - Throws: `FrameChannel.Failure`, `SystemError` and others; the process then exits with status 1, or with 0 when the
+    ///   error is that the broker has closed the channel.
+    mutating func serve() throws
+}
+
+extension WorkerService {
+    package mutating func didFork(channel _: FrameChannel) throws {}
+
+    package mutating func didEnterSandbox(_: SandboxReport) {}
+}

@@ -1,0 +1,107 @@
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import TestSupport
+import Testing
+
+/// The state of a process in each hook of its start, recorded by `imgprobe`.
+@Suite(.timeLimit(.minutes(10))) struct StartOrderTests {
+    private static let isRoot = CurrentProcess.uid == 0
+    private static let stranger = 65_533
+    private static let user = ["--uid", "\(stranger)", "--gid", "\(stranger)"]
+
+    private func start(_ arguments: [String]) throws -> (ChildProcess, FrameChannel) {
+        let (ours, theirs) = try UnixSocket.pair()
+        let process = try ChildProcess(
+            path: BuiltProducts.folder + "/imgprobe", arguments: ["runtime"] + arguments,
+            environment: ["SWIFT_BACKTRACE=enable=no"], control: theirs)
+        return (process, FrameChannel(socket: ours))
+    }
+
+    /// Starts a worker with a shell as its parent. The kernel counts the thread that starts a process as its parent, and
+    /// threads of this process may end before the test does.
+    private func startUnderParent(_ arguments: [String]) throws -> (ChildProcess, FrameChannel) {
+        let (ours, theirs) = try UnixSocket.pair()
+        // With a second command, so that the shell does not replace itself by the first.
+        let script = "\(BuiltProducts.folder)/imgprobe runtime --parent $$ \"$@\"; exit $?"
+        let process = try ChildProcess(
+            path: "/bin/sh", arguments: ["-c", script, "sh"] + arguments, environment: ["SWIFT_BACKTRACE=enable=no"],
+            control: theirs)
+        return (process, FrameChannel(socket: ours))
+    }
+
+    /// The lines of the ready message that a worker sends over `channel`.
+    private func record(_ channel: FrameChannel) throws -> [String] {
+        guard case .ready(let report, let build?)? = try channel.receiveMessage(DecodeReport.self)?.0 else {
+            throw WireError(.internal, "not ready")
+        }
+        #expect(report?.isEnough == true)
+        return build.split(separator: "\n").map(String.init)
+    }
+
+    @Test func hooksRunInOrder() throws {
+        let (process, channel) = try start([])
+        let uid = CurrentProcess.uid
+        let prepared = "uid=\(uid) oom=800 death=0 dumpable=0 umask=0077"
+        #expect(
+            try record(channel) == [
+                "makeService: \(prepared)", "warmUp: \(prepared)",
+                // Neither /proc nor prctl are left.
+                "didEnterSandbox: uid=\(uid) oom=unreadable death=-1 dumpable=-1 umask=unreadable",
+            ])
+        #expect(process.waitForExit(milliseconds: 20_000) == .status(0))
+    }
+
+    @Test(.enabled("other users can be had") { isRoot })
+    func rightsAreDroppedBeforeAnythingIsAcquired() throws {
+        let (process, channel) = try start(Self.user)
+        let prepared = "uid=\(Self.stranger) oom=800 death=0 dumpable=0 umask=0077"
+        let lines = try record(channel)
+        #expect(lines.first?.hasPrefix("prepareFiles for \(Self.stranger):\(Self.stranger): uid=0 oom=800") == true)
+        #expect(lines.dropFirst().prefix(2) == ["makeService: \(prepared)", "warmUp: \(prepared)"])
+        #expect(process.waitForExit(milliseconds: 20_000) == .status(0))
+    }
+
+    /// The death signal survives the change of user.
+    @Test func deathSignalIsSetForTheParent() throws {
+        let (process, channel) = try startUnderParent(Self.isRoot ? Self.user : [])
+        let lines = try record(channel).filter { $0.hasPrefix("makeService:") }
+        #expect(lines.allSatisfy { $0.contains("death=\(Signals.kill)") } && lines.count == 1)
+        #expect(process.waitForExit(milliseconds: 20_000) == .status(0))
+    }
+
+    @Test func exitsWhenTheParentIsGone() throws {
+        let (process, channel) = try start(["--parent", "1"])
+        #expect(try channel.receiveMessage(DecodeReport.self) == nil)
+        #expect(process.waitForExit(milliseconds: 20_000) == .status(0))
+    }
+
+    @Test func forkedWorkersGoOnBehindTheWarmUp() throws {
+        let (server, channel) = try startUnderParent(["--fork-server"])
+        #expect(try channel.receiveMessage(ForkReport.self)?.0 == .ready)
+        let (ours, theirs) = try UnixSocket.pair()
+        try channel.sendMessage(ForkOrder.fork, descriptors: [theirs])
+        guard case .forked? = try channel.receiveMessage(ForkReport.self)?.0 else {
+            throw WireError(.internal, "no worker")
+        }
+        let lines = try record(FrameChannel(socket: ours))
+        #expect(
+            lines.map { $0.prefix { $0 != ":" } } == ["makeService", "warmUp", "didFork", "didEnterSandbox"])
+        #expect(lines[2].contains("oom=800 death=\(Signals.kill) dumpable=0 umask=0077"))
+        channel.endSending()
+        #expect(server.waitForExit(milliseconds: 20_000) == .status(0))
+    }
+
+    @Test(arguments: [["--parent", "0"], ["--unknown"]]) func wrongUsage(arguments: [String]) throws {
+        let (process, _) = try start(arguments)
+        #expect(process.waitForExit(milliseconds: 20_000) == .status(2))
+    }
+
+    /// Descriptor 3 is a file instead.
+    @Test func noControlSocket() throws {
+        let process = try ChildProcess(
+            path: BuiltProducts.folder + "/imgprobe", arguments: ["runtime"],
+            control: try FileDescriptor.open(readingAt: "/dev/null"))
+        #expect(process.waitForExit(milliseconds: 20_000) == .status(2))
+    }
+}

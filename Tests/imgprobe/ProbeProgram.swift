@@ -1,0 +1,62 @@
+internal import CProbe
+internal import Glibc
+internal import IPCProtocol
+internal import IPCTransport
+internal import LinuxSystem
+internal import Sandbox
+internal import WorkerRuntime
+
+/// A worker that does nothing but record the state of its process in each hook of `WorkerRuntime`.
+///
+///     imgprobe runtime [OPTION]...
+///
+/// The ready message has the record in the place of the build: a line for each hook, in the order of the calls.
+struct ProbeProgram: WorkerProgram {
+    static let name = "imgprobe"
+
+    /// The lines so far.
+    final class Record {
+        private(set) var lines: [String] = []
+
+        /// Adds a line about the process as it is now.
+        func add(_ hook: String) {
+            func text(_ path: String) -> String? { try? FileDescriptor.open(readingAt: path).readToEnd() }
+            let score = text("/proc/self/oom_score_adj")?.split(separator: "\n").first ?? "unreadable"
+            let mask = text("/proc/self/status")?.split(separator: "\n").first { $0.hasPrefix("Umask:") }?.dropFirst(7)
+            lines.append(
+                """
+                \(hook): uid=\(geteuid()) oom=\(score) death=\(cprobe_death_signal()) dumpable=\(cprobe_is_dumpable()) \
+                umask=\(mask ?? "unreadable")
+                """)
+        }
+    }
+
+    private let record = Record()
+
+    func prepareFiles(for user: WorkerOptions.User, log _: Log) {
+        record.add("prepareFiles for \(user.uid):\(user.gid)")
+    }
+
+    func makeService(channel _: FrameChannel, log _: Log) -> ProbeService {
+        record.add("makeService")
+        return ProbeService(record: record)
+    }
+}
+
+struct ProbeService: WorkerService {
+    let record: ProbeProgram.Record
+
+    var sandboxPolicy: SandboxPolicy { .fetch }
+
+    func warmUp() { record.add("warmUp") }
+
+    func didFork(channel _: FrameChannel) { record.add("didFork") }
+
+    func didEnterSandbox(_: SandboxReport) { record.add("didEnterSandbox") }
+
+    func ready(in report: SandboxReport) -> DecodeReport {
+        .ready(report, build: record.lines.joined(separator: "\n"))
+    }
+
+    func serve() {}
+}
