@@ -4,31 +4,31 @@ import Testing
 
 @testable import Sandbox
 
-/// docs/security.md shows the tables as they are. With IMGBROKER_UPDATE_DOCS=1 it is brought up to date instead.
+/// Compares the lists of system calls in docs/security.md with the filters in force.
+///
+/// With IMGBROKER_UPDATE_DOCS=1 the lists are written instead.
 @Suite struct SecurityPageTests {
     private static let page = BuiltProducts.package + "/docs/security.md"
 
-    /// The calls of a policy by what becomes of them; an asterisk marks those that are looked at more closely.
-    private func table(_ rules: [SystemCallRule]) -> String {
-        func names(_ isMeant: (SystemCallRule.Action) -> Bool) -> String {
-            let meant = rules.filter { isMeant($0.action) }
-            let texts = meant.map { "`\($0.name)\($0.checks.isEmpty ? "" : "*")`" }
+    /// Returns the calls of a policy by their outcome; an asterisk marks calls whose arguments are checked.
+    private func list(_ rules: [SystemCallRule]) -> String {
+        func names(_ isIncluded: (SystemCallRule.Action) -> Bool) -> String {
+            let included = rules.filter { isIncluded($0.action) }
+            let texts = included.map { "`\($0.name)\($0.checks.isEmpty ? "" : "*")`" }
             return Set(texts).sorted().joined(separator: " ")
         }
         let failing = names {
             if case .fail = $0 { true } else { false }
         }
         return """
-            | what becomes of it | system calls |
-            |---|---|
-            | allowed | \(names { $0 == .allow }) |
-            | ends the process | \(names { $0 == .kill }) |
-            | fails with an error of its own | \(failing.isEmpty ? "–" : failing) |
-            | fails with `ENOSYS` | all others |
+            - **Allowed:** \(names { $0 == .allow })
+            - **Kill the process:** \(names { $0 == .kill })
+            - **Fail with another error:** \(failing.isEmpty ? "–" : failing)
+            - **Fail with `ENOSYS`:** all others
             """
     }
 
-    @Test func tablesAreThoseInForce() throws {
+    @Test func listsAreThoseInForce() throws {
         var text = try String(contentsOfFile: Self.page, encoding: .utf8)
         for (name, rules) in [
             ("imgworker", SystemCallRule.decode(pid: 1)), ("imgfetch", SystemCallRule.fetch(pid: 1)),
@@ -38,16 +38,16 @@ import Testing
             let start = try #require(text.range(of: marks.0)?.upperBound)
             let end = try #require(text.range(of: marks.1, range: start..<text.endIndex)?.lowerBound)
             if ProcessInfo.processInfo.environment["IMGBROKER_UPDATE_DOCS"] == "1" {
-                text.replaceSubrange(start..<end, with: table(rules))
+                text.replaceSubrange(start..<end, with: list(rules))
                 try text.write(toFile: Self.page, atomically: true, encoding: .utf8)
             } else {
-                #expect(text[start..<end] == table(rules), "\(name)")
+                #expect(text[start..<end] == list(rules), "\(name)")
             }
         }
     }
 
     /// Every test that the page names exists.
-    @Test func testsAreThere() throws {
+    @Test func testsExist() throws {
         let text = try String(contentsOfFile: Self.page, encoding: .utf8)
         var sources: [String: String] = [:]
         let tests = BuiltProducts.package + "/Tests"
