@@ -7,12 +7,10 @@ import Testing
 
 /// What README.md shows works as it stands there.
 @Suite(.timeLimit(.minutes(10))) struct ReadmeTests {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
     private static let python = ["/usr/bin/python3", "/usr/local/bin/python3"].first { CurrentProcess.exists($0) }
 
     private func readme() throws -> String {
-        try String(contentsOf: Self.root.appending(path: "README.md"), encoding: .utf8)
+        try String(contentsOfFile: BuiltProducts.package + "/README.md", encoding: .utf8)
     }
 
     /// Runs a program and returns what it printed; nothing is inherited but `environment`.
@@ -55,9 +53,9 @@ import Testing
             if broker.waitForExit(milliseconds: 8000) == nil { broker.send(Signals.kill) }
             withExtendedLifetime(own) {}
         }
-        let deadline = Instant.now.adding(milliseconds: 10_000)
-        while (try? ImageBroker(path: socket)) == nil, Instant.now < deadline {
-            #expect(broker.waitForExit(milliseconds: 20) == nil, "the broker has ended")
+        try eventually("the broker answers") {
+            if let exit = broker.reap() { throw TestFailure("the broker has ended with \(exit)") }
+            return (try? ImageBroker(path: socket)) != nil
         }
 
         func run(_ url: String) throws -> (status: Int32, text: String) {
