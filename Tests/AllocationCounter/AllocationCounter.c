@@ -1,7 +1,8 @@
-// Counts how often a process asks for memory. Not part of the package: a library that Swift links brings Swift's own with
-// it, and this one is to be preloaded into programs that have theirs. Tests and benchmarks compile it when they run.
+// Counts the heap allocations of a process. Not part of the package, because a library that the package builds would link
+// Swift's libraries, and this one is preloaded into programs that have their own. Tests and benchmarks compile it when they
+// run.
 //
-// LD_PRELOAD names the library, ALLOCATION_COUNT a file: its first eight bytes are the count, in the machine's own order.
+// LD_PRELOAD names the library, ALLOCATION_COUNT a file: its first eight bytes are the count, in native byte order.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// What glibc's own functions do, by the names under which they can still be reached.
+// The functions of glibc, under the names by which they are still accessible.
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);

@@ -1,9 +1,9 @@
-// Makes calls of the file system fail, or ends the process in the middle of them. Not part of the package: it is to be
-// preloaded into programs as they are. Tests compile it when they run.
+// Lets file system calls fail, or kills the process during a call. Not part of the package: tests compile it when they run
+// and preload it into the unmodified programs.
 //
-// LD_PRELOAD names the library, FAULT_CONTROL a file of `struct control`, FAULT_DIRECTORY the directory that is meant:
-// calls about paths there, about files opened there and about memfds are counted, and those that the file names fail.
-// With FAULT_DIRECTORY=* calls about any open file, and no others, are.
+// LD_PRELOAD names the library, FAULT_CONTROL a file with a `struct control`, FAULT_DIRECTORY a directory: calls on paths
+// in it, on files opened in it and on memfds are counted, and the calls that the control file selects fail. With
+// FAULT_DIRECTORY=* calls on all open files are counted, and no calls on paths.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,19 +28,19 @@
 enum { KILL = -1, TEAR = -2 };
 
 struct control {
-    /// The calls so far.
+    /// The number of calls so far.
     _Atomic int64_t calls;
-    /// From which one on calls fail; 0: none.
+    /// The number of the first call that fails; 0: none.
     _Atomic int64_t first;
-    /// The last one that fails.
+    /// The number of the last call that fails.
     _Atomic int64_t last;
-    /// Every which one of these.
+    /// The distance between two of these calls that fail.
     _Atomic int64_t stride;
-    /// By which error; KILL: the process ends before the call; TEAR: it ends in the middle of it, where it writes.
+    /// The error number; KILL: the process is killed before the call; TEAR: it is killed in the middle of a write.
     _Atomic int64_t error;
-    /// How many have failed.
+    /// The number of calls that have failed.
     _Atomic int64_t failed;
-    /// By how many seconds the time of day is off.
+    /// The seconds that are added to the time of day.
     _Atomic int64_t seconds;
 };
 
@@ -71,7 +71,7 @@ __attribute__((constructor)) static void begin(void) {
     control = page;
 }
 
-/// Ends the process at once: by the signal or, in its sandbox, by asking for it.
+/// Kills the process at once: by the signal or, in a sandbox, by the forbidden call.
 static void end(void) {
     syscall(SYS_tgkill, getpid(), gettid(), SIGKILL);
     for (;;) pause();
@@ -91,7 +91,7 @@ static int track(int file) {
 
 static int is_lack_of_space(int64_t error) { return error == ENOSPC || error == EDQUOT || error == ENOMEM; }
 
-/// Whether this call is to fail, by errno. Only one that takes up room can lack it.
+/// Counts a call and returns whether it fails, with errno set. Errors for lack of space apply only where `takes_room`.
 static int fails(int takes_room) {
     int64_t call = atomic_fetch_add(&control->calls, 1) + 1;
     int64_t first = control->first, stride = control->stride, error = control->error;
@@ -103,7 +103,7 @@ static int fails(int takes_room) {
     return 1;
 }
 
-/// Whether the process is to end within this call, which is the one before that was counted.
+/// Whether the process is killed within the call that was counted last.
 static int tears(void) {
     return control->error == TEAR && control->first != 0 && control->calls >= control->first;
 }

@@ -1,6 +1,6 @@
-// A resolver whose answers change: the n-th question for a name under ".rebind.test" gets the n-th of the answers that
-// NAME_ANSWERS lists, and the last one from then on. Answers are set apart by ";", the addresses of one by ",". Not part of the package: tests
-// compile it when they run and preload it into the download worker.
+// A resolver whose answers change: the n-th look-up of names under ".rebind.test" returns the n-th of the answers in
+// NAME_ANSWERS, and later ones the last. Answers are separated by ";", the addresses of an answer by ",". Not part of the
+// package: tests compile it when they run and preload it into the download worker.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ static resolver real;
 static char answers[1024];
 static atomic_int questions;
 
-// The variables are read before a sandbox, and the function is looked up while libraries may still be.
+// Reads the variable and looks the function up at load time, because a sandbox may forbid it later.
 __attribute__((constructor)) static void prepare(void) {
     real = (resolver)dlsym(RTLD_NEXT, "getaddrinfo");
     const char *text = getenv("NAME_ANSWERS");

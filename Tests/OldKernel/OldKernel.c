@@ -1,5 +1,5 @@
-// Runs a program as on a kernel without Landlock: its system calls fail with ENOSYS, for all that the program starts, too.
-// Not part of the package: tests compile it when they run.
+// Runs a program as on a kernel without Landlock: the Landlock system calls fail with ENOSYS in the program and in all
+// processes that it starts. Not part of the package: tests compile it when they run.
 //
 //     oldkernel PROGRAM [ARGUMENT]...
 
