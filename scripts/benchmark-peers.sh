@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# benchmark-peers.sh: lays down in .build/peers what the benchmarks compare the broker with, from Debian and PyPI. The
-# servers are unpacked and not installed: an installed one would start with the machine. Whatever cannot be had is left
-# out, and with it its rows.
+# benchmark-peers.sh: fetches the programs that the benchmarks compare the broker with into .build/peers, from Debian and
+# PyPI. Servers are unpacked and not installed: an installed one would start with the machine. A program that cannot be
+# fetched is skipped, and its rows are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 peers=.build/peers
@@ -14,7 +14,7 @@ if ! "$peers/venv/bin/python3" -c 'import PIL, pyvips' 2>/dev/null; then
         echo "warning: no Pillow, no pyvips" >&2
 fi
 
-# Each package, and a file of it.
+# Each package, and one of its files.
 while read -r package file; do
     if [[ -e "$peers/root/$file" ]]; then continue; fi
     rm -rf "$peers/package"
@@ -33,7 +33,7 @@ redis-tools usr/bin/redis-cli
 redis-server usr/bin/redis-server
 END
 
-# What is compared: the libraries that imgbroker has, too, and the servers.
+# The versions: of the libraries that imgbroker uses, too, and of the servers.
 {
     dpkg-query -W -f '${Package} ${Version}\n' libjpeg62-turbo libpng16-16 libwebp7 zlib1g 2>/dev/null || true
     for server in "sbin/nginx -v" "bin/memcached -V" "bin/redis-server --version"; do

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-benchmarks]: installs the packages that the build (and the tests, or the benchmarks)
-# need and this machine lacks. Does nothing, and needs no rights, when all are there. Debian and Ubuntu; elsewhere it
-# only says what is missing.
+# bootstrap.sh [--for-tests | --for-benchmarks]: installs missing packages for the build (and the tests, or the benchmarks).
+# Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
 set -euo pipefail
 
-# Each library as pkg-config knows it, or its header where that does not know it, and the packages that may bring it: the
-# first that the archive has is taken.
+# Each library by its name in pkg-config, or by its header if it has none, and the packages that may contain it: the first
+# one that the archive has is installed.
 needed=(
     "libcurl     libcurl4-openssl-dev"
     "libpng      libpng-dev"
@@ -40,14 +39,14 @@ has_library() {
 missing=()
 for line in "${needed[@]}"; do
     read -r module packages <<<"$line"
-    # What the build leaves out (see docs/formats.md) is not needed.
+    # Formats that the build leaves out (see docs/formats.md) need no library.
     if [[ " ${IMGBROKER_WITHOUT:-} " == *" ${module#lib} "* ]]; then continue; fi
     if ! has_library "$module"; then missing+=("$packages"); fi
 done
 command -v pkg-config >/dev/null || missing+=("pkg-config")
 # Scaling is compared with Pillow's.
 if [[ "${1:-}" == --for-tests ]] && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
-# What the broker is compared with: see scripts/benchmark-peers.sh.
+# The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
 if [[ "${1:-}" == --for-benchmarks ]]; then
     is_installed python3-venv || missing+=("python3-venv")
     for library in libgd3 libevent-2.1-7 libatomic1 libjemalloc2 liblzf1 libsasl2-2 libpcre2-8-0; do
@@ -57,7 +56,7 @@ fi
 if ((${#missing[@]} == 0)); then exit 0; fi
 
 if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    echo "error: these are missing (Debian's names), and there is no apt to install them with:" >&2
+    echo "error: packages are missing (Debian's names), and apt is not available:" >&2
     printf '  %s\n' "${missing[@]/ / or }" >&2
     exit 1
 fi
@@ -65,7 +64,7 @@ fi
 as_root=()
 if ((EUID != 0)); then
     if ! command -v sudo >/dev/null; then
-        echo "error: packages are missing, and installing them takes root or sudo:" >&2
+        echo "error: packages are missing, and installing them requires root or sudo:" >&2
         printf '  %s\n' "${missing[@]/ / or }" >&2
         exit 1
     fi
@@ -75,8 +74,8 @@ apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 "$@"
 }
 
-echo "Installing what is needed and missing."
-apt update || echo "warning: apt-get update failed; going on with the package lists that are here" >&2
+echo "Installing missing packages."
+apt update || echo "warning: apt-get update failed; continuing with the existing package lists" >&2
 
 to_install=()
 for candidates in "${missing[@]}"; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# fuzz.sh [TARGET…]: builds Fuzz/ and gives each target (all of them when none is named) made-up bytes, one after the
-# other, for SECONDS_EACH seconds (60). Prints a line for each, and fails when one found something: the input is then in
-# .build/fuzz/finds/TARGET. Corpora grow in .build/fuzz/corpora from one call to the next.
+# fuzz.sh [TARGET…]: builds Fuzz/ and runs each target (without arguments all), one after the other, for SECONDS_EACH
+# seconds (60). Prints a line for each, and fails on a finding: its input is then in .build/fuzz/finds/TARGET. Corpora in
+# .build/fuzz/corpora are kept and grow.
 #
-# With FUZZ_LIBRARIES, a prefix with static libraries of libpng, libjpeg and libwebp that the toolchain's clang has built
-# with `-fsanitize=address,fuzzer-no-link`, the fuzzer sees into the codecs as well.
+# FUZZ_LIBRARIES is a prefix with static libraries of libpng, libjpeg and libwebp, built by the toolchain's clang with
+# `-fsanitize=address,fuzzer-no-link`; with it, the codecs are instrumented, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds="${SECONDS_EACH:-60}"
@@ -15,12 +15,12 @@ for candidate in python3 /usr/bin/python3; do
     if "$candidate" -c 'import PIL' 2>/dev/null; then python="$candidate" && break; fi
 done
 if [[ -z "$python" ]]; then
-    echo "error: python3 does not find Pillow (Debian: python3-pil), which the seeds are made with" >&2
+    echo "error: python3 does not find Pillow (Debian: python3-pil), which makes the seeds" >&2
     exit 1
 fi
 
 if [[ -n "${FUZZ_LIBRARIES:-}" ]]; then
-    # The other libraries without their folder, which would come first and has the codecs of the system, too.
+    # The other libraries without their folder, which would come first and also has the system's codecs.
     mkdir -p "$work/pkgconfig"
     for module in libcurl libseccomp nettle sqlite3; do
         printf 'Name: %s\nDescription: as it is\nVersion: %s\nLibs: %s\n' "$module" \
@@ -28,10 +28,10 @@ if [[ -n "${FUZZ_LIBRARIES:-}" ]]; then
     done
     export PKG_CONFIG_PATH="$FUZZ_LIBRARIES/lib/pkgconfig:$work/pkgconfig"
 fi
-# Not --sanitize: SwiftPM passes two of them apart, and of two options of its own the Swift compiler heeds the last.
+# Not --sanitize: SwiftPM passes two sanitizers as two options, of which the Swift compiler uses the last.
 build=(swift build --package-path Fuzz --scratch-path "$work/build" -c release -Xswiftc -sanitize=fuzzer,address
     -Xcc -fsanitize=address,fuzzer-no-link)
-# gold says that it cannot export a local symbol of the sanitizer, which nobody needs.
+# gold warns that it cannot export a local symbol of the sanitizer, which is not needed.
 "${build[@]}" 2>&1 | grep -v __asan_extra_spill_area
 fuzzer="$("${build[@]}" --show-bin-path)/imgfuzz"
 "$python" scripts/fuzz-seeds.py "$work/seeds"
@@ -40,7 +40,7 @@ if (($# == 0)); then
     mapfile -t targets < <(FUZZ_TARGET=? "$fuzzer" 2>/dev/null)
     set -- "${targets[@]}"
 fi
-# A find ends the process; what the runtime says of it then is not worth its time.
+# A finding ends the process; the runtime's backtrace takes long and is not needed.
 export SWIFT_BACKTRACE=enable=no
 failed=0
 for target in "$@"; do
@@ -54,7 +54,7 @@ for target in "$@"; do
     if ! FUZZ_TARGET="$target" "$fuzzer" -max_total_time="$seconds" -max_len="$longest" -timeout=10 \
         -rss_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$finds" "$corpus" "$work/seeds/$target" \
         "${regressions[@]}" >"$log" 2>&1; then
-        # Without such a line it was killed.
+        # Without such a line the process was killed.
         what=$(grep -m 1 -hoE 'broken: .*|SUMMARY: .*|Fatal error: .*' "$log") || what="it ended"
         result="FOUND: $what (see $log, $finds)"
         failed=1
