@@ -7,9 +7,9 @@ import LinuxSystem
 ///     lock                      locked by the process that uses the directory
 ///     index.sqlite              see `CacheIndex`
 ///     originals/ab/<key>        see `EntryFile`
-///     rasters/ab/<word>
+///     rasters/ab/<digest>
 ///     quarantine                see `QuarantineFile`
-///     …/.tmp-…                  an entry in the making, where it needs a name
+///     …/.tmp-…                  a file that is being written, on a file system where it needs a name
 struct CacheDirectory {
     let path: String
 
@@ -17,14 +17,14 @@ struct CacheDirectory {
     private static let indexName = "index.sqlite"
     private static let lockName = "lock"
     private static let temporaryPrefix = ".tmp-"
-    // The first line is https://bford.info/cachedir/
+    // The first line is specified at https://bford.info/cachedir/
     private static let tag = """
         Signature: 8a477f597d28d172789f06886806bc55
         # This directory is the cache of imgbroker. It can be removed at any time.
 
         """
 
-    /// The index's file.
+    /// The path of the index.
     var index: String { path + "/" + Self.indexName }
 
     private var lockFile: String { path + "/" + Self.lockName }
@@ -32,16 +32,16 @@ struct CacheDirectory {
     /// The directory of all entries of a kind.
     func directory(of kind: EntryKind) -> String { "\(path)/\(kind)" }
 
-    /// The directory of the entries of a kind whose words begin with `prefix`.
+    /// The directory of the entries of a kind whose file names begin with `prefix`.
     func directory(of kind: EntryKind, prefix: String) -> String { "\(directory(of: kind))/\(prefix)" }
 
-    /// Where an entry's file lies.
+    /// The path of an entry's file.
     func file(_ name: EntryName) -> String { "\(directory(of: name.kind, prefix: name.prefix))/\(name.word)" }
 
     // MARK: Opening
 
-    /// Makes the directory, where it is missing, and locks it. `held` is the lock that this process has already,
-    /// perhaps on a directory that has gone. No file is read, only what names there are.
+    /// Makes the directory if it is missing, and locks it. `held` is the lock that this process already has, possibly on
+    /// a directory that was removed since. Reads file names only, no contents.
     func take(holding held: FileDescriptor?) -> (lock: FileDescriptor?, obstacle: Obstacle?) {
         do throws(Obstacle) {
             try make()
@@ -53,21 +53,21 @@ struct CacheDirectory {
         }
     }
 
-    /// Takes the directory, and makes it what it must be, as far as that is missing. Unless so many bytes of `room` are
-    /// left, it is full.
+    /// Locks the directory and makes its missing parts. The obstacle is `full` unless `room` bytes can be allocated.
     func open(holding held: FileDescriptor?, room: Int) -> (lock: FileDescriptor?, obstacle: Obstacle?) {
         var taken = take(holding: held)
         if taken.obstacle == nil { taken.obstacle = establish(room: room) }
         return taken
     }
 
-    /// Makes the directory for the user that this process is about to become, which may not be allowed to.
+    /// Makes the directory and gives it to the user that this process is about to become, who may have no right to make
+    /// it.
     ///
     /// - Throws: `Obstacle`.
     func make(for uid: UInt32, gid: UInt32) throws(Obstacle) {
         try make()
         do throws(SystemError) {
-            // A directory that is not ours is refused by `make`; an empty one is.
+            // `make` refuses a directory with other files, and accepts an empty one.
             if let status = try FileSystem.status(of: path), status.owner != uid {
                 try FileSystem.changeOwner(of: path, uid: uid, gid: gid)
             }
@@ -82,13 +82,13 @@ struct CacheDirectory {
                 for (offset, byte) in path.utf8.enumerated().dropFirst() where byte == UInt8(ascii: "/") {
                     try FileSystem.makeDirectory(String(decoding: path.utf8.prefix(offset), as: UTF8.self), mode: 0o755)
                 }
-                // What users asked for is nobody else's business.
+                // The names of the images that users requested are private.
                 try FileSystem.makeDirectory(path, mode: 0o700)
             }
             guard let status = try FileSystem.status(of: path), status.isDirectory else {
                 throw SystemError("mkdir", code: SystemError.notDirectory)
             }
-            // A mistaken path must not mark somebody's files as a cache, nor mix with them.
+            // A mistaken path must neither mark a user's files as a cache, nor mix with them.
             let names = Set(try FileSystem.names(in: path))
             if names.contains(Self.indexName) || names.isSuperset(of: EntryKind.allCases.map(\.rawValue)) { return }
             let own =
@@ -110,7 +110,8 @@ struct CacheDirectory {
             file = try FileSystem.openOrCreate(lockFile, mode: 0o600)
         } catch {
             writing = Obstacle(writing: path, error)
-            // The lock of another who may write can still be seen. Without the file there is no such other.
+            // The lock of a process with the right to write can still be read. Without the file there is no such
+            // process.
             file = try? FileSystem.openUntrusted(lockFile)
         }
         guard let file else { return nil }
@@ -124,7 +125,7 @@ struct CacheDirectory {
         return file
     }
 
-    /// Whether `lock` is still what others would lock: not when the directory was removed.
+    /// Whether `lock` is on the lock file that other processes see; false when the directory was removed.
     func isLocked(by lock: FileDescriptor) -> Bool {
         guard let there = try? FileSystem.status(of: lockFile), let held = try? lock.status() else { return false }
         return there.isSameFile(as: held)
@@ -137,7 +138,7 @@ struct CacheDirectory {
             if try FileSystem.status(of: tagFile)?.size ?? 0 == 0 {
                 try Self.write(Self.tag, to: try FileDescriptor.create(at: tagFile, mode: 0o644))
             }
-            // Directories and small files may still find room where no entry does.
+            // Directories and small files may find room where no entry does.
             let trial = try createTemporary(in: path)
             defer { trial.discard() }
             try trial.descriptor.allocate(room)
@@ -161,17 +162,17 @@ struct CacheDirectory {
     /// A file that is being written.
     struct TemporaryFile {
         let descriptor: FileDescriptor
-        /// Its name, where the file system needs one.
+        /// Its path; nil where the file system does without (O_TMPFILE).
         let path: String?
 
-        /// Removes it, unless it was published.
+        /// Removes the file, unless it was published.
         func discard() {
             if let path { try? FileDescriptor.remove(path) }
         }
     }
 
-    /// Creates a file to be filled and published as `name`, in the directory where that belongs: what is moved to another
-    /// needs more rights than the first version of Landlock can leave.
+    /// Creates a file to be filled and published as `name`, in the directory of that name: version 1 of Landlock cannot
+    /// allow a move to another directory.
     func createTemporary(for name: EntryName) throws(SystemError) -> TemporaryFile {
         let folder = directory(of: name.kind, prefix: name.prefix)
         do throws(SystemError) {
@@ -195,12 +196,12 @@ struct CacheDirectory {
     private func makeSubdirectory(_ path: String) throws(SystemError) {
         if try FileSystem.makeDirectory(path, mode: 0o700) { return }
         if try FileSystem.status(of: path)?.isDirectory == true { return }
-        // Whatever else has the name is no entry, and in the way of all that are to be there.
+        // Anything else with the name is not an entry, and blocks all entries of the directory.
         try FileDescriptor.remove(path)
         try FileSystem.makeDirectory(path, mode: 0o700)
     }
 
-    /// Gives a complete file its name, in place of what has that name.
+    /// Gives a complete file its name, and replaces an older file with that name.
     func publish(_ file: TemporaryFile, as name: EntryName) throws(SystemError) {
         let target = self.file(name)
         if let named = file.path { return try FileDescriptor.rename(named, to: target) }
@@ -208,7 +209,7 @@ struct CacheDirectory {
             try FileSystem.link(file.descriptor, as: target)
         } catch {
             guard error.code == SystemError.exists else { throw error }
-            // A link replaces nothing; a rename does, atomically.
+            // A link cannot replace a file; a rename does so atomically.
             let second = temporaryName(in: directory(of: name.kind, prefix: name.prefix))
             try FileSystem.link(file.descriptor, as: second)
             do throws(SystemError) {
@@ -224,8 +225,8 @@ struct CacheDirectory {
         "\(folder)/\(Self.temporaryPrefix)\(CurrentProcess.pid)"
     }
 
-    /// Removes what an earlier process left half written, but for what lies in subdirectories, where it is found as
-    /// anything that is no entry.
+    /// Removes files that an earlier process left half written. Those in subdirectories are left to the reconciliation,
+    /// which removes every file that is not an entry.
     func removeTemporaries() throws(SystemError) {
         for name in try FileSystem.names(in: path) where name.hasPrefix(Self.temporaryPrefix) {
             try? FileDescriptor.remove("\(path)/\(name)")

@@ -1,33 +1,34 @@
-/// What the files of the cache are, in a database: which there are, how large, when they were last used. It can be
-/// lost at any time, as the files tell everything but the times of use.
+/// A database of the cache's files: their names, sizes and times of last use. It can be lost at any time, because the
+/// files say everything except the times of use.
 ///
-/// Writes are gathered in a transaction that `commit` ends.
+/// Writes are collected in a transaction that `commit` ends.
 final class CacheIndex {
-    /// What the index knows of an entry.
+    /// The row of an entry.
     struct Row: Equatable {
         var name: EntryName
         /// The file's size in bytes.
         var size: Int
-        /// Milliseconds since 1970, as are all times here.
+        /// Milliseconds since 1970, as all times here.
         var created: Int
         var used: Int
-        /// The digest of the original's bytes.
+        /// The SHA-256 of the original's bytes.
         var digest: String
         /// An original's URL.
         var url = ""
-        /// The user to whom an original belongs.
+        /// The user that a private original belongs to.
         var owner: UInt32?
     }
 
-    /// Entries of a kind and their bytes.
+    /// The number of a kind's entries, and their bytes.
     struct Total: Equatable {
         var entries = 0
         var bytes = 0
     }
 
-    /// No file and no sum of files is larger: an index that says so is damaged, though SQLite can read it.
+    /// The bound of a file's size and of their sum. An index with a larger number is damaged, although SQLite can read
+    /// it.
     fileprivate static let largestSize = 1 << 56
-    /// The version of the tables. An index of another version is made anew.
+    /// The version of the tables. An index of another version is replaced.
     private static let version = 2
 
     private let connection: SQLiteConnection
@@ -38,19 +39,19 @@ final class CacheIndex {
     private let rastersOfDigest: SQLiteStatement
     private let touchRasters: SQLiteStatement
 
-    /// The entries there are.
+    /// The present entries.
     private(set) var totals: [EntryKind: Total]
     /// Whether any original belongs, or has belonged, to one user alone.
     private(set) var mayHaveOwned = false
-    /// Writes since the last commit.
+    /// The number of writes since the last commit.
     private(set) var pendingWrites = 0
 
-    /// Opens, or creates, the index at `path`; ":memory:" is one that leaves nothing.
+    /// Opens or creates the index at `path`; ":memory:" stands for one without a file.
     init(path: String) throws(SQLiteError) {
         connection = try SQLiteConnection(path: path)
-        // Exclusive: one process has it (the directory is locked), so WAL needs no shared memory, which would be a
-        // file mapped by a process that must not die of what happens to it. Synchronous off: what a power failure
-        // takes or damages, the files give back.
+        // Exclusive: the directory is locked, so one process has the index, and WAL needs no shared memory. That would
+        // be a mapped file, and a process with a mapped file dies when the file is truncated. Synchronous off: after a
+        // power failure the files restore the index.
         try connection.execute(
             """
             PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;
@@ -81,7 +82,7 @@ final class CacheIndex {
             throw .mismatch("it is another program's database")
         }
         var sql = "BEGIN;"
-        // Rows stand in the order of their coming, so that the oldest, which go first, share pages.
+        // Rows are in order of insertion, so that the oldest, which are evicted first, share pages.
         for kind in EntryKind.allCases {
             let more = kind == .originals ? ", url TEXT NOT NULL, owner INTEGER" : ""
             sql += """
@@ -102,17 +103,17 @@ final class CacheIndex {
 
     // MARK: Reading
 
-    /// What is known of an entry; nil when nothing is.
+    /// The size of an entry's file; nil when the entry is not in the index.
     func size(of name: EntryName) throws(SQLiteError) -> Int? {
         try table(name.kind).integers(name.word)?.size
     }
 
-    /// When an entry was last used; nil when it is not known.
+    /// The last use of an entry; nil when the entry is not in the index.
     func lastUse(of name: EntryName) throws(SQLiteError) -> Int? {
         try table(name.kind).integers(name.word)?.used
     }
 
-    /// The entry of a kind whose last use is longest ago.
+    /// The least recently used entry of a kind.
     func oldest(_ kind: EntryKind) throws(SQLiteError) -> (name: EntryName, used: Int)? {
         var found: (String, Int)?
         try table(kind).oldest.forEach([]) { row in
@@ -121,12 +122,12 @@ final class CacheIndex {
         }
         guard let (word, used) = found else { return nil }
         let name = try Self.entry(kind, word)
-        // Else it could not be removed, and would be the oldest for ever.
+        // An entry that its own name does not find could not be removed, and would be the oldest for ever.
         guard try size(of: name) != nil else { throw .mismatch("\(word) is in no row") }
         return (name, used)
     }
 
-    /// The latest use of any entry; 0 when there are none.
+    /// The latest use of any entry; 0 when there are no entries.
     func latestUse() throws(SQLiteError) -> Int {
         var latest = 0
         for kind in EntryKind.allCases {
@@ -140,7 +141,7 @@ final class CacheIndex {
         return name
     }
 
-    /// The words of a kind that begin with `prefix`.
+    /// The file names of a kind that begin with `prefix`.
     func words(_ kind: EntryKind, prefix: String) throws(SQLiteError) -> [String] {
         var words: [String] = []
         try table(kind).range.forEach([.text(prefix), .text(prefix + "\u{7F}")]) { row in
@@ -151,7 +152,7 @@ final class CacheIndex {
         return words
     }
 
-    /// The first word of a kind that does not stand before `lowest`.
+    /// The first file name of a kind that is not below `lowest`.
     func firstWord(_ kind: EntryKind, from lowest: String) throws(SQLiteError) -> String? {
         var word: String?
         try table(kind).first.forEach([.text(lowest)]) { row in
@@ -162,7 +163,7 @@ final class CacheIndex {
         return word
     }
 
-    /// The originals of a URL that belong to `owner` or to all; without an owner, all of them.
+    /// The originals of a URL that are public or belong to `owner`; without an owner, all of them.
     func originals(url: String, owner: UInt32?) throws(SQLiteError) -> [(key: String, digest: String)] {
         var found: [(String, String)] = []
         try originalsOfURL.forEach([.text(url), owner.map { .integer(Int($0)) } ?? .null]) { row in
@@ -172,7 +173,7 @@ final class CacheIndex {
         return found
     }
 
-    /// Whether any original has these bytes.
+    /// Whether any original has this digest.
     func hasOriginal(digest: String) throws(SQLiteError) -> Bool {
         var found = false
         try originalsOfDigest.forEach([.text(digest)]) { _ in
@@ -182,7 +183,7 @@ final class CacheIndex {
         return found
     }
 
-    /// The words of the rasters that were made from these bytes.
+    /// The file names of the rasters of the original with this digest.
     func rasters(ofDigest digest: String) throws(SQLiteError) -> [String] {
         var words: [String] = []
         try rastersOfDigest.forEach([.text(digest)]) { row in
@@ -210,7 +211,7 @@ final class CacheIndex {
         totals[row.name.kind]!.bytes += row.size - (old ?? 0)
     }
 
-    /// Removes an entry, if it is there.
+    /// Removes an entry if it exists.
     func remove(_ name: EntryName) throws(SQLiteError) {
         guard let size = try size(of: name) else { return }
         try begin()
@@ -219,27 +220,27 @@ final class CacheIndex {
         totals[name.kind]!.bytes -= size
     }
 
-    /// Notes that an entry was used at `time`; false when it is not known.
+    /// Sets the last use of an entry to `time`; false when the entry is not in the index.
     func touch(_ name: EntryName, at time: Int) throws(SQLiteError) -> Bool {
         try begin()
         try table(name.kind).touch.run([.text(name.word), .integer(time)])
         return connection.changes > 0
     }
 
-    /// Notes that the rasters of an original were used at `time`, but for those last used at `earliest` or before.
+    /// Sets the last use of an original's rasters to `time`, except those last used at `earliest` or before.
     func touchRasters(ofOriginal name: EntryName, at time: Int, usedAfter earliest: Int) throws(SQLiteError) {
         try begin()
         try touchRasters.run([.text(name.word), .integer(time), .integer(earliest)])
     }
 
-    /// Moves times of use that are past `time` to it: the clock was wrong then.
+    /// Reduces times of use in the future to `time`: the clock was wrong when they were written.
     func limitLastUse(to time: Int) throws(SQLiteError) {
         for kind in EntryKind.allCases {
             try connection.execute("UPDATE \(kind) SET used = \(time) WHERE used > \(time)")
         }
     }
 
-    /// Makes the writes so far lasting.
+    /// Commits the pending writes.
     func commit() throws(SQLiteError) {
         guard pendingWrites > 0 else { return }
         pendingWrites = 0

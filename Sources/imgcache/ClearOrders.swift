@@ -1,11 +1,11 @@
-/// Orders to clear that are not carried out yet. What they mean counts as gone from the moment they were taken.
+/// Clear orders that are not complete yet. Entries that an order covers count as removed from the moment it was taken.
 struct ClearOrders {
     private struct Order {
-        /// To whom the answer is due; nil when it has been given.
+        /// The job to answer; nil when it was answered.
         var job: Int?
-        /// Whether everything is meant that was there.
+        /// Whether all entries that existed then are covered, and not only unused ones.
         let isForAll: Bool
-        /// What was last used then or before is meant.
+        /// Entries last used at this time or before are covered.
         let usedUntil: Int
         var removed = 0
         var bytes = 0
@@ -14,10 +14,10 @@ struct ClearOrders {
     private var orders: [Order] = []
     private var answers: [(job: Int, removed: Int, bytes: Int)] = []
     private var latest = 0
-    /// Something could not be removed. It is tried again when there is hope.
+    /// Whether a file could not be removed. Clearing continues when the obstacle is gone.
     var isStalled = false
 
-    /// A time by which what happens at `now` is not taken for something that was to be cleared.
+    /// A time for new entries, at least `now`, that no pending order covers.
     func timeAfter(_ now: Int) -> Int {
         max(now, latest + 1)
     }
@@ -28,26 +28,26 @@ struct ClearOrders {
         orders.append(Order(job: job, isForAll: true, usedUntil: time))
     }
 
-    /// Takes the order to clear what was last used at `time` or before.
+    /// Takes the order to clear everything last used at `time` or before.
     mutating func insert(job: Int, usedUntil time: Int) {
         orders.append(Order(job: job, isForAll: false, usedUntil: time))
     }
 
-    /// Answers an order of which nothing can be carried out, ever.
+    /// Answers an order that can never be carried out.
     mutating func answer(job: Int) {
         answers.append((job, 0, 0))
     }
 
     var isEmpty: Bool { orders.isEmpty }
 
-    /// By which last use entries are meant by the first order; nil when there is none.
+    /// Last-use cut-off of the oldest pending order; nil without orders.
     var next: Int? { orders.first?.usedUntil }
 
-    /// By which last use entries are meant by any order; nil when there is none.
+    /// The latest last-use cut-off of all orders; nil without orders.
     var latestUse: Int? { orders.map(\.usedUntil).max() }
 
-    /// Which order, counted from the first, means an entry that was written at `created` and last used at `used`, so the index says, or else
-    /// last changed at `modified`.
+    /// The index of the first order that covers an entry. `created` is when the entry was written, `used` its last use
+    /// according to the index, and `modified` the file's time, which stands for the last use where the index has none.
     func orderMeaning(created: Int, used: Int?, modified: Int) -> Int? {
         orders.firstIndex { order in
             if let used, used <= order.usedUntil { return true }
@@ -61,13 +61,13 @@ struct ClearOrders {
         orders[index].bytes += bytes
     }
 
-    /// The first order has been carried out.
+    /// Completes the first order.
     mutating func finishFirst() {
         answer(0)
         orders.removeFirst()
     }
 
-    /// Something cannot be removed: what is left stays as if it were gone, and nobody waits for it.
+    /// Answers all orders although files are left, which count as removed: no waiter should wait for the obstacle.
     mutating func stall() {
         isStalled = true
         for index in orders.indices { answer(index) }
@@ -79,7 +79,7 @@ struct ClearOrders {
         orders[index].job = nil
     }
 
-    /// The answers that have become due.
+    /// Takes the answers that are due.
     mutating func takeAnswers() -> [(job: Int, removed: Int, bytes: Int)] {
         defer { answers = [] }
         return answers

@@ -1,13 +1,13 @@
 import IPCProtocol
 import LinuxSystem
 
-// What is cleared counts as gone at once. Its files are removed a few at a time, so that messages are answered in
+// Cleared entries count as removed at once. Their files are removed a few at a time, so that messages are answered in
 // between.
 extension Store {
-    /// Takes the order to clear what was not used for so many seconds; nil: everything.
+    /// Takes the order to clear entries that were not used for `seconds`; nil clears everything.
     func clear(job: Int, olderThanSeconds seconds: Int?) {
         switch obstacle?.state {
-        // Nothing that is there is this process's.
+        // The files belong to another process.
         case .locked, .off: return clears.answer(job: job)
         case .readOnly, .full, .on, nil: break
         }
@@ -15,11 +15,11 @@ extension Store {
             let (age, isTooLong) = seconds.multipliedReportingOverflow(by: 1000)
             clears.insert(job: job, usedUntil: isTooLong ? 0 : max(0, now - age))
         } else {
-            // Whatever the clock said when they came, those that are there are meant.
+            // Entries may have times in the future if the clock was wrong; they are covered too.
             let used = withIndex { (index) throws(SQLiteError) in try index.latestUse() }
             clears.insertAll(job: job, until: max(now, used ?? 0))
         }
-        // While nothing can be removed nobody waits for it.
+        // No waiter waits while nothing can be removed.
         if !canClear || clears.isStalled { clears.stall() }
     }
 
@@ -27,10 +27,10 @@ extension Store {
         index != nil && (obstacle == nil || obstacle?.state == .full)
     }
 
-    /// Whether something is left to clear that can be.
+    /// Whether an order is pending that can be carried out.
     var needsClearing: Bool { !clears.isEmpty && !clears.isStalled }
 
-    /// Carries out orders to clear, until all are or `deadline` is past.
+    /// Carries out orders until all are complete or `deadline` is past.
     func clear(until deadline: Instant) {
         while needsClearing, let cutoff = clears.next, Instant.now < deadline {
             if !canClear {
@@ -38,7 +38,7 @@ extension Store {
             } else if let (name, size) = firstUsed(until: cutoff) {
                 clear(name, size: size, forOrder: 0)
             } else if reconciliation != nil {
-                // Among the files that the index does not know yet there may be more.
+                // There may be more among the files that the index does not know yet.
                 reconcile(until: deadline)
             } else {
                 clears.finishFirst()
@@ -55,7 +55,7 @@ extension Store {
         return nil
     }
 
-    /// Removes an entry that an order means.
+    /// Removes an entry that an order covers.
     func clear(_ name: EntryName, size: Int, forOrder order: Int) {
         switch discard(name) {
         case .removed: clears.count(name.kind, bytes: size, forOrder: order)
@@ -64,7 +64,7 @@ extension Store {
         }
     }
 
-    /// The order for which an entry is to be removed, and counts as gone already; nil when there is none.
+    /// The index of the order that covers an entry; nil for none. A covered entry counts as removed.
     func orderToClear(_ entry: EntryFile, _ name: EntryName) -> Int? {
         guard !clears.isEmpty else { return nil }
         let used = withIndex { (index) throws(SQLiteError) in try index.lastUse(of: name) } ?? nil

@@ -1,9 +1,9 @@
 import LinuxSystem
 
-/// What a process in its sandbox can reach: the directories that had the paths when it entered. What is made in their
-/// place later is others.
+/// The directories that a confined process can reach: those that had the paths when it entered its sandbox. A directory
+/// that replaces one of them later cannot be reached.
 struct Confinement {
-    /// When it entered.
+    /// The time of entry.
     let since = Instant.now
     private var directories: [String: FileSystem.Status] = [:]
 
@@ -13,7 +13,8 @@ struct Confinement {
         }
     }
 
-    /// Whether the directory that has this path now is the one that can be reached. None is as none was.
+    /// Whether the directory at this path is the one that can be reached. A path without a directory, then as now,
+    /// counts as reachable.
     func holds(_ path: String) -> Bool {
         switch (directories[path], (try? FileSystem.status(of: path)) ?? nil) {
         case (let entered?, let present?): entered.isSameFile(as: present)

@@ -2,15 +2,15 @@ import IPCProtocol
 import LinuxSystem
 import SharedCache
 
-/// Why an entry cannot be read or written.
+/// The reason why an entry cannot be read or written.
 enum EntryProblem: Error, CustomStringConvertible {
-    /// There is no file.
+    /// The file is missing.
     case absent
-    /// There is one, and it is not that entry, or not whole.
+    /// The file is not that entry, or is not complete.
     case damaged(String)
-    /// There is one of another version of the format.
+    /// The file has another version of the format.
     case outdated
-    /// A system call failed; the entry may be sound.
+    /// A system call failed; the entry may be intact.
     case system(SystemError)
 
     var description: String {
@@ -23,14 +23,14 @@ enum EntryProblem: Error, CustomStringConvertible {
     }
 }
 
-/// A file of the cache whose trailer was read and found to belong to the name that it has.
+/// A file of the cache whose trailer was read and matches the file's name.
 struct EntryFile {
     let descriptor: FileDescriptor
     let trailer: EntryTrailer
     let status: FileSystem.Status
 
-    /// Opens the file at `path`, which must be that of `name` and have no more than `largestBody` bytes besides what it
-    /// says about itself, and reads that. The body is not read yet.
+    /// Opens the file at `path` and reads its trailer. The trailer must match `name`, and the body must have at most
+    /// `largestBody` bytes. The body is not read yet.
     init(opening path: String, as name: EntryName, largestBody: Int) throws(EntryProblem) {
         do throws(SystemError) {
             descriptor = try FileSystem.openUntrusted(path)
@@ -46,12 +46,12 @@ struct EntryFile {
         guard status.isRegular else { throw .damaged("it is no regular file") }
         trailer = try Self.readTrailer(of: descriptor, size: status.size)
         guard trailer.name == name else { throw .damaged("it belongs under another name") }
-        // A file without blocks can be of any size, and would all be copied into memory.
+        // A sparse file can be of any size, and all of it would be copied into memory.
         guard trailer.bodySize <= largestBody else { throw .damaged("it is larger than what may be kept") }
     }
 
     private static func readTrailer(of file: FileDescriptor, size: Int) throws(EntryProblem) -> EntryTrailer {
-        // One read brings all of it, as a rule.
+        // One read usually gets the whole trailer.
         var tail = try read(min(size, 4096), of: file, endingAt: size)
         guard let footer = DiskFileFooter(decoding: tail.suffix(DiskFileFooter.length), fileSize: size) else {
             throw DiskFileFooter.isOfAnotherVersion(tail.suffix(DiskFileFooter.length))
@@ -82,7 +82,7 @@ struct EntryFile {
         }
     }
 
-    /// A sealed copy of the body, whose digest has been compared.
+    /// Copies the body to a sealed buffer and verifies its digest.
     func copyBody() throws(EntryProblem) -> SealedBuffer {
         let (digest, sealed) = try Self.system { () throws(SystemError) in
             let buffer = try WritableBuffer(name: "imgbroker-disk", size: trailer.bodySize)
@@ -93,10 +93,10 @@ struct EntryFile {
         return sealed
     }
 
-    /// Writes an entry into an empty file: the first `trailer.bodySize` bytes of `body`, then what `trailer` says of
-    /// them. A raster's digest is computed on the way; an original's must be what its record says.
+    /// Writes an entry into an empty file: the first `trailer.bodySize` bytes of `body`, then the trailer. A raster's
+    /// digest is computed during the copy; an original's must equal its record's.
     ///
-    /// - Returns: the trailer as written, and the file's size.
+    /// - Returns: The trailer as written, and the file's size.
     static func write(
         _ trailer: EntryTrailer, body: FileDescriptor, to file: FileDescriptor
     ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
@@ -112,11 +112,10 @@ struct EntryFile {
         return (trailer, size + (try writeEnd(trailer, to: file)))
     }
 
-    /// Writes the entry into another, empty file with a trailer that says something else of the same body, which is
-    /// copied as it is: what is wrong with it shows when it is read, now as before. The file's time of change, which
-    /// stands for its last use, is taken over.
+    /// Writes the entry into another, empty file with a new trailer. The body is copied without verification: damage is
+    /// detected when it is read, as before. The file's modification time, which stands for the last use, is kept.
     ///
-    /// - Returns: the trailer as written, and the file's size.
+    /// - Returns: The trailer as written, and the file's size.
     func rewrite(
         as trailer: EntryTrailer, to file: FileDescriptor
     ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
@@ -130,7 +129,7 @@ struct EntryFile {
         return (trailer, size + end)
     }
 
-    /// Writes what follows the body, and returns how many bytes that is.
+    /// Writes the trailer and the footer, and returns their length.
     private static func writeEnd(_ trailer: EntryTrailer, to file: FileDescriptor) throws(EntryProblem) -> Int {
         let text = trailer.encoded
         guard let footer = DiskFileFooter(of: text) else { throw .damaged("its record is too long") }

@@ -1,32 +1,32 @@
 import IPCProtocol
 import SharedCache
 
-/// The two kinds of entries; their words name directories and tables.
+/// The two kinds of entries. The raw values name directories and tables.
 enum EntryKind: String, CaseIterable {
-    /// Files as they were received.
+    /// Encoded bytes as received.
     case originals
     /// Decoded pixels.
     case rasters
 }
 
-/// Which entry is meant: where its file lies.
+/// The identity of an entry, which determines the path of its file.
 struct EntryName: Hashable {
     let kind: EntryKind
-    /// The file's name: letters and digits.
+    /// The name of the file: 2 to 128 letters and digits.
     let word: String
 
-    /// The original of a key; nil when the key is no word of letters and digits, which no path may be made of.
+    /// The original with a key; nil when the key has characters that are not allowed in a file name.
     static func original(key: String) -> EntryName? {
         EntryName(kind: .originals, word: key)
     }
 
     /// The raster of an original's digest in a form.
     static func raster(original digest: String, form: String) -> EntryName {
-        // Digests have one length, so no two pairs are spelled alike.
+        // Digests have one length, so no two pairs of digest and form concatenate to the same text.
         EntryName(kind: .rasters, word: SHA256.hexadecimalDigest(of: (digest + form).utf8))!
     }
 
-    /// The entry with this file name; nil when it cannot be one's.
+    /// The entry with this file name; nil when the name is invalid.
     init?(kind: EntryKind, word: String) {
         let letters = word.utf8.allSatisfy { byte in
             switch byte {
@@ -41,11 +41,11 @@ struct EntryName: Hashable {
         self.word = word
     }
 
-    /// The subdirectory, among those of its kind, in which the file lies.
+    /// The name of the subdirectory of the kind's directory that holds the file.
     var prefix: String { String(word.prefix(2)) }
 }
 
-/// What a file says about the bytes before its trailer.
+/// The description of a body, which follows the body in the file.
 struct EntryTrailer: Equatable {
     enum Content: Equatable {
         case original(OriginalRecord)
@@ -54,10 +54,10 @@ struct EntryTrailer: Equatable {
     }
 
     var content: Content
-    /// When it was written, in milliseconds since 1970.
+    /// The time of writing, in milliseconds since 1970.
     var created: Int
 
-    /// The name that the file must have; nil when its key cannot be one.
+    /// The name that the file must have; nil when the record's key is invalid.
     var name: EntryName? {
         switch content {
         case .original(let record): .original(key: record.key)
@@ -65,7 +65,7 @@ struct EntryTrailer: Equatable {
         }
     }
 
-    /// How many bytes stand before the trailer.
+    /// The number of bytes before the trailer.
     var bodySize: Int {
         switch content {
         case .original(let record): record.bytes
@@ -81,7 +81,7 @@ struct EntryTrailer: Equatable {
         }
     }
 
-    /// The trailer as it stands in the file.
+    /// The JSON text as in the file.
     var encoded: [UInt8] {
         var writer = JSONWriter()
         writer.object {
@@ -101,7 +101,7 @@ struct EntryTrailer: Equatable {
         self.created = created
     }
 
-    /// Reads a trailer; nil when it is none.
+    /// Reads a trailer; nil when the text is invalid.
     init?(decoding text: ArraySlice<UInt8>) {
         var (created, digest): (Int?, String?)
         var (original, raster): (OriginalRecord?, RasterRecord?)

@@ -1,33 +1,33 @@
 import IPCProtocol
 import LinuxSystem
 
-// Entries go by least recent use while there are more bytes than the limit, and by age. Each call does a little, so
-// that messages are answered in between.
+// The least recently used entries are evicted while a kind is over its limit, and those that are over the maximum age.
+// Each call does a little, so that messages are answered in between.
 extension Store {
-    /// Down to how many bytes a kind is evicted once it is over its limit. The distance keeps every entry that comes
+    /// The size to which a kind is evicted once it is over its limit. The distance to the limit keeps each new entry
     /// from evicting one.
     func target(_ kind: EntryKind) -> Int {
         options.limit(kind) / 20 * 19
     }
 
-    /// Looks whether a kind has become too large.
+    /// Starts eviction of a kind if it is over its limit.
     func noteSize(of kind: EntryKind) {
         if let total = index?.totals[kind], total.bytes > options.limit(kind) { shrinking.insert(kind) }
     }
 
-    /// When entries must go, or be looked at for their age; nil: not before something changes.
+    /// The time of the next eviction or age check; nil when none is due before something changes.
     var nextEviction: Instant? {
         guard index != nil, obstacle?.state != .readOnly else { return nil }
         if !shrinking.isEmpty { return .now }
         return options.maxAge == nil ? nil : nextAgeCheck
     }
 
-    /// Whether there is something to do that no message asks for.
+    /// Whether there is work that no message asks for.
     var hasWork: Bool { reconciliation != nil || needsEviction || needsClearing }
 
     private var needsEviction: Bool { nextEviction.map { $0 <= .now } ?? false }
 
-    /// Evicts until nothing must go, or `deadline` is past.
+    /// Evicts until no entry is due, or `deadline` is past.
     func evict(until deadline: Instant) {
         while needsEviction, Instant.now < deadline {
             if let kind = shrinking.first { shrink(kind, until: deadline) } else { evictOld(until: deadline) }
@@ -54,7 +54,7 @@ extension Store {
         nextAgeCheck = Instant.now.adding(milliseconds: min(max(maxAge / 10, 100), 60_000))
     }
 
-    /// The entry of a kind whose last use is longest ago.
+    /// The least recently used entry of a kind.
     func oldest(_ kind: EntryKind) -> (name: EntryName, used: Int)? {
         withIndex { (index) throws(SQLiteError) in try index.oldest(kind) } ?? nil
     }

@@ -1,16 +1,17 @@
 import IPCProtocol
 
-/// Further directories of the same form, which are only read: found in by path, never locked, written or indexed.
+/// Further cache directories, which are only read: entries are found by path, and never locked, written or indexed.
 struct ExtraDirectories {
-    /// In the order in which they are looked into.
+    /// The directories in search order.
     let directories: [CacheDirectory]
-    /// Of which users entries are not to be found any more, by URL; nil is all users.
+    /// The users whose entries of a URL are hidden; nil stands for all users.
     private var hidden: [String: Set<UInt32?>] = [:]
     private var hiddenCount = 0
-    /// How many are remembered. Beyond, nothing is found here any more: what was removed must not come back.
+    /// The capacity of `hidden`. Beyond it nothing is found in these directories any more, so that removed entries
+    /// cannot reappear.
     private let maximumHidden: Int
     private var reported: Set<String> = []
-    /// The most files that are remembered to have been reported.
+    /// The capacity of `reported`.
     private static let maximumReported = 10_000
 
     init(_ paths: [String], maximumHidden: Int = 100_000) {
@@ -18,22 +19,22 @@ struct ExtraDirectories {
         directories = paths.map { CacheDirectory(path: $0) }
     }
 
-    /// From now on, the entries of a URL that belong to `owner` or to all (without an owner: all of them) are not found.
+    /// Hides the entries of a URL that are public or belong to `owner`; without an owner, all of them.
     mutating func hide(url: String, owner: UInt32?) {
-        // Which keys a URL has here nobody knows, so the URL itself is remembered.
+        // The URL is remembered, because these directories have no index from URLs to keys.
         guard !directories.isEmpty, hiddenCount <= maximumHidden else { return }
         if hidden[url, default: []].insert(owner).inserted { hiddenCount += 1 }
         if hiddenCount > maximumHidden { hidden = [:] }
     }
 
-    /// Whether an entry is not to be found.
+    /// Whether an entry is hidden.
     func hides(_ trailer: EntryTrailer) -> Bool {
         if hiddenCount > maximumHidden { return true }
         guard case .original(let record) = trailer.content, let owners = hidden[record.url] else { return false }
         return record.owner == nil || owners.contains(nil) || owners.contains(record.owner)
     }
 
-    /// Whether what is wrong with a file has not been reported yet.
+    /// Whether a problem of this file is reported for the first time.
     mutating func isNews(_ path: String) -> Bool {
         reported.count < Self.maximumReported && reported.insert(path).inserted
     }

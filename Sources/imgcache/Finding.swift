@@ -3,7 +3,7 @@ import LinuxSystem
 import SharedCache
 
 extension Store {
-    /// What `find` found.
+    /// The result of `find`.
     enum Found {
         case original(OriginalRecord, SealedBuffer)
         case raster(OriginalRecord, RasterRecord, SealedBuffer)
@@ -12,22 +12,22 @@ extension Store {
     /// A directory to find entries in.
     struct Source {
         let directory: CacheDirectory
-        /// Whether it is this process's own, and no extra one.
+        /// Whether it is this process's own directory, and not an extra one.
         let isOwn: Bool
     }
 
-    /// After so long an entry's file is marked as used as well, so that the index's loss does not make all entries
-    /// look unused.
+    /// The age, in milliseconds, from which a file's modification time is updated when its entry is used. It keeps
+    /// entries from looking unused after the index was lost.
     private static let markInterval = 3_600_000
 
-    /// The directories to look into, in order.
+    /// The directories in search order.
     var sources: [Source] {
         [Source(directory: directory, isOwn: true)]
             + extras.directories.map { Source(directory: $0, isOwn: false) }
     }
 
-    /// What the original of the first of these keys that is there and whole was made into in this form, else that
-    /// original, unless only a raster is wanted.
+    /// Finds the first of these keys with an intact original, and returns its raster in `form`. Without that raster it
+    /// returns the original, unless `rasterOnly`.
     func find(keys: [String], form: String?, rasterOnly: Bool = false) -> Found? {
         for name in keys.compactMap(EntryName.original) {
             for source in sources {
@@ -37,7 +37,7 @@ extension Store {
                     markUsed(original, name, source)
                     return .raster(record, raster, pixels)
                 }
-                // Another key's raster would be another picture.
+                // The raster of another key would be another image.
                 if rasterOnly { return nil }
                 if let bytes = copyBody(of: original, name, source) {
                     markUsed(original, name, source)
@@ -61,7 +61,7 @@ extension Store {
         return nil
     }
 
-    /// What is known of the original of the first of these keys that is there. Its bytes are not read.
+    /// The record of the first of these keys with an original. The body is not read.
     func record(keys: [String]) -> OriginalRecord? {
         for name in keys.compactMap(EntryName.original) {
             for source in sources {
@@ -73,7 +73,7 @@ extension Store {
         return nil
     }
 
-    /// Opens an entry in one of the directories; nil when it is not there, or counts as gone.
+    /// Opens an entry in one of the directories; nil when it is missing or counts as removed.
     func open(_ name: EntryName, in source: Source) -> EntryFile? {
         if source.isOwn, obstacle?.state == .locked || obstacle?.state == .off { return nil }
         let entry = reading(name, in: source) { () throws(EntryProblem) in
@@ -91,7 +91,7 @@ extension Store {
         reading(name, in: source) { () throws(EntryProblem) in try entry.copyBody() }
     }
 
-    /// Reads an entry, and removes it when it proves to be none and is our own.
+    /// Reads an entry. A damaged one is removed if it is in the own directory.
     private func reading<Value>(
         _ name: EntryName, in source: Source, _ body: () throws(EntryProblem) -> Value
     ) -> Value? {
@@ -136,21 +136,21 @@ extension Store {
         guard source.isOwn else { return }
         let now = now
         let known = withIndex { (index) throws(SQLiteError) in try index.touch(name, at: now) }
-        // A file that the index does not know yet.
+        // The file is not in the index yet.
         if known == false { add(entry.trailer, name, size: entry.status.size, used: now) }
         if entry.status.modified < now - Self.markInterval { try? entry.descriptor.setModified(now) }
     }
 
-    /// Marks an entry's file as used. By a descriptor, as the sandbox cannot tell where a path leads.
+    /// Sets the modification time of an entry's file, by descriptor: the sandbox cannot restrict where a path leads.
     private func markFile(_ name: EntryName, at time: Int) {
         guard let file = try? FileSystem.openUntrusted(directory.file(name)) else { return }
         try? file.setModified(time)
     }
 
-    /// Notes that the originals of these keys, and so what was made of them, were used.
+    /// Records a use of the originals of these keys, and of their rasters.
     func touch(keys: [String]) {
         let now = now
-        // What is to be cleared is not saved by this.
+        // An entry that is to be cleared is not kept by a use.
         let cleared = clears.latestUse ?? .min
         for name in keys.compactMap(EntryName.original) {
             withIndex { (index) throws(SQLiteError) in

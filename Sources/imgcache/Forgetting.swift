@@ -2,8 +2,10 @@ import IPCProtocol
 import LinuxSystem
 
 extension Store {
-    /// Removes the originals of a URL that belong to `owner` or to all (without an owner: all of them), and the rasters
-    /// that only they led to. Returns the originals' keys.
+    /// Removes the originals of a URL that are public or belong to `owner` (without an owner: all of them), and the
+    /// rasters that only they led to.
+    ///
+    /// - Returns: The originals' keys.
     func forget(url: String, owner: UInt32?) -> [String] {
         extras.hide(url: url, owner: owner)
         guard obstacle?.state != .locked, obstacle?.state != .off else { return [] }
@@ -17,14 +19,14 @@ extension Store {
             }
             for raster in (rasters ?? []).compactMap({ EntryName(kind: .rasters, word: $0) }) { discard(raster) }
         }
-        // Files that the index does not know yet, or that cannot be removed, are not to be found either.
+        // Files that the index does not know yet, and files that cannot be removed, count as removed too.
         if !allRemoved || reconciliation != nil {
             forgotten.insert(url: url, owner: owner, at: now, isLasting: !allRemoved)
         }
         return originals.map(\.key)
     }
 
-    /// Forgets once more what could not be removed before.
+    /// Repeats the orders whose files could not be removed.
     func forgetAgain() {
         for (url, owner) in forgotten.takeLasting() { _ = forget(url: url, owner: owner) }
     }

@@ -1,9 +1,9 @@
 import IPCProtocol
 
-/// URLs of which entries may still lie on disk although they were to be forgotten.
+/// Removed URLs with entries that may still be on the disk.
 struct ForgottenURLs {
     private struct Order {
-        /// nil: all.
+        /// nil for all users.
         let owner: UInt32?
         let time: Int
         let isLasting: Bool
@@ -12,13 +12,13 @@ struct ForgottenURLs {
     private var orders: [String: [Order]] = [:]
     private var latest = 0
 
-    /// A time of writing by which an entry of `now` is not taken for one that was to be forgotten.
+    /// A creation time for new entries, at least `now`, that no order covers.
     func timeAfter(_ now: Int) -> Int {
         max(now, latest + 1)
     }
 
-    /// Notes that the entries of a URL that belong to `owner` or to all (without an owner: all of them) and were written
-    /// until `time` are not to be found. Lasting are orders that cannot be carried out.
+    /// Marks entries of a URL as removed: those that are public or belong to `owner` (without an owner: all of them) and
+    /// were written until `time`. `isLasting` marks an order whose files could not be removed.
     mutating func insert(url: String, owner: UInt32?, at time: Int, isLasting: Bool) {
         latest = max(latest, time)
         let lasting = isLasting || (orders[url] ?? []).contains { $0.owner == owner && $0.isLasting }
@@ -26,7 +26,7 @@ struct ForgottenURLs {
         orders[url, default: []].append(Order(owner: owner, time: time, isLasting: lasting))
     }
 
-    /// Whether an entry was to be forgotten.
+    /// Whether an order covers an entry.
     func contains(_ trailer: EntryTrailer) -> Bool {
         guard !orders.isEmpty, case .original(let record) = trailer.content else { return false }
         return (orders[record.url] ?? []).contains {
@@ -34,14 +34,14 @@ struct ForgottenURLs {
         }
     }
 
-    /// Takes out the orders that could not be carried out.
+    /// Takes the orders whose files could not be removed.
     mutating func takeLasting() -> [(url: String, owner: UInt32?)] {
         let lasting = orders.flatMap { url, orders in orders.filter(\.isLasting).map { (url, $0.owner) } }
         orders = orders.mapValues { $0.filter { !$0.isLasting } }
         return lasting
     }
 
-    /// All files have been seen: orders that could be carried out have been.
+    /// Removes the other orders. Called when the reconciliation has seen all files.
     mutating func removeCarriedOut() {
         orders = orders.mapValues { $0.filter(\.isLasting) }.filter { !$0.value.isEmpty }
     }

@@ -3,11 +3,12 @@ import LinuxSystem
 
 extension Store {
     private static let largestRoom = 1 << 26
-    /// From so many bytes on a body is not copied only to say that the origin was asked again within the minute.
+    /// The size, in bytes, from which a body is not copied only to record that the origin was asked again within a
+    /// minute.
     private static let costlyCopy = 1 << 20
     private static let sameTime = 60_000
 
-    /// Keeps an entry; false when it is not kept.
+    /// Stores an entry; false when it is not stored.
     func keep(_ content: EntryTrailer.Content, body: FileDescriptor) -> Bool {
         let now = now
         let trailer = EntryTrailer(content, created: now)
@@ -19,9 +20,8 @@ extension Store {
         }
     }
 
-    /// Notes what the origin now says of an original that is kept; nothing when that has gone or has other bytes. The
-    /// file is written anew and takes the old one's place when it is complete, so that there is a whole one at any
-    /// time.
+    /// Updates the record of a stored original. Does nothing when that was removed or has other bytes. The new file
+    /// replaces the old one when it is complete, so that a complete one exists at any time.
     func update(_ record: OriginalRecord) {
         guard obstacle == nil, let name = EntryName.original(key: record.key) else { return }
         for source in sources {
@@ -30,15 +30,16 @@ extension Store {
             if source.isOwn {
                 if !isSaidAgain(record, old) { rewrite(entry, name, as: record) }
             } else {
-                // Where nothing is written, it would be asked for again and again.
+                // The extra directory cannot be written; without an entry here the origin would be asked again each
+                // time.
                 _ = keep(.original(record), body: entry.descriptor)
             }
             return
         }
     }
 
-    /// Whether a record says no more than one of a moment before did, and saying it would be costly. It is then asked
-    /// for again by that moment earlier.
+    /// Whether a record repeats a very recent one, and its file is costly to rewrite. The response then becomes stale
+    /// earlier by the time between the two.
     private func isSaidAgain(_ record: OriginalRecord, _ old: OriginalRecord) -> Bool {
         var repeated = record
         repeated.response.requestedAt = old.response.requestedAt
@@ -49,7 +50,7 @@ extension Store {
     }
 
     private func rewrite(_ entry: EntryFile, _ name: EntryName, as record: OriginalRecord) {
-        // The bytes are as old as they were, and were not used.
+        // The bytes keep their age, and an update is not a use.
         let trailer = EntryTrailer(.original(record), created: entry.trailer.created)
         let used = withIndex { (index) throws(SQLiteError) in try index.lastUse(of: name) } ?? nil
         _ = publish(name, bodySize: record.bytes, used: used ?? entry.status.modified) { (file) throws(EntryProblem) in
@@ -57,13 +58,13 @@ extension Store {
         }
     }
 
-    /// Has an entry's file written and gives it its name, in place of an older one; false when that fails.
+    /// Writes an entry's file and gives it its name, in place of an older one; false after a failure.
     private func publish(
         _ name: EntryName, bodySize: Int, used: Int,
         _ write: (FileDescriptor) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int)
     ) -> Bool {
         guard obstacle == nil else { return false }
-        // The directory may have been removed, and another process may have made it anew.
+        // The directory may have been removed, and made again by another process.
         if lock.map(directory.isLocked) != true || !hasIndexFile { open() }
         for attempt in 0...1 where obstacle == nil {
             do throws(EntryProblem) {
@@ -95,7 +96,7 @@ extension Store {
         guard let file else { throw .absent }
         defer { file.discard() }
         let written = try write(file.descriptor)
-        // The limits are of files.
+        // The limits apply to files.
         guard written.size <= target(name.kind) else { throw .damaged("it is larger than the limit") }
         do throws(SystemError) { try directory.publish(file, as: name) } catch { throw .system(error) }
         return written

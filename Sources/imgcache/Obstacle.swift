@@ -1,11 +1,11 @@
 import IPCProtocol
 import LinuxSystem
 
-/// Why the disk tier does not do all it could.
+/// The reason why the disk tier is limited or off.
 struct Obstacle: Error, Equatable {
-    /// Any but `on`.
+    /// Any state but `on`.
     let state: DiskReport.State
-    /// In one sentence.
+    /// One sentence.
     let reason: String
 
     init(_ state: DiskReport.State, _ reason: String) {
@@ -13,9 +13,9 @@ struct Obstacle: Error, Equatable {
         self.reason = reason
     }
 
-    /// Something could not be written in `directory`.
+    /// A failed write in `directory`.
     init(writing directory: String, _ error: SystemError) {
-        // Whatever keeps it from writing, what is there can still be read.
+        // Entries can still be read after any failed write.
         state = error.isLackOfSpace ? .full : .readOnly
         reason = "\(directory) cannot be written: \(error.sentence)"
     }

@@ -1,14 +1,14 @@
 import IPCProtocol
 import LinuxSystem
 
-/// The file of what the broker wants to be remembered of pictures that decoders have died on: one message, as it goes
-/// over the socket. It is replaced as a whole, and lost with the directory; what is damaged counts as nothing.
+/// The file of the broker's quarantine, the images that decoders crashed on: one message, as sent over the socket. It is
+/// replaced as a whole, and lost with the directory. A damaged file counts as empty.
 struct QuarantineFile {
     static let name = "quarantine"
-    /// No list that a broker makes is longer.
+    /// The length of the longest message.
     private static let maximumBytes = Frame.maximumLength
     private static let maximumRecords = 1024
-    /// The bytes of the longest name of a build.
+    /// The length of the longest build name, in bytes.
     private static let longestBuild = 64
 
     private let directory: String
@@ -18,7 +18,7 @@ struct QuarantineFile {
         self.directory = directory.path
     }
 
-    /// What it holds, as far as a broker can have written it: others may write the directory.
+    /// Reads the records that a broker may have written. Others may have written the file.
     func read() -> [QuarantineRecord] {
         guard let file = try? FileSystem.openUntrusted(path), let size = try? file.size(), size <= Self.maximumBytes
         else { return [] }
@@ -26,14 +26,15 @@ struct QuarantineFile {
         guard let count = unsafe try? bytes.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) }),
             case .quarantine(let records)? = try? StoreReport(decoding: bytes.prefix(count))
         else { return [] }
-        // The last ones are those that were asked for last.
+        // The last records are the most recently requested.
         let possible = Array(records.filter { Self.isPossible($0) }.suffix(Self.maximumRecords))
-        // Written anew it may be longer. The broker would end a process that sends too long a frame.
+        // The records may be longer when they are written again, and the broker kills a process that sends too long a
+        // frame.
         let length = StoreReport.quarantine(possible).encoded().count - Frame.headerLength
         return length <= Frame.maximumLength ? possible : []
     }
 
-    /// Whether a broker can have made this record.
+    /// Whether a broker may have made this record.
     private static func isPossible(_ record: QuarantineRecord) -> Bool {
         let isDigest = record.digest.utf8.allSatisfy { byte in
             switch byte {
@@ -45,7 +46,7 @@ struct QuarantineFile {
         return isDigest && record.digest.utf8.count == 64 && isBuild && record.build.utf8.count <= longestBuild
     }
 
-    /// Replaces it. As its loss costs no more than another look at a dangerous picture, a failure is ignored.
+    /// Replaces the file. A failure is ignored, because a lost record costs only one more crash.
     func write(_ records: [QuarantineRecord]) {
         let text = StoreReport.quarantine(records).encoded().dropFirst(Frame.headerLength)
         let temporary = "\(directory)/.tmp-quarantine"

@@ -1,11 +1,11 @@
 import LinuxSystem
 
-/// Brings the index and the files together after a start: files that the index does not know are added, rows whose
-/// file has gone are dropped, rows whose file has another size are made anew (it was replaced, and the process ended
-/// before that was committed), and what was left half written is removed. It goes from one subdirectory to the next,
-/// with the words in order, and a few entries at a time.
+/// Reconciles the index with the files after a start. Files that are not in the index are added, rows without a file are
+/// removed, and rows whose file has another size are replaced (the process was killed after it had replaced the file and
+/// before it committed). Half-written files are removed. It goes through the subdirectories in order of their names, a
+/// few entries at a time.
 struct Reconciliation {
-    /// What is left to do in the present subdirectory.
+    /// An entry of the present subdirectory that remains to be examined.
     fileprivate enum Item {
         case unknownFile(String)
         case missingFile(EntryName)
@@ -14,19 +14,19 @@ struct Reconciliation {
 
     fileprivate var kinds: [EntryKind] = []
     fileprivate var hasBegun = false
-    /// The subdirectories of the present kind that are still to be read, the first one last.
+    /// The subdirectories of the present kind that remain, in descending order.
     fileprivate var prefixes: [String] = []
-    /// Words before this one are done.
+    /// File names below this one are done.
     fileprivate var lowest = ""
     fileprivate var kind = EntryKind.originals
     fileprivate var items: [Item] = []
 }
 
 extension Store {
-    /// Does some of the reconciliation, until `deadline` or its end.
+    /// Continues the reconciliation until `deadline` or its end.
     func reconcile(until deadline: Instant) {
         while var state = reconciliation, Instant.now < deadline {
-            // The index may be lost in a step, and then another reconciliation begins.
+            // A step may lose the index, which starts another reconciliation.
             reconciliation = nil
             let isDone = step(&state)
             if reconciliation != nil || index == nil { continue }
@@ -66,7 +66,7 @@ extension Store {
         state.prefixes = names.filter { $0.utf8.count == 2 && EntryName(kind: kind, word: $0) != nil }.sorted(by: >)
     }
 
-    /// The next subdirectory that exists, or that the index believes to exist.
+    /// The next subdirectory that exists, or that the index has rows for.
     private func nextPrefix(_ state: inout Reconciliation) -> String? {
         let (kind, lowest) = (state.kind, state.lowest)
         let word = withIndex { (index) throws(SQLiteError) in try index.firstWord(kind, from: lowest) } ?? nil
@@ -94,7 +94,7 @@ extension Store {
     private func handle(_ item: Reconciliation.Item, _ kind: EntryKind) {
         switch item {
         case .missingFile(let name):
-            // It may have been kept again since.
+            // The entry may have been stored again since.
             do throws(SystemError) {
                 if try FileSystem.status(of: directory.file(name)) == nil { dropRow(name) }
             } catch  where error.isMissingPath {
@@ -109,7 +109,7 @@ extension Store {
         case .unknownFile(let relative):
             let word = String(relative.dropFirst(3))
             guard let name = EntryName(kind: kind, word: word), relative.hasPrefix(name.prefix + "/") else {
-                // No entry's name: it can never be found, and would take up room that nobody counts.
+                // The file has no entry's name: it can never be found, and its size is not counted.
                 try? FileDescriptor.remove("\(directory.directory(of: kind))/\(relative)")
                 return
             }
@@ -122,7 +122,7 @@ extension Store {
     }
 
     private func adopt(_ name: EntryName) {
-        // It may have been found since.
+        // The entry may have been found and added since.
         let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
         if known != nil { return }
         do throws(EntryProblem) {

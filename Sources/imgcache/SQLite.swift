@@ -1,10 +1,10 @@
 import CSQLite
 
-/// A call of SQLite that failed.
+/// A failed call of SQLite.
 struct SQLiteError: Error, CustomStringConvertible {
     /// The extended result code.
     let code: Int32
-    /// What SQLite says about it.
+    /// SQLite's message.
     let description: String
 
     init(code: Int32, description: String) {
@@ -17,12 +17,12 @@ struct SQLiteError: Error, CustomStringConvertible {
         description = unsafe String(cString: connection == nil ? sqlite3_errstr(code) : sqlite3_errmsg(connection))
     }
 
-    /// The database is not to be used with this code.
+    /// A database that this program must not use.
     static func mismatch(_ description: String) -> SQLiteError {
         SQLiteError(code: SQLITE_NOTADB, description: description)
     }
 
-    /// Whether the file itself cannot be used, so that a new one helps. Otherwise it is the disk.
+    /// Whether the file is damaged, so that a new one helps. Any other error is the disk's.
     var isDamage: Bool {
         ![SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_NOMEM, SQLITE_BUSY]
             .contains(code & 0xFF) || code == SQLiteError.shortRead
@@ -31,7 +31,7 @@ struct SQLiteError: Error, CustomStringConvertible {
     /// Whether no space is left.
     var isLackOfSpace: Bool { code & 0xFF == SQLITE_FULL }
 
-    /// SQLITE_IOERR_SHORT_READ, a macro that is not imported: the file is shorter than it says.
+    /// SQLITE_IOERR_SHORT_READ, a macro that is not imported: the file is shorter than its header says.
     private static let shortRead = SQLITE_IOERR | 2 << 8
 }
 
@@ -40,7 +40,7 @@ struct SQLiteError: Error, CustomStringConvertible {
 final class SQLiteConnection {
     private let handle: OpaquePointer
 
-    /// Opens, or creates, the database at `path`; ":memory:" is one that leaves nothing.
+    /// Opens or creates the database at `path`; ":memory:" stands for one without a file.
     init(path: String) throws(SQLiteError) {
         var opened: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
@@ -54,17 +54,17 @@ final class SQLiteConnection {
     }
 
     deinit {
-        // Statements may still exist; the connection goes with the last of them.
+        // Statements may still exist; SQLite closes the connection with the last of them.
         unsafe sqlite3_close_v2(handle)
     }
 
-    /// Runs statements that return nothing of interest.
+    /// Runs statements and ignores their results.
     func execute(_ sql: String) throws(SQLiteError) {
         let code = unsafe sqlite3_exec(handle, sql, nil, nil, nil)
         if code != SQLITE_OK { throw unsafe SQLiteError(handle, code: code) }
     }
 
-    /// Compiles a statement, to be kept.
+    /// Compiles a statement that is used many times.
     func prepare(_ sql: String) throws(SQLiteError) -> SQLiteStatement {
         var statement: OpaquePointer?
         let code = unsafe sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil)
@@ -74,10 +74,10 @@ final class SQLiteConnection {
         return unsafe SQLiteStatement(owning: statement)
     }
 
-    /// The rows that the last statement changed.
+    /// The number of rows that the last statement changed.
     var changes: Int { Int(unsafe sqlite3_changes(handle)) }
 
-    /// The first column of the first row that `sql` yields, as an integer; nil when there is no row.
+    /// The first column of the first row of `sql`, as an integer; nil when there is no row.
     func integer(_ sql: String) throws(SQLiteError) -> Int? {
         var value: Int?
         try prepare(sql).forEach([]) { row in
@@ -88,7 +88,7 @@ final class SQLiteConnection {
     }
 }
 
-/// What is bound to a statement's parameters.
+/// A value for a statement's parameter.
 enum SQLiteValue {
     case text(String)
     case integer(Int)
@@ -125,12 +125,12 @@ struct SQLiteStatement: ~Copyable {
         }
     }
 
-    /// Runs the statement and ignores what it yields.
+    /// Runs the statement and ignores its rows.
     borrowing func run(_ values: [SQLiteValue]) throws(SQLiteError) {
         try forEach(values) { _ in true }
     }
 
-    /// Runs the statement and hands each row to `body`, until that returns false.
+    /// Runs the statement and passes each row to `body`, until that returns false.
     borrowing func forEach(
         _ values: [SQLiteValue], _ body: (borrowing Row) -> Bool
     ) throws(SQLiteError) {
@@ -159,7 +159,7 @@ struct SQLiteStatement: ~Copyable {
         if code != SQLITE_OK { throw unsafe SQLiteError(sqlite3_db_handle(handle), code: code) }
     }
 
-    /// SQLITE_TRANSIENT, which is a cast that Swift does not import: SQLite copies the bytes at once.
+    /// SQLITE_TRANSIENT, a cast that Swift does not import: SQLite copies the bytes at once.
     private static var copied: sqlite3_destructor_type {
         unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
     }

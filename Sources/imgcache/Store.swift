@@ -2,24 +2,24 @@ import IPCProtocol
 import LinuxSystem
 import SharedCache
 
-/// The disk tier: a directory of self-describing files, and an index of what they are.
+/// The disk tier: a directory of self-describing files, and an index of them.
 ///
-/// What is found is decided by the files alone. The index decides what is evicted, and may be lost at any time.
+/// Look-ups use the files alone. The index determines the order of eviction, and may be lost at any time.
 final class Store {
-    /// How the disk tier is to be run.
+    /// The configuration of the disk tier.
     struct Options: Equatable {
         var directory: String
-        /// The most bytes of originals.
+        /// The limit of the originals' size, in bytes.
         var diskLimit: Int
-        /// The most bytes of rasters.
+        /// The limit of the rasters' size, in bytes.
         var rasterLimit: Int
-        /// For how many milliseconds after its last use an entry is kept; nil: for ever.
+        /// The time, in milliseconds, for which an entry is kept after its last use; nil for no limit.
         var maxAge: Int?
-        /// The most bytes of one original's or raster's body.
+        /// The largest body of an original or raster, in bytes.
         var largestBody = Int.max
-        /// Directories of the same form in which is looked as well.
+        /// Further cache directories, which are only read.
         var extraDirectories: [String] = []
-        /// After how many milliseconds it is tried again what did not work.
+        /// The time between two attempts to remove an obstacle, in milliseconds.
         var retryInterval = 30_000
 
         func limit(_ kind: EntryKind) -> Int {
@@ -36,16 +36,16 @@ final class Store {
     private var indexFile: FileSystem.Status?
     private var lastRebuild: Instant?
     private(set) var obstacle: Obstacle?
-    /// The bytes for which no room was left: for as many there must be some before anything is kept again.
+    /// The size of the entry that last failed for lack of space: nothing is stored until this much room exists.
     var neededRoom = 0
-    /// When the obstacle is looked at again.
+    /// The time of the next attempt to remove the obstacle.
     private(set) var retryAt: Instant?
-    /// What this process may reach; nil while it may reach everything.
+    /// The directories that this process can reach; nil before the sandbox.
     private var confinement: Confinement?
-    /// When this process is to end, so that another takes its place that may reach what there is now.
+    /// The time at which this process exits, so that another takes over that can reach the present directories.
     private(set) var leaveAt: Instant?
 
-    // What eviction, reconciliation, forgetting and clearing remember.
+    // The state of eviction, reconciliation, forgetting and clearing.
     var shrinking: Set<EntryKind> = []
     var nextAgeCheck = Instant.now
     var reconciliation: Reconciliation?
@@ -60,13 +60,13 @@ final class Store {
         extras = ExtraDirectories(options.extraDirectories.filter { $0 != options.directory })
     }
 
-    /// How it is doing.
+    /// The state of the disk tier, for the broker.
     var report: DiskReport {
         let totals = (index?.totals ?? [:]).values
         return DiskReport(
             state: obstacle?.state ?? .on, reason: obstacle?.reason, entries: totals.reduce(0) { $0 + $1.entries },
             bytes: totals.reduce(0) { $0 + $1.bytes },
-            // Until all files are seen, nobody knows; nor of those in other directories.
+            // Unknown until all files were seen, and always unknown for extra directories.
             mayHaveOwned: index?.mayHaveOwned == true || reconciliation != nil || !options.extraDirectories.isEmpty)
     }
 
@@ -74,19 +74,19 @@ final class Store {
 
     private static let smallestRoom = 1 << 16
 
-    /// Does, before the sandbox is entered, what that leaves no right to: makes the directory, and locks it. Files that
-    /// anybody may have put there are left for `open`, which is to follow unless there is an obstacle now.
+    /// Makes and locks the directory. This takes rights that the sandbox denies. Files, which others may have written,
+    /// are left to `open`, which must follow unless there is an obstacle now.
     func prepare() {
         let taken = directory.take(holding: nil)
         lock = taken.lock
         switch taken.obstacle?.state {
         case .locked, .off: note(taken.obstacle)
-        // What keeps it from writing shows again.
+        // A failed write is found again by `open`.
         case .readOnly, .full, .on, nil: break
         }
     }
 
-    /// Opens the directory, or sees whether what stood in the way still does.
+    /// Opens the directory, or checks whether the obstacle is gone.
     func open() {
         if confinement?.holds(options.directory) == false {
             dropIndex()
@@ -113,10 +113,10 @@ final class Store {
         }
     }
 
-    /// Tries again when it is time to.
+    /// Tries again when it is time.
     func retryIfDue() {
         guard let retryAt, retryAt <= .now else { return }
-        // Where there is no directory, none can be made from within the sandbox.
+        // A missing directory cannot be made from within the sandbox.
         if confinement != nil, obstacle?.state == .off {
             note(obstacle)
             leave()
@@ -127,34 +127,34 @@ final class Store {
 
     // MARK: The sandbox
 
-    /// From now on only what has the directories' paths at this moment can be reached.
+    /// Records which directories can be reached from now on.
     func confine() {
         confinement = Confinement(options)
     }
 
-    /// A file could not be opened: because it lies in a directory that has come since.
+    /// Reacts to a file that could not be opened: its directory may be newer than the sandbox.
     func noteRefusal(_ error: SystemError) {
         guard let confinement, error.isLackOfRights else { return }
         let all = [options.directory] + options.extraDirectories
         if !all.allSatisfy(confinement.holds) { leave() }
     }
 
-    /// Ends this process soon, but none within its first second: what happens time and again is not to keep starting
-    /// processes.
+    /// Schedules the exit of this process, not before its first second is over, so that a repeated cause does not keep
+    /// starting processes.
     private func leave() {
         guard leaveAt == nil, let confinement else { return }
         log.info("the directories are not what they were: another process takes over")
         leaveAt = max(.now, confinement.since.adding(milliseconds: min(options.retryInterval, 1000)))
     }
 
-    /// Notes what stands in the way, or that nothing does.
+    /// Sets the obstacle; nil for none.
     func note(_ new: Obstacle?) {
-        // Another process ends without notice, so its lock is looked at more often.
+        // Another process exits without notice, so its lock is checked more often.
         let interval = new?.state == .locked ? min(options.retryInterval, 3000) : options.retryInterval
         retryAt = new.map { _ in Instant.now.adding(milliseconds: interval) }
         guard new != obstacle else { return }
         if let new {
-            // The broker says so, too, and says it once.
+            // The broker logs it too, once.
             log.info("the disk tier is \(new.state.rawValue): \(new.reason)")
         } else {
             log.info("the disk tier is on again")
@@ -175,9 +175,9 @@ final class Store {
         shrinking = []
     }
 
-    /// Opens the directory's index. Where it cannot be used, any other stays, or one in memory takes its place.
+    /// Opens the directory's index. If it cannot be used, the present index stays, or one in memory takes its place.
     ///
-    /// - Returns: what stands in the way.
+    /// - Returns: The obstacle; nil for none.
     private func openIndex() -> Obstacle? {
         var failure: SQLiteError?
         for _ in 0...1 {
@@ -185,11 +185,11 @@ final class Store {
                 try useIndex(at: directory.index)
                 return nil
             } catch {
-                // What is no damage is tried again and again, and the broker says why.
+                // Errors other than damage recur with each attempt, and the broker logs the reason.
                 let line = "the index of \(directory.path) cannot be used: \(error)"
                 if error.isDamage { log.warning(line) } else { log.info(line) }
                 failure = error
-                // Without the lock, the files may be another's.
+                // Without the lock, the files may belong to another process.
                 guard error.isDamage, lock != nil else { break }
                 directory.removeIndex()
             }
@@ -219,7 +219,7 @@ final class Store {
         Obstacle(error.isLackOfSpace ? .full : .readOnly, "the index cannot be written: \(error)")
     }
 
-    /// Uses the index. When that fails the index is replaced, and the files are looked through for a new one.
+    /// Uses the index. After an error the index is replaced, and rebuilt from the files.
     @discardableResult
     func withIndex<Value>(_ body: (CacheIndex) throws(SQLiteError) -> Value) -> Value? {
         guard let index else { return nil }
@@ -228,7 +228,7 @@ final class Store {
         } catch {
             log.warning("the index of \(directory.path) is lost: \(error)")
             dropIndex()
-            // One that is damaged again at once shows that the disk is.
+            // Repeated damage means that the disk is damaged.
             let isRepeated = lastRebuild.map { $0.adding(milliseconds: 10_000) > .now } ?? false
             if error.isDamage, !isRepeated, lock != nil {
                 lastRebuild = .now
@@ -242,25 +242,25 @@ final class Store {
         }
     }
 
-    /// Makes the index's writes so far lasting.
+    /// Commits the index's pending writes.
     func commit() {
         withIndex { (index) throws(SQLiteError) in try index.commit() }
     }
 
     // MARK: Entries
 
-    /// The time, such that nothing that happens now counts as before an order to forget or to clear.
+    /// The current time, moved so that no order to forget or to clear covers entries that are written now.
     var now: Int { max(forgotten.timeAfter(WallClock.milliseconds), clears.timeAfter(0)) }
 
-    /// What became of a file that was to be removed.
+    /// The result of removing a file.
     enum Removal {
         case removed
-        /// There was none.
+        /// The file was missing.
         case absent
         case failed
     }
 
-    /// Removes an entry's file and what the index knows of it.
+    /// Removes an entry's file and its row.
     @discardableResult
     func discard(_ name: EntryName) -> Removal {
         var removal = Removal.removed

@@ -3,18 +3,18 @@ import IPCTransport
 import LinuxSystem
 import SharedCache
 
-/// Answers the broker's messages one after the other, and uses the time between them for what can wait: commits,
-/// eviction, reconciliation, another try.
+/// Answers the broker's messages one after the other. Between them it commits, evicts, reconciles and retries.
 struct StoreLoop {
-    /// For how long work of the idle time may keep a message waiting, in milliseconds.
+    /// The longest time that background work delays a message, in milliseconds.
     private static let slice = 5
-    /// The pause after which the index's writes are committed, and the longest they wait for one.
+    /// The idle time after which writes are committed, the longest time that they wait for it (both in milliseconds),
+    /// and the number of writes that is committed at once.
     private static let commitPause = 20
     private static let commitInterval = 100
     private static let commitWrites = 1000
-    /// The shortest time between two reports of the state.
+    /// The least time between two reports of the state, in milliseconds.
     private static let reportInterval = 100
-    /// The most keys that one report names: a frame has a limit.
+    /// The most keys in one report, because the length of a frame is limited.
     private static let maximumKeys = 5000
 
     private let channel: FrameChannel
@@ -61,7 +61,7 @@ struct StoreLoop {
         }
     }
 
-    /// For how many milliseconds nothing needs to be done; nil: for ever.
+    /// The time until work is due, in milliseconds; nil for none.
     private var pause: Int? {
         if store.hasWork { return 0 }
         var next: Instant?
@@ -75,7 +75,7 @@ struct StoreLoop {
         wake(at: store.retryAt)
         wake(at: store.leaveAt)
         wake(at: store.nextEviction)
-        // Rounded up, so that it is time when the wait is over.
+        // Rounded up, so that the time has come when the wait is over.
         return next.map { max(0, ($0.microseconds(since: .now) + 999) / 1000) }
     }
 
@@ -85,7 +85,7 @@ struct StoreLoop {
             return
         }
         let isLate = lastCommit.adding(milliseconds: Self.commitInterval) <= .now
-        // Between two slices of work nothing is idle.
+        // Between two slices of background work the loop is not idle.
         let isPause = isIdle && !store.hasWork
         guard isPause || isLate || pending >= Self.commitWrites else { return }
         store.commit()
@@ -123,7 +123,7 @@ struct StoreLoop {
         case .quarantine(let records):
             if store.obstacle == nil { QuarantineFile(in: store.directory).write(records) }
         case .update(let record): store.update(record)
-        // Answered when it is done, by the loop.
+        // Answered by the loop when it is complete.
         case .clear(let job, let seconds): store.clear(job: job, olderThanSeconds: seconds)
         case .touch(let keys): store.touch(keys: keys)
         case .forget(let job, let url, let owner):

@@ -2,21 +2,21 @@ internal import Glibc
 internal import LinuxSystem
 internal import SharedCache
 
-/// A body in the making: the descriptor that it goes to, and its digest so far.
+/// A body that is being received: its file, and its digest so far.
 struct BodyFile: ~Copyable {
-    /// How many bytes there are.
+    /// The number of bytes received.
     private(set) var received: Int
 
     private let descriptor: FileDescriptor
     private var hash: SHA256? = SHA256()
 
-    /// A body whose first `received` bytes are there already, not yet part of the digest.
+    /// A body whose first `received` bytes exist already, and are not yet part of the digest.
     init(_ descriptor: FileDescriptor, received: Int) {
         self.descriptor = descriptor
         self.received = received
     }
 
-    /// Takes the bytes that are there already into the digest.
+    /// Adds the existing bytes to the digest.
     ///
     /// - Throws: `SystemError` of reading.
     mutating func resume() throws(SystemError) {
@@ -24,7 +24,7 @@ struct BodyFile: ~Copyable {
         if count != received { throw SystemError("pread", code: EIO) }
     }
 
-    /// Forgets all bytes, those too that an earlier transfer left there without saying so.
+    /// Discards all bytes, including those of an earlier transfer that were not counted.
     ///
     /// - Throws: `SystemError` of `fstat` or `ftruncate`.
     mutating func startOver() throws(SystemError) {
@@ -33,23 +33,23 @@ struct BodyFile: ~Copyable {
         if try descriptor.size() > 0 { try descriptor.truncate(to: 0) }
     }
 
-    /// Adds bytes at the end.
+    /// Appends bytes.
     ///
-    /// - Throws: `SystemError` of `pwrite`; then none count as received.
+    /// - Throws: `SystemError` of `pwrite`; the bytes then do not count as received.
     mutating func append(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         try unsafe descriptor.write(bytes, at: received)
         unsafe hash?.update(bytes)
         received += bytes.count
     }
 
-    /// The digest of all bytes, which is asked for once.
+    /// The digest of all bytes. Can be taken once.
     mutating func takeDigest() -> String {
         hash.take()?.hexadecimalDigest() ?? ""
     }
 }
 
 extension SHA256 {
-    /// Hashes a descriptor's bytes from one offset up to another, and returns how many there were.
+    /// Hashes a descriptor's bytes from one offset up to another, and returns how many existed.
     ///
     /// - Throws: `SystemError` of `pread`.
     mutating func update(_ descriptor: FileDescriptor, from start: Int, to end: Int) throws(SystemError) -> Int {

@@ -1,16 +1,16 @@
 internal import HTTPCaching
 internal import IPCProtocol
 
-/// Which part of a body a response brings (RFC 9110, section 14.4).
+/// The part of a body in a response: `Content-Range` (RFC 9110, section 14.4).
 struct ContentRange: Equatable {
     /// The offset of the part's first byte.
     let first: Int
     /// The offset of its last byte.
     let last: Int
-    /// The whole body's length, where it is known.
+    /// The whole body's length, if known.
     let total: Int?
 
-    /// Reads a field's value; nil when that names no part, or one in another unit than bytes.
+    /// Reads a field's value; nil when it is not a range of bytes.
     init?(_ field: String) {
         let words = field.split(separator: " ", maxSplits: 1)
         guard words.count == 2, words[0].lowercased() == "bytes" else { return nil }
@@ -28,14 +28,14 @@ struct ContentRange: Equatable {
     }
 }
 
-/// What it takes to go on with a body that was cut short.
+/// Continuation of an interrupted body with a range request.
 enum Continuation {
-    /// The value of `If-Range` for the rest of the body that `headers` begin; nil when the body cannot be continued.
+    /// The value of `If-Range` for the rest of a body; nil when the body cannot be continued.
     static func validator(of headers: ResponseHeaders, _ record: ResponseRecord) -> String? {
         headers.isEncoded || headers.acceptRanges?.lowercased() == "none" ? nil : record.strongValidator
     }
 
-    /// Which part the response brings; nil when it does not continue what is there.
+    /// The part in the response; nil when it does not continue the existing bytes.
     static func part(of headers: ResponseHeaders, continuing resumption: FetchJob.Resumption) -> ContentRange? {
         if headers.isEncoded || headers.contentType?.lowercased().hasPrefix("multipart/byteranges") == true {
             return nil
@@ -45,7 +45,7 @@ enum Continuation {
         }
         if let total = resumption.total, range.total ?? total != total || range.last >= total { return nil }
         if let length = headers.expectedLength, length != range.last - range.first + 1 { return nil }
-        // The origin has compared the validator; one that says another in the same breath is not believed.
+        // The origin has compared the validator. A response with another one contradicts itself, and is rejected.
         let validator = resumption.validator.hasPrefix("\"") ? headers.etag : headers.lastModified
         return validator ?? resumption.validator == resumption.validator ? range : nil
     }

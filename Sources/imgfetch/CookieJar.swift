@@ -1,34 +1,34 @@
 internal import IPCProtocol
 internal import LinuxSystem
 
-/// A user's cookies in one transfer. Which of them go to which host, and which a host may set, libcurl decides (RFC 6265
-/// with the public suffix list).
+/// libcurl's cookie jar in one transfer: the cookies of a user. libcurl decides which cookies go to which host, and
+/// which a host may set (RFC 6265 with the public suffix list).
 struct CookieJar {
-    /// The most lines that are loaded, and the most that are reported.
+    /// The limit of lines that are loaded, and of those that are reported.
     static let mostLines = 300
     /// The longest line, in bytes.
     static let longestLine = 8 << 10
-    /// The most bytes that are reported, so that a report fits into a frame even where all of them are escaped.
+    /// The limit of reported bytes. A report fits into a frame even if all of them are escaped.
     static let mostReportedBytes = 384 << 10
 
     private let given: [String]
     private let loaded: Set<String>
 
-    /// Switches cookies on for a transfer, with these lines of Netscape's format.
+    /// Enables cookies for a transfer, with these lines in Netscape's format.
     init(_ lines: [String], for handle: EasyHandle) {
         given = Array(lines.lazy.filter(Self.isLine).prefix(Self.mostLines))
         handle.useCookies(given)
         loaded = Set(handle.cookies)
     }
 
-    /// What has changed since the beginning.
+    /// The changes since the beginning.
     func changes(in handle: EasyHandle) -> CookieChanges {
         Self.changes(given: given, loaded: loaded, now: handle.cookies, seconds: WallClock.milliseconds / 1000)
     }
 
-    /// Compares the lines as they were given, as libcurl has read them, and as they are `now`, at `seconds` since 1970.
+    /// Compares the cookies as given, as libcurl has loaded them, and as they are `now`, at `seconds` since 1970.
     static func changes(given: [String], loaded: Set<String>, now: [String], seconds: Int) -> CookieChanges {
-        // libcurl lets a cookie that a server has taken back expire, and lists it until it needs the cookies again.
+        // libcurl marks a cookie that a server removes as expired, and lists it until it uses the cookies again.
         let alive = now.filter { line in
             let expires = field(4, of: line).flatMap { Int($0) } ?? 0
             return expires == 0 || expires >= seconds
@@ -45,14 +45,14 @@ struct CookieJar {
         return CookieChanges(changed: Array(changed), removed: removed.prefix(while: fits))
     }
 
-    /// Whether a line is a cookie: libcurl takes some words for commands, and "Set-Cookie:" for a header field.
+    /// Whether a line is a cookie. libcurl takes some words as commands, and "Set-Cookie:" as a header field.
     static func isLine(_ line: String) -> Bool {
         line.utf8.count <= longestLine && (6...7).contains(line.utf8.count { $0 == 0x09 } + 1)
             && line.utf8.allSatisfy { ($0 >= 0x20 || $0 == 0x09) && $0 != 0x7F }
             && !line.lowercased().hasPrefix("set-cookie:")
     }
 
-    /// What makes a line a cookie of its own: its domain, path and name.
+    /// The identity of a cookie: its domain, path and name.
     private static func identity(_ line: String) -> [String] {
         let domain = (field(0, of: line) ?? "").lowercased()
         return [

@@ -1,9 +1,9 @@
 internal import CTransfer
 internal import IPCProtocol
 
-/// libcurl's handle of a transfer, with the options that no transfer is without.
+/// libcurl's handle of a transfer, with the options that are the same for all transfers.
 @safe final class EasyHandle {
-    /// A limit far behind the broker's own, for the case that it forgets a transfer.
+    /// A limit well above the broker's own, for a transfer that the broker has lost.
     private static let connectTimeoutMs = 120_000
 
     /// The handle itself, valid as long as this object.
@@ -12,7 +12,7 @@ internal import IPCProtocol
     private var errorText: UnsafeMutablePointer<CChar>
     private var headerList: UnsafeMutablePointer<curl_slist>?
 
-    /// A handle for requests through the proxy at URL `proxy`, where given; nil without memory.
+    /// A handle for requests through the proxy at URL `proxy`, if given; nil without memory.
     init?(proxy: String?, allowingInvalidCertificates: Bool) {
         guard let raw = unsafe curl_easy_init() else { return nil }
         unsafe self.raw = unsafe raw
@@ -20,22 +20,22 @@ internal import IPCProtocol
         unsafe errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         unsafe ctransfer_set_error_buffer(raw, errorText)
         unsafe ctransfer_set_no_signal(raw, 1)
-        // Else removing a transfer waits for its name to be resolved.
+        // Without it the removal of a transfer waits until its name is resolved.
         unsafe ctransfer_set_quick_exit(raw, 1)
         unsafe ctransfer_set_protocols(raw, "http,https")
         unsafe ctransfer_set_redirect_protocols(raw, "http,https")
         unsafe ctransfer_set_follow_location(raw, 0)
-        // Empty rather than none, lest the environment names one; nor may it name exceptions.
+        // Empty instead of unset, so that the environment can set neither a proxy nor exceptions.
         unsafe ctransfer_set_proxy(raw, proxy ?? "")
         unsafe ctransfer_set_no_proxy(raw, "")
         unsafe ctransfer_set_suppress_connect_headers(raw, 1)
         unsafe ctransfer_set_http_version(raw, Int(CURL_HTTP_VERSION_2TLS))
-        // libcurl gives a connection only to transfers that have the same two.
+        // libcurl shares a connection only between transfers with the same values of these two.
         unsafe ctransfer_set_verify_peer(raw, allowingInvalidCertificates ? 0 : 1)
         unsafe ctransfer_set_verify_host(raw, allowingInvalidCertificates ? 0 : 2)
         unsafe ctransfer_set_connect_timeout_ms(raw, Self.connectTimeoutMs)
         unsafe ctransfer_set_buffer_size(raw, 128 << 10)
-        // Makes libcurl decode; the header list asks for `identity` all the same.
+        // Makes libcurl decode, although the header list asks for `identity`.
         unsafe ctransfer_set_accept_encoding(raw, "gzip, deflate")
     }
 
@@ -45,11 +45,11 @@ internal import IPCProtocol
         unsafe errorText.deallocate()
     }
 
-    /// Prepares the next request. `cookie` goes along with the cookies that the handle has itself.
+    /// Prepares the next request. `cookie` is sent together with the cookies of the handle.
     func prepare(url: String, credentials: Credentials?, cookie: String?, headerLines: [String]) {
         unsafe errorText.pointee = 0
         unsafe ctransfer_set_url(raw, url)
-        // Basic alone, so that it goes with the first request.
+        // Basic alone, so that the first request has it.
         unsafe ctransfer_set_http_authentication(raw, credentials == nil ? 0 : UInt(1))
         unsafe ctransfer_set_username(raw, credentials?.username)
         unsafe ctransfer_set_password(raw, credentials?.password)
@@ -63,19 +63,19 @@ internal import IPCProtocol
         unsafe curl_slist_free_all(previous)
     }
 
-    /// What libcurl says of the latest failure; empty when it says nothing.
+    /// libcurl's message about the last failure; empty before one.
     var errorDetail: String { unsafe String(cString: errorText) }
 
-    /// The address of the latest connection, of the proxy where there is one; empty when there was none.
+    /// The address of the last connection, which is the proxy's if there is one; empty before.
     var remoteAddress: String { unsafe String(cString: ctransfer_remote_address(raw)) }
 
-    /// Switches cookies on, with these lines of Netscape's format.
+    /// Enables cookies, with these lines in Netscape's format.
     func useCookies(_ lines: [String]) {
         unsafe ctransfer_set_cookie_file(raw, "")
         for line in lines { unsafe ctransfer_set_cookie_list(raw, line) }
     }
 
-    /// The cookies that there are, as lines of Netscape's format.
+    /// The present cookies, as lines in Netscape's format.
     var cookies: [String] {
         let list = unsafe ctransfer_cookie_list(raw)
         defer { unsafe curl_slist_free_all(list) }

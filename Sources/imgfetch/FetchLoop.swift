@@ -3,12 +3,12 @@ internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
 
-/// Takes orders from the broker and carries out any number of transfers, on one thread: libcurl says which sockets to
-/// watch and when it wants to be called, epoll waits for all of them and the broker.
+/// Takes orders from the broker and runs any number of transfers on one thread. libcurl determines the sockets to watch
+/// and the time of its next call; epoll waits for all sockets and the broker.
 @safe final class FetchLoop {
-    /// The most idle connections that are kept for further requests.
+    /// The limit of idle connections that are kept for further requests.
     private static let maxConnections = 64
-    /// Reports of progress are left out while so many bytes wait for the broker to read.
+    /// Progress is not reported while this many bytes wait for the broker to read.
     private static let maxQueuedBytes = 1 << 20
     private static let channelToken = UInt64.max
 
@@ -20,12 +20,12 @@ internal import LinuxSystem
     private let queue: EventQueue
     private let multi: UnsafeMutableRawPointer
     private var transfers: [Int: Transfer] = [:]
-    /// What is hashed, in turn.
+    /// The bodies being hashed, in round-robin order.
     private var identifications: [Identification] = []
     private var watched: Set<Int32> = []
-    /// When libcurl wants to be called.
+    /// The time at which libcurl wants to be called.
     private var timer: Instant?
-    /// When transfers that may be forgotten are looked at.
+    /// The next time at which libcurl is asked to check stalled transfers.
     private var nextReminder: Instant?
     private var watchesWriting = false
 
@@ -85,7 +85,7 @@ internal import LinuxSystem
         }
     }
 
-    /// The milliseconds until something is due; nil when nothing is.
+    /// The milliseconds until work is due; nil for none.
     private func waitingTime() -> Int? {
         if !identifications.isEmpty { return 0 }
         let reports = mayReportProgress ? transfers.values.map(\.progressDue) : []
@@ -143,7 +143,7 @@ internal import LinuxSystem
         }
     }
 
-    /// Ends what has the number of a new job: no two have the same.
+    /// Ends the job that has the number of a new one. Numbers are unique, so this is an error of the broker.
     private func forget(_ job: Int) {
         guard transfers[job] != nil || identifications.contains(where: { $0.job == job }) else { return }
         log.error("job \(job) was ordered twice")
@@ -162,7 +162,7 @@ internal import LinuxSystem
         }
     }
 
-    /// Hashes one slice of what waits longest for its next.
+    /// Hashes one slice of the next body.
     private func identify() {
         guard !identifications.isEmpty else { return }
         let identification = identifications.removeFirst()
@@ -198,7 +198,7 @@ internal import LinuxSystem
         transfers[transfer.job.id] = nil
     }
 
-    /// Has libcurl look at all transfers, if one of them may be forgotten.
+    /// Makes libcurl check all transfers while one of them may be stalled.
     private func remindOfForgotten() {
         guard transfers.values.contains(where: \.mayBeForgotten) else { return nextReminder = nil }
         let now = Instant.now
@@ -209,7 +209,7 @@ internal import LinuxSystem
         if nextReminder.map({ $0 <= now }) ?? true { nextReminder = now.adding(milliseconds: Self.reminderMs) }
     }
 
-    /// Between two looks.
+    /// The time between two checks.
     private static let reminderMs = 100
 
     private func collectEnded() {
@@ -222,7 +222,7 @@ internal import LinuxSystem
         }
     }
 
-    /// Ends the hops whose outcome is known and whose response does not come to its end.
+    /// Ends the hops whose outcome is known and whose response has not ended in time.
     private func endDraining() {
         let now = Instant.now
         for transfer in transfers.values {
@@ -234,7 +234,7 @@ internal import LinuxSystem
 
     private func conclude(_ transfer: Transfer, _ outcome: Transfer.Outcome) {
         let job = transfer.job.id
-        // A response may begin and end within one turn; its first reports come before its last.
+        // A response may begin and end in one event-loop iteration; its first reports precede its last.
         if let report = transfer.takeBeginning() { channel.enqueue(report) }
         if case .ended(.finished) = outcome, let report = transfer.takeFirstProgress() { channel.enqueue(report) }
         unsafe curl_multi_remove_handle(multi, transfer.handle.raw)
@@ -279,7 +279,7 @@ internal import LinuxSystem
     }
 }
 
-// libcurl calls these while the loop is in one of its functions; the context is the loop, which outlives `multi`.
+// libcurl calls these from within its functions. The context is the loop, which outlives `multi`.
 
 private let socketCallback: curl_socket_callback = { _, socket, what, context, _ in
     unsafe context.map { unsafe Unmanaged<FetchLoop>.fromOpaque($0).takeUnretainedValue() }?.watch(socket, what)

@@ -2,12 +2,12 @@ internal import IPCProtocol
 internal import LinuxSystem
 internal import SharedCache
 
-/// The hashing of bytes that were given, in slices so that transfers go on meanwhile.
+/// Computes the digest of uploaded bytes, in slices, so that transfers continue meanwhile.
 final class Identification {
-    /// The most bytes that are hashed at once.
+    /// The number of bytes that are hashed at once.
     static let sliceBytes = 4 << 20
 
-    /// The job that it is.
+    /// The job's number.
     let job: Int
 
     private let descriptor: FileDescriptor
@@ -15,14 +15,14 @@ final class Identification {
     private var offset = 0
     private var hash: SHA256? = SHA256()
 
-    /// The first `bytes` bytes of `descriptor` are to be hashed.
+    /// Prepares to hash the first `bytes` bytes of `descriptor`.
     init(job: Int, bytes: Int, of descriptor: FileDescriptor) {
         self.job = job
         self.bytes = bytes
         self.descriptor = descriptor
     }
 
-    /// Hashes the next slice; the last report when it was the last.
+    /// Hashes the next slice. Returns the final report after the last one.
     func hashSlice() -> FetchReport? {
         let end = min(bytes, offset + Self.sliceBytes)
         do {

@@ -1,17 +1,17 @@
 internal import IPCProtocol
 
-/// The header lines of a request as libcurl takes them.
+/// The header lines of a request in libcurl's form.
 enum RequestLines {
-    /// What a request asks besides its URL.
+    /// The kind of a request.
     enum Question: Equatable {
-        /// The body.
+        /// For the whole body.
         case body
-        /// The body, unless it is what these conditions say.
+        /// For the whole body if it has changed.
         case change(FetchJob.Conditions)
-        /// The body's rest.
+        /// For the rest of the body.
         case rest(FetchJob.Resumption)
 
-        /// The fields that ask it. The broker lets no client give any of them.
+        /// The fields that make the kind. The broker rejects them from clients.
         var fields: [HeaderField] {
             switch self {
             case .body: []
@@ -27,7 +27,7 @@ enum RequestLines {
         }
     }
 
-    /// What the job asks for, and the defaults for what it leaves open.
+    /// The job's header lines, and the defaults for missing ones.
     static func lines(_ fields: [HeaderField], asking question: Question, withSecrets: Bool) -> [String] {
         let secrets: Set = ["cookie", "authorization", "proxy-authorization", "host"]
         let sent = fields.filter { withSecrets || !secrets.contains($0.name.lowercased()) }
@@ -37,13 +37,13 @@ enum RequestLines {
             HeaderField(name: "Accept", value: "image/webp,image/png,image/jpeg,*/*;q=0.8"),
             HeaderField(name: "Accept-Encoding", value: "identity"),
         ]
-        // "name:" alone would mean "do not send", "name;" means an empty value.
+        // "name:" would mean "do not send"; "name;" means an empty value.
         return (defaults.filter { !names.contains($0.name.lowercased()) } + sent + question.fields).map {
             $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)"
         }
     }
 
-    /// Whether a field can be sent as it is: the broker has refused others already.
+    /// Whether a field can be sent unchanged. The broker has rejected all others already.
     static func isSendable(_ field: HeaderField) -> Bool {
         !field.name.isEmpty && field.name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }
             && field.value.utf8.allSatisfy { ($0 >= 0x20 || $0 == 0x09) && $0 != 0x7F }

@@ -1,24 +1,24 @@
 internal import IPCProtocol
 
-/// The header of a response, read line by line as libcurl hands it over: informational responses first, the final one,
-/// and trailers after the body.
+/// The header of a response, read line by line as libcurl passes it: informational responses first, the final one, and
+/// trailers after the body.
 struct ResponseHeaders {
-    /// What a line led to.
+    /// The state after a line.
     enum Reading: Equatable {
-        /// The header goes on.
+        /// More lines follow.
         case incomplete
         /// The line ended the final response's header.
         case complete
-        /// All lines together are longer than `limit`.
+        /// All lines together exceed `limit`.
         case tooLong
     }
 
-    /// The most bytes that all lines may have, those of informational responses and trailers included.
+    /// The limit of all lines together, including those of informational responses and trailers, in bytes.
     static let limit = 256 << 10
-    /// The longest field value that is kept: no entity tag or type of use is as long.
+    /// The longest field value that is kept, in bytes. No useful entity tag or type is longer.
     static let longestValue = 4096
 
-    /// The final response's status; 0 before it came.
+    /// The final response's status; 0 before it has arrived.
     private(set) var status = 0
     /// Whether the final response's header has ended.
     private(set) var isComplete = false
@@ -28,37 +28,37 @@ struct ResponseHeaders {
     private(set) var etag: String?
     /// `Last-Modified`, as the origin wrote it.
     private(set) var lastModified: String?
-    /// `Location`, bytes outside ASCII and spaces percent-encoded.
+    /// `Location`, with spaces and bytes outside ASCII percent-encoded.
     private(set) var location: String?
     /// `Retry-After`, as the origin wrote it.
     private(set) var retryAfter: String?
-    /// `Date`, as the origin wrote it, as are all that follow.
+    /// `Date`, as the origin wrote it, like all that follow.
     private(set) var date: String?
     /// `Age`.
     private(set) var age: String?
     /// `Expires`.
     private(set) var expires: String?
-    /// `Cache-Control`, all its fields; "no-store" among them when one cannot be kept.
+    /// `Cache-Control`, all fields joined; contains "no-store" when a field is not kept.
     private(set) var cacheControl: String?
-    /// `Vary`, all its fields; "*" among them when one cannot be kept.
+    /// `Vary`, all fields joined; contains "*" when a field is not kept.
     private(set) var vary: String?
     /// `Content-Range`.
     private(set) var contentRange: String?
     /// `Accept-Ranges`.
     private(set) var acceptRanges: String?
-    /// Whether the body is compressed, so that its length says nothing of what comes out.
+    /// Whether the body is compressed. Its length then does not say the length of the result.
     private(set) var isEncoded = false
 
     private var bytes = 0
     private var contentLength: Int?
     private var isChunked = false
 
-    /// The body's length, where the header says it.
+    /// The body's length, if the header says it.
     var expectedLength: Int? {
         isEncoded || isChunked ? nil : contentLength
     }
 
-    /// What is kept of the header, the request having begun and the header ended at these times.
+    /// The fields that are stored. The request began and the header ended at these times.
     func record(requestedAt: Int, receivedAt: Int) -> ResponseRecord {
         ResponseRecord(
             status: status, requestedAt: requestedAt, receivedAt: receivedAt, date: date, age: age,
@@ -66,11 +66,11 @@ struct ResponseHeaders {
             contentType: contentType)
     }
 
-    /// Reads one line, its end included.
+    /// Reads one line, including its end.
     mutating func read(_ line: some RandomAccessCollection<UInt8>) -> Reading {
         bytes += line.count
         if bytes > Self.limit { return .tooLong }
-        // Trailers change nothing.
+        // Trailers are ignored.
         if isComplete { return .incomplete }
         if line.starts(with: "HTTP/".utf8) {
             let bytes = bytes
@@ -90,11 +90,11 @@ struct ResponseHeaders {
     }
 
     private mutating func readField(_ name: String, _ value: some RandomAccessCollection<UInt8>) {
-        // Some go back to the origin one day, so that none may have what cannot be sent.
+        // Some fields are sent back to the origin later, so they must be valid in a request.
         let isPlain = value.count <= Self.longestValue && value.allSatisfy { ($0 >= 0x20 || $0 == 0x09) && $0 != 0x7F }
         let text = isPlain ? String(validating: value, as: UTF8.self) : nil
         switch name {
-        // Of those that come once, the first is believed (RFC 9111, section 4.2.1).
+        // Of fields that must be unique, the first counts (RFC 9111, section 4.2.1).
         case "date": date = date ?? text
         case "age": age = age ?? text
         case "expires": expires = expires ?? text
@@ -114,7 +114,7 @@ struct ResponseHeaders {
         }
     }
 
-    /// A list with one field more; what is the strictest reading when that cannot be kept.
+    /// Appends a field to a list. Returns the strictest value when the field is not kept.
     private static func joined(_ list: String?, _ field: String?, otherwise strictest: String) -> String {
         guard let field else { return strictest }
         guard let list else { return field }
@@ -122,7 +122,7 @@ struct ResponseHeaders {
         return longer.utf8.count <= longestValue ? longer : strictest
     }
 
-    /// The second word of a status line; 0 when it is no number of three digits.
+    /// The second word of a status line; 0 when it is not a number of three digits.
     private static func status(in line: some Collection<UInt8>) -> Int {
         let words = line.split(separator: UInt8(ascii: " "))
         guard words.count > 1 else { return 0 }

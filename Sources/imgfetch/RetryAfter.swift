@@ -1,12 +1,12 @@
 import HTTPCaching
 
-/// What `Retry-After` asks for (RFC 9110, section 10.2.3).
+/// The delay in `Retry-After` (RFC 9110, section 10.2.3).
 enum RetryAfter {
-    /// The shortest and the longest patience that is believed.
+    /// The range that delays are clamped to, in milliseconds.
     static let range = 1_000...600_000
 
-    /// The milliseconds from `now` (seconds since 1970) that `value`, seconds or an HTTP-date, asks for; nil when it is
-    /// neither.
+    /// The delay in milliseconds. `value` is a number of seconds or an HTTP-date, which is compared with `now` (seconds
+    /// since 1970); nil when it is neither.
     static func milliseconds(_ value: String, now: Int) -> Int? {
         let seconds: Int
         if !value.isEmpty, value.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {

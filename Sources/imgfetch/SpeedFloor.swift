@@ -1,25 +1,25 @@
 internal import LinuxSystem
 
-/// The least bytes that a body must bring in each stretch of time: who sends a byte now and then is never silent, and
-/// would hold one of the few transfers to its host for as long as somebody waits.
+/// The least mean speed of a body, measured over periods of some seconds. An origin that sends a byte now and then never
+/// times out, and would occupy one of the few transfers to its host for as long as there are waiters.
 struct SpeedFloor: Equatable {
-    /// The least mean, in bytes a second; 0 for none.
+    /// The least mean speed, in bytes a second; 0 for no floor.
     var bytesPerSecond = 1000
-    /// How long each stretch is: what comes in bursts has time for one.
+    /// The length of a period. A body that comes in bursts has time for one.
     var seconds = 30
 
     private var begunAt: Instant?
     private var received = 0
-    /// When a stretch that is over is judged.
+    /// The time at which a period that is over is judged.
     private var decidedAt: Instant?
 
-    /// A floor of `bytesPerSecond`, looked at every `seconds`.
+    /// A floor of `bytesPerSecond`, checked every `seconds`.
     init(bytesPerSecond: Int = 1000, seconds: Int = 30) {
         self.bytesPerSecond = bytesPerSecond
         self.seconds = seconds
     }
 
-    /// Counts `bytes` that have come; whether they came fast enough. The first stretch begins with the first call.
+    /// Counts received bytes. Returns whether they were fast enough. The first call begins the first period.
     mutating func holds(afterReceiving bytes: Int, at now: Instant) -> Bool {
         guard let begunAt else {
             begunAt = now
@@ -27,7 +27,7 @@ struct SpeedFloor: Equatable {
         }
         received += bytes
         guard now >= begunAt.adding(milliseconds: seconds * 1000) else { return true }
-        // Behind a silence the first piece alone says little: what comes with it counts, too.
+        // The first piece after a pause is followed by more, which counts too.
         let decidedAt = self.decidedAt ?? now.adding(milliseconds: 100)
         self.decidedAt = decidedAt
         guard now >= decidedAt else { return true }
@@ -38,7 +38,7 @@ struct SpeedFloor: Equatable {
         return isFast
     }
 
-    /// Forgets what has come: another body begins.
+    /// Begins the measurement of another body.
     mutating func startOver() {
         (begunAt, received, decidedAt) = (nil, 0, nil)
     }

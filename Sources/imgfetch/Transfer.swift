@@ -2,48 +2,48 @@ internal import CTransfer
 internal import IPCProtocol
 internal import LinuxSystem
 
-/// One job: a chain of requests along redirects, and the body that ends it.
+/// One job: a chain of requests along redirects, and the body of the last response.
 ///
-/// libcurl follows no redirect by itself. Each hop is a transfer of its own with the same handle, so that every one is
-/// judged in the same way and nothing of one response is mistaken for another's.
+/// libcurl follows no redirects. Each hop is a transfer of its own with the same handle, so that all hops are judged by
+/// the same rules, and one response's data never counts as another's.
 @safe final class Transfer {
-    /// What is to be done when a hop has ended.
+    /// The step after a hop.
     enum Outcome {
-        /// Make the next one.
+        /// Start the next hop.
         case nextHop
-        /// Report this, which is the last.
+        /// Send this final report.
         case ended(FetchReport)
     }
 
-    /// What a hop's response came to.
+    /// The result of a hop.
     private enum Verdict {
-        /// Go on to this URL.
+        /// Continue at this URL.
         case redirected(TransferURL)
-        /// Ask the same URL again, for the whole body.
+        /// Request the same URL again, for the whole body.
         case again
         /// The body is complete.
         case complete
-        /// There is no new body.
+        /// The stored body is still valid.
         case notModified
-        /// There is none.
+        /// There is no body.
         case failed(WireError)
     }
 
-    /// The most redirects that are followed.
+    /// The limit of redirects.
     static let redirectLimit = 5
-    /// The most bytes of a body that nobody wants that are read, so that the connection can be used again ...
+    /// The limit of unwanted bytes that are read so that the connection can be reused, ...
     static let drainBytes = 64 << 10
-    /// ... and how long they may take.
+    /// ... and of the time for it.
     static let drainMs = 300
-    /// The least time between two reports of progress.
+    /// The least time between two progress reports.
     static let progressMs = 50
 
-    /// What to download.
+    /// The job.
     let job: FetchJob
-    /// Its owner adds it to the set of transfers and removes it.
+    /// The loop adds the handle to libcurl's set of transfers and removes it.
     let handle: EasyHandle
 
-    /// When a hop whose outcome is known is ended in any case; nil while the outcome is open.
+    /// The time at which a hop with a known verdict is ended; nil while the verdict is open.
     private(set) var drainDeadline: Instant?
 
     private let policy: AddressPolicy
@@ -54,7 +54,7 @@ internal import LinuxSystem
     private var carriesSecrets = true
     private var redirects = 0
 
-    // Of the present hop.
+    // State of the present hop.
     private var question = RequestLines.Question.body
     private var requestedAt = 0
     private var receivedAt = 0
@@ -64,15 +64,15 @@ internal import LinuxSystem
     private var triedAddress = false
     private var forbiddenAddress: IPAddress?
 
-    /// Whether an address was refused and nothing has come since. libcurl 7.88 then may forget to go on with the name's next
-    /// address, or to give up, until the transfer's whole time is over.
+    /// Whether an address was refused and nothing was received since. libcurl 7.88 may then neither try the name's next
+    /// address nor fail before the transfer's whole time is over.
     var mayBeForgotten: Bool { forbiddenAddress != nil && verdict == nil && receivedAt == 0 }
 
-    // Of the body.
+    // State of the body.
     private var body: BodyFile
-    /// By which the bytes that are there can be continued.
+    /// The validator by which the received bytes can be continued.
     private var validator: String?
-    /// Where the part that comes begins and, of a 206, ends.
+    /// The offset of the present part and, of a 206, its end.
     private var start = 0
     private var end: Int?
     private var total: Int?
@@ -81,10 +81,10 @@ internal import LinuxSystem
     private var hasProgress = false
     private var lastProgress: Instant?
 
-    /// Prepares the first hop of `job`, whose body goes to `descriptor`. With a proxy only its address is connected to, and
-    /// `policy` judges none: which addresses may be reached is the proxy's affair.
+    /// Prepares the first hop of `job`, whose body goes to `descriptor`. With a proxy, connections go only to the
+    /// proxy's address and `policy` is not applied: the proxy decides which addresses may be reached.
     ///
-    /// - Throws: `WireError` when the job cannot even begin.
+    /// - Throws: `WireError` when the job is invalid.
     init(
         _ job: FetchJob, body descriptor: FileDescriptor, policy: AddressPolicy, proxy: String?,
         speedFloor: SpeedFloor = SpeedFloor()
@@ -132,7 +132,7 @@ internal import LinuxSystem
         var fields = job.headers
         var cookie: String?
         if cookies != nil, carriesSecrets {
-            // Together with those of the jar in one field, as there may be no other (RFC 6265, section 5.4).
+            // In one field with the cookies of the jar, because a request must not have two (RFC 6265, section 5.4).
             cookie = fields.filter { $0.name.lowercased() == "cookie" }.map(\.value).joined(separator: "; ")
             fields.removeAll { $0.name.lowercased() == "cookie" }
         }
@@ -142,8 +142,8 @@ internal import LinuxSystem
             headerLines: RequestLines.lines(fields, asking: question, withSecrets: carriesSecrets))
     }
 
-    /// Goes on to the hop that the last one's outcome asks for. What was meant for one server is not sent to another, nor
-    /// when a later redirect leads back.
+    /// Prepares the hop that follows from the verdict. Credentials are not sent to another server, nor after a later
+    /// redirect that leads back.
     func prepareNextHop() {
         switch verdict {
         case .redirected(let target):
@@ -158,7 +158,7 @@ internal import LinuxSystem
 
     // MARK: What libcurl calls
 
-    /// A line of the header has come; whether the transfer goes on.
+    /// Handles a line of the header. Returns whether the transfer continues.
     func headerLineReceived(_ line: UnsafeRawBufferPointer) -> Bool {
         switch unsafe headers.read(line) {
         case .incomplete: return true
@@ -191,7 +191,7 @@ internal import LinuxSystem
         return true
     }
 
-    /// A whole body comes, in place of what is there.
+    /// Begins a whole body, which replaces the existing bytes.
     private func beginBody() -> Bool {
         do { try body.startOver() } catch { return fail(TransferError.diskFailed("\(error)", host: url.host)) }
         validator = Continuation.validator(of: headers, record)
@@ -199,7 +199,7 @@ internal import LinuxSystem
         return announceBody()
     }
 
-    /// The rest of the body comes.
+    /// Begins the rest of the body.
     private func continueBody(with part: ContentRange, of resumption: FetchJob.Resumption) -> Bool {
         do { try body.resume() } catch { return fail(TransferError.diskFailed("\(error)", host: url.host)) }
         (start, end, total) = (part.first, part.last + 1, part.total ?? resumption.total)
@@ -218,7 +218,7 @@ internal import LinuxSystem
         return true
     }
 
-    /// The body cannot be continued: asks for all of it. What is left of this response is of no use.
+    /// Requests the whole body, because the existing bytes cannot be continued. The response at hand is discarded.
     private func startOver() -> Bool {
         validator = nil
         do { try body.startOver() } catch { return fail(TransferError.diskFailed("\(error)", host: url.host)) }
@@ -238,7 +238,7 @@ internal import LinuxSystem
         TransferError.httpStatus(headers.status, host: url.host, retryAfter: headers.retryAfter, now: receivedAt / 1000)
     }
 
-    /// Where the response's `Location` leads, or why it may not; nil without one.
+    /// The verdict for the response's `Location`; nil without one.
     private func redirect() -> Verdict? {
         guard let location = headers.location, !location.isEmpty else { return nil }
         guard redirects < Self.redirectLimit else {
@@ -251,7 +251,7 @@ internal import LinuxSystem
         }
     }
 
-    /// Fixes what the hop came to. What is left of its response is read for a moment and thrown away.
+    /// Sets the verdict. The rest of the response is read for a moment and discarded.
     private func settle(_ verdict: Verdict) {
         self.verdict = verdict
         drainDeadline = .now.adding(milliseconds: Self.drainMs)
@@ -263,7 +263,7 @@ internal import LinuxSystem
         return false
     }
 
-    /// Bytes of a body have come; whether the transfer goes on.
+    /// Handles bytes of a body. Returns whether the transfer continues.
     func bodyReceived(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if verdict != nil {
             drained += bytes.count
@@ -281,14 +281,14 @@ internal import LinuxSystem
         }
         hasProgress = true
         guard speedFloor.holds(afterReceiving: bytes.count, at: .now) else {
-            // To go on from here would be as slow.
+            // A continuation would be as slow.
             validator = nil
             return fail(TransferError.tooSlow(speedFloor, host: url.host))
         }
         return true
     }
 
-    /// A connection to `address` is about to be made; whether it may.
+    /// Decides about a connection to `address`.
     func mayConnect(to address: IPAddress?) -> Bool {
         guard let address else { return false }
         if proxy != nil || policy.permits(address) {
@@ -301,7 +301,7 @@ internal import LinuxSystem
 
     // MARK: What the loop asks
 
-    /// What the hop came to, libcurl having ended it with `code`.
+    /// The outcome of the hop, which libcurl has ended with `code`.
     func outcome(endedWith code: CURLcode) -> Outcome {
         let verdict = verdict ?? verdict(endedWith: code)
         self.verdict = verdict
@@ -329,7 +329,7 @@ internal import LinuxSystem
         }
     }
 
-    /// What the hop came to, which is known though libcurl has not ended it.
+    /// The outcome of a hop with a verdict that libcurl has not ended.
     func outcomeAfterDraining() -> Outcome {
         outcome(endedWith: CURLE_ABORTED_BY_CALLBACK)
     }
@@ -348,8 +348,8 @@ internal import LinuxSystem
         if let forbiddenAddress, !triedAddress {
             return TransferError.forbiddenAddress(forbiddenAddress, host: host)
         }
-        // These are libcurl's words for a header line over its own limit and, the scheme being known, for bytes that are
-        // no HTTP.
+        // libcurl's codes for a header line above its own limit and, as the scheme is known, for bytes that are not
+        // HTTP.
         if code == CURLE_OUT_OF_MEMORY, !handle.remoteAddress.isEmpty, !headers.isComplete {
             return TransferError.headerTooLong(host: host)
         }
@@ -361,29 +361,29 @@ internal import LinuxSystem
 
     private var cookieChanges: CookieChanges { cookies?.changes(in: handle) ?? CookieChanges() }
 
-    /// How many bytes are there that a later transfer can go on from.
+    /// The number of received bytes that a later transfer can continue from.
     var continuableBytes: Int {
         if case .failed(let error) = verdict, !error.isRetryable { return 0 }
         return validator == nil ? 0 : body.received
     }
 
-    /// The report that a body begins, when it was not made yet.
+    /// Takes the report that a body has begun; nil when it was taken before.
     func takeBeginning() -> FetchReport? {
         beginning.take()
     }
 
-    /// The first report of progress, when it was not made yet.
+    /// Takes the first progress report; nil when it was taken before.
     func takeFirstProgress() -> FetchReport? {
         lastProgress == nil ? takeProgress(now: .now) : nil
     }
 
-    /// When there is progress to report, though nothing more may come; nil when there is none.
+    /// The time of the next progress report, even if nothing more is received; nil without progress.
     var progressDue: Instant? { hasProgress ? lastProgress?.adding(milliseconds: Self.progressMs) : nil }
 
-    /// The progress to report now; nil when there is none, or when the last report is too recent.
+    /// Takes the present progress report; nil without progress, or when the last report is too recent.
     func takeProgress(now: Instant) -> FetchReport? {
         guard hasProgress else { return nil }
-        // The first report says what is expected, before any byte that comes is counted.
+        // The first report tells the expected length, before any received byte is counted.
         let isFirst = lastProgress == nil
         if let lastProgress, now < lastProgress.adding(milliseconds: Self.progressMs) { return nil }
         lastProgress = now

@@ -1,11 +1,11 @@
 internal import CTransfer
 internal import IPCProtocol
 
-// libcurl calls these during `curl_multi_socket_action` and `curl_multi_add_handle`; the context is the transfer, which
+// libcurl calls these during `curl_multi_socket_action` and `curl_multi_add_handle`. The context is the transfer, which
 // outlives its handle.
 
 extension Transfer {
-    /// Makes the transfer known to its handle.
+    /// Registers the transfer with its handle.
     func setCallbacks() {
         let this = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe ctransfer_set_private(handle.raw, this)
@@ -14,7 +14,7 @@ extension Transfer {
         unsafe ctransfer_set_socket_callback(handle.raw, socketCallback, this)
     }
 
-    /// The transfer that was made known to libcurl's `handle`.
+    /// The transfer that is registered with libcurl's `handle`.
     static func of(_ handle: UnsafeMutableRawPointer) -> Transfer? {
         unsafe transfer(behind: ctransfer_private(handle))
     }
@@ -23,7 +23,7 @@ extension Transfer {
 private let headerCallback: curl_write_callback = { bytes, size, count, context in
     guard let transfer = unsafe transfer(behind: context) else { return 0 }
     let line = unsafe UnsafeRawBufferPointer(start: bytes, count: size * count)
-    // Any other number than that of the bytes ends the transfer.
+    // Any number other than that of the bytes ends the transfer.
     return unsafe transfer.headerLineReceived(line) ? line.count : line.count + 1
 }
 

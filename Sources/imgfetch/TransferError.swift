@@ -1,7 +1,7 @@
 internal import CTransfer
 internal import IPCProtocol
 
-/// The errors of transfers as they go over the wire: the only place that knows both libcurl's codes and ours.
+/// Mapping of transfer errors to wire errors: the only place with both libcurl's codes and the wire's.
 enum TransferError {
     /// The wire's code for a code of libcurl.
     static func code(for code: CURLcode) -> ErrorCode {
@@ -23,12 +23,12 @@ enum TransferError {
         case CURLE_FAILED_INIT, CURLE_NOT_BUILT_IN, CURLE_BAD_FUNCTION_ARGUMENT, CURLE_UNKNOWN_OPTION,
             CURLE_SETOPT_OPTION_SYNTAX, CURLE_RECURSIVE_API_CALL, CURLE_FUNCTION_NOT_FOUND:
             .internal
-        // Whatever else happens happens to a transfer that had begun.
+        // All others occur in a transfer that has begun.
         default: .transferFailed
         }
     }
 
-    /// The error for a transfer from `host` that libcurl ended with `code`. `detail` is what it says about that.
+    /// The error of a transfer from `host` that libcurl ended with `code` and the message `detail`.
     static func error(_ code: CURLcode, host: String, detail: String) -> WireError {
         let wireCode = Self.code(for: code)
         let reason = detail.isEmpty ? unsafe String(cString: curl_easy_strerror(code)) : detail
@@ -48,7 +48,7 @@ enum TransferError {
         WireError(.forbiddenAddress, "\(host) has the address \(address), which downloads may not reach.")
     }
 
-    /// The body is longer than allowed.
+    /// The body exceeds the limit.
     static func tooLarge(limit: Int, host: String) -> WireError {
         WireError(.tooLarge, "The body from \(host) is longer than \(limit) bytes.")
     }
@@ -58,33 +58,33 @@ enum TransferError {
         WireError(.diskFailed, "The body from \(host) could not be stored: \(reason).")
     }
 
-    /// The body comes too slowly.
+    /// The body is slower than the floor.
     static func tooSlow(_ floor: SpeedFloor, host: String) -> WireError {
         WireError(
             .timeout, "\(host) sent fewer than \(floor.bytesPerSecond) bytes a second for \(floor.seconds) s.")
     }
 
-    /// There is no body.
+    /// The response has no body.
     static func emptyBody(host: String) -> WireError {
         WireError(.emptyImage, "\(host) answered without a body.")
     }
 
-    /// The header is longer than allowed.
+    /// The header exceeds the limit.
     static func headerTooLong(host: String) -> WireError {
         WireError(.transferFailed, "The response header from \(host) is too long.")
     }
 
-    /// Bytes that are no HTTP, or a part that was not asked for.
+    /// The response is not HTTP, or is a part that was not requested.
     static func badResponse(_ what: String, host: String) -> WireError {
         WireError(.transferFailed, "\(host) answered with \(what).")
     }
 
-    /// Redirected once too often.
+    /// The redirects exceed the limit.
     static func tooManyRedirects(limit: Int, host: String) -> WireError {
         WireError(.tooManyRedirects, "\(host) redirected the request for the \(limit + 1)th time.")
     }
 
-    /// The job's own URL cannot be used.
+    /// The job's own URL is invalid.
     static func urlRefused(_ refusal: TransferURL.Refusal) -> WireError {
         switch refusal {
         case .scheme(let scheme): WireError(.unsupportedScheme, "URLs of scheme \(scheme) are not loaded.")
@@ -92,7 +92,7 @@ enum TransferError {
         }
     }
 
-    /// The target of a redirect cannot be used.
+    /// The target of a redirect is invalid.
     static func redirectRefused(_ refusal: TransferURL.Refusal, host: String) -> WireError {
         switch refusal {
         case .scheme(let scheme):
@@ -102,7 +102,7 @@ enum TransferError {
         }
     }
 
-    /// The origin refused with a status.
+    /// The origin answered with an error status.
     static func httpStatus(_ status: Int, host: String, retryAfter: String?, now: Int) -> WireError {
         WireError(
             .httpStatus, "\(host) answered with status \(status).", httpStatus: status,

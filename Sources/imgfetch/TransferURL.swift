@@ -1,14 +1,14 @@
 internal import CTransfer
 
-/// A URL of a transfer as libcurl understands it, so that what is judged is what is connected to.
+/// A URL as libcurl parses it, so that the URL that is checked is the one that is connected to.
 struct TransferURL: Equatable {
-    /// Why a redirect's target cannot be used.
+    /// The reason why a URL cannot be used.
     enum Refusal: Error, Equatable {
-        /// It is no URL.
+        /// It cannot be parsed.
         case malformed
         /// Its scheme is neither http nor https.
         case scheme(String)
-        /// It leaves https for http.
+        /// It leads from https to http.
         case downgrade
     }
 
@@ -16,12 +16,12 @@ struct TransferURL: Equatable {
     let text: String
     /// "http" or "https".
     let scheme: String
-    /// The host's name or address; of IPv6 in brackets.
+    /// The host's name or address, with brackets for IPv6.
     let host: String
-    /// The port, also where it is the scheme's own.
+    /// The port, even if it is the scheme's default.
     let port: String
 
-    /// Reads a URL of http or https.
+    /// Reads a URL with scheme http or https.
     init(_ text: String) throws(Refusal) {
         try self.init(text, relativeTo: nil)
     }
@@ -33,16 +33,16 @@ struct TransferURL: Equatable {
         return target
     }
 
-    /// The URL of the server itself.
+    /// The URL of the server's root.
     var root: String { "\(scheme)://\(host):\(port)/" }
 
-    /// Whether the request goes to the same server and may take along what was meant for it.
+    /// Whether both URLs have the same server, so that credentials for one may be sent to the other.
     func hasSameOrigin(as other: TransferURL) -> Bool {
         scheme == other.scheme && host == other.host && port == other.port
     }
 
     private init(_ reference: String, relativeTo base: TransferURL?) throws(Refusal) {
-        // libcurl takes "data:x" for a path, so the scheme is looked at before.
+        // libcurl takes "data:x" as a path, so the scheme is checked before.
         if let scheme = Self.scheme(of: reference), scheme != "http", scheme != "https" { throw .scheme(scheme) }
         guard let handle = unsafe curl_url() else { throw .malformed }
         defer { unsafe curl_url_cleanup(handle) }
@@ -59,7 +59,7 @@ struct TransferURL: Equatable {
             let port = unsafe Self.part(CURLUPART_PORT, of: handle)
         else { throw .malformed }
         guard scheme == "http" || scheme == "https" else { throw .scheme(scheme) }
-        // libcurl decodes what is percent-encoded in a host, and does not read the result again.
+        // libcurl percent-decodes a host, and does not parse the result again.
         guard host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else { throw .malformed }
         (self.text, self.scheme, self.host, self.port) = (text, scheme, host, port)
     }

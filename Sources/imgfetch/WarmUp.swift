@@ -4,13 +4,13 @@ internal import IPCTransport
 internal import LinuxSystem
 internal import SharedCache
 
-/// A download without a network, ordered and reported as the broker's are and brought as libcurl would: what a process does
-/// once (pages are mapped, the Swift runtime looks for conformances, the heap grows) is so done before it is confined, and
-/// not on a client's time.
+/// A download without a network: ordered and reported with the broker's messages, and received through the callbacks of
+/// libcurl. It does what a process does once (map pages, look up conformances in the Swift runtime, grow the heap)
+/// before the sandbox, so that no client waits for it.
 enum WarmUp {
-    /// Does it.
+    /// Runs the download.
     ///
-    /// - Throws: `SystemError`, `WireError` or `FrameChannel.Failure` when something does not work at all.
+    /// - Throws: `SystemError`, `WireError` or `FrameChannel.Failure`.
     static func run() throws {
         let (ours, theirs) = try UnixSocket.pair()
         let (broker, worker) = (FrameChannel(socket: ours), FrameChannel(socket: theirs))
@@ -18,7 +18,7 @@ enum WarmUp {
         let asked = FetchJob(
             id: 0, url: "https://warm.up/", headers: [HeaderField(name: "accept", value: "image/*")], maxBytes: 64)
         broker.enqueue(FetchOrder.fetch(asked), descriptors: [body])
-        // A user's descriptors that are on their way may be too many: then it starts cold.
+        // The user may have too many descriptors in flight. The process then starts cold.
         guard try broker.flush(),
             case (.fetch(let job), let descriptors)? = try worker.receiveMessage(FetchOrder.self)
         else { return }
