@@ -47,6 +47,28 @@ package struct WorkerArguments {
     }
 }
 
+/// The options that one program has besides those of all workers.
+package protocol ProgramOptions {
+    /// Reads the value of an option that only this program has.
+    ///
+    /// - Returns: False when there is no option `name`.
+    /// - Throws: `UsageError` when the value is missing or invalid.
+    mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool
+
+    /// Checks the options after the last one was read.
+    ///
+    /// - Throws: `UsageError`.
+    func validate() throws(UsageError)
+}
+
+extension ProgramOptions {
+    package mutating func readOption(
+        _: String, from _: inout WorkerArguments
+    ) throws(UsageError) -> Bool { false }
+
+    package func validate() throws(UsageError) {}
+}
+
 /// The options that all workers have.
 package struct WorkerOptions: Equatable {
     /// A user and a group by their numbers.
@@ -77,7 +99,7 @@ package struct WorkerOptions: Equatable {
     /// Reads a command line, without the program's name: the options that all workers have, and those of `program`.
     ///
     /// - Throws: `UsageError`.
-    package init(_ arguments: some Sequence<String>, for program: inout some WorkerProgram) throws(UsageError) {
+    package init(_ arguments: some Sequence<String>, for program: inout some ProgramOptions) throws(UsageError) {
         var arguments = WorkerArguments(arguments)
         var (uid, gid): (UInt32?, UInt32?)
         while let option = arguments.nextOption() {

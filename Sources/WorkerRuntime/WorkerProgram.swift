@@ -7,7 +7,7 @@ package import Sandbox
 ///
 /// `WorkerRuntime.run` says in which order the hooks run. A hook exists where the programs must differ; everything else
 /// about a start is the same for all of them.
-package protocol WorkerProgram {
+package protocol WorkerProgram: ProgramOptions {
     associatedtype Service: WorkerService
 
     /// The program's name, in messages and lists of processes.
@@ -15,17 +15,6 @@ package protocol WorkerProgram {
 
     /// The program with the defaults of its options.
     init()
-
-    /// Reads the value of an option that only this program has.
-    ///
-    /// - Returns: False when there is no option `name`.
-    /// - Throws: `UsageError` when the value is missing or invalid.
-    mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool
-
-    /// Checks the options after the last one was read.
-    ///
-    /// - Throws: `UsageError`.
-    func validate() throws(UsageError)
 
     /// Does what takes the rights of the user that started the process. Called when the user is about to change.
     func prepareFiles(for user: WorkerOptions.User, log: Log)
@@ -37,12 +26,6 @@ package protocol WorkerProgram {
 }
 
 extension WorkerProgram {
-    package mutating func readOption(
-        _: String, from _: inout WorkerArguments
-    ) throws(UsageError) -> Bool { false }
-
-    package func validate() throws(UsageError) {}
-
     package func prepareFiles(for _: WorkerOptions.User, log _: Log) {}
 }
 

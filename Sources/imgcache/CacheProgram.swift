@@ -9,7 +9,7 @@ struct CacheProgram: WorkerProgram, Equatable {
     static let name = "imgcache"
 
     /// The directories and limits of the disk tier. `--directory`, `--disk-limit` and `--raster-limit` are required.
-    private(set) var store = Store.Options(directory: "", diskLimit: -1, rasterLimit: -1, maxAge: defaultMaxAge)
+    private(set) var store = StoreOptions(directory: "", diskLimit: -1, rasterLimit: -1, maxAge: defaultMaxAge)
 
     /// Seven days, in milliseconds.
     private static let defaultMaxAge = 7 * 86_400 * 1000

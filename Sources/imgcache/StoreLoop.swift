@@ -39,7 +39,7 @@ struct StoreLoop {
         if !quarantined.isEmpty { try channel.sendMessage(StoreReport.quarantine(quarantined)) }
         while true {
             try reportState()
-            if let leaveAt = store.leaveAt, leaveAt <= .now { return }
+            if let exitAt = store.exitAt, exitAt <= .now { return }
             let isIdle = try queue.wait(milliseconds: pause).isEmpty
             if !isIdle {
                 if try channel.fill() == .end { return }
@@ -73,7 +73,7 @@ struct StoreLoop {
             wake(at: lastReport.time.adding(milliseconds: Self.reportInterval))
         }
         wake(at: store.retryAt)
-        wake(at: store.leaveAt)
+        wake(at: store.exitAt)
         wake(at: store.nextEviction)
         // Rounded up, so that the time has come when the wait is over.
         return next.map { max(0, ($0.microseconds(since: .now) + 999) / 1000) }

@@ -26,7 +26,7 @@ internal import LinuxSystem
     /// The time at which libcurl wants to be called.
     private var timer: Instant?
     /// The next time at which libcurl is asked to check stalled transfers.
-    private var nextReminder: Instant?
+    private var nextStallCheck: Instant?
     private var watchesWriting = false
 
     /// Creates a loop that takes orders from `channel`. All transfers go through the proxy at URL `proxy`, where given, and
@@ -77,7 +77,7 @@ internal import LinuxSystem
                 self.timer = nil
                 act(on: CURL_SOCKET_TIMEOUT, 0)
             }
-            remindOfForgotten()
+            wakeStalled()
             collectEnded()
             endDraining()
             report()
@@ -89,7 +89,7 @@ internal import LinuxSystem
     private func waitingTime() -> Int? {
         if !identifications.isEmpty { return 0 }
         let reports = mayReportProgress ? transfers.values.map(\.progressDue) : []
-        let times = [timer, nextReminder] + transfers.values.map(\.drainDeadline) + reports
+        let times = [timer, nextStallCheck] + transfers.values.map(\.drainDeadline) + reports
         guard let next = times.compactMap({ $0 }).min() else { return nil }
         // Rounded up, so that the time has come when the wait is over.
         return max(0, (next.microseconds(since: .now) + 999) / 1000)
@@ -199,18 +199,18 @@ internal import LinuxSystem
     }
 
     /// Makes libcurl check all transfers while one of them may be stalled.
-    private func remindOfForgotten() {
-        guard transfers.values.contains(where: \.mayBeForgotten) else { return nextReminder = nil }
+    private func wakeStalled() {
+        guard transfers.values.contains(where: \.mayBeStalled) else { return nextStallCheck = nil }
         let now = Instant.now
-        if let nextReminder, nextReminder <= now {
+        if let nextStallCheck, nextStallCheck <= now {
             var running: Int32 = 0
             unsafe curl_multi_perform(multi, &running)
         }
-        if nextReminder.map({ $0 <= now }) ?? true { nextReminder = now.adding(milliseconds: Self.reminderMs) }
+        if nextStallCheck.map({ $0 <= now }) ?? true { nextStallCheck = now.adding(milliseconds: Self.stallCheckMs) }
     }
 
     /// The time between two checks.
-    private static let reminderMs = 100
+    private static let stallCheckMs = 100
 
     private func collectEnded() {
         var left: Int32 = 0
@@ -218,7 +218,7 @@ internal import LinuxSystem
             guard unsafe message.pointee.msg == CURLMSG_DONE, let handle = unsafe message.pointee.easy_handle,
                 let transfer = unsafe Transfer.of(handle)
             else { continue }
-            conclude(transfer, transfer.outcome(endedWith: unsafe ctransfer_message_result(message)))
+            finishHop(transfer, transfer.outcome(endedWith: unsafe ctransfer_message_result(message)))
         }
     }
 
@@ -227,12 +227,12 @@ internal import LinuxSystem
         let now = Instant.now
         for transfer in transfers.values {
             if let deadline = transfer.drainDeadline, deadline <= now {
-                conclude(transfer, transfer.outcomeAfterDraining())
+                finishHop(transfer, transfer.outcomeAfterDraining())
             }
         }
     }
 
-    private func conclude(_ transfer: Transfer, _ outcome: Transfer.Outcome) {
+    private func finishHop(_ transfer: Transfer, _ outcome: Transfer.Outcome) {
         let job = transfer.job.id
         // A response may begin and end in one event-loop iteration; its first reports precede its last.
         if let report = transfer.takeBeginning() { channel.enqueue(report) }

@@ -1,0 +1,130 @@
+import IPCProtocol
+import SharedCache
+
+/// The two kinds of entries. The raw values name directories and tables.
+enum EntryKind: String, CaseIterable {
+    /// Encoded bytes as received.
+    case originals
+    /// Decoded pixels.
+    case rasters
+}
+
+/// The identity of an entry, which determines the path of its file.
+struct EntryName: Hashable {
+    let kind: EntryKind
+    /// The name of the file: 2 to 128 letters and digits.
+    let fileName: String
+
+    /// The original with a key; nil when the key has characters that are not allowed in a file name.
+    static func original(key: String) -> EntryName? {
+        EntryName(kind: .originals, fileName: key)
+    }
+
+    /// The raster of an original's digest in a form.
+    static func raster(original digest: String, form: String) -> EntryName {
+        // Digests have one length, so no two pairs of digest and form concatenate to the same text.
+        EntryName(kind: .rasters, fileName: SHA256.hexadecimalDigest(of: (digest + form).utf8))!
+    }
+
+    /// The entry with this file name; nil when the name is invalid.
+    init?(kind: EntryKind, fileName: String) {
+        let letters = fileName.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "a")...UInt8(ascii: "z"):
+                true
+            default: false
+            }
+        }
+        guard letters, (2...128).contains(fileName.utf8.count) else { return nil }
+        self.kind = kind
+        self.fileName = fileName
+    }
+
+    /// The name of the subdirectory of the kind's directory that holds the file.
+    var prefix: String { String(fileName.prefix(2)) }
+}
+
+/// The description of a body, which follows the body in the file.
+struct EntryTrailer: Equatable {
+    enum Content: Equatable {
+        case original(OriginalRecord)
+        /// A raster, and the SHA-256 of its pixels.
+        case raster(RasterRecord, digest: String)
+    }
+
+    var content: Content
+    /// The time of writing, in milliseconds since 1970.
+    var created: Int
+
+    /// The name that the file must have; nil when the record's key is invalid.
+    var name: EntryName? {
+        switch content {
+        case .original(let record): .original(key: record.key)
+        case .raster(let record, _): .raster(original: record.original, form: record.form)
+        }
+    }
+
+    /// The number of bytes before the trailer.
+    var bodySize: Int {
+        switch content {
+        case .original(let record): record.bytes
+        case .raster(let record, _): record.bytes
+        }
+    }
+
+    /// Their SHA-256.
+    var bodyDigest: String {
+        switch content {
+        case .original(let record): record.digest
+        case .raster(_, let digest): digest
+        }
+    }
+
+    /// The JSON text as in the file.
+    var encoded: [UInt8] {
+        var writer = JSONWriter()
+        writer.object {
+            $0.member("created", created)
+            switch content {
+            case .original(let record): $0.object("original", record.writeMembers)
+            case .raster(let record, let digest):
+                $0.member("digest", digest)
+                $0.object("raster", record.writeMembers)
+            }
+        }
+        return writer.bytes
+    }
+
+    init(_ content: Content, created: Int) {
+        self.content = content
+        self.created = created
+    }
+
+    /// Reads a trailer; nil when the text is invalid.
+    init?(decoding text: ArraySlice<UInt8>) {
+        var (created, digest): (Int?, String?)
+        var (original, raster): (OriginalRecord?, RasterRecord?)
+        var reader = JSONReader(text)
+        do {
+            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+                switch name {
+                case "created": created = try reader.integer(name, in: 0...Envelope.maximumInteger)
+                case "digest": digest = try reader.string(name)
+                case "original": original = try OriginalRecord(from: &reader, field: name)
+                case "raster": raster = try RasterRecord(from: &reader, field: name)
+                default: try reader.skip()
+                }
+            }
+        } catch {
+            return nil
+        }
+        guard reader.problem == nil, let created else { return nil }
+        switch (original, raster, digest) {
+        case (let original?, nil, _): content = .original(original)
+        case (nil, let raster?, let digest?): content = .raster(raster, digest: digest)
+        default: return nil
+        }
+        self.created = created
+    }
+}

@@ -1,0 +1,61 @@
+import IPCProtocol
+import LinuxSystem
+
+/// The file of the broker's quarantine, the images that decoders crashed on: one message, as sent over the socket. It is
+/// replaced as a whole, and lost with the directory. A damaged file counts as empty.
+struct QuarantineFile {
+    /// The length of the longest message.
+    private static let maximumBytes = Frame.maximumLength
+    private static let maximumRecords = 1024
+    /// The length of the longest build name, in bytes.
+    private static let longestBuild = 64
+
+    private let directory: CacheDirectory
+
+    init(in directory: CacheDirectory) {
+        self.directory = directory
+    }
+
+    /// Reads the records that a broker may have written. Others may have written the file.
+    func read() -> [QuarantineRecord] {
+        guard let file = try? FileSystem.openUntrusted(directory.quarantine), let size = try? file.size(),
+            size <= Self.maximumBytes
+        else { return [] }
+        var bytes = [UInt8](repeating: 0, count: size)
+        guard let count = unsafe try? bytes.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) }),
+            case .quarantine(let records)? = try? StoreReport(decoding: bytes.prefix(count))
+        else { return [] }
+        // The last records are the most recently requested.
+        let possible = Array(records.filter { Self.isPossible($0) }.suffix(Self.maximumRecords))
+        // The records may be longer when they are written again, and the broker kills a process that sends too long a
+        // frame.
+        let length = StoreReport.quarantine(possible).encoded().count - Frame.headerLength
+        return length <= Frame.maximumLength ? possible : []
+    }
+
+    /// Whether a broker may have made this record.
+    private static func isPossible(_ record: QuarantineRecord) -> Bool {
+        let isDigest = record.digest.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): true
+            default: false
+            }
+        }
+        let isBuild = record.build.utf8.allSatisfy { (UInt8(ascii: " ")...UInt8(ascii: "~")).contains($0) }
+        return isDigest && record.digest.utf8.count == 64 && isBuild && record.build.utf8.count <= longestBuild
+    }
+
+    /// Replaces the file. A failure is ignored, because a lost record costs only one more crash.
+    func write(_ records: [QuarantineRecord]) {
+        let text = StoreReport.quarantine(records).encoded().dropFirst(Frame.headerLength)
+        let temporary = directory.quarantineTemporary
+        do {
+            try? FileDescriptor.remove(temporary)
+            let file = try FileSystem.createNew(temporary, mode: 0o600)
+            unsafe try text.withUnsafeBytes { unsafe try file.write($0, at: 0) }
+            try FileDescriptor.rename(temporary, to: directory.quarantine)
+        } catch {
+            try? FileDescriptor.remove(temporary)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import LinuxSystem
+
+/// The progress of a comparison of the index with the files, which follows each start. It goes through the subdirectories in
+/// order of their names, one entry a step. See `Store.reconcile`.
+struct Reconciliation {
+    /// An entry to examine.
+    enum Item {
+        /// A file without a row, by its path below the directory of its kind.
+        case unknownFile(EntryKind, String)
+        /// A row without a file.
+        case missingFile(EntryName)
+        /// A row with a file.
+        case knownFile(EntryName)
+    }
+
+    /// The result of a step.
+    enum Step {
+        /// The first step. Temporary files can be removed.
+        case started
+        /// Another subdirectory was listed.
+        case advanced
+        /// An entry is to be examined.
+        case item(Item)
+        /// All entries were examined.
+        case finished
+    }
+
+    /// The kinds that remain, the present one last.
+    private var kinds: [EntryKind] = EntryKind.allCases.reversed()
+    private var hasStarted = false
+    /// The subdirectories of the present kind that remain, in descending order.
+    private var prefixes: [String] = []
+    /// File names below this one are done.
+    private var lowest = ""
+    /// The entries of the present subdirectory that remain.
+    private var items: [Item] = []
+
+    /// Does the next step in `directory`.
+    ///
+    /// - Parameters:
+    ///   - firstRow: Returns the index's first file name of a kind that is not below another name.
+    ///   - rows: Returns the index's file names of a kind with a prefix.
+    mutating func next(
+        in directory: CacheDirectory, firstRow: (EntryKind, String) -> String?, rows: (EntryKind, String) -> [String]
+    ) -> Step {
+        if let item = items.popLast() { return .item(item) }
+        guard let kind = kinds.last else { return .finished }
+        if !hasStarted {
+            hasStarted = true
+            list(kind, in: directory)
+            return .started
+        }
+        if let prefix = nextPrefix(firstRow(kind, lowest)) {
+            compare(kind, prefix, in: directory, rows(kind, prefix))
+            return .advanced
+        }
+        kinds.removeLast()
+        guard let next = kinds.last else { return .finished }
+        list(next, in: directory)
+        return .advanced
+    }
+
+    private mutating func list(_ kind: EntryKind, in directory: CacheDirectory) {
+        lowest = ""
+        let names = (try? FileSystem.names(in: directory.directory(of: kind))) ?? []
+        prefixes = names.filter { $0.utf8.count == 2 && EntryName(kind: kind, fileName: $0) != nil }.sorted(by: >)
+    }
+
+    /// The next subdirectory that exists, or that the index has rows for.
+    private mutating func nextPrefix(_ firstRow: String?) -> String? {
+        let known = firstRow.map { String($0.prefix(2)) }
+        if let listed = prefixes.last, known.map({ listed <= $0 }) ?? true {
+            prefixes.removeLast()
+            lowest = listed + "\u{7F}"
+            return listed
+        }
+        if let known { lowest = known + "\u{7F}" }
+        return known
+    }
+
+    private mutating func compare(
+        _ kind: EntryKind, _ prefix: String, in directory: CacheDirectory, _ rows: [String]
+    ) {
+        let files = (try? FileSystem.names(in: directory.directory(of: kind, prefix: prefix))) ?? []
+        let (known, existing) = (Set(rows), Set(files))
+        items = files.filter { !known.contains($0) }.map { .unknownFile(kind, "\(prefix)/\($0)") }
+        items += rows.compactMap { fileName in
+            EntryName(kind: kind, fileName: fileName).map {
+                existing.contains(fileName) ? .knownFile($0) : .missingFile($0)
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import IPCProtocol
+import LinuxSystem
+
+// Cleared entries count as removed at once. Their files are removed a few at a time, so that messages are answered in
+// between.
+extension Store {
+    /// Takes the order to clear entries that were not used for `seconds`; nil clears everything.
+    func clear(job: Int, olderThanSeconds seconds: Int?) {
+        switch obstacle?.state {
+        // The files belong to another process.
+        case .locked, .off: return clears.answer(job: job)
+        case .readOnly, .full, .on, nil: break
+        }
+        if let seconds, seconds > 0 {
+            let (age, isTooLong) = seconds.multipliedReportingOverflow(by: 1000)
+            clears.insert(job: job, usedUntil: isTooLong ? 0 : max(0, now - age))
+        } else {
+            // Entries may have times in the future if the clock was wrong; they are covered too.
+            let used = withIndex { (index) throws(SQLiteError) in try index.latestUse() }
+            clears.insertAll(job: job, until: max(now, used ?? 0))
+        }
+        // No waiter waits while nothing can be removed.
+        if !canClear || clears.isStalled { clears.stall() }
+    }
+
+    private var canClear: Bool {
+        index != nil && (obstacle == nil || obstacle?.state == .full)
+    }
+
+    /// Whether an order is pending that can be carried out.
+    var needsClearing: Bool { !clears.isEmpty && !clears.isStalled }
+
+    /// Carries out orders until all are complete or `deadline` is past.
+    func clear(until deadline: Instant) {
+        while needsClearing, let cutoff = clears.next, Instant.now < deadline {
+            if !canClear {
+                clears.stall()
+            } else if let (name, size) = firstUsed(until: cutoff) {
+                clear(name, size: size, forOrder: 0)
+            } else if reconciliation != nil {
+                // There may be more among the files that the index does not know yet.
+                reconcile(until: deadline)
+            } else {
+                clears.finishFirst()
+            }
+        }
+    }
+
+    private func firstUsed(until cutoff: Int) -> (EntryName, size: Int)? {
+        for kind in EntryKind.allCases.reversed() {
+            guard let oldest = oldest(kind), oldest.used <= cutoff else { continue }
+            let size = withIndex { (index) throws(SQLiteError) in try index.size(of: oldest.name) } ?? nil
+            return (oldest.name, size ?? 0)
+        }
+        return nil
+    }
+
+    /// Removes an entry that an order covers.
+    func clear(_ name: EntryName, size: Int, forOrder order: Int) {
+        switch discard(name) {
+        case .removed: clears.count(name.kind, bytes: size, forOrder: order)
+        case .absent: break
+        case .failed: clears.stall()
+        }
+    }
+
+    /// The index of the order that covers an entry; nil for none. A covered entry counts as removed.
+    func orderToClear(_ entry: EntryFile, _ name: EntryName) -> Int? {
+        guard !clears.isEmpty else { return nil }
+        let used = withIndex { (index) throws(SQLiteError) in try index.lastUse(of: name) } ?? nil
+        return clears.orderCovering(created: entry.trailer.created, used: used, modified: entry.status.modified)
+    }
+}

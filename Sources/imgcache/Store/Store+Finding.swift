@@ -1,0 +1,164 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+
+extension Store {
+    /// The result of `find`.
+    enum Found {
+        case original(OriginalRecord, SealedBuffer)
+        case raster(OriginalRecord, RasterRecord, SealedBuffer)
+    }
+
+    /// A directory to find entries in.
+    struct Source {
+        let directory: CacheDirectory
+        /// Whether it is this process's own directory, and not an extra one.
+        let isOwn: Bool
+    }
+
+    /// The age, in milliseconds, from which a file's modification time is updated when its entry is used. It keeps
+    /// entries from looking unused after the index was lost.
+    private static let markInterval = 3_600_000
+
+    /// The directories in search order.
+    var sources: [Source] {
+        [Source(directory: directory, isOwn: true)]
+            + extras.directories.map { Source(directory: $0, isOwn: false) }
+    }
+
+    /// Finds the first of these keys with an intact original, and returns its raster in `form`. Without that raster it
+    /// returns the original, unless `rasterOnly`.
+    func find(keys: [String], form: String?, rasterOnly: Bool = false) -> Found? {
+        for name in keys.compactMap(EntryName.original) {
+            for source in sources {
+                guard let original = open(name, in: source), case .original(let record) = original.trailer.content
+                else { continue }
+                if let form, let (raster, pixels) = findRaster(of: record, form: form) {
+                    markUsed(original, name, source)
+                    return .raster(record, raster, pixels)
+                }
+                // The raster of another key would be another image.
+                if rasterOnly { return nil }
+                if let bytes = copyBody(of: original, name, source) {
+                    markUsed(original, name, source)
+                    return .original(record, bytes)
+                }
+            }
+        }
+        return nil
+    }
+
+    private func findRaster(of original: OriginalRecord, form: String) -> (RasterRecord, SealedBuffer)? {
+        let name = EntryName.raster(original: original.digest, form: form)
+        for source in sources {
+            if let raster = open(name, in: source), case .raster(let record, _) = raster.trailer.content,
+                let pixels = copyBody(of: raster, name, source)
+            {
+                markUsed(raster, name, source)
+                return (record, pixels)
+            }
+        }
+        return nil
+    }
+
+    /// The record of the first of these keys with an original. The body is not read.
+    func record(keys: [String]) -> OriginalRecord? {
+        for name in keys.compactMap(EntryName.original) {
+            for source in sources {
+                if let entry = open(name, in: source), case .original(let record) = entry.trailer.content {
+                    return record
+                }
+            }
+        }
+        return nil
+    }
+
+    /// Opens an entry in one of the directories; nil when it is missing or counts as removed.
+    func open(_ name: EntryName, in source: Source) -> EntryFile? {
+        if source.isOwn, obstacle?.state == .locked || obstacle?.state == .off { return nil }
+        let entry = reading(name, in: source) { () throws(EntryProblem) in
+            try EntryFile(
+                opening: source.directory.file(name), as: name, largestBody: options.largestBody)
+        }
+        guard let entry else { return nil }
+        let isGone =
+            source.isOwn
+            ? forgotten.contains(entry.trailer) || orderToClear(entry, name) != nil : extras.hides(entry.trailer)
+        return isGone ? nil : entry
+    }
+
+    private func copyBody(of entry: EntryFile, _ name: EntryName, _ source: Source) -> SealedBuffer? {
+        reading(name, in: source) { () throws(EntryProblem) in try entry.copyBody() }
+    }
+
+    /// Reads an entry. A damaged one is removed if it is in the own directory.
+    private func reading<Value>(
+        _ name: EntryName, in source: Source, _ body: () throws(EntryProblem) -> Value
+    ) -> Value? {
+        do throws(EntryProblem) {
+            return try body()
+        } catch {
+            if source.isOwn { handle(error, name) } else { report(error, source.directory.file(name)) }
+            return nil
+        }
+    }
+
+    private func handle(_ problem: EntryProblem, _ name: EntryName) {
+        switch problem {
+        case .absent: withIndex { (index) throws(SQLiteError) in try index.remove(name) }
+        case .damaged:
+            log.warning("\(directory.file(name)) is removed: \(problem)")
+            discard(name)
+        case .outdated:
+            log.info("\(directory.file(name)) is removed: \(problem)")
+            discard(name)
+        case .system(let error):
+            log.info("\(directory.file(name)) cannot be read: \(problem)")
+            noteRefusal(error)
+        }
+    }
+
+    private func report(_ problem: EntryProblem, _ path: String) {
+        switch problem {
+        case .absent: return
+        case .system(let error): noteRefusal(error)
+        case .damaged, .outdated: break
+        }
+        guard extras.isFirstReport(of: path) else { return }
+        if case .damaged = problem {
+            log.warning("\(path) is not used: \(problem)")
+        } else {
+            log.info("\(path) is not used: \(problem)")
+        }
+    }
+
+    private func markUsed(_ entry: EntryFile, _ name: EntryName, _ source: Source) {
+        guard source.isOwn else { return }
+        let now = now
+        let known = withIndex { (index) throws(SQLiteError) in try index.touch(name, at: now) }
+        // The file is not in the index yet.
+        if known == false { add(entry.trailer, name, size: entry.status.size, used: now) }
+        if entry.status.modified < now - Self.markInterval { try? entry.descriptor.setModified(now) }
+    }
+
+    /// Sets the modification time of an entry's file, by descriptor: the sandbox cannot restrict where a path leads.
+    private func markFile(_ name: EntryName, at time: Int) {
+        guard let file = try? FileSystem.openUntrusted(directory.file(name)) else { return }
+        try? file.setModified(time)
+    }
+
+    /// Records a use of the originals of these keys, and of their rasters.
+    func touch(keys: [String]) {
+        let now = now
+        // An entry that is to be cleared is not kept by a use.
+        let cleared = clears.latestUse ?? .min
+        for name in keys.compactMap(EntryName.original) {
+            withIndex { (index) throws(SQLiteError) in
+                guard let last = try index.lastUse(of: name), last > cleared else { return }
+                _ = try index.touch(name, at: now)
+                try index.touchRasters(ofOriginal: name, at: now, usedAfter: cleared)
+                if last < now - Self.markInterval { markFile(name, at: now) }
+            }
+        }
+    }
+}

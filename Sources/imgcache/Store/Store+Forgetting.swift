@@ -1,0 +1,33 @@
+import IPCProtocol
+import LinuxSystem
+
+extension Store {
+    /// Removes the originals of a URL that are public or belong to `owner` (without an owner: all of them), and the
+    /// rasters that only they led to.
+    ///
+    /// - Returns: The originals' keys.
+    func forget(url: String, owner: UInt32?) -> [String] {
+        extras.hide(url: url, owner: owner)
+        guard obstacle?.state != .locked, obstacle?.state != .off else { return [] }
+        let originals = withIndex { (index) throws(SQLiteError) in try index.originals(url: url, owner: owner) } ?? []
+        var allRemoved = true
+        for (key, digest) in originals {
+            guard let name = EntryName.original(key: key) else { continue }
+            allRemoved = discard(name) != .failed && allRemoved
+            let rasters = withIndex { (index) throws(SQLiteError) in
+                try index.hasOriginal(digest: digest) ? [] : try index.rasters(ofDigest: digest)
+            }
+            for raster in (rasters ?? []).compactMap({ EntryName(kind: .rasters, fileName: $0) }) { discard(raster) }
+        }
+        // Files that the index does not know yet, and files that cannot be removed, count as removed too.
+        if !allRemoved || reconciliation != nil {
+            forgotten.insert(url: url, owner: owner, at: now, hasFailed: !allRemoved)
+        }
+        return originals.map(\.key)
+    }
+
+    /// Repeats the orders whose files could not be removed.
+    func forgetAgain() {
+        for (url, owner) in forgotten.takeFailed() { _ = forget(url: url, owner: owner) }
+    }
+}

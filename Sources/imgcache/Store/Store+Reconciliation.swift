@@ -1,0 +1,89 @@
+import LinuxSystem
+
+// Files that are not in the index are added, rows without a file are removed, and rows whose file has another size are
+// replaced (the process was killed after it had replaced the file and before it committed). Half-written files are removed.
+extension Store {
+    /// Continues the reconciliation until `deadline` or its end.
+    func reconcile(until deadline: Instant) {
+        while var state = reconciliation, Instant.now < deadline {
+            // A step may lose the index, which starts another reconciliation.
+            reconciliation = nil
+            let isFinished = step(&state)
+            if reconciliation != nil || index == nil { continue }
+            if isFinished {
+                forgotten.removeCompleted()
+                for kind in EntryKind.allCases { noteSize(of: kind) }
+                nextAgeCheck = .now
+            } else {
+                reconciliation = state
+            }
+        }
+    }
+
+    private func step(_ state: inout Reconciliation) -> Bool {
+        let step = state.next(in: directory) { kind, lowest in
+            withIndex { (index) throws(SQLiteError) in try index.firstFileName(kind, from: lowest) } ?? nil
+        } rows: { kind, prefix in
+            withIndex { (index) throws(SQLiteError) in try index.fileNames(kind, prefix: prefix) } ?? []
+        }
+        switch step {
+        case .started: if obstacle == nil { try? directory.removeTemporaries() }
+        case .item(let item): examine(item)
+        case .advanced: break
+        case .finished: return true
+        }
+        return false
+    }
+
+    private func examine(_ item: Reconciliation.Item) {
+        switch item {
+        case .missingFile(let name):
+            // The entry may have been stored again since.
+            do throws(SystemError) {
+                if try FileSystem.status(of: directory.file(name)) == nil { dropRow(name) }
+            } catch  where error.isMissingPath {
+                dropRow(name)
+            } catch {}
+        case .knownFile(let name):
+            let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
+            guard let known, let status = try? FileSystem.status(of: directory.file(name)), status.size != known
+            else { return }
+            dropRow(name)
+            adopt(name)
+        case .unknownFile(let kind, let relative):
+            let fileName = String(relative.dropFirst(3))
+            guard let name = EntryName(kind: kind, fileName: fileName), relative.hasPrefix(name.prefix + "/") else {
+                // The file has no entry's name: it can never be found, and its size is not counted.
+                try? FileDescriptor.remove("\(directory.directory(of: kind))/\(relative)")
+                return
+            }
+            adopt(name)
+        }
+    }
+
+    private func dropRow(_ name: EntryName) {
+        withIndex { (index) throws(SQLiteError) in try index.remove(name) }
+    }
+
+    private func adopt(_ name: EntryName) {
+        // The entry may have been found and added since.
+        let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
+        if known != nil { return }
+        do throws(EntryProblem) {
+            let entry = try EntryFile(
+                opening: directory.file(name), as: name, largestBody: options.largestBody)
+            if forgotten.contains(entry.trailer) {
+                discard(name)
+            } else if let order = orderToClear(entry, name) {
+                clear(name, size: entry.status.size, forOrder: order)
+            } else {
+                add(entry.trailer, name, size: entry.status.size, used: entry.status.modified)
+            }
+        } catch {
+            switch error {
+            case .damaged, .outdated: discard(name)
+            case .absent, .system: break
+            }
+        }
+    }
+}

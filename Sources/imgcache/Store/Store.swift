@@ -1,0 +1,276 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+
+/// The disk tier: a directory of self-describing files, and an index of them.
+///
+/// Look-ups use the files alone. The index determines the order of eviction, and may be lost at any time.
+final class Store {
+    let options: StoreOptions
+    let directory: CacheDirectory
+    let log: Log
+    private(set) var lock: FileDescriptor?
+    private(set) var index: CacheIndex?
+    /// The index's file; nil when the index is in memory only.
+    private var indexFile: FileSystem.Status?
+    private var lastRebuild: Instant?
+    private(set) var obstacle: Obstacle?
+    /// The size of the entry that last failed for lack of space: nothing is stored until this much room exists.
+    var neededRoom = 0
+    /// The time of the next attempt to remove the obstacle.
+    private(set) var retryAt: Instant?
+    /// The directories that this process can reach; nil before the sandbox.
+    private var confinement: Confinement?
+    /// The time at which this process exits, so that another takes over that can reach the present directories.
+    private(set) var exitAt: Instant?
+
+    // The state of eviction, reconciliation, forgetting and clearing.
+    var shrinking: Set<EntryKind> = []
+    var nextAgeCheck = Instant.now
+    var reconciliation: Reconciliation?
+    var forgotten = ForgottenURLs()
+    var clears = ClearOrders()
+    var extras: ExtraDirectories
+
+    init(_ options: StoreOptions, log: Log) {
+        self.options = options
+        self.log = log
+        directory = CacheDirectory(path: options.directory)
+        extras = ExtraDirectories(options.extraDirectories.filter { $0 != options.directory })
+    }
+
+    /// The state of the disk tier, for the broker.
+    var report: DiskReport {
+        let totals = (index?.totals ?? [:]).values
+        return DiskReport(
+            state: obstacle?.state ?? .on, reason: obstacle?.reason, entries: totals.reduce(0) { $0 + $1.entries },
+            bytes: totals.reduce(0) { $0 + $1.bytes },
+            // Unknown until all files were seen, and always unknown for extra directories.
+            mayHaveOwned: index?.mayHaveOwned == true || reconciliation != nil || !options.extraDirectories.isEmpty)
+    }
+
+    // MARK: Opening
+
+    private static let smallestRoom = 1 << 16
+
+    /// Makes and locks the directory. This takes rights that the sandbox denies. Files, which others may have written,
+    /// are left to `open`, which must follow unless there is an obstacle now.
+    func prepare() {
+        let taken = directory.take(holding: nil)
+        lock = taken.lock
+        switch taken.obstacle?.state {
+        case .locked, .off: note(taken.obstacle)
+        // A failed write is found again by `open`.
+        case .readOnly, .full, .on, nil: break
+        }
+    }
+
+    /// Opens the directory, or checks whether the obstacle is gone.
+    func open() {
+        if confinement?.holds(options.directory) == false {
+            dropIndex()
+            lock = nil
+            note(Obstacle(.off, "\(directory.path) was removed or replaced"))
+            return exitSoon()
+        }
+        let opened = directory.open(holding: lock, room: max(neededRoom, Self.smallestRoom))
+        lock = opened.lock
+        var found = opened.obstacle
+        switch found?.state {
+        case .locked, .off: dropIndex()
+        case .readOnly: if index == nil { openIndexInMemory() }
+        case .full: if index == nil { _ = openIndex() }
+        case .on, nil: if !hasIndexFile { found = openIndex() }
+        }
+        note(found)
+        switch found?.state {
+        case .locked, .off, .readOnly: break
+        case .on, nil:
+            forgetAgain()
+            clears.isStalled = false
+        case .full: clears.isStalled = false
+        }
+    }
+
+    /// Tries again when it is time.
+    func retryIfDue() {
+        guard let retryAt, retryAt <= .now else { return }
+        // A missing directory cannot be made from within the sandbox.
+        if confinement != nil, obstacle?.state == .off {
+            note(obstacle)
+            exitSoon()
+        } else {
+            open()
+        }
+    }
+
+    // MARK: The sandbox
+
+    /// Records which directories can be reached from now on.
+    func confine() {
+        confinement = Confinement([options.directory] + options.extraDirectories)
+    }
+
+    /// Reacts to a file that could not be opened: its directory may be newer than the sandbox.
+    func noteRefusal(_ error: SystemError) {
+        guard let confinement, error.isLackOfRights else { return }
+        let all = [options.directory] + options.extraDirectories
+        if !all.allSatisfy(confinement.holds) { exitSoon() }
+    }
+
+    /// Schedules the exit of this process, not before its first second is over, so that a repeated cause does not keep
+    /// starting processes.
+    private func exitSoon() {
+        guard exitAt == nil, let confinement else { return }
+        log.info("a directory was replaced: another process takes over")
+        exitAt = max(.now, confinement.since.adding(milliseconds: min(options.retryInterval, 1000)))
+    }
+
+    /// Sets the obstacle; nil for none.
+    func note(_ new: Obstacle?) {
+        // Another process exits without notice, so its lock is checked more often.
+        let interval = new?.state == .locked ? min(options.retryInterval, 3000) : options.retryInterval
+        retryAt = new.map { _ in Instant.now.adding(milliseconds: interval) }
+        guard new != obstacle else { return }
+        if let new {
+            // The broker logs it too, once.
+            log.info("the disk tier is \(new.state.rawValue): \(new.reason)")
+        } else {
+            log.info("the disk tier is on again")
+        }
+        obstacle = new
+    }
+
+    /// Whether the index is still that of the directory.
+    var hasIndexFile: Bool {
+        guard index != nil, let indexFile, let there = try? FileSystem.status(of: directory.index) else { return false }
+        return there.isSameFile(as: indexFile)
+    }
+
+    private func dropIndex() {
+        index = nil
+        indexFile = nil
+        reconciliation = nil
+        shrinking = []
+    }
+
+    /// Opens the directory's index. If it cannot be used, the present index stays, or one in memory takes its place.
+    ///
+    /// - Returns: The obstacle; nil for none.
+    private func openIndex() -> Obstacle? {
+        var failure: SQLiteError?
+        for _ in 0...1 {
+            do throws(SQLiteError) {
+                try useIndex(at: directory.index)
+                return nil
+            } catch {
+                // Errors other than damage recur with each attempt, and the broker logs the reason.
+                let line = "the index of \(directory.path) cannot be used: \(error)"
+                if error.isDamage { log.warning(line) } else { log.info(line) }
+                failure = error
+                // Without the lock, the files may belong to another process.
+                guard error.isDamage, lock != nil else { break }
+                directory.removeIndex()
+            }
+        }
+        if index == nil { openIndexInMemory() }
+        return failure.map(Self.obstacle)
+    }
+
+    private func openIndexInMemory() {
+        do throws(SQLiteError) {
+            try useIndex(at: ":memory:")
+        } catch {
+            log.warning("no index can be opened: \(error)")
+        }
+    }
+
+    private func useIndex(at path: String) throws(SQLiteError) {
+        let opened = try CacheIndex(path: path)
+        try opened.limitLastUse(to: now)
+        dropIndex()
+        index = opened
+        indexFile = path == directory.index ? try? FileSystem.status(of: path) : nil
+        reconciliation = Reconciliation()
+    }
+
+    private static func obstacle(_ error: SQLiteError) -> Obstacle {
+        Obstacle(error.isLackOfSpace ? .full : .readOnly, "the index cannot be written: \(error)")
+    }
+
+    /// Uses the index. After an error the index is replaced, and rebuilt from the files.
+    @discardableResult
+    func withIndex<Value>(_ body: (CacheIndex) throws(SQLiteError) -> Value) -> Value? {
+        guard let index else { return nil }
+        do throws(SQLiteError) {
+            return try body(index)
+        } catch {
+            log.warning("the index of \(directory.path) is lost: \(error)")
+            dropIndex()
+            // Repeated damage means that the disk is damaged.
+            let isRepeated = lastRebuild.map { $0.adding(milliseconds: 10_000) > .now } ?? false
+            if error.isDamage, !isRepeated, lock != nil {
+                lastRebuild = .now
+                directory.removeIndex()
+                if let obstacle = openIndex() { note(obstacle) }
+            } else {
+                note(Self.obstacle(error))
+                openIndexInMemory()
+            }
+            return nil
+        }
+    }
+
+    /// Commits the index's pending writes.
+    func commit() {
+        withIndex { (index) throws(SQLiteError) in try index.commit() }
+    }
+
+    // MARK: Entries
+
+    /// The current time, moved so that no order to forget or to clear covers entries that are written now.
+    var now: Int { max(forgotten.timeAfter(WallClock.milliseconds), clears.timeAfter(0)) }
+
+    /// The result of removing a file.
+    enum Removal {
+        case removed
+        /// The file was missing.
+        case absent
+        case failed
+    }
+
+    /// Removes an entry's file and its row.
+    @discardableResult
+    func discard(_ name: EntryName) -> Removal {
+        var removal = Removal.removed
+        do throws(SystemError) {
+            try FileDescriptor.remove(directory.file(name))
+        } catch {
+            guard error.isMissingPath || error.code == SystemError.isDirectory else {
+                note(Obstacle(writing: directory.path, error))
+                return .failed
+            }
+            removal = .absent
+        }
+        withIndex { (index) throws(SQLiteError) in try index.remove(name) }
+        return removal
+    }
+
+    /// Adds an entry to the index.
+    func add(_ trailer: EntryTrailer, _ name: EntryName, size: Int, used: Int) {
+        withIndex { (index) throws(SQLiteError) in
+            switch trailer.content {
+            case .original(let record):
+                try index.insert(
+                    CacheIndex.Row(
+                        name: name, size: size, created: trailer.created, used: used, digest: record.digest,
+                        url: record.url, owner: record.owner))
+            case .raster(let record, _):
+                try index.insert(
+                    CacheIndex.Row(
+                        name: name, size: size, created: trailer.created, used: used, digest: record.original))
+            }
+        }
+        noteSize(of: name.kind)
+    }
+}

@@ -1,0 +1,393 @@
+internal import CTransfer
+internal import IPCProtocol
+internal import LinuxSystem
+
+/// One job: a chain of requests along redirects, and the body of the last response.
+///
+/// libcurl follows no redirects. Each hop is a transfer of its own with the same handle, so that all hops are judged by
+/// the same rules, and one response's data never counts as another's.
+@safe final class Transfer {
+    /// The step after a hop.
+    enum Outcome {
+        /// Start the next hop.
+        case nextHop
+        /// Send this final report.
+        case ended(FetchReport)
+    }
+
+    /// The result of a hop.
+    private enum Verdict {
+        /// Continue at this URL.
+        case redirected(TransferURL)
+        /// Request the same URL again, for the whole body.
+        case again
+        /// The body is complete.
+        case complete
+        /// The stored body is still valid.
+        case notModified
+        /// There is no body.
+        case failed(WireError)
+    }
+
+    /// The limit of redirects.
+    static let redirectLimit = 5
+    /// The limit of unwanted bytes that are read so that the connection can be reused, ...
+    static let drainBytes = 64 << 10
+    /// ... and of the time for it.
+    static let drainMs = 300
+    /// The least time between two progress reports.
+    static let progressMs = 50
+
+    /// The job.
+    let job: FetchJob
+    /// The loop adds the handle to libcurl's set of transfers and removes it.
+    let handle: EasyHandle
+
+    /// The time at which a hop with a known verdict is ended; nil while the verdict is open.
+    private(set) var drainDeadline: Instant?
+
+    private let policy: AddressPolicy
+    private let proxy: String?
+    private let cookies: CookieJar?
+
+    private var url: TransferURL
+    private var sendsCredentials = true
+    private var redirects = 0
+
+    // State of the present hop.
+    private var kind = RequestLines.Kind.full
+    private var requestedAt = 0
+    private var receivedAt = 0
+    private var headers = ResponseHeaders()
+    private var verdict: Verdict?
+    private var drained = 0
+    private var triedAddress = false
+    private var forbiddenAddress: IPAddress?
+
+    /// Whether an address was refused and nothing was received since. libcurl 7.88 may then neither try the name's next
+    /// address nor fail before the transfer's whole time is over.
+    var mayBeStalled: Bool { forbiddenAddress != nil && verdict == nil && receivedAt == 0 }
+
+    // State of the body.
+    private var body: BodyFile
+    /// The validator by which the received bytes can be continued.
+    private var validator: String?
+    /// The offset of the present part and, of a 206, its end.
+    private var start = 0
+    private var end: Int?
+    private var total: Int?
+    private var speedFloor: SpeedFloor
+    private var beginning: FetchReport?
+    private var hasProgress = false
+    private var lastProgress: Instant?
+
+    /// Prepares the first hop of `job`, whose body goes to `descriptor`. With a proxy, connections go only to the
+    /// proxy's address and `policy` is not applied: the proxy decides which addresses may be reached.
+    ///
+    /// - Throws: `WireError` when the job is invalid.
+    init(
+        _ job: FetchJob, body descriptor: FileDescriptor, policy: AddressPolicy, proxy: String?,
+        speedFloor: SpeedFloor = SpeedFloor()
+    ) throws(WireError) {
+        do { url = try TransferURL(job.url) } catch { throw TransferError.urlRefused(error) }
+        let resumption = job.resumption.flatMap { $0.offset > 0 ? $0 : nil }
+        kind = resumption.map { .range($0) } ?? Self.wholeBody(of: job)
+        let fields = job.headers + kind.fields + Self.wholeBody(of: job).fields
+        guard fields.allSatisfy(RequestLines.isSendable) else {
+            throw WireError(.badRequest, "A request header has characters that cannot be sent.")
+        }
+        if let resumption, (try? descriptor.size()) ?? 0 < resumption.offset {
+            throw WireError(.internal, "The bytes to be continued are not there.")
+        }
+        guard let handle = EasyHandle(proxy: proxy, allowingInvalidCertificates: job.allowInvalidCertificates) else {
+            throw WireError(.outOfMemory, "No transfer can be made.")
+        }
+        self.job = job
+        self.handle = handle
+        self.policy = policy
+        self.proxy = proxy
+        cookies = job.cookies.map { CookieJar($0, for: handle) }
+        body = BodyFile(descriptor, received: resumption?.offset ?? 0)
+        self.speedFloor = speedFloor
+        validator = resumption?.validator
+        setCallbacks()
+        prepareHop()
+    }
+
+    // MARK: Hops
+
+    private static func wholeBody(of job: FetchJob) -> RequestLines.Kind {
+        job.conditions.map { $0 == FetchJob.Conditions() ? .full : .conditional($0) } ?? .full
+    }
+
+    private func prepareHop() {
+        requestedAt = WallClock.milliseconds
+        headers = ResponseHeaders()
+        verdict = nil
+        drainDeadline = nil
+        drained = 0
+        triedAddress = false
+        forbiddenAddress = nil
+
+        var fields = job.headers
+        var cookie: String?
+        if cookies != nil, sendsCredentials {
+            // In one field with the cookies of the jar, because a request must not have two (RFC 6265, section 5.4).
+            cookie = fields.filter { $0.name.lowercased() == "cookie" }.map(\.value).joined(separator: "; ")
+            fields.removeAll { $0.name.lowercased() == "cookie" }
+        }
+        handle.prepare(
+            url: url.text, credentials: sendsCredentials ? job.credentials : nil,
+            cookie: cookie?.isEmpty == false ? cookie : nil,
+            headerLines: RequestLines.lines(fields, kind: kind, withCredentials: sendsCredentials))
+    }
+
+    /// Prepares the hop that follows from the verdict. Credentials are not sent to another server, nor after a later
+    /// redirect that leads back.
+    func prepareNextHop() {
+        switch verdict {
+        case .redirected(let target):
+            if !target.hasSameOrigin(as: url) { sendsCredentials = false }
+            url = target
+            redirects += 1
+        case .again: kind = Self.wholeBody(of: job)
+        case .complete, .notModified, .failed, nil: break
+        }
+        prepareHop()
+    }
+
+    // MARK: What libcurl calls
+
+    /// Handles a line of the header. Returns whether the transfer continues.
+    func headerLineReceived(_ line: UnsafeRawBufferPointer) -> Bool {
+        switch unsafe headers.read(line) {
+        case .incomplete: return true
+        case .tooLong:
+            decide(.failed(TransferError.headerTooLong(host: url.host)))
+            return false
+        case .complete:
+            receivedAt = WallClock.milliseconds
+            return headerReceived()
+        }
+    }
+
+    private func headerReceived() -> Bool {
+        let host = url.host
+        switch (headers.status, kind) {
+        case (200, _), (203, _): return beginBody()
+        case (204, _), (205, _): decide(.failed(TransferError.emptyBody(host: host)))
+        case (206, .range(let resumption)):
+            guard let part = Continuation.part(of: headers, continuing: resumption) else { return startOver() }
+            return continueBody(with: part, of: resumption)
+        case (206, _):
+            decide(.failed(TransferError.badResponse("a part of the body, which was not requested", host: host)))
+        case (301, _), (302, _), (303, _), (307, _), (308, _): decide(redirect() ?? .failed(httpStatus()))
+        case (304, .conditional): decide(.notModified)
+        case (304, _):
+            decide(.failed(TransferError.badResponse("\"not modified\", which was not requested", host: host)))
+        case (416, .range): return startOver()
+        default: decide(.failed(httpStatus()))
+        }
+        return true
+    }
+
+    /// Begins a whole body, which replaces the existing bytes.
+    private func beginBody() -> Bool {
+        do { try body.startOver() } catch { return fail(TransferError.diskFailed("\(error)", host: url.host)) }
+        validator = Continuation.validator(of: headers, record)
+        (start, end, total) = (0, nil, headers.expectedLength)
+        return announceBody()
+    }
+
+    /// Begins the rest of the body.
+    private func continueBody(with part: ContentRange, of resumption: FetchJob.Resumption) -> Bool {
+        do { try body.resume() } catch { return fail(TransferError.diskFailed("\(error)", host: url.host)) }
+        (start, end, total) = (part.first, part.last + 1, part.total ?? resumption.total)
+        return announceBody()
+    }
+
+    private func announceBody() -> Bool {
+        if max(total ?? 0, end ?? 0) > job.maxBytes {
+            return fail(TransferError.tooLarge(limit: job.maxBytes, host: url.host))
+        }
+        if headers.expectedLength == 0 { return true }
+        speedFloor.startOver()
+        beginning = .responded(job: job.id, record, validator: validator, total: total)
+        hasProgress = true
+        lastProgress = nil
+        return true
+    }
+
+    /// Requests the whole body, because the existing bytes cannot be continued. The response at hand is discarded.
+    private func startOver() -> Bool {
+        validator = nil
+        do { try body.startOver() } catch { return fail(TransferError.diskFailed("\(error)", host: url.host)) }
+        decide(.again)
+        return true
+    }
+
+    private var record: ResponseRecord {
+        var record = headers.record(requestedAt: requestedAt, receivedAt: receivedAt)
+        if redirects > 0, let asked = try? TransferURL(job.url), !url.hasSameOrigin(as: asked) {
+            record.servedBy = url.root
+        }
+        return record
+    }
+
+    private func httpStatus() -> WireError {
+        TransferError.httpStatus(headers.status, host: url.host, retryAfter: headers.retryAfter, now: receivedAt / 1000)
+    }
+
+    /// The verdict for the response's `Location`; nil without one.
+    private func redirect() -> Verdict? {
+        guard let location = headers.location, !location.isEmpty else { return nil }
+        guard redirects < Self.redirectLimit else {
+            return .failed(TransferError.tooManyRedirects(limit: Self.redirectLimit, host: url.host))
+        }
+        do {
+            return .redirected(try url.redirected(to: location))
+        } catch {
+            return .failed(TransferError.redirectRefused(error, host: url.host))
+        }
+    }
+
+    /// Sets the verdict. The rest of the response is read for a moment and discarded.
+    private func decide(_ verdict: Verdict) {
+        self.verdict = verdict
+        drainDeadline = .now.adding(milliseconds: Self.drainMs)
+    }
+
+    /// Ends the hop at once.
+    private func fail(_ error: WireError) -> Bool {
+        decide(.failed(error))
+        return false
+    }
+
+    /// Handles bytes of a body. Returns whether the transfer continues.
+    func bodyReceived(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        if verdict != nil {
+            drained += bytes.count
+            return drained <= Self.drainBytes
+        }
+        if body.received + bytes.count > end ?? .max {
+            validator = nil
+            return fail(TransferError.badResponse("a longer part of the body than it said", host: url.host))
+        }
+        guard body.received + bytes.count <= job.maxBytes else {
+            return fail(TransferError.tooLarge(limit: job.maxBytes, host: url.host))
+        }
+        do { try unsafe body.append(bytes) } catch {
+            return fail(TransferError.diskFailed("\(error)", host: url.host))
+        }
+        hasProgress = true
+        guard speedFloor.holds(afterReceiving: bytes.count, at: .now) else {
+            // A continuation would be as slow.
+            validator = nil
+            return fail(TransferError.tooSlow(speedFloor, host: url.host))
+        }
+        return true
+    }
+
+    /// Decides about a connection to `address`.
+    func mayConnect(to address: IPAddress?) -> Bool {
+        guard let address else { return false }
+        if proxy != nil || policy.permits(address) {
+            triedAddress = true
+            return true
+        }
+        forbiddenAddress = address
+        return false
+    }
+
+    // MARK: What the loop asks
+
+    /// The outcome of the hop, which libcurl has ended with `code`.
+    func outcome(endedWith code: CURLcode) -> Outcome {
+        let verdict = verdict ?? verdict(endedWith: code)
+        self.verdict = verdict
+        switch verdict {
+        case .redirected, .again: return .nextHop
+        case .complete:
+            return .ended(
+                .finished(
+                    job: job.id,
+                    FetchResult(
+                        bytes: body.received, digest: body.takeDigest(), response: record,
+                        remoteAddress: handle.remoteAddress, cookies: cookieChanges)))
+        case .notModified:
+            return .ended(
+                .notModified(
+                    job: job.id,
+                    FetchConfirmation(response: record, remoteAddress: handle.remoteAddress, cookies: cookieChanges)))
+        case .failed(let error):
+            return .ended(
+                .failed(
+                    job: job.id,
+                    FetchFailure(
+                        error, received: continuableBytes, response: error.code == .httpStatus ? record : nil,
+                        cookies: cookieChanges)))
+        }
+    }
+
+    /// The outcome of a hop with a verdict that libcurl has not ended.
+    func outcomeAfterDraining() -> Outcome {
+        outcome(endedWith: CURLE_ABORTED_BY_CALLBACK)
+    }
+
+    private func verdict(endedWith code: CURLcode) -> Verdict {
+        if code != CURLE_OK { return .failed(error(for: code)) }
+        let host = url.host
+        guard headers.isComplete else { return .failed(TransferError.badResponse("no HTTP", host: host)) }
+        guard body.received > 0 else { return .failed(TransferError.emptyBody(host: host)) }
+        guard let end, body.received < max(end, total ?? 0) else { return .complete }
+        return .failed(TransferError.badResponse("a part of the body that ends too early", host: host))
+    }
+
+    private func error(for code: CURLcode) -> WireError {
+        let host = url.host
+        if let forbiddenAddress, !triedAddress {
+            return TransferError.forbiddenAddress(forbiddenAddress, host: host)
+        }
+        // libcurl's codes for a header line above its own limit and, as the scheme is known, for bytes that are not
+        // HTTP.
+        if code == CURLE_OUT_OF_MEMORY, !handle.remoteAddress.isEmpty, !headers.isComplete {
+            return TransferError.headerTooLong(host: host)
+        }
+        if code == CURLE_UNSUPPORTED_PROTOCOL {
+            return TransferError.badResponse("no HTTP", host: host)
+        }
+        return TransferError.error(code, host: host, detail: handle.errorDetail)
+    }
+
+    private var cookieChanges: CookieChanges { cookies?.changes(in: handle) ?? CookieChanges() }
+
+    /// The number of received bytes that a later transfer can continue from.
+    var continuableBytes: Int {
+        if case .failed(let error) = verdict, !error.isRetryable { return 0 }
+        return validator == nil ? 0 : body.received
+    }
+
+    /// Takes the report that a body has begun; nil when it was taken before.
+    func takeBeginning() -> FetchReport? {
+        beginning.take()
+    }
+
+    /// Takes the first progress report; nil when it was taken before.
+    func takeFirstProgress() -> FetchReport? {
+        lastProgress == nil ? takeProgress(now: .now) : nil
+    }
+
+    /// The time of the next progress report, even if nothing more is received; nil without progress.
+    var progressDue: Instant? { hasProgress ? lastProgress?.adding(milliseconds: Self.progressMs) : nil }
+
+    /// Takes the present progress report; nil without progress, or when the last report is too recent.
+    func takeProgress(now: Instant) -> FetchReport? {
+        guard hasProgress else { return nil }
+        // The first report tells the expected length, before any received byte is counted.
+        let isFirst = lastProgress == nil
+        if let lastProgress, now < lastProgress.adding(milliseconds: Self.progressMs) { return nil }
+        lastProgress = now
+        hasProgress = isFirst && body.received > start
+        return .progress(job: job.id, received: isFirst ? start : body.received, expected: total)
+    }
+}

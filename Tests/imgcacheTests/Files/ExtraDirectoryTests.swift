@@ -1,0 +1,173 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import Testing
+
+@testable import imgcache
+
+/// Extra directories are searched, and otherwise left unchanged.
+@Suite(.timeLimit(.minutes(10))) struct ExtraDirectoryTests {
+    private let temporary: TemporaryDirectory
+    private var directory: String { temporary.path + "/own" }
+    private var extra: String { temporary.path + "/extra" }
+    private var second: String { temporary.path + "/second" }
+    private var options: [String] { ["--extra-directory", extra, "--extra-directory", second] }
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+    }
+
+    /// A directory with these originals and their rasters.
+    private func make(_ path: String, _ originals: [TestOriginal], rasters: Bool = true) throws {
+        let cache = try CacheProcess(path)
+        for original in originals {
+            #expect(try cache.keep(original))
+            if rasters { #expect(try cache.keep(original.raster())) }
+        }
+        try cache.close()
+    }
+
+    /// All contents of a directory.
+    private func sight(_ path: String) throws -> [String: [UInt8]] {
+        var seen: [String: [UInt8]] = [:]
+        for name in files(below: path) { seen[name] = try contents(of: path + "/" + name) }
+        return seen
+    }
+
+    @Test func foundAfterTheOwn() throws {
+        let (here, there, both, nowhere) = (TestOriginal(1), TestOriginal(2), TestOriginal(3), TestOriginal(4))
+        try make(extra, [there, both])
+        let last = TestOriginal(5)
+        try make(second, [last, there])
+        let before = try sight(extra)
+        let cache = try CacheProcess(directory, more: options)
+        var own = both
+        own.record.response.etag = "own"
+        #expect(try cache.keep(here))
+        #expect(try cache.keep(own))
+        #expect(try cache.has(own))
+        #expect(try cache.query(keys: [both.record.key]) == own.record)
+        for original in [there, last] {
+            #expect(try cache.has(original))
+            #expect(try cache.query(original))
+            #expect(try cache.has(original.raster(), of: original))
+        }
+        #expect(try cache.find(nowhere) == nil)
+        // A raster there of an original here, and vice versa.
+        #expect(try cache.has(both.raster(), of: own))
+        let other = there.raster(form: "other")
+        #expect(try cache.keep(other))
+        #expect(try cache.has(other, of: there))
+        try cache.send(.touch(keys: [there.record.key]))
+        try cache.waitForState(.on, entries: 3)
+        #expect(try sight(extra) == before)
+        // Another process may use it meanwhile.
+        try CacheProcess(extra).waitForState(.on, entries: 4)
+        try cache.close()
+    }
+
+    @Test func damagedFilesAreSkipped() throws {
+        let originals = (0..<DamageTests.Damage.allCases.count).map { TestOriginal($0) }
+        try make(extra, originals)
+        let path = try CacheProcess(extra)
+        for (original, damage) in zip(originals, DamageTests.Damage.allCases) {
+            try damage.apply(to: path.path(original), bodySize: original.bytes.count)
+            try damage.apply(to: path.path(original.raster()), bodySize: original.raster().bytes.count)
+        }
+        path.kill()
+        let before = files(below: extra)
+        // The first is intact in the next directory.
+        try make(second, [originals[0]])
+        let cache = try CacheProcess(directory, more: options)
+        for original in originals.dropFirst() { #expect(try cache.find(original) == nil) }
+        #expect(try cache.has(originals[0]))
+        #expect(try cache.has(originals[0].raster(), of: originals[0]))
+        #expect(try cache.keep(originals[1]))
+        #expect(try !cache.has(originals[1].raster(), of: originals[1]))
+        #expect(files(below: extra) == before)
+        try cache.waitForState(.on, entries: 1)
+    }
+
+    @Test func removedIsHiddenUntilARestart() throws {
+        let url = "https://example.org/a"
+        let ofAll = TestOriginal(1, url: url)
+        let (ofOne, ofAnother) = (TestOriginal(2, url: url, owner: 1), TestOriginal(3, url: url, owner: 2))
+        let other = TestOriginal(4)
+        try make(extra, [ofAll, ofOne, ofAnother, other])
+        let first = try CacheProcess(directory, more: options)
+        #expect(try first.forget(url, owner: 1) == [])
+        for original in [ofAll, ofOne] { #expect(try first.find(original, form: original.raster().record.form) == nil) }
+        #expect(try !first.query(ofAll))
+        for original in [ofAnother, other] { #expect(try first.has(original)) }
+        #expect(try first.forget(url, owner: nil) == [])
+        #expect(try !first.has(ofAnother))
+        #expect(try first.keep(ofAll))
+        #expect(try first.has(ofAll))
+        #expect(try first.forget(url, owner: 5) == [ofAll.record.key])
+        #expect(try !first.has(ofAll))
+        try first.close()
+        let next = try CacheProcess(directory, more: options)
+        for original in [ofAll, ofOne, ofAnother, other] { #expect(try next.has(original.raster(), of: original)) }
+    }
+
+    @Test func clearLeavesThemUnchanged() throws {
+        let (here, there) = (TestOriginal(1), TestOriginal(2))
+        try make(extra, [there])
+        let cache = try CacheProcess(directory, more: options)
+        #expect(try cache.keep(here))
+        #expect(try cache.clear().removed == 1)
+        #expect(try cache.find(here) == nil)
+        #expect(try cache.has(there))
+    }
+
+    /// Otherwise the origin would be asked again each time.
+    @Test func confirmedEntriesAreKept() throws {
+        let (there, damaged) = (TestOriginal(1), TestOriginal(2))
+        try make(extra, [there, damaged])
+        let cache = try CacheProcess(directory, more: options)
+        let path = cache.path(damaged).replacing("/own/", with: "/extra/")
+        var bytes = try contents(of: path)
+        bytes[1] ^= 1
+        try overwrite(path, with: bytes)
+        let before = try sight(extra)
+        for original in [there, damaged] {
+            var confirmed = original
+            confirmed.record.response.etag = "new"
+            try cache.send(.update(confirmed.record))
+            #expect(
+                try cache.find(original)
+                    == (original.record == there.record ? .original(confirmed.record, there.bytes) : nil))
+        }
+        #expect(try sight(extra) == before)
+        try cache.waitForState(.on, entries: 1)
+    }
+
+    @Test func withoutAnOwnDirectory() throws {
+        let there = TestOriginal(1)
+        try make(extra, [there])
+        let cache = try CacheProcess("/proc/no/such/directory", more: options + ["--extra-directory", "/also/missing"])
+        try cache.waitForState(.off)
+        #expect(try cache.has(there.raster(), of: there))
+        #expect(try cache.find(TestOriginal(2)) == nil)
+        #expect(try cache.forget(there.record.url, owner: nil) == [])
+        #expect(try !cache.has(there))
+    }
+
+    @Test func reportedOnce() {
+        var extras = ExtraDirectories([extra])
+        let news = ["/a", "/a", "/b"].map { extras.isFirstReport(of: $0) }
+        #expect(news == [true, false, true])
+    }
+
+    /// Removed entries do not reappear when the list of hidden URLs is full.
+    @Test func hiddenURLsAreBounded() {
+        var extras = ExtraDirectories(["/nowhere"], maximumHidden: 3)
+        let trailer = EntryTrailer(.original(TestOriginal(9).record), created: 1)
+        for number in 1...3 { extras.hide(url: "https://example.org/hidden/\(number)", owner: nil) }
+        #expect(!extras.hides(trailer))
+        extras.hide(url: "https://example.org/hidden/3", owner: nil)
+        #expect(!extras.hides(trailer))
+        extras.hide(url: "https://example.org/hidden/4", owner: nil)
+        #expect(extras.hides(trailer))
+    }
+}

@@ -1,0 +1,151 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import Testing
+
+import func TestSupport.text
+
+@testable import imgcache
+
+/// An index that SQLite can read, with impossible contents. It is replaced, without an endless loop.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct IndexFaultTests {
+    private let temporary: TemporaryDirectory
+    private var directory: String { temporary.path + "/cache" }
+    private let originals = (0..<20).map { TestOriginal($0, size: 1000) }
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+    }
+
+    private func fill(_ path: String) throws {
+        let cache = try CacheProcess(path)
+        for original in originals {
+            #expect(try cache.keep(original))
+            #expect(try cache.keep(original.raster(side: 3)))
+        }
+        try cache.close()
+    }
+
+    /// Rows that this program never writes.
+    @Test(arguments: [
+        "UPDATE originals SET word = '../../../etc/passwd' WHERE rowid = 3",
+        "UPDATE originals SET word = '' WHERE rowid = 1", "UPDATE rasters SET word = x'FFFE' WHERE rowid = 2",
+        "UPDATE originals SET word = 'zz' || word", "UPDATE originals SET size = 9223372036854775807",
+        "UPDATE rasters SET size = -1", "UPDATE originals SET size = size + 1", "UPDATE originals SET size = 'many'",
+        "UPDATE originals SET used = -9223372036854775808, created = 9223372036854775807",
+        "UPDATE originals SET used = 9223372036854775807", "UPDATE originals SET digest = '', url = '', owner = 7",
+        "DELETE FROM originals WHERE rowid % 2", "DROP TABLE rasters", "DROP INDEX originals_used",
+        "ALTER TABLE rasters ADD COLUMN more INTEGER", "UPDATE originals SET rowid = -rowid",
+        // A row in one tree that is missing in the other.
+        """
+        PRAGMA writable_schema = ON;
+        UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'rasters_used')
+            WHERE name = 'originals_used'
+        """,
+        """
+        PRAGMA writable_schema = ON;
+        UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'rasters')
+            WHERE name = 'originals'
+        """,
+    ])
+    func strangeRows(_ sql: String) throws {
+        try fill(directory)
+        do {
+            let connection = try SQLiteConnection(path: directory + "/index.sqlite")
+            try connection.execute(sql)
+        }
+        // A limit so low that most entries are evicted, so that the oldest is looked up often.
+        let cache = try CacheProcess(directory, diskLimit: 12_000, rasterLimit: 8000)
+        try cache.waitForState { $0.state == .on && (1...40).contains($0.entries) && $0.bytes <= 20_000 }
+        for original in originals {
+            if let found = try cache.find(original) { #expect(found == .original(original.record, original.bytes)) }
+        }
+        #expect(try cache.keep(originals[0]))
+        #expect(try cache.has(originals[0]))
+        #expect(try cache.clear().removed >= 1)
+        try cache.waitForState(.on, entries: 0)
+        try cache.close()
+        #expect(entries(below: directory).isEmpty)
+        try expectIndexAgrees(directory)
+    }
+
+    /// The process is idle once everything is repaired.
+    @Test func noEndlessLoop() throws {
+        try fill(directory)
+        do {
+            let connection = try SQLiteConnection(path: directory + "/index.sqlite")
+            try connection.execute("UPDATE originals SET word = 'zz' || word, size = 100000")
+        }
+        let cache = try CacheProcess(directory, diskLimit: 12_000)
+        try cache.waitForState { $0.state == .on && $0.entries == entries(below: directory).count }
+        for original in originals { _ = try cache.find(original) }
+        func processorTime() throws -> Int {
+            let fields =
+                text(ofFile: "/proc/\(cache.process.pid)/stat").split(separator: ")").last?.split(separator: " ") ?? []
+            return try #require(Int(fields[11])) + #require(Int(fields[12]))
+        }
+        // Some repair may remain, but must end.
+        try eventually {
+            let before = try processorTime()
+            pause(milliseconds: 500)
+            return try processorTime() - before < 10
+        }
+        try cache.close()
+    }
+
+    /// A write-ahead log of another database, complete and truncated.
+    @Test(arguments: [true, false]) func logOfAnotherDatabase(_ isWhole: Bool) throws {
+        try fill(directory)
+        let other = temporary.path + "/other"
+        let cache = try CacheProcess(other)
+        for number in 100..<160 { #expect(try cache.keep(TestOriginal(number, size: 10))) }
+        var log: [UInt8] = []
+        try eventually {
+            log = (try? contents(of: other + "/index.sqlite-wal")) ?? []
+            return log.count > 10_000
+        }
+        cache.kill()
+        if !isWhole { log.removeLast(3000) }
+        try overwrite(directory + "/index.sqlite-wal", with: log)
+        try expectSound(directory, Possible(originals, rasters: originals.map { $0.raster(side: 3) }))
+        #expect(entries(below: directory).count == 40)
+    }
+
+    /// While the file cannot be used, the index in memory has all files, through any number of attempts.
+    @Test func indexInMemoryStays() throws {
+        let first = try CacheProcess(directory)
+        let many = (0..<600).map { TestOriginal($0, size: 10) }
+        for original in many { #expect(try first.keep(original)) }
+        try first.close()
+        try FileDescriptor.remove(directory + "/index.sqlite")
+        try FileSystem.makeDirectory(directory + "/index.sqlite", mode: 0o700)
+        let cache = try CacheProcess(directory, retryInterval: 5)
+        try cache.waitForState(.readOnly, entries: many.count)
+        pause(milliseconds: 50)
+        #expect(try cache.forget(many[7].record.url, owner: nil) == [many[7].record.key])
+        #expect(try !cache.has(many[7]))
+        unsafe rmdir(directory + "/index.sqlite")
+        try eventually { try cache.keep(many[8]) }
+        try cache.waitForState(.on, entries: many.count - 1)
+        try cache.close()
+        try expectIndexAgrees(directory)
+    }
+
+    /// Another program has the index locked.
+    @Test func lockedByAnotherProgram() throws {
+        try fill(directory)
+        var connection: SQLiteConnection? = try SQLiteConnection(path: directory + "/index.sqlite")
+        try connection?.execute("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
+        let cache = try CacheProcess(directory, retryInterval: 50)
+        // All entries are found; the index is in memory meanwhile.
+        for original in originals { #expect(try cache.has(original)) }
+        #expect(try cache.forget(originals[0].record.url, owner: nil).count <= 1)
+        connection = nil
+        try eventually { try cache.keep(originals[0]) }
+        for original in originals { #expect(try cache.has(original)) }
+        try cache.waitForState(.on, entries: entries(below: directory).count)
+        try cache.close()
+        try expectIndexAgrees(directory)
+    }
+}

@@ -1,0 +1,35 @@
+import Testing
+
+@testable import imgcache
+
+@Suite struct IndexTests {
+    private func row(_ fileName: String, size: Int = 10, used: Int, digest: String = "d") throws -> CacheIndex.Row {
+        CacheIndex.Row(
+            name: try #require(EntryName(kind: .originals, fileName: fileName)), size: size, created: 1, used: used,
+            digest: digest, url: "u", owner: fileName == "cc" ? 7 : nil)
+    }
+
+    @Test func rows() throws {
+        let index = try CacheIndex(path: ":memory:")
+        for (fileName, used) in [("aa", 3), ("bb", 1), ("cc", 2)] { try index.insert(try row(fileName, used: used)) }
+        #expect(index.totals[.originals] == CacheIndex.Total(entries: 3, bytes: 30))
+        #expect(try index.oldest(.originals)?.name.fileName == "bb")
+        #expect(try index.touch(try row("bb", used: 0).name, at: 9))
+        #expect(try !index.touch(try row("dd", used: 0).name, at: 9))
+        #expect(try index.oldest(.originals)?.name.fileName == "cc")
+        try index.insert(try row("cc", size: 25, used: 20))
+        #expect(index.totals[.originals] == CacheIndex.Total(entries: 3, bytes: 45))
+        try index.commit()
+        #expect(try index.originals(url: "u", owner: 7).map(\.key).sorted() == ["aa", "bb", "cc"])
+        #expect(try index.originals(url: "u", owner: nil).map(\.key).sorted() == ["aa", "bb", "cc"])
+        #expect(try index.latestUse() == 20)
+        #expect(try index.originals(url: "u", owner: 8).map(\.key).sorted() == ["aa", "bb"])
+        try index.remove(try row("aa", used: 0).name)
+        try index.remove(try row("aa", used: 0).name)
+        #expect(index.totals[.originals] == CacheIndex.Total(entries: 2, bytes: 35))
+        try index.limitLastUse(to: 15)
+        #expect(try index.lastUse(of: try row("cc", used: 0).name) == 15)
+        #expect(try index.fileNames(.originals, prefix: "cc") == ["cc"])
+        #expect(try index.firstFileName(.originals, from: "bc") == "cc")
+    }
+}

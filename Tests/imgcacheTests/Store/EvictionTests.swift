@@ -1,0 +1,103 @@
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import Testing
+
+/// Eviction by size and by age.
+@Suite(.timeLimit(.minutes(10))) struct EvictionTests {
+    private let temporary: TemporaryDirectory
+    private var directory: String { temporary.path }
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+    }
+
+    private func bytesOnDisk(_ kind: String) throws -> Int {
+        try files(below: "\(directory)/\(kind)").reduce(0) {
+            $0 + (try FileSystem.status(of: "\(directory)/\(kind)/\($1)")?.size ?? 0)
+        }
+    }
+
+    @Test func leastRecentlyUsedAreEvictedFirst() throws {
+        let cache = try CacheProcess(directory, diskLimit: 100_000)
+        let originals = (0..<17).map { TestOriginal($0) }
+        for original in originals {
+            #expect(try cache.keep(original))
+            pause(milliseconds: 2)
+        }
+        // Uses, of either kind.
+        #expect(try cache.has(originals[0]))
+        try cache.send(.touch(keys: [originals[1].record.key, originals[2].record.key, "unknown"]))
+        pause(milliseconds: 2)
+        for number in 100..<110 {
+            #expect(try cache.keep(TestOriginal(number)))
+            pause(milliseconds: 2)
+        }
+        try eventually { try bytesOnDisk("originals") <= 100_000 }
+        for original in originals[..<3] { #expect(try cache.query(original)) }
+        for original in originals[3..<11] { #expect(try !cache.query(original)) }
+        for number in 100..<110 { #expect(try cache.query(TestOriginal(number))) }
+        let bytes = try bytesOnDisk("originals")
+        try cache.waitForState { $0.bytes == bytes }
+    }
+
+    @Test func rastersHaveTheirOwnBudget() throws {
+        let cache = try CacheProcess(directory, rasterLimit: 50_000)
+        for number in 0..<50 {
+            let original = TestOriginal(number)
+            #expect(try cache.keep(original))
+            #expect(try cache.keep(original.raster()))
+        }
+        try eventually { try bytesOnDisk("rasters") <= 50_000 }
+        for number in 0..<50 { #expect(try cache.query(TestOriginal(number))) }
+        let last = TestOriginal(49)
+        #expect(try cache.has(last.raster(), of: last))
+        #expect(try !cache.has(TestOriginal(0).raster(), of: TestOriginal(0)))
+    }
+
+    @Test func smallerLimitAfterAStart() throws {
+        let first = try CacheProcess(directory)
+        for number in 0..<40 { #expect(try first.keep(TestOriginal(number))) }
+        try first.close()
+        let second = try CacheProcess(directory, diskLimit: 50_000)
+        try eventually { try bytesOnDisk("originals") <= 50_000 }
+        try second.waitForState { $0.bytes <= 50_000 && $0.entries > 5 }
+    }
+
+    @Test func oldEntriesAreEvicted() throws {
+        let cache = try CacheProcess(directory, maxAge: 5)
+        // The used one is older: without its use it would be evicted first.
+        let (used, found, unused) = (TestOriginal(1), TestOriginal(2), TestOriginal(3))
+        for original in [used, found, unused] { #expect(try cache.keep(original)) }
+        for raster in [found.raster(), unused.raster()] { #expect(try cache.keep(raster)) }
+        try eventually {
+            pause(milliseconds: 100)
+            try cache.send(.touch(keys: [used.record.key]))
+            #expect(try cache.has(found.raster(), of: found))
+            return !CurrentProcess.exists(cache.path(unused)) && !CurrentProcess.exists(cache.path(unused.raster()))
+        }
+        #expect(try !cache.query(unused))
+        #expect(try cache.has(used))
+        try cache.waitForState(.on, entries: 0)
+    }
+
+    /// The order of use survives the loss of the index, to within an hour.
+    @Test func filesRecordTheirLastUse() throws {
+        let first = try CacheProcess(directory)
+        let (old, used) = (TestOriginal(1), TestOriginal(2))
+        for original in [old, used] { #expect(try first.keep(original)) }
+        try first.close()
+        for original in [old, used] { try setModified(first.path(original), hoursAgo: 100) }
+        for name in files(below: directory) where name.hasPrefix("index") {
+            try FileDescriptor.remove("\(directory)/\(name)")
+        }
+        let second = try CacheProcess(directory)
+        #expect(try second.has(used))
+        try second.waitForState(.on, entries: 2)
+        try second.close()
+        try FileDescriptor.remove(directory + "/index.sqlite")
+        let third = try CacheProcess(directory, maxAge: 3600)
+        try third.waitForState(.on, entries: 1)
+        #expect(try third.has(used))
+    }
+}

@@ -1,0 +1,276 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import Testing
+
+import struct TestSupport.SeededRandom
+import func TestSupport.run
+
+@testable import imgcache
+
+/// Every call of the file system fails once, or permanently, or is the last one of the process. A surviving process
+/// continues, returns no wrong bytes, and leaves nothing that the next process cannot repair.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct FaultTests {
+    enum Fault: CaseIterable, CustomTestStringConvertible {
+        case inputOutput, inputOutputForGood, noSpace, noSpaceForGood, quota, noDescriptor, kill, tear
+
+        var kind: Faults.Kind {
+            switch self {
+            case .inputOutput, .inputOutputForGood: .error(EIO)
+            case .noSpace, .noSpaceForGood: .error(ENOSPC)
+            case .quota: .error(EDQUOT)
+            case .noDescriptor: .error(EMFILE)
+            case .kill: .kill
+            case .tear: .tear
+            }
+        }
+
+        var isForGood: Bool { [.inputOutputForGood, .noSpaceForGood, .kill, .tear].contains(self) }
+        var isDeadly: Bool { [.kill, .tear].contains(self) }
+        var testDescription: String { "\(self)" }
+    }
+
+    /// The number of failing calls for each kind of fault, spread over all calls. FAULT_SAMPLES in the environment
+    /// replaces it; a large number makes each call fail.
+    private static let samples = CurrentProcess.environment("FAULT_SAMPLES").flatMap { Int($0) } ?? 4
+
+    private static let originals = (0..<7).map { TestOriginal($0, size: 3000 + 500 * $0) }
+    /// Other bytes for the same key.
+    private static let replacement = TestOriginal(0, size: 2500, content: 100)
+    private static var rasters: [TestRaster] {
+        [originals[0].raster(), originals[1].raster(), originals[1].raster(form: "other"), replacement.raster()]
+    }
+    private static let possible = Possible(originals + [replacement], rasters: rasters)
+    private static let limits = ["--disk-limit", "24000", "--raster-limit", "6000"]
+
+    /// Uses every function of a process, so that files are made, replaced, updated, evicted and removed.
+    private func work(_ cache: CacheProcess) throws {
+        let (originals, rasters) = (Self.originals, Self.rasters)
+        for original in originals.prefix(3) { _ = try cache.keep(original) }
+        for raster in rasters.prefix(3) { _ = try cache.keep(raster) }
+        try Self.possible.findAll(in: cache)
+        var confirmed = originals[1].record
+        confirmed.response.etag = "another"
+        try cache.send(.update(confirmed))
+        _ = try cache.keep(Self.replacement)
+        _ = try cache.keep(rasters[3])
+        try cache.send(.touch(keys: Self.possible.keys))
+        _ = try cache.forget(originals[2].record.url, owner: nil)
+        for original in originals[3...] { _ = try cache.keep(original) }
+        try Self.possible.findAll(in: cache)
+        _ = try cache.query(originals[0])
+        // State left by a clear that does not complete.
+        _ = try cache.clear(olderThanSeconds: 3600)
+    }
+
+    /// Starts a process in which a call fails, and lets it do its work, with any result.
+    private func run(_ directory: String, _ faults: Faults, _ fault: Fault, at call: Int) throws {
+        faults.plan(fault.kind, from: call, to: fault.isForGood ? .max : call)
+        var cache: CacheProcess?
+        do {
+            cache = try CacheProcess(directory, retryInterval: 50, more: Self.limits, environment: faults.environment)
+            if let cache { try work(cache) }
+        } catch is CacheProcess.Ended {
+            // The process exited because its directory could not be used, or it was killed.
+            #expect(cache != nil || fault.isDeadly, "\(fault) at \(call)")
+        }
+        if let exit = try cache?.finish() {
+            let isKilled = exit == .signal(SIGKILL) || exit == .signal(SIGSYS)
+            #expect(exit == .status(0) || fault.isDeadly && isKilled, "\(fault) at \(call)")
+        }
+    }
+
+    /// The numbers of the calls that are to fail, out of `count`.
+    private func calls(of count: Int, seed: UInt64) -> [Int] {
+        var random = SeededRandom(state: seed)
+        let stride = max(1, count / Self.samples)
+        return Swift.stride(from: 1, through: count, by: stride).map { $0 + Int.random(in: 0..<stride, using: &random) }
+    }
+
+    /// Begins with an empty directory.
+    @Test(arguments: Fault.allCases) func emptyDirectory(_ fault: Fault) throws {
+        let counting = try TemporaryDirectory()
+        let counter = try Faults(counting.path + "/cache")
+        try run(counting.path + "/cache", counter, .inputOutput, at: .max)
+        let count = counter.calls
+        #expect(count > 200)
+        for call in calls(of: count, seed: 1) {
+            let temporary = try TemporaryDirectory()
+            let directory = temporary.path + "/cache"
+            let faults = try Faults(directory)
+            try run(directory, faults, fault, at: call)
+            try expectSound(directory, Self.possible)
+        }
+    }
+
+    /// Begins with a directory that has lost its index and needs repairs.
+    @Test(arguments: Fault.allCases) func lostIndex(_ fault: Fault) throws {
+        func prepare(_ directory: String) throws {
+            let cache = try CacheProcess(directory)
+            for original in Self.originals { #expect(try cache.keep(original)) }
+            for raster in Self.rasters.prefix(3) { #expect(try cache.keep(raster)) }
+            try cache.close()
+            try FileDescriptor.remove(directory + "/index.sqlite")
+            try overwrite(cache.path(Self.originals[3]), with: [1, 2, 3])
+            try overwrite(directory + "/.tmp-1", with: [1])
+        }
+        let counting = try TemporaryDirectory()
+        try prepare(counting.path + "/cache")
+        let counter = try Faults(counting.path + "/cache")
+        try run(counting.path + "/cache", counter, .inputOutput, at: .max)
+        let count = counter.calls
+        for call in calls(of: count, seed: 2) {
+            let temporary = try TemporaryDirectory()
+            let directory = temporary.path + "/cache"
+            try prepare(directory)
+            let faults = try Faults(directory)
+            try run(directory, faults, fault, at: call)
+            try expectSound(directory, Self.possible)
+        }
+    }
+
+    /// After a time with occasional failures the process finds and stores entries as before.
+    @Test(arguments: [EIO, ENOSPC, EMFILE, EROFS]) func recovery(_ error: Int32) throws {
+        let temporary = try TemporaryDirectory()
+        let directory = temporary.path + "/cache"
+        let faults = try Faults(directory)
+        var cache = try CacheProcess(directory, retryInterval: 20, environment: faults.environment)
+        faults.plan(.error(error), from: 5, stride: 7)
+        var failed = 0
+        func attempt(_ body: () throws -> Bool) throws -> Bool {
+            do {
+                return try body()
+            } catch is CacheProcess.Ended {
+                // A directory whose status cannot be read is left to the next process.
+                failed += faults.failed
+                faults.stop()
+                cache = try cache.successor()
+                return false
+            }
+        }
+        for _ in 0..<10 {
+            if try !attempt({
+                try work(cache); return true
+            }) {
+                faults.plan(.error(error), from: 5, stride: 7)
+            }
+        }
+        // The number depends on the number of retries.
+        #expect(failed + faults.failed >= 3)
+        faults.stop()
+        try eventually { try attempt { try cache.keep(Self.originals[0]) } }
+        for original in Self.originals { #expect(try cache.keep(original)) }
+        for original in Self.originals { #expect(try cache.has(original)) }
+        try cache.close()
+        try expectIndexAgrees(directory)
+        #expect(files(below: directory).filter { $0.contains(".tmp") } == [])
+    }
+
+    /// Kills the process at arbitrary calls under load from all requests, in one directory.
+    @Test func killedUnderLoad() throws {
+        let temporary = try TemporaryDirectory()
+        let directory = temporary.path + "/cache"
+        let originals = (0..<40).map { TestOriginal($0, size: 500 + $0 * 700) }
+        // The same keys with other bytes.
+        let others = originals.map { TestOriginal($0.record.bytes % 40, size: 900, url: $0.record.url) }
+        let all = zip(originals, others).flatMap { original, other in
+            var other = other
+            other.record.key = original.record.key
+            return [original, other]
+        }
+        let possible = Possible(all, rasters: all.map { $0.raster() })
+        var random = SeededRandom(state: 3)
+        var found = 0
+        for round in 0..<(10 + Self.samples) {
+            let faults = try Faults(directory)
+            faults.plan(round % 2 == 0 ? .kill : .tear, from: Int.random(in: 1...3000, using: &random))
+            do {
+                let cache = try CacheProcess(
+                    directory, diskLimit: 400_000, rasterLimit: 40_000, environment: faults.environment)
+                var awaited = 0
+                for step in 0..<400 {
+                    let original = all[Int.random(in: 0..<all.count, using: &random)]
+                    switch Int.random(in: 0..<20, using: &random) {
+                    case 0..<8: try cache.send(.keepOriginal(job: step, original.record), [try sealed(original.bytes)])
+                    case 8..<11:
+                        let raster = original.raster()
+                        try cache.send(.keepRaster(job: step, raster.record), [try sealed(raster.bytes)])
+                    case 11..<13:
+                        var record = original.record
+                        record.response.etag = "\(step)"
+                        try cache.send(.update(record))
+                        awaited -= 1
+                    case 13: try cache.send(.forget(job: step, url: original.record.url, owner: nil))
+                    case 14 where step % 10 == 0: try cache.send(.clear(job: step, olderThanSeconds: nil))
+                    default: try cache.send(.find(job: step, keys: [original.record.key], form: nil))
+                    }
+                    awaited += 1
+                    // A few at a time, because the socket's buffer is limited.
+                    while awaited > 10 {
+                        _ = try cache.next()
+                        awaited -= 1
+                    }
+                }
+                cache.kill()
+            } catch is CacheProcess.Ended {}
+            found += try expectSound(directory, possible)
+        }
+        #expect(found > 100)
+    }
+
+    /// The clock is set far ahead and back again while the process runs.
+    @Test func clockJumps() throws {
+        let temporary = try TemporaryDirectory()
+        let directory = temporary.path + "/cache"
+        let faults = try Faults(directory)
+        let cache = try CacheProcess(directory, maxAge: 7 * 86_400, environment: faults.environment)
+        let originals = Self.originals
+        #expect(try cache.keep(originals[0]))
+        for jump in [10 * 365 * 86_400, -20 * 365 * 86_400, 0] {
+            faults.moveClock(bySeconds: jump)
+            #expect(try cache.keep(originals[1]))
+            #expect(try cache.has(originals[1]))
+            #expect(try cache.forget(originals[1].record.url, owner: nil).count == 1)
+            #expect(try !cache.has(originals[1]))
+            #expect(try cache.keep(originals[1]))
+            #expect(try cache.has(originals[1]))
+            #expect(try cache.clear().removed >= 1)
+            #expect(try !cache.has(originals[1]))
+            #expect(try cache.keep(originals[2]))
+            #expect(try cache.has(originals[2]))
+        }
+        try cache.close()
+        // An entry with a use in the future does not stay for ever.
+        let next = try CacheProcess(directory, maxAge: 7 * 86_400)
+        try next.waitForState(.on, entries: 1)
+        #expect(try next.has(originals[2]))
+        try next.close()
+        try expectIndexAgrees(directory)
+    }
+
+    /// Without free descriptors nothing is found or stored, until there are some again.
+    @Test func noDescriptors() throws {
+        let temporary = try TemporaryDirectory()
+        let cache = try CacheProcess(temporary.path + "/cache")
+        let (kept, other) = (Self.originals[0], Self.originals[1])
+        #expect(try cache.keep(kept))
+        func limit(_ descriptors: Int) throws {
+            // The soft limit alone.
+            let arguments = ["--pid", "\(cache.process.pid)", "--nofile=\(descriptors):"]
+            #expect(try TestSupport.run("/usr/bin/prlimit", arguments).exit == .status(0))
+        }
+        let open = try FileSystem.names(in: "/proc/\(cache.process.pid)/fd").count
+        // The process's descriptors have the lowest numbers. The body of a new entry needs one.
+        for more in 0...2 {
+            try limit(open + more)
+            if let found = try cache.find(kept) { #expect(found == .original(kept.record, kept.bytes)) }
+            if more > 0 { _ = try cache.keep(other) }
+        }
+        try limit(1024)
+        try eventually { try cache.keep(other) }
+        #expect(try cache.has(kept))
+        #expect(try cache.has(other))
+        try cache.close()
+    }
+}

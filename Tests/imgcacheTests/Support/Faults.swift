@@ -1,0 +1,178 @@
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import Testing
+
+import enum TestSupport.Compiler
+
+@testable import imgcache
+
+/// Makes calls of a process's file system fail; see `Tests/FaultInjection`.
+final class Faults {
+    /// The effect on a call.
+    enum Kind: Equatable {
+        case error(Int32)
+        /// The process is killed before the call.
+        case kill
+        /// The process is killed in the middle of the call if that writes.
+        case tear
+
+        fileprivate var number: Int64 {
+            switch self {
+            case .error(let code): Int64(code)
+            case .kill: -1
+            case .tear: -2
+            }
+        }
+    }
+
+    private static let temporary = try? TemporaryDirectory()
+    private static let library: String? = {
+        guard let temporary else { return nil }
+        let path = temporary.path + "/faults.so"
+        return (try? Compiler.makeLibrary(path, of: "Tests/FaultInjection/FaultInjection.c")).map { path }
+    }()
+
+    private let file: FileDescriptor
+    private let folder: TemporaryDirectory
+    /// The environment that injects the faults into a process.
+    let environment: [String]
+
+    private enum Field: Int {
+        case calls, first, last, stride, error, failed, seconds
+    }
+
+    /// Faults of calls that are about `directory`.
+    init(_ directory: String) throws {
+        let library = try #require(Self.library, "the library could not be compiled")
+        folder = try TemporaryDirectory()
+        let path = folder.path + "/control"
+        file = try FileDescriptor.create(at: path, mode: 0o666)
+        try file.truncate(to: 4096)
+        environment = ["LD_PRELOAD=\(library)", "FAULT_CONTROL=\(path)", "FAULT_DIRECTORY=\(directory)"]
+    }
+
+    private subscript(_ field: Field) -> Int64 {
+        get {
+            var value: Int64 = 0
+            _ = unsafe pread(file.raw, &value, 8, off_t(field.rawValue * 8))
+            return value
+        }
+        set {
+            var value = newValue
+            _ = unsafe pwrite(file.raw, &value, 8, off_t(field.rawValue * 8))
+        }
+    }
+
+    /// The number of calls so far.
+    var calls: Int { Int(self[.calls]) }
+    /// The number of calls that have failed.
+    var failed: Int { Int(self[.failed]) }
+
+    /// Restarts the count, and lets calls fail from number `first` to number `last`, or every `stride`th of them.
+    func plan(_ kind: Kind, from first: Int, to last: Int = .max, stride: Int = 1) {
+        self[.first] = 0
+        self[.calls] = 0
+        self[.failed] = 0
+        self[.last] = Int64(last)
+        self[.stride] = Int64(stride)
+        self[.error] = kind.number
+        self[.first] = Int64(first)
+    }
+
+    /// Lets no more calls fail, and restarts the count.
+    func stop() { plan(.error(EIO), from: 0) }
+
+    /// Moves the process's time of day by some seconds.
+    func moveClock(bySeconds seconds: Int) { self[.seconds] = Int64(seconds) }
+}
+
+/// The possible contents of a directory: for each key all bytes that were stored under it, and all their rasters.
+struct Possible {
+    private var originals: [String: [TestOriginal]] = [:]
+    private var rasters: [TestRaster] = []
+
+    init(_ originals: [TestOriginal], rasters: [TestRaster] = []) {
+        for original in originals { self.originals[original.record.key, default: []].append(original) }
+        self.rasters = rasters
+    }
+
+    var keys: [String] { originals.keys.sorted() }
+    var forms: [String?] { [nil] + Set(rasters.map(\.record.form)).sorted() }
+
+    /// Whether a result is one of those, in every byte.
+    func allows(_ found: CacheProcess.Found, key: String) -> Bool {
+        switch found {
+        case .original(let record, let bytes): isRight(record, key: key) { $0.bytes == bytes }
+        case .raster(let record, let raster, let bytes):
+            isRight(record, key: key) { _ in true } && raster.original == record.digest
+                && rasters.contains { $0.record == raster && $0.bytes == bytes }
+        }
+    }
+
+    private func isRight(_ record: OriginalRecord, key: String, _ isRight: (TestOriginal) -> Bool) -> Bool {
+        record.key == key
+            && (originals[key] ?? []).contains { original in
+                var expected = original.record
+                // The last response may have been lost.
+                expected.response = record.response
+                return expected == record && isRight(original)
+            }
+    }
+
+    /// Looks up all keys in all forms. Returns the number of originals found.
+    @discardableResult
+    func findAll(in cache: CacheProcess) throws -> Int {
+        var count = 0
+        for key in keys {
+            for form in forms {
+                guard let found = try cache.find(keys: [key], form: form) else { continue }
+                count += form == nil ? 1 : 0
+                #expect(allows(found, key: key), "\(key) is wrong")
+            }
+        }
+        return count
+    }
+}
+
+/// Starts a process without faults and checks that every result is right, that nothing is left behind, and that the
+/// index is right in the end.
+@discardableResult
+func expectSound(_ directory: String, _ possible: Possible, more: [String] = []) throws -> Int {
+    let cache = try CacheProcess(directory, more: more)
+    let count = try possible.findAll(in: cache)
+    // Damaged entries have been removed by now.
+    try cache.waitForState { state in state.state == .on && state.entries == entries(below: directory).count }
+    #expect(try possible.findAll(in: cache) == count)
+    try cache.close()
+    #expect(files(below: directory).filter { $0.contains(".tmp") } == [])
+    try expectIndexAgrees(directory)
+    return count
+}
+
+/// The entries' files by their names, with their sizes.
+func entries(below directory: String) -> [String: Int] {
+    var sizes: [String: Int] = [:]
+    for kind in EntryKind.allCases {
+        for name in files(below: "\(directory)/\(kind)") {
+            sizes["\(kind)/\(name)"] = (try? FileSystem.status(of: "\(directory)/\(kind)/\(name)"))?.size
+        }
+    }
+    return sizes
+}
+
+/// Checks that the index has a row for each file and no other. No process may use the index meanwhile.
+func expectIndexAgrees(_ directory: String) throws {
+    var rows: [String: Int] = [:]
+    do {
+        let index = try CacheIndex(path: directory + "/index.sqlite")
+        for kind in EntryKind.allCases {
+            for fileName in try index.fileNames(kind, prefix: "") {
+                let name = try #require(EntryName(kind: kind, fileName: fileName))
+                rows["\(kind)/\(name.prefix)/\(fileName)"] = try index.size(of: name)
+            }
+        }
+    }
+    #expect(rows == entries(below: directory))
+}

@@ -1,0 +1,32 @@
+import IPCProtocol
+import LinuxSystem
+import Testing
+import WorkerRuntime
+
+@testable import imgfetch
+
+@Suite struct FetchProgramTests {
+    @Test func `options are read`() throws {
+        var program = FetchProgram()
+        let options = try WorkerOptions(
+            [
+                "--parent", "12", "--uid", "3", "--gid", "4", "--allow-address", "10.0.0.0/8", "--allow-address", "::1",
+                "--log-level", "debug", "--proxy", "http://proxy.example:3128",
+            ], for: &program)
+        #expect(program.proxy == "http://proxy.example:3128")
+        #expect(options.parent == 12 && options.logLevel == .debug)
+        #expect(options.user == WorkerOptions.User(uid: 3, gid: 4))
+        #expect(program.allowedAddresses.map(\.description) == ["10.0.0.0/8", "::1/128"])
+        #expect(try WorkerOptions([], for: &program).user == nil)
+    }
+
+    @Test(arguments: [
+        ["--parent"], ["--parent", "x"], ["--uid", "1"], ["--gid", "1"], ["--allow-address", "a"],
+        ["--log-level", "loud"], ["--proxy", "proxy.example:3128"], ["--proxy", "ftp://a"], ["--proxy", "http://"],
+        ["-v"], ["x"],
+    ])
+    func `wrong usage is an error`(arguments: [String]) {
+        var program = FetchProgram()
+        #expect(throws: UsageError.self) { try WorkerOptions(arguments, for: &program) }
+    }
+}

@@ -1,0 +1,147 @@
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import Testing
+
+private let tag = "W/\"v1\""
+private let old = "Sun, 06 Nov 1994 08:49:37 GMT"
+
+@Suite(.timeLimit(.minutes(10))) struct ConditionTests {
+    private func job(_ url: String, etag: String? = tag, lastModified: String? = old) -> FetchJob {
+        FetchJob(
+            id: 0, url: url, maxBytes: 1 << 20, conditions: .init(etag: etag, lastModified: lastModified))
+    }
+
+    // MARK: Records
+
+    @Test func `header fields for caching are reported as the origin wrote them`() throws {
+        let origin = try LocalOrigin { request in
+            guard request.path == "/a" else { return .redirect(to: "/a").with { $0.headers.append(.init("Age", "1")) } }
+            return .ok([1, 2, 3], contentType: "image/PNG; x=y").with {
+                $0.delayMs = 300
+                $0.headers += [
+                    .init("Date", "Sun, 6 Nov 1994"), .init("AGE", "17"), .init("Cache-Control", "Max-Age=3"),
+                    .init("cache-control", "private"), .init("Expires", "0"), .init("ETag", tag),
+                    .init("Last-Modified", old), .init("Vary", "Accept"), .init("Vary", "cookie"), .init("age", "99"),
+                ]
+            }
+        }
+        defer { origin.stop() }
+        let begin = WallClock.milliseconds
+        let run = try FetchWorker().run(origin.url("/moved"))
+        let response = try #require(run.result?.response)
+        #expect(
+            response
+                == ResponseRecord(
+                    requestedAt: response.requestedAt, receivedAt: response.receivedAt, date: "Sun, 6 Nov 1994",
+                    age: "17", cacheControl: "Max-Age=3, private", expires: "0", etag: tag, lastModified: old,
+                    vary: "Accept, cookie", contentType: "image/PNG; x=y"))
+        #expect(run.beginnings.map(\.response) == [response])
+        #expect(run.beginnings.map(\.total) == [3])
+        #expect(begin <= response.requestedAt && response.requestedAt + 300 <= response.receivedAt)
+        #expect(response.receivedAt <= WallClock.milliseconds)
+    }
+
+    @Test func `lists that are not kept count as their strictest value`() throws {
+        let long = String(repeating: "x", count: 3000)
+        let origin = try LocalOrigin { request in
+            .ok([1]).with {
+                $0.headers += [.init("Cache-Control", long), .init("Vary", request.query.isEmpty ? long + long : long)]
+                $0.headers += [.init("Cache-Control", long), .init("Vary", request.query.isEmpty ? "a" : long)]
+            }
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        for url in ["/", "/?a"] {
+            let response = try worker.run(origin.url(url)).result?.response
+            #expect(response?.cacheControl == "no-store")
+            #expect(response?.vary?.hasPrefix("*") == true)
+        }
+    }
+
+    @Test func `an error status is reported with its caching fields`() throws {
+        let origin = try LocalOrigin { _ in
+            .status(
+                404,
+                headers: [
+                    .init("Cache-Control", "max-age=7"), .init("Expires", "soon"), .init("Date", old),
+                    .init("Age", "2"),
+                ])
+        }
+        defer { origin.stop() }
+        let run = try FetchWorker().run(origin.url("/a"))
+        let response = try #require(run.failure?.response)
+        #expect(response.status == 404 && response.cacheControl == "max-age=7" && response.expires == "soon")
+        #expect(response.date == old && response.age == "2")
+        #expect(run.beginnings.isEmpty)
+    }
+
+    @Test func `a failure without a status has no response`() throws {
+        let origin = try LocalOrigin { _ in .ok([1]).with { $0.framing = .wrongLength(10) } }
+        defer { origin.stop() }
+        let run = try FetchWorker().run(origin.url("/a"))
+        #expect(run.failure != nil && run.failure?.response == nil)
+        #expect(run.beginnings.count == 1)
+    }
+
+    // MARK: Conditions
+
+    @Test(arguments: [(tag, old), (tag, nil), (nil, old)] as [(String?, String?)])
+    func `an unchanged body is not sent again`(etag: String?, lastModified: String?) throws {
+        let origin = try LocalOrigin { request in
+            .resource([1, 2], etag: tag, lastModified: old, cacheControl: "max-age=9", for: request)
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        for _ in 1...2 {
+            let run = try worker.run(job(origin.url("/a"), etag: etag, lastModified: lastModified))
+            let confirmation = try #require(run.confirmation)
+            #expect(confirmation.response.status == 304)
+            #expect(confirmation.response.etag == tag && confirmation.response.cacheControl == "max-age=9")
+            #expect(confirmation.response.date != nil)
+            #expect(confirmation.remoteAddress == "127.0.0.1")
+            #expect(run.body.isEmpty && run.beginnings.isEmpty && run.progress.isEmpty)
+        }
+        #expect(origin.requests.allSatisfy { $0["If-None-Match"] == etag })
+        #expect(origin.requests.allSatisfy { $0["If-Modified-Since"] == lastModified })
+        #expect(origin.connectionsAccepted == 1)
+    }
+
+    @Test func `a changed body is sent`() throws {
+        let origin = try LocalOrigin { request in .resource([1, 2], etag: "\"v2\"", for: request) }
+        defer { origin.stop() }
+        let run = try FetchWorker().run(job(origin.url("/a")))
+        #expect(run.body == [1, 2])
+        #expect(run.result?.response?.etag == "\"v2\"")
+    }
+
+    @Test func `conditions are kept on redirects`() throws {
+        let origin = try LocalOrigin { request in
+            request.path == "/a" ? .redirect(to: "/b") : .resource([1, 2], etag: tag, for: request)
+        }
+        defer { origin.stop() }
+        #expect(try FetchWorker().run(job(origin.url("/a"))).confirmation != nil)
+        #expect(origin.requests.map { $0["If-None-Match"] } == [tag, tag])
+    }
+
+    @Test func `an unrequested 304 is a failed transfer`() throws {
+        let origin = try LocalOrigin { _ in .status(304) }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        for job in [
+            job(origin.url("/a"), etag: nil, lastModified: nil), FetchJob(id: 0, url: origin.url("/a"), maxBytes: 1),
+        ] {
+            let error = try worker.run(job).error
+            #expect(error?.code == .transferFailed)
+            #expect(error?.message.contains("not modified") == true)
+        }
+    }
+
+    @Test func `an invalid condition is rejected`() throws {
+        let worker = try FetchWorker()
+        #expect(try worker.run(job("http://127.0.0.1:1/", etag: "a\r\nb: c")).error?.code == .badRequest)
+        var job = FetchJob(id: 0, url: "http://127.0.0.1:1/", maxBytes: 1)
+        job.resumption = .init(offset: 1, validator: "a\r\nb: c")
+        #expect(try worker.run(job, continuing: [1]).error?.code == .badRequest)
+    }
+}

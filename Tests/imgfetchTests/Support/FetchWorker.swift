@@ -1,0 +1,194 @@
+import Foundation
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import TestSupport
+import Testing
+
+/// A download worker process, and the broker's end of its socket.
+final class FetchWorker {
+    struct TookTooLong: Error {}
+    struct Ended: Error {}
+
+    /// The report of a body's beginning.
+    struct Beginning: Equatable {
+        var response: ResponseRecord
+        var validator: String?
+        var total: Int?
+    }
+
+    /// The result of a job.
+    struct Run {
+        /// The last report.
+        var end: FetchReport
+        /// The earlier reports: received, expected.
+        var progress: [(received: Int, expected: Int?)] = []
+        /// The bodies that began.
+        var beginnings: [Beginning] = []
+        /// The contents of the body's descriptor at the end.
+        var body: [UInt8]
+
+        var result: FetchResult? {
+            if case .finished(_, let result) = end { result } else { nil }
+        }
+        var failure: FetchFailure? {
+            if case .failed(_, let failure) = end { failure } else { nil }
+        }
+        var error: WireError? { failure?.error }
+        var confirmation: FetchConfirmation? {
+            if case .notModified(_, let confirmation) = end { confirmation } else { nil }
+        }
+        var text: String { String(decoding: body, as: UTF8.self) }
+    }
+
+    static let loopback = ["127.0.0.0/8", "::1"]
+
+    let process: ChildProcess
+    let channel: FrameChannel
+    private let queue: EventQueue
+    private var bodies: [Int: FileDescriptor] = [:]
+    private var progress: [Int: [(received: Int, expected: Int?)]] = [:]
+    private var beginnings: [Int: [Beginning]] = [:]
+    private var lastJob = 0
+    private var hasEnded = false
+
+    init(allowing ranges: [String] = loopback, arguments: [String] = [], environment: [String] = []) throws {
+        let (ours, theirs) = try UnixSocket.pair()
+        process = try ChildProcess(
+            path: BuiltProducts.folder + "/imgfetch",
+            arguments: ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments,
+            environment: environment, control: theirs)
+        try ours.setNonBlocking()
+        channel = FrameChannel(socket: ours)
+        queue = try EventQueue()
+        try queue.add(ours.raw, token: 0)
+        let first = try nextReport()
+        guard case .ready(let sandbox) = first else { throw Ended() }
+        #expect(sandbox?.isEnough == true)
+    }
+
+    deinit {
+        process.send(Signals.kill)
+        while !hasEnded, process.reap() == nil { usleep(1000) }
+    }
+
+    /// Orders a download. Returns the job's number.
+    func start(
+        _ url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int = 1 << 24,
+        body: FileDescriptor? = nil
+    ) throws -> Int {
+        try start(
+            FetchJob(id: 0, url: url, headers: headers, credentials: credentials, maxBytes: maxBytes),
+            body: body ?? Self.file())
+    }
+
+    /// Orders `job` under a new number. Returns the number.
+    func start(_ job: FetchJob, body: FileDescriptor) throws -> Int {
+        lastJob += 1
+        bodies[lastJob] = body
+        var job = job
+        job.id = lastJob
+        channel.enqueue(FetchOrder.fetch(job), descriptors: [body])
+        try channel.flush()
+        return lastJob
+    }
+
+    /// Orders the digest of the first `bytes` bytes of `descriptor`. Returns the job's number.
+    func identify(_ descriptor: FileDescriptor, bytes: Int) throws -> Int {
+        lastJob += 1
+        bodies[lastJob] = descriptor
+        channel.enqueue(FetchOrder.identify(job: lastJob, bytes: bytes), descriptors: [descriptor])
+        try channel.flush()
+        return lastJob
+    }
+
+    /// A nameless file with `bytes`.
+    static func file(_ bytes: [UInt8] = []) throws -> FileDescriptor {
+        let path = NSTemporaryDirectory() + "imgfetch-test-\(UUID().uuidString)"
+        let descriptor = try FileDescriptor.create(at: path)
+        try FileManager.default.removeItem(atPath: path)
+        try unsafe bytes.withUnsafeBytes { try unsafe descriptor.write($0, at: 0) }
+        return descriptor
+    }
+
+    func stop(_ job: Int) throws {
+        channel.enqueue(FetchOrder.stop(job: job))
+        try channel.flush()
+    }
+
+    /// Downloads `url` and waits for the end.
+    func run(
+        _ url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int = 1 << 24,
+        body: FileDescriptor? = nil
+    ) throws -> Run {
+        try wait(
+            for: start(url, headers: headers, credentials: credentials, maxBytes: maxBytes, body: body))
+    }
+
+    /// Runs `job` on a descriptor with `bytes`, and waits for the end.
+    func run(_ job: FetchJob, continuing bytes: [UInt8] = []) throws -> Run {
+        try wait(for: start(job, body: Self.file(bytes)))
+    }
+
+    /// Waits for the end of `job`, which must be the next to end.
+    func wait(for job: Int) throws -> Run {
+        let run = try waitForAny()
+        try #require(run.job == job)
+        return run.run
+    }
+
+    /// Waits for the end of any job.
+    func waitForAny() throws -> (job: Int, run: Run) {
+        while true {
+            let report = try nextReport()
+            switch report {
+            case .responded(let job, let response, let validator, let total):
+                #expect(progress[job] == nil)
+                beginnings[job, default: []].append(Beginning(response: response, validator: validator, total: total))
+            case .ready: Issue.record("ready twice")
+            case .progress(let job, let received, let expected): progress[job, default: []].append((received, expected))
+            case .finished(let job, _), .failed(let job, _), .notModified(let job, _), .stopped(let job, _):
+                let ended = bodies.removeValue(forKey: job)
+                let descriptor = try #require(ended)
+                return (
+                    job,
+                    Run(
+                        end: report, progress: progress[job] ?? [], beginnings: beginnings[job] ?? [],
+                        body: try Self.contents(of: descriptor))
+                )
+            }
+        }
+    }
+
+    /// Waits for the next report, for at most 20 seconds.
+    func nextReport() throws -> FetchReport {
+        let deadline = Instant.now.adding(milliseconds: 20_000)
+        while true {
+            if let (report, _) = try channel.nextMessage(FetchReport.self) { return report }
+            if Instant.now > deadline { throw TookTooLong() }
+            _ = try queue.wait(milliseconds: 100)
+            if try channel.fill() == .end { throw Ended() }
+        }
+    }
+
+    /// Waits for the process to exit.
+    func waitForExit() throws -> ChildProcess.Exit {
+        let deadline = Instant.now.adding(milliseconds: 20_000)
+        while Instant.now < deadline {
+            if let exit = process.reap() {
+                hasEnded = true
+                return exit
+            }
+            usleep(1000)
+        }
+        throw TookTooLong()
+    }
+
+    static func contents(of descriptor: FileDescriptor) throws -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: try descriptor.size())
+        let count = unsafe bytes.withUnsafeMutableBytes { buffer in
+            unsafe (try? descriptor.read(into: buffer, at: 0)) ?? 0
+        }
+        return Array(bytes.prefix(count))
+    }
+}

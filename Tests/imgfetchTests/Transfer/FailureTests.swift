@@ -1,0 +1,133 @@
+import Foundation
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import LocalOrigin
+import Testing
+
+private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }
+
+@Suite(.timeLimit(.minutes(10))) struct FailureTests {
+    @Test(arguments: [LocalOrigin.Response.Framing.wrongLength(400_000), .chunkedWithoutEnd, .chunkedWithGarbage])
+    func `a body cut short is a failed transfer`(framing: LocalOrigin.Response.Framing) throws {
+        let origin = try LocalOrigin { _ in .ok(picture).with { $0.framing = framing } }
+        defer { origin.stop() }
+        let error = try FetchWorker().run(origin.url("/a")).error
+        #expect(error?.code == .transferFailed)
+        #expect(error?.message.contains("127.0.0.1") == true)
+    }
+
+    @Test func `a reset ends a transfer and nothing else`() throws {
+        let origin = try LocalOrigin { request in
+            switch request.path {
+            case "/early": .reset
+            case "/late": .ok(picture).with { $0.resetAfterBytes = 100_000 }
+            default: .ok(picture)
+            }
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        for _ in 0..<3 {
+            #expect(try worker.run(origin.url("/early")).error?.code == .transferFailed)
+            #expect(try worker.run(origin.url("/late")).error?.code == .transferFailed)
+        }
+        #expect(try worker.run(origin.url("/a")).body == picture)
+    }
+
+    @Test(arguments: [
+        "garbage without end of line", "\r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\nbody", "SSH-2.0-x\r\n",
+        "",
+    ])
+    func `an answer that is not HTTP is a failed transfer`(answer: String) throws {
+        let origin = try LocalOrigin { _ in .raw(Array(answer.utf8)) }
+        defer { origin.stop() }
+        #expect(try FetchWorker().run(origin.url("/a")).error?.code == .transferFailed)
+    }
+
+    @Test func `a port without a listener is a failed connection`() throws {
+        let origin = try LocalOrigin { _ in .status(404) }
+        let url = origin.url("/a")
+        origin.stop()
+        defer { withExtendedLifetime(origin) {} }
+        let error = try FetchWorker().run(url).error
+        #expect(error?.code == .connectFailed)
+        #expect(error?.message.contains("127.0.0.1") == true)
+    }
+
+    @Test func `a name that does not exist is a failed lookup`() throws {
+        let error = try FetchWorker().run("http://nowhere.invalid/a").error
+        #expect(error?.code == .dnsFailed)
+        #expect(error?.message.contains("nowhere.invalid") == true)
+    }
+
+    @Test func `a server without TLS is a failed secure connection`() throws {
+        let origin = try LocalOrigin { _ in .ok(picture) }
+        defer { origin.stop() }
+        let url = origin.url("/a").replacingOccurrences(of: "http:", with: "https:")
+        #expect(try FetchWorker().run(url).error?.code == .tlsFailed)
+    }
+
+    @Test(arguments: [
+        ("ftp://127.0.0.1/a", ErrorCode.unsupportedScheme), ("file:///etc/passwd", .unsupportedScheme),
+        ("gopher://127.0.0.1/", .unsupportedScheme), ("http://", .badRequest), ("", .badRequest), ("/a", .badRequest),
+    ])
+    func `a URL that is not http or https is rejected`(url: String, code: ErrorCode) throws {
+        #expect(try FetchWorker().run(url).error?.code == code)
+    }
+
+    @Test func `an invalid header field is rejected`() throws {
+        let worker = try FetchWorker()
+        for field in [
+            HeaderField(name: "x", value: "a\r\nb: c"), HeaderField(name: "x: y", value: "a"),
+            HeaderField(name: "", value: "a"),
+        ] {
+            #expect(try worker.run("http://127.0.0.1:1/", headers: [field]).error?.code == .badRequest)
+        }
+    }
+
+    // MARK: Ending
+
+    @Test func `a stopped transfer ends with one report`() throws {
+        let origin = try LocalOrigin { request in
+            request.path == "/slow" ? .ok(picture).with { $0.hold = .afterBytes(1000) } : .ok(picture)
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        let stopped = try worker.start(origin.url("/slow"))
+        #expect(origin.wait(for: "/slow") { $0.held == 1 })
+        try worker.stop(stopped)
+        try worker.stop(stopped)
+        try worker.stop(999)
+        #expect(try worker.wait(for: stopped).end == .stopped(job: stopped, received: 0))
+        #expect(origin.wait(for: "/slow") { $0.abandoned == 1 })
+        #expect(try worker.run(origin.url("/a")).body == picture)
+    }
+
+    @Test func `a transfer that waits for an answer can be stopped`() throws {
+        let origin = try LocalOrigin { _ in .silent }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        let stopped = try worker.start(origin.url("/a"))
+        #expect(origin.wait(for: "/a") { $0.requests == 1 })
+        try worker.stop(stopped)
+        #expect(try worker.wait(for: stopped).end == .stopped(job: stopped, received: 0))
+        #expect(origin.wait(for: "/a") { $0.abandoned == 1 })
+    }
+
+    @Test func `the worker exits with its broker`() throws {
+        let origin = try LocalOrigin { _ in .silent }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        _ = try worker.start(origin.url("/a"))
+        #expect(origin.wait(for: "/a") { $0.requests == 1 })
+        shutdown(worker.channel.socket.raw, Int32(SHUT_RDWR))
+        #expect(try worker.waitForExit() == .status(0))
+    }
+
+    @Test func `an invalid order ends the worker with an error`() throws {
+        let worker = try FetchWorker()
+        worker.channel.enqueue([0, 0, 0, 2] + Array("{}".utf8))
+        try worker.channel.flush()
+        #expect(try worker.waitForExit() == .status(1))
+    }
+}

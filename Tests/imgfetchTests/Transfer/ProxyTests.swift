@@ -1,0 +1,47 @@
+import IPCProtocol
+import LocalOrigin
+import Testing
+
+@Suite(.timeLimit(.minutes(10))) struct ProxyTests {
+    @Test func `every hop goes through the proxy, which looks up names itself`() throws {
+        let proxy = try LocalOrigin { request in
+            request.path == "http://pictures.example/a"
+                ? .redirect(to: "http://other.example:81/b") : .ok(Array(request.path.utf8))
+        }
+        defer { proxy.stop() }
+        // The proxy's own address need not be allowed.
+        let worker = try FetchWorker(allowing: [], arguments: ["--proxy", proxy.url("")])
+        let run = try worker.run("http://pictures.example/a")
+        #expect(run.text == "http://other.example:81/b")
+        #expect(run.result?.remoteAddress == "127.0.0.1")
+        #expect(proxy.requests.map { $0["Host"] } == ["pictures.example", "other.example:81"])
+    }
+
+    @Test func `schemes are checked with a proxy too`() throws {
+        let proxy = try LocalOrigin { _ in .redirect(to: "ftp://other.example/b") }
+        defer { proxy.stop() }
+        let worker = try FetchWorker(arguments: ["--proxy", proxy.url("")])
+        #expect(try worker.run("http://pictures.example/a").error?.code == .unsupportedScheme)
+        #expect(try worker.run("ftp://pictures.example/a").error?.code == .unsupportedScheme)
+    }
+
+    @Test func `a proxy's refusal to connect is reported as its own`() throws {
+        let proxy = try LocalOrigin { _ in .ok([1, 2, 3]).with { $0.status = 403 } }
+        defer { proxy.stop() }
+        let worker = try FetchWorker(arguments: ["--proxy", proxy.url("")])
+        let run = try worker.run(
+            "https://pictures.example/a", headers: [HeaderField(name: "authorization", value: "x")])
+        #expect(run.error?.code == .transferFailed)
+        #expect(run.body.isEmpty)
+        #expect(proxy.requests.first?.method == "CONNECT")
+        #expect(proxy.requests.first?["Authorization"] == nil)
+    }
+
+    @Test func `a missing proxy is a failed connection`() throws {
+        let proxy = try LocalOrigin { _ in .ok([1]) }
+        let url = proxy.url("")
+        proxy.stop()
+        defer { withExtendedLifetime(proxy) {} }
+        #expect(try FetchWorker(arguments: ["--proxy", url]).run("http://a.example/").error?.code == .connectFailed)
+    }
+}
