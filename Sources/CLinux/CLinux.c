@@ -6,26 +6,20 @@
 #include <poll.h>
 #include <pwd.h>
 #include <sched.h>
-#include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-#ifndef P_PIDFD
-#define P_PIDFD 3
 #endif
 
 int clinux_memfd_create(const char *name) {
@@ -55,7 +49,7 @@ int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int 
     struct epoll_event ready[256];
     int count = epoll_wait(queue, ready, capacity < 256 ? capacity : 256, milliseconds);
     for (int i = 0; i < count; i++) {
-        // A hang-up or an error is found by reading.
+        // A hang-up or an error is reported by the next read.
         int broken = (ready[i].events & (EPOLLHUP | EPOLLERR)) != 0;
         events[i].token = ready[i].data.u64;
         events[i].readable = broken || (ready[i].events & EPOLLIN);
@@ -84,109 +78,6 @@ int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds) {
     return timerfd_settime(fd, TFD_TIMER_ABSTIME, &time, NULL);
 }
 
-int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control) {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t all, none;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error) return error;
-    error = posix_spawnattr_init(&attributes);
-    if (error) {
-        posix_spawn_file_actions_destroy(&actions);
-        return error;
-    }
-    sigfillset(&all);
-    sigemptyset(&none);
-    // dup2 of a descriptor onto itself keeps close-on-exec in some C libraries, so the control end goes over a
-    // number that is surely another.
-    if (!error) error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    if (!error) error = posix_spawn_file_actions_adddup2(&actions, control, 3);
-    if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, 4);
-    if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
-    if (!error) error = posix_spawnattr_setsigmask(&attributes, &none);
-    // In a process group of its own: what the terminal sends (Ctrl-C) is for the starter alone, who ends it in order.
-    if (!error) error = posix_spawnattr_setpgroup(&attributes, 0);
-    if (!error)
-        error = posix_spawnattr_setflags(
-            &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    if (!error) error = posix_spawn(pid, path, &actions, &attributes, arguments, environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
-pid_t clinux_fork_sibling(void) {
-    // The old call, as containers often know no other. Its parameters' order differs between processors; all but the
-    // first are zero.
-    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
-    if (pid == 0) setpgid(0, 0);
-    return pid;
-}
-
-void clinux_set_name(const char *name) { prctl(PR_SET_NAME, name); }
-
-int clinux_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
-int clinux_pidfd_send_signal(int pidfd, int signal) {
-    return (int)syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
-}
-
-int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak) {
-    siginfo_t info;
-    struct rusage usage;
-    memset(&info, 0, sizeof info);
-    memset(&usage, 0, sizeof usage);
-    // The system call has an argument more than the function.
-    if (syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED | WNOHANG, &usage) < 0) return -1;
-    if (info.si_pid == 0) return 0;
-    *peak = (int64_t)usage.ru_maxrss * 1024;
-    *code = info.si_status;
-    *signaled = info.si_code != CLD_EXITED;
-    return 1;
-}
-
-int clinux_pidfd_is_child(int pidfd) {
-    siginfo_t info;
-    return (int)syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED | WNOHANG | WNOWAIT, NULL);
-}
-
-int clinux_processor_time(pid_t pid, int64_t *nanoseconds) {
-    clockid_t clock;
-    struct timespec used;
-    int error = clock_getcpuclockid(pid, &clock);
-    if (error) {
-        errno = error;
-        return -1;
-    }
-    if (clock_gettime(clock, &used) < 0) return -1;
-    *nanoseconds = (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
-    return 0;
-}
-
-int clinux_is_ending(pid_t pid) {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    ssize_t count = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (count <= 0) return 0;
-    text[count] = 0;
-    // Behind the name, which is in parentheses: the state is field 3, the kernel's flags are 9, pending signals 31
-    // (proc_pid_stat(5)).
-    const char *field = strrchr(text, ')');
-    unsigned long flags = 0, pending = 0;
-    for (int number = 3; field && (field = strchr(field + 1, ' ')); number++) {
-        if (number == 9) flags = strtoul(field, NULL, 10);
-        if (number != 31) continue;
-        pending = strtoul(field, NULL, 10);
-        break;
-    }
-    const unsigned long exiting = 0x4;
-    return (flags & exiting) != 0 || (pending >> (SIGKILL - 1) & 1) != 0;
-}
-
-int clinux_die_with_parent(void) { return prctl(PR_SET_PDEATHSIG, SIGKILL); }
-
 int clinux_wait_readable(int fd, int milliseconds) {
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
     return poll(&poll_fd, 1, milliseconds);
@@ -200,7 +91,7 @@ int clinux_set_nonblocking(int fd) {
 int clinux_has_arrived(int fd) {
     char byte;
     struct iovec part = {&byte, 1};
-    // No room for descriptors, so that the look takes none.
+    // Without room for descriptors the peek takes none.
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     return recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) >= 0;
 }
@@ -306,7 +197,7 @@ int clinux_unread_bytes(int socket) {
 
 ssize_t clinux_peek(int socket, void *buffer, size_t length, int *with_descriptors) {
     struct iovec part = {buffer, length};
-    // No room for descriptors, so that the look takes none.
+    // Without room for descriptors the peek takes none.
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     ssize_t count = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
     *with_descriptors = count >= 0 && (message.msg_flags & MSG_CTRUNC) != 0;
@@ -323,7 +214,7 @@ ssize_t clinux_receive(int socket, void *buffer, size_t length, int *fds, size_t
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
     *fd_count = 0;
     *truncated = 0;
-    // What the kernel does not write must not be taken for descriptors' numbers.
+    // Bytes that the kernel does not write must not count as descriptors.
     memset(&control, 0, sizeof control);
     ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     if (received < 0) return received;
@@ -353,7 +244,7 @@ size_t clinux_raise_descriptor_limit(void) {
 
 int clinux_forbid_core_dumps(void) {
     struct rlimit limit = {0, 0};
-    // Nor may another process of the same user look into this one's memory.
+    // Also keeps other processes of the same user from reading this one's memory.
     if (prctl(PR_SET_DUMPABLE, 0) < 0) return -1;
     return setrlimit(RLIMIT_CORE, &limit);
 }

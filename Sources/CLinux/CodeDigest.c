@@ -1,4 +1,4 @@
-// What the code of this process is, its libraries included: a number that changes whenever any of it does.
+// A digest of the code of this process, including its libraries.
 
 #define _GNU_SOURCE
 #include "CLinux.h"
@@ -11,7 +11,7 @@ static uint64_t mix(uint64_t hash, const unsigned char *bytes, size_t count) {
     return hash;
 }
 
-/// The object's build id among the notes of a segment; NULL when it is not there.
+/// The object's build id among the notes of a segment; NULL if it has none.
 static const ElfW(Nhdr) *find_build_id(const unsigned char *notes, size_t size) {
     size_t at = 0;
     while (size - at >= sizeof(ElfW(Nhdr))) {
@@ -27,7 +27,7 @@ static const ElfW(Nhdr) *find_build_id(const unsigned char *notes, size_t size) 
 static int digest_object(struct dl_phdr_info *object, size_t size, void *result) {
     uint64_t *hash = result;
     (void)size;
-    // The kernel's own, which changes with it.
+    // The kernel's own object, which changes with the kernel.
     if (object->dlpi_name && strncmp(object->dlpi_name, "linux-vdso", 10) == 0) return 0;
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
@@ -38,7 +38,7 @@ static int digest_object(struct dl_phdr_info *object, size_t size, void *result)
         *hash = mix(*hash, (const unsigned char *)(note + 1) + 4, note->n_descsz);
         return 0;
     }
-    // Not every linker gives one: then the code itself.
+    // Some linkers write no build id. The code itself is hashed then.
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
         if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) && (segment->p_flags & PF_R))

@@ -1,4 +1,5 @@
-// A word of shared memory that says whether a thread lives: the kernel marks it at the thread's end (robust futexes).
+// A word of shared memory that records whether a thread is alive: the kernel marks it when the thread exits (robust
+// futexes).
 
 #define _GNU_SOURCE
 #include "CLinux.h"
@@ -8,7 +9,7 @@
 #include <sys/syscall.h>
 
 int clinux_own_until_death(uint32_t *word) {
-    // Of shared memory, as the kernel may take a process's own away before it looks at the list, when memory is short.
+    // In shared memory, because the kernel may reclaim private memory before it reads the list when memory is short.
     struct {
         struct robust_list_head head;
         struct robust_list entry;

@@ -32,9 +32,9 @@ struct csandbox_filter *csandbox_filter_create(enum csandbox_action fallback, in
         seccomp_release(filter);
         return NULL;
     }
-    // Kernels before 4.14 cannot.
+    // Ignored by kernels before 4.14.
     if (log) (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
-    // A binary search: workers make many calls of few kinds. Since libseccomp 2.5.
+    // A binary search over system calls, because the tables are long. Since libseccomp 2.5.
     (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     return filter;
 }
@@ -50,7 +50,7 @@ int csandbox_filter_add(
         comparisons[i] =
             SCMP_CMP(checks[i].argument, SCMP_CMP_MASKED_EQ, checks[i].mask, checks[i].value);
     int status = seccomp_rule_add_array(filter, action_of(action, error), call, count, comparisons);
-    // The fallback does the same already.
+    // The fallback has the same effect.
     return status == -EACCES ? 0 : status;
 }
 
@@ -64,7 +64,7 @@ void csandbox_filter_free(struct csandbox_filter *filter) { seccomp_release(filt
 
 int csandbox_no_new_privileges(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }
 
-// Landlock: the numbers are written out, as the headers of the system may be older than its kernel.
+// Landlock: with the numbers of its calls, because the system's headers may be older than its kernel.
 
 #ifndef SYS_landlock_create_ruleset
 #define SYS_landlock_create_ruleset 444
@@ -104,14 +104,14 @@ int csandbox_landlock_abi(void) {
     return abi < 0 ? 0 : (int)abi;
 }
 
-/// All rights to files that a version knows: one more or two with some.
+/// All rights to files that a version knows. The number grows with some versions.
 static uint64_t file_rights(int abi) {
     int bits = abi >= 5 ? 16 : abi >= 3 ? 15 : abi == 2 ? 14 : 13;
     return (UINT64_C(1) << bits) - 1;
 }
 
-/// Regular files and folders alone: nothing here has to do with links, devices, pipes or sockets. Nothing is moved from one
-/// folder to another, so that version 1, which can allow no such thing, does.
+/// Regular files and directories alone, because the processes use no links, devices, pipes or sockets. Moves to another
+/// directory are not included: version 1 cannot allow them.
 static const uint64_t writing = ACCESS_WRITE_FILE | ACCESS_READ_DIRECTORY | ACCESS_REMOVE_FILE | ACCESS_MAKE_DIRECTORY |
                                 ACCESS_MAKE_FILE | ACCESS_TRUNCATE;
 
@@ -124,8 +124,8 @@ int csandbox_landlock_enter(int abi, const struct csandbox_path *paths, size_t c
     if (ruleset < 0) return -1;
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++) {
-        // Where nothing is written, nothing needs to find out what there is: a folder's list cannot be read.
-        // A file where a folder should be has no such rights, and is passed over.
+        // Directories that are only read cannot be listed, because the processes know the names that they need. A file
+        // in the place of a writable directory is skipped, because these rights do not apply to files.
         int flags = O_PATH | O_CLOEXEC | (paths[i].writable ? O_DIRECTORY : 0);
         struct path_beneath rule = {.allowed = ACCESS_READ_FILE, .parent = open(paths[i].path, flags)};
         if (rule.parent < 0) continue;

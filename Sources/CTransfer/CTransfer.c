@@ -18,7 +18,7 @@ void ctransfer_load_libraries(void) {
         if (strncmp(line, "hosts:", 6) != 0) continue;
         char *rest = NULL;
         for (char *word = strtok_r(line + 6, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest)) {
-            // "[NOTFOUND=return]" and the like; files and dns may be within the C library.
+            // Skips actions such as "[NOTFOUND=return]". The modules files and dns may be part of the C library.
             if (*word == '#') break;
             if (*word == '[' || strchr(word, '=') || strchr(word, '/')) continue;
             if (snprintf(library, sizeof library, "libnss_%s.so.2", word) < (int)sizeof library)
@@ -107,7 +107,7 @@ CURLMcode ctransfer_multi_set_max_connections(CURLM *multi, long value) {
 CURLcode ctransfer_message_result(const CURLMsg *message) { return message->data.result; }
 
 size_t ctransfer_address_bytes(const struct curl_sockaddr *address, unsigned char bytes[16]) {
-    // Copied, because the address within libcurl's structure need not be aligned for its type.
+    // Copied, because the address within libcurl's structure may not be aligned for its type.
     if (address->family == AF_INET && address->addrlen >= sizeof(struct sockaddr_in)) {
         struct sockaddr_in name;
         memcpy(&name, &address->addr, sizeof name);
@@ -116,7 +116,7 @@ size_t ctransfer_address_bytes(const struct curl_sockaddr *address, unsigned cha
     }
     if (address->family == AF_INET6 && address->addrlen >= sizeof(struct sockaddr_in6)) {
         struct sockaddr_in6 name;
-        // More than the declared `struct sockaddr`: libcurl keeps room for the longest address behind it.
+        // Longer than the declared `struct sockaddr`: libcurl reserves room for the longest address after it.
         const unsigned char *start = (const unsigned char *)address + offsetof(struct curl_sockaddr, addr);
         memcpy(&name, start, sizeof name);
         memcpy(bytes, &name.sin6_addr, 16);

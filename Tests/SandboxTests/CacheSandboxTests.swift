@@ -3,7 +3,7 @@ import LinuxSystem
 import TestSupport
 import Testing
 
-/// What is left to the process that keeps the disk tier, tried from within.
+/// The rights of the cache process, tested from within its sandbox.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct CacheSandboxTests {
     private let temporary: TemporaryDirectory
     private var own: String { temporary.file("own") }
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// Tries `attempt` with a path below the temporary folder, or with one that is its own; how the process has ended.
+    /// Makes `attempt` with a path, which is absolute or below the temporary folder, and returns the probe's exit.
     private func run(_ attempt: String, _ path: String = "own/file", _ more: String...) throws -> ChildProcess.Exit {
         let (_, control) = try UnixSocket.pair()
         let probe = try ChildProcess(
@@ -33,7 +33,7 @@ import Testing
         ("make-folder", "own/new"), ("remove-file", "own/file"), ("rename", "own/file"), ("read", "extra/file"),
         ("read", "/dev/urandom"),
     ])
-    func itCan(_ attempt: String, _ path: String) throws {
+    func permitted(_ attempt: String, _ path: String) throws {
         #expect(try run(attempt, path, "--strict") == .status(0))
     }
 
@@ -43,10 +43,10 @@ import Testing
         ("rename", "extra/file", EACCES), ("read", "other/file", EACCES), ("write", "other/file", EACCES),
         ("create-file", "new", EACCES), ("make-folder", "new", EACCES), ("list-folder", "", EACCES),
         ("read", "/etc/hostname", EACCES), ("read", "/proc/self/maps", EACCES), ("write", "/dev/null", EACCES),
-        // Neither by the sandbox's paths nor by its calls.
+        // Denied both by path and by call.
         ("make-link", "own/new", ENOSYS), ("make-pipe", "own/new", ENOSYS),
     ])
-    func itIsRefused(_ attempt: String, _ path: String, _ error: Int32) throws {
+    func denied(_ attempt: String, _ path: String, _ error: Int32) throws {
         #expect(try run(attempt, path) == .status(error))
     }
 
@@ -54,7 +54,7 @@ import Testing
         "execve", "fork", "thread", "ptrace", "kill", "mprotect-exec", "mmap-exec", "io-uring", "listen", "socket",
         "socket-unix", "terminal", "change-root",
     ])
-    func attacksEndIt(_ attempt: String) throws {
+    func attacksKillIt(_ attempt: String) throws {
         #expect(try run(attempt) == .signal(SIGSYS))
     }
 

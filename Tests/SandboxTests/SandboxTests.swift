@@ -4,25 +4,25 @@ import LinuxSystem
 import TestSupport
 import Testing
 
-/// What is left to a process in the workers' sandboxes, tried from within.
+/// The rights of workers, tested from within their sandboxes.
 @Suite(.timeLimit(.minutes(10))) struct SandboxTests {
-    /// Tries `attempt` in the sandbox of `policy`; how the process that tried has ended.
+    /// Makes `attempt` in the sandbox of `policy`, and returns the probe's exit.
     private func run(_ policy: String, _ attempt: String, _ more: String...) throws -> ChildProcess.Exit {
         let (_, control) = try UnixSocket.pair()
         let probe = try ChildProcess(
             path: BuiltProducts.folder + "/imgprobe", arguments: [policy, attempt] + more,
-            // What makes a trace of a crash starts another program.
+            // A backtrace would start another program.
             environment: ["SWIFT_BACKTRACE=enable=no"], control: control)
         return try #require(probe.waitForExit(milliseconds: 20_000))
     }
 
-    /// What nothing but an attack asks for ends both kinds of worker.
+    /// Calls that only an attack makes kill both kinds of worker.
     @Test(
         arguments: ["decode", "fetch"],
         [
             "execve", "ptrace", "kill", "memfd", "mprotect-exec", "mmap-exec", "io-uring", "listen", "foreign",
         ])
-    func attacksEndIt(policy: String, attempt: String) throws {
+    func attacksKillIt(policy: String, attempt: String) throws {
         #if !arch(x86_64)
             if attempt == "foreign" { return }
         #endif
@@ -30,12 +30,12 @@ import Testing
     }
 
     @Test(arguments: ["socket", "socket-unix", "fork", "thread", "terminal"])
-    func decoderEnds(attempt: String) throws {
+    func decoderIsKilled(attempt: String) throws {
         #expect(try run("decode", attempt) == .signal(SIGSYS))
     }
 
     @Test(arguments: ["open", "open-home", "open-process", "list", "create", "unlink", "tgkill", "priority", "clone3"])
-    func decoderIsRefused(attempt: String) throws {
+    func decoderIsDenied(attempt: String) throws {
         #expect(try run("decode", attempt) == .status(ENOSYS))
     }
 
@@ -45,7 +45,7 @@ import Testing
         ("unlink", ENOSYS), ("socket-unix", EAFNOSUPPORT), ("socket-packet", ENOSYS), ("fork", ENOSYS),
         ("clone3", ENOSYS), ("tgkill", ENOSYS), ("priority", ENOSYS), ("terminal", ENOSYS),
     ])
-    func downloaderIsRefused(attempt: String, error: Int32) throws {
+    func downloaderIsDenied(attempt: String, error: Int32) throws {
         #expect(try run("fetch", attempt) == .status(error))
     }
 
@@ -59,7 +59,7 @@ import Testing
         #expect(try run("decode", attempt, "--strict") == .status(0))
     }
 
-    /// A listener needs a port, which Landlock does not give, from version 4 on.
+    /// A listener needs a port, which Landlock denies from version 4 on.
     @Test func downloaderBindsNoPort() throws {
         let exit = try run("fetch", "bind-tcp")
         #expect(exit == .status(EACCES) || exit == .status(0))
@@ -70,18 +70,18 @@ import Testing
         #expect(try run(policy, "write-much", "--strict") == .status(EFBIG))
     }
 
-    /// A crash is still seen as what it is.
-    @Test(arguments: ["decode", "fetch"]) func abortion(policy: String) throws {
+    /// A crash is still reported as such.
+    @Test(arguments: ["decode", "fetch"]) func abort(policy: String) throws {
         #expect(try run(policy, "abort", "--strict") == .signal(SIGABRT))
     }
 
-    /// What the tables do not name is fatal where it was asked to be.
+    /// In strict mode, calls outside the tables kill the process.
     @Test(arguments: [("decode", "open"), ("decode", "priority"), ("fetch", "priority"), ("fetch", "fork")])
     func strictness(policy: String, attempt: String) throws {
         #expect(try run(policy, attempt, "--strict") == .signal(SIGSYS))
     }
 
-    /// Other threads would stay free, so nothing is claimed.
+    /// Other threads would stay unconfined, so the sandbox reports nothing.
     @Test func notBesideOtherThreads() throws {
         #expect(try run("threads", "nothing") == .status(125))
     }

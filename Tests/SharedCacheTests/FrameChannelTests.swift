@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    /// Moves everything from here to there, and calls `take` with each frame as it comes.
+    /// Transfers everything from here to there, and calls `take` with each frame as it arrives.
     private func pump(_ take: ([UInt8]) throws -> Void) throws {
         try eventually("all is sent") {
             let isEmpty = try here.flush()
@@ -61,7 +61,7 @@ import Testing
 
     @Test(arguments: [false, true]) func descriptorsGoWithTheirFrames(_ isTight: Bool) throws {
         if isTight { shrinkBuffers() }
-        // None, one and several, in an order in which a mistake shows.
+        // None, one and several, in an order that exposes mistakes.
         let counts = [0, 1, 3, 0, 0, 2, 1, 1, 0, 5, 1, 0]
         var number = 0
         for (index, count) in counts.enumerated() {
@@ -124,7 +124,7 @@ import Testing
         #expect(here.takeSentPayloads() == [])
     }
 
-    /// What is there, as bare bytes.
+    /// The unread bytes.
     private func drain() throws -> [UInt8] {
         var all: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    /// Whoever serves several sockets bounds what one call sends, and what is left goes with the next.
+    /// A server with several sockets bounds the bytes of one call; the rest follows with the next.
     @Test func payloadsInParts() throws {
         let file = try memory([UInt8](repeating: 7, count: 10_000))
         here.enqueue(frame(1), payload: .init(file: file, count: 10_000, name: 1))
@@ -169,7 +169,7 @@ import Testing
         #expect(!there.isInsideFrame)
     }
 
-    /// What is looked at is dealt with as what is received, and stays in the socket until it is taken.
+    /// Peeked frames are delivered like received ones, and stay in the socket until they are taken.
     @Test func peekedFramesAreReceivedAfterwards() throws {
         for number in 0..<3 { here.enqueue(frame(number)) }
         #expect(try here.flush())
@@ -178,7 +178,7 @@ import Testing
         for number in 0..<3 { #expect(try there.nextFrame() == frame(number).dropFirst(4)) }
         #expect(try there.nextFrame() == nil)
         #expect(FrameChannel.messagesUnread(on: here.socket) == unread)
-        // What comes meanwhile is not taken with it.
+        // Frames that arrive meanwhile are not taken with it.
         here.enqueue(frame(3))
         #expect(try here.flush())
         try there.receivePeeked()
@@ -205,8 +205,8 @@ import Testing
         #expect(came == 2)
     }
 
-    /// Frames short and long, some with descriptors, in pieces of any size: both ways of filling bring the same, in turns
-    /// and by itself.
+    /// Short and long frames, some with descriptors, in pieces of any size: both ways of filling deliver the same,
+    /// alternating and alone.
     @Test(arguments: 0..<20, [false, true]) func peekingChangesNothing(_ seed: UInt64, isAlone: Bool) throws {
         var random = SeededRandom(state: seed)
         var expected: [(text: [UInt8], descriptor: UInt8?)] = []
@@ -214,7 +214,7 @@ import Testing
         while came < 60 {
             rounds += 1
             try #require(rounds < 10_000)
-            // Few at a time: what there is more of is not looked at before it is received.
+            // A few at a time: more than that is not peeked but received.
             for number in expected.count..<min(60, expected.count + Int.random(in: 0...2, using: &random)) {
                 let lengths = [0, 10, 10, 900, 3000, 4080, 9000, number % 20 == 0 ? 70_000 : 100]
                 let frame = frame(number, padding: lengths.randomElement(using: &random)!)
@@ -250,7 +250,7 @@ import Testing
         #expect(try channel.fill() == .end)
     }
 
-    /// Whoever does not receive gets no more descriptors after a while, and frames keep their order.
+    /// A peer that does not receive gets no more descriptors after a while, and frames keep their order.
     @Test func descriptorsWaitForTheirReceiver() throws {
         here.maximumUnread = 4
         for number in 0..<10 { here.enqueue(frame(number), descriptors: [try memory([UInt8(number)])]) }
@@ -258,7 +258,7 @@ import Testing
         for _ in 0..<3 {
             #expect(try here.flush() == false)
             #expect(here.queuedDescriptors == 6)
-            // There is room for bytes, so there is nothing to watch for.
+            // The socket has room for bytes, so there is no event to wait for.
             #expect(here.isStalled)
             #expect(here.countUnreadDescriptors() == 4)
         }
@@ -287,7 +287,7 @@ import Testing
         }
     }
 
-    /// More descriptors than the kernel carries at once are refused, not split.
+    /// More descriptors than fit into one message are rejected, not split.
     @Test func tooManyDescriptors() throws {
         let file = try memory([1])
         here.enqueue(frame(1), descriptors: Array(repeating: file, count: 253))
@@ -300,8 +300,8 @@ import Testing
         #expect(code == EINVAL)
     }
 
-    /// Where this process may open no more, the kernel drops descriptors: that is said, nothing is taken for one of
-    /// them, and the stream goes on.
+    /// When this process can open no more descriptors, the kernel drops them. That is reported, no other descriptor
+    /// takes their place, and the stream continues.
     @Test func lostDescriptors() async throws {
         await #expect(processExitsWith: .success) {
             let (ours, theirs) = try UnixSocket.pair()
@@ -312,7 +312,7 @@ import Testing
             }
             var limit = rlimit()
             unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-            // Room for two more: everything is taken, wherever numbers were free, and two are given back.
+            // Room for two more: all free numbers are taken, and two are released.
             limit.rlim_cur = 256
             unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
             var taken: [FileDescriptor] = []
@@ -374,7 +374,7 @@ import Testing
         #expect(UnixSocket.identity(of: directory.file("none")) == nil)
     }
 
-    /// The lock on a folder is given to one at a time, also within a process.
+    /// One process at a time gets the lock on a folder, also within a process.
     @Test func oneLockAtATime() throws {
         let directory = try TemporaryDirectory()
         var first: FileDescriptor? = try UnixSocket.lock(directory: directory.path)

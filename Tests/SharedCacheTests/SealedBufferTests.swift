@@ -4,7 +4,7 @@ import SharedCache
 import TestSupport
 import Testing
 
-/// Buffers that cannot change once they are sealed, and impostors.
+/// Buffers that cannot change once they are sealed, and descriptors that only look like one.
 @Suite struct SealedBufferTests {
     private func buffer(_ bytes: [UInt8], size: Int? = nil) throws -> SealedBuffer {
         let buffer = try WritableBuffer(name: "test", size: size)
@@ -12,7 +12,7 @@ import Testing
         return try buffer.seal()
     }
 
-    /// The call's error number; 0 when it succeeds.
+    /// The error number of the call; 0 on success.
     private func failure(_ body: () throws -> Void) -> Int32 {
         do {
             try body()
@@ -67,7 +67,7 @@ import Testing
         do { _ = try buffer.seal() } catch { code = error.code }
         #expect(code == EBUSY)
         unsafe munmap(address!, 4096)
-        // Not sealed, and not believed to be.
+        // Unsealed memfds are rejected.
         #expect(failure { _ = try SealedBuffer(verifying: descriptor, size: 4096) } == EINVAL)
     }
 
@@ -84,7 +84,7 @@ import Testing
         let file = try FileDescriptor.create(at: directory.file("file"))
         try file.truncate(to: 4096)
         #expect(failure { _ = try SealedBuffer(verifying: file, size: 10) } != 0)
-        // On tmpfs a file reports one seal.
+        // On tmpfs a file has one seal.
         if CurrentProcess.mayWrite(to: "/dev/shm") {
             let path = "/dev/shm/" + directory.path.split(separator: "/").joined(separator: "-")
             let shared = try FileDescriptor.create(at: path)
@@ -105,7 +105,7 @@ import Testing
         #expect(failure { _ = try SealedBuffer(verifying: socket, size: 0) } != 0)
     }
 
-    /// In a process of its own, where nobody else maps anything meanwhile.
+    /// In a process of its own, in which no other test maps memory meanwhile.
     @Test func mappingsEndWithTheirValues() async throws {
         await #expect(processExitsWith: .success) {
             func mapped() -> Int {
@@ -114,7 +114,7 @@ import Testing
             func useTwo(_ sealed: SealedBuffer) throws -> Int {
                 let first = try Mapping(sealed)
                 let second = try Mapping(sealed)
-                // Both live until they are looked at.
+                // Both stay mapped until they are used.
                 return unsafe first.withBytes { _ in unsafe second.withBytes { _ in mapped() } }
             }
             let sealed = try WritableBuffer(name: "lasting", size: 8192).seal()
@@ -125,7 +125,7 @@ import Testing
     }
 }
 
-/// FIPS 180-4, with the examples of NIST.
+/// FIPS 180-4, with NIST's examples.
 @Suite struct SHA256Tests {
     @Test(arguments: [
         ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),

@@ -5,16 +5,16 @@ import SharedCache
 import TestSupport
 import Testing
 
-/// The page that tells clients what they need not ask.
+/// The page from which clients read the validity of their images.
 @Suite(.timeLimit(.minutes(10))) struct ValidityPageTests {
-    /// What is needed of a page on another thread.
+    /// The state shared with the page's thread.
     private final class Shared: @unchecked Sendable {
         let made = DispatchSemaphore(value: 0)
         let mayEnd = DispatchSemaphore(value: 0)
         var page: ValidityPage?
     }
 
-    /// A page whose owner is a thread of its own; that ends when it is told to.
+    /// A page owned by a thread that exits when it is told to.
     private func page(slots: Int = 100) throws -> (page: ValidityPage, endThread: () -> Void) {
         let shared = Shared()
         Thread.detachNewThread {
@@ -45,7 +45,7 @@ import Testing
         let (page, end) = try page()
         defer { end() }
         let file = page.descriptor
-        // As another process has it: opened anew, for writing too.
+        // As another process has it: opened again, also for writing.
         let opened = FileDescriptor(owning: unsafe Glibc.open("/proc/self/fd/\(file.raw)", O_RDWR | O_CLOEXEC))
         for descriptor in [file, opened] where descriptor.raw >= 0 {
             let size = try descriptor.size()
@@ -94,8 +94,8 @@ import Testing
         #expect(throws: SystemError.self) { try ValidityPage(slots: .max) }
     }
 
-    /// What has all the bytes of a page, but may be resized; and a page of another kind, or of another version.
-    @Test func whatLooksAlikeIsNotBelieved() throws {
+    /// A page that can be resized, and pages of another kind or version.
+    @Test func impostorsAreRejected() throws {
         let (page, end) = try page(slots: 8)
         defer { end() }
         var sound = [UInt8](repeating: 0, count: try page.descriptor.size())
@@ -120,7 +120,7 @@ import Testing
         func tenth() -> UInt32 { UInt32(Instant.now.nanoseconds / 100_000_000) }
         let before = tenth()
         let now = ValidityView.now
-        // It is a few milliseconds late, so it may still be the tenth of a second before.
+        // The clock is a few milliseconds late, so it may still show the previous tenth of a second.
         #expect((before - 1...tenth()).contains(now))
     }
 }

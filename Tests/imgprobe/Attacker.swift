@@ -5,23 +5,23 @@ internal import IPCTransport
 internal import LinuxSystem
 internal import Sandbox
 
-/// Stands in for `imgworker` as one whose decoder was taken over: what it is to decode names what it tries. A broker
-/// finds it where its own folder has it by that name.
+/// Acts as `imgworker` with a compromised decoder: the image to decode names an attack. A broker finds it under the name
+/// imgworker in its own folder.
 ///
 ///     good WIDTH HEIGHT VALUE     decodes: every byte of the pixels is VALUE
 ///     keep WIDTH HEIGHT VALUE     the same, and keeps the descriptor
-///     ATTACK ...                  anything else; what is refused it reports as an error that says so
+///     ATTACK ...                  any other word; a refused attack is reported as a decoding error
 ///
-/// Files beside it say more: `unconfined` (it enters no sandbox), `build` (what it calls its build).
+/// Files in its folder change it: `unconfined` (it enters no sandbox), `build` (its contents are the reported build).
 struct Attacker {
     private let channel: FrameChannel
-    /// What it found when it began: its environment, and the descriptors that it has.
+    /// The environment and the open descriptors at the start.
     private let census: String
     private var kept: FileDescriptor?
 
     /// Serves until the broker closes the socket.
     static func run(_ arguments: [String]) -> Never {
-        // Workers of its kind are started.
+        // Workers of this kind are started as programs.
         if arguments.contains("--fork-server") { _exit(2) }
         let folder = arguments[0].lastIndex(of: "/").map { String(arguments[0][..<$0]) } ?? "."
         func value(of name: String) -> Int? {
@@ -137,7 +137,7 @@ struct Attacker {
         }
     }
 
-    /// Tries to change a body that is still on its way. The pixels say how often it could.
+    /// Attempts to change a body that is still being received. The pixels count the successes.
     private func change(_ body: FileDescriptor, for job: DecodeJob) throws {
         var successes: UInt8 = 0
         if unsafe pwrite(body.raw, "x", 1, 0) >= 0 { successes += 1 }
@@ -157,7 +157,7 @@ struct Attacker {
         try channel.flush()
     }
 
-    /// Reports a header; the buffer to fill, or nil when the picture is not wanted.
+    /// Reports a header. Returns the buffer to fill, or nil when the image is not wanted.
     private func begin(
         _ job: DecodeJob, width: Int = 8, height: Int = 8, workingBytes: Int = 0
     ) throws -> FileDescriptor? {
@@ -191,7 +191,7 @@ struct Attacker {
         try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: size)))
     }
 
-    /// Does nothing more from a step on, until it is ended.
+    /// Stops at a step and waits to be killed.
     private mutating func stand(_ job: DecodeJob, before step: String) throws {
         if step != "header" { kept = try begin(job) }
         if let output = kept, step != "filling" {

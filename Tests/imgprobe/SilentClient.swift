@@ -3,12 +3,12 @@ internal import Glibc
 internal import IPCProtocol
 internal import ImageBrokerClient
 
-/// A client that asks for pictures that it keeps, when it may make no system call any more.
+/// A client that requests images that it keeps, after it has given up all system calls.
 ///
 ///     imgprobe hits SOCKET URL [call]
 ///
-/// The status is 0 when each was what it had before. A system call ends it by SIGKILL; `call` makes one, so that a test can see
-/// that.
+/// The status is 0 when each image was the one it had before. A system call kills it with SIGKILL; `call` makes one, so
+/// that a test can see that.
 enum SilentClient {
     private static let hits = 10_000
 
@@ -23,11 +23,12 @@ enum SilentClient {
         named.cacheKey = "a name"
         let kinds = [GetOptions(), small, named]
         do {
-            // The first is loaded, the second is a hit and kept; the others are for the heap, and what is made when it is
-            // first used.
+            // The first request loads the image, and the second is a hit that keeps it. The others allocate everything
+            // that is allocated on first use.
             for options in kinds { for _ in 0..<1000 { _ = try broker.get(url, options) } }
             let pictures = try kinds.map { try broker.get(url, $0) }
-            // Once a second the broker is told of hits: now, and so not in what follows.
+            // Hits are reported to the broker once a second. It happens here, so that it does not happen during the
+            // measured requests.
             sleep(1)
             try broker.returnLeases()
             for (options, picture) in zip(kinds, pictures) where try broker.get(url, options) !== picture { exit(2) }

@@ -3,16 +3,14 @@ internal import IPCProtocol
 internal import ImageBrokerClient
 internal import LinuxSystem
 
-/// A client that asks for one picture again and again, keeping it, while others do what may change it: that of a test in
-/// which several processes look at one broker.
+/// A client that requests one image repeatedly and keeps it, while other processes change the image.
 ///
 ///     imgprobe watch SOCKET URL FILE
 ///
-/// The picture's first pixel says which version it is. The file holds numbers of eight bytes: the oldest version that may
-/// still be seen by whoever asks from now on (or an order), the version that was seen last, and how often one was seen.
-/// The status is 0 when all was well.
+/// The image's first pixel is its version. The file has three numbers of eight bytes: the oldest version that a request
+/// may still return (or an order), the version returned last, and the number of requests. The status is 0 on success.
 enum Watcher {
-    /// Orders in place of a version.
+    /// Orders in the place of a version.
     static let end = -1
     static let brokerIsDead = -2
 

@@ -1,5 +1,5 @@
-// Enters a worker's sandbox and then tries one thing that it forbids or allows. The exit status is the error, or 0; 125
-// when the sandbox does not hold; 126 for wrong use.
+// Enters a worker's sandbox and then makes one attempt that it forbids or allows. The exit status is the error, or 0;
+// 125 when the sandbox is not in force; 126 for wrong usage.
 //
 //     imgprobe decode|fetch|threads ATTEMPT [--strict]
 //     imgprobe cache ATTEMPT PATH OWN EXTRA [--strict]
@@ -11,8 +11,8 @@
 //
 //     imgprobe runtime [OPTION]...
 //
-// This is a worker that records how it is started: see `ProbeProgram`. Under the name imgworker the program is a decode worker
-// that was taken over: see `Attacker`.
+// This is a worker that records how it is started: see `ProbeProgram`. Under the name imgworker the program is a
+// compromised decode worker: see `Attacker`.
 
 internal import CProbe
 internal import Glibc

@@ -1,60 +1,60 @@
-// What a process gives up for good, as C has to say it: Landlock has no library, and libseccomp's actions and checks are
-// macros. Which calls and paths remain is decided in Swift.
+// The system calls by which a process gives up rights irrevocably, in C because Landlock has no library, and
+// libseccomp's actions and checks are macros. The permitted calls and paths are decided in Swift.
 #ifndef CSANDBOX_H
 #define CSANDBOX_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/// What becomes of a system call.
+/// The effect of a rule on a system call.
 enum csandbox_action {
     CSANDBOX_ALLOW,
-    /// It ends the process with SIGSYS.
+    /// Kills the process with SIGSYS.
     CSANDBOX_KILL,
-    /// It fails with the error that is given beside.
+    /// Fails with the error given with the rule.
     CSANDBOX_FAIL,
 };
 
-/// What an argument of a call is compared for: its bits of `mask` equal `value`.
+/// A condition on an argument of a call: its bits of `mask` equal `value`.
 struct csandbox_check {
     unsigned argument;
     uint64_t mask;
     uint64_t value;
 };
 
-/// A filter that is being put together; no call is decided before it is loaded.
+/// A filter under construction. It has no effect before it is loaded.
 struct csandbox_filter;
 
-/// A filter that does with all calls what `fallback` says, or NULL. Foreign architectures end the process.
-/// With `log`, calls that fail show in the kernel's log, as those that end the process do anyway.
+/// Makes a filter with the default action `fallback`; NULL on failure. Calls by another architecture's table kill the
+/// process. With `log`, failing calls appear in the kernel's log, as killing ones always do.
 struct csandbox_filter *csandbox_filter_create(enum csandbox_action fallback, int error, int log);
-/// Decides the call of this name where all `count` checks are true; a call that the architecture or libseccomp does not
-/// know stays with the fallback. 0, or a negative errno.
+/// Adds a rule for calls `name` where all `count` checks hold. The fallback applies to a call that the architecture or
+/// libseccomp does not know. 0, or a negative errno.
 int csandbox_filter_add(
     struct csandbox_filter *filter, const char *name, enum csandbox_action action, int error,
     const struct csandbox_check *checks, unsigned count);
-/// Puts it in force for this process and frees it; 0, or a negative errno.
+/// Loads the filter into this process and frees it; 0, or a negative errno.
 int csandbox_filter_load(struct csandbox_filter *filter);
 void csandbox_filter_free(struct csandbox_filter *filter);
 
-/// Keeps this process and all that it will start from getting rights by execve; 0, or -1 with errno.
+/// Keeps this process and its children from gaining rights through execve; 0, or -1 with errno.
 int csandbox_no_new_privileges(void);
 
-/// The version of the kernel's Landlock; 0 where there is none.
+/// The version of the kernel's Landlock; 0 without it.
 int csandbox_landlock_abi(void);
-/// A path beneath which something stays allowed.
+/// A path with its descendants that stays permitted.
 struct csandbox_path {
     const char *path;
-    /// Whether files and folders can be listed, made, changed and removed there, too, and not only files read.
+    /// Whether files and directories below it can be listed, made, changed and removed, and not only files read.
     int writable;
 };
 
-/// Denies what the version `abi` can deny: all of the file system but what is beneath the `count` paths (those that do
-/// not exist are passed over), TCP ports to bind and, unless `connecting`, to connect to, and signals and abstract
-/// sockets of others. 0, or -1 with errno.
+/// Denies everything that Landlock version `abi` can deny: the file system except the `count` paths (missing ones are
+/// skipped), binding to TCP ports and, unless `connecting`, connecting to them, and signals and abstract sockets of
+/// other processes. 0, or -1 with errno.
 int csandbox_landlock_enter(int abi, const struct csandbox_path *paths, size_t count, int connecting);
 
-/// A limit, soft and hard; 0, or -1 with errno. A value that is above the present hard limit becomes that.
+/// Sets the soft and hard limit; 0, or -1 with errno. Values above the present hard limit are reduced to it.
 int csandbox_limit(int resource, uint64_t value);
 int csandbox_limit_file_size(void);
 int csandbox_limit_files(void);
@@ -62,7 +62,7 @@ int csandbox_limit_processes(void);
 int csandbox_limit_locked_memory(void);
 int csandbox_limit_data(void);
 int csandbox_limit_core(void);
-/// Makes a write beyond the limit of a file's size fail instead of ending the process.
+/// Makes a write beyond the file size limit fail with EFBIG instead of killing the process.
 void csandbox_ignore_file_size_signal(void);
 
 #endif

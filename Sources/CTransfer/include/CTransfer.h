@@ -1,18 +1,18 @@
-// What Swift cannot import from libcurl: its variadic functions, as one typed function for each option and each piece
-// of information that is used, and the addresses within its socket callback. Nothing here decides anything.
+// Functions of libcurl that Swift cannot import: one typed function for each option and piece of information that is
+// used of its variadic functions, and the addresses in its socket callback. They contain no decisions.
 #ifndef CTRANSFER_H
 #define CTRANSFER_H
 
 #include <curl/curl.h>
 #include <stddef.h>
 
-/// Initialises libcurl, before anything else and once; CURLE_OK or why not.
+/// Initialises libcurl. Must be called first, and once. CURLE_OK or an error.
 CURLcode ctransfer_global_init(void);
-/// Loads what the C library would load when it is needed: the modules of the resolver that /etc/nsswitch.conf names, and
-/// what ends threads. Later no library can be.
+/// Loads the libraries that the C library would load later: the resolver modules that /etc/nsswitch.conf names, and the
+/// library that ends threads. In the sandbox no library can be loaded.
 void ctransfer_load_libraries(void);
 
-// Options of a transfer that are text (copied), "none" being NULL.
+// Text options of a transfer. The text is copied; NULL means none.
 CURLcode ctransfer_set_url(CURL *handle, const char *value);
 CURLcode ctransfer_set_protocols(CURL *handle, const char *value);
 CURLcode ctransfer_set_redirect_protocols(CURL *handle, const char *value);
@@ -20,13 +20,13 @@ CURLcode ctransfer_set_proxy(CURL *handle, const char *value);
 CURLcode ctransfer_set_no_proxy(CURL *handle, const char *value);
 CURLcode ctransfer_set_cookie(CURL *handle, const char *value);
 CURLcode ctransfer_set_cookie_file(CURL *handle, const char *value);
-/// Adds one cookie to those that are there; "ALL" and other words are commands.
+/// Adds a cookie. "ALL" and some other words are commands.
 CURLcode ctransfer_set_cookie_list(CURL *handle, const char *value);
 CURLcode ctransfer_set_accept_encoding(CURL *handle, const char *value);
 CURLcode ctransfer_set_username(CURL *handle, const char *value);
 CURLcode ctransfer_set_password(CURL *handle, const char *value);
 
-// Options of a transfer that are numbers.
+// Number options of a transfer.
 CURLcode ctransfer_set_no_signal(CURL *handle, long value);
 CURLcode ctransfer_set_quick_exit(CURL *handle, long value);
 CURLcode ctransfer_set_follow_location(CURL *handle, long value);
@@ -38,7 +38,7 @@ CURLcode ctransfer_set_verify_host(CURL *handle, long value);
 CURLcode ctransfer_set_connect_timeout_ms(CURL *handle, long value);
 CURLcode ctransfer_set_buffer_size(CURL *handle, long value);
 
-// Options of a transfer that are pointers, none of them copied.
+// Pointer options of a transfer. The pointees are not copied.
 CURLcode ctransfer_set_headers(CURL *handle, struct curl_slist *value);
 CURLcode ctransfer_set_private(CURL *handle, void *value);
 /// `value` has CURL_ERROR_SIZE bytes.
@@ -47,11 +47,11 @@ CURLcode ctransfer_set_header_callback(CURL *handle, curl_write_callback callbac
 CURLcode ctransfer_set_body_callback(CURL *handle, curl_write_callback callback, void *context);
 CURLcode ctransfer_set_socket_callback(CURL *handle, curl_opensocket_callback callback, void *context);
 
-/// What was given to `ctransfer_set_private`.
+/// The value that was passed to `ctransfer_set_private`.
 void *ctransfer_private(CURL *handle);
-/// The numeric address of the latest connection, empty when there was none; valid as long as the handle.
+/// The numeric address of the last connection, empty before; valid as long as the handle.
 const char *ctransfer_remote_address(CURL *handle);
-/// The cookies that are there, one in each line of Netscape's format; the caller frees the list.
+/// The present cookies, a line each in Netscape's format; the caller frees the list.
 struct curl_slist *ctransfer_cookie_list(CURL *handle);
 
 // Options of the set of transfers.
@@ -60,12 +60,12 @@ CURLMcode ctransfer_multi_set_timer_callback(CURLM *multi, curl_multi_timer_call
 CURLMcode ctransfer_multi_set_multiplexing(CURLM *multi);
 CURLMcode ctransfer_multi_set_max_connections(CURLM *multi, long value);
 
-/// The result in a message that says that a transfer has ended.
+/// The result in a message about a transfer's end.
 CURLcode ctransfer_message_result(const CURLMsg *message);
 
-/// Copies the address, 4 bytes or 16, and returns their number; 0 when it is not one of the Internet.
+/// Copies the address, 4 or 16 bytes, and returns the length; 0 when it is not an Internet address.
 size_t ctransfer_address_bytes(const struct curl_sockaddr *address, unsigned char bytes[16]);
-/// Opens a socket for the address, closed on exec; CURL_SOCKET_BAD when that fails.
+/// Opens a socket for the address, closed on exec; CURL_SOCKET_BAD on failure.
 curl_socket_t ctransfer_open_socket(const struct curl_sockaddr *address);
 
 #endif

@@ -1,16 +1,16 @@
-// What a process that was taken over would try.
+// The attempts of a compromised process.
 #ifndef CPROBE_H
 #define CPROBE_H
 
 #include <stddef.h>
 
-/// Makes ready what attempts are to find: called before the sandbox is entered.
+/// Makes the objects that attempts need. Call it before the sandbox is entered.
 void cprobe_prepare(void);
-/// Tries what has this name; 0 when it succeeded, -1 when the name is unknown, else the error. It may not return.
+/// Makes the attempt `name`: 0 on success, -1 for an unknown name, else the error. It may not return.
 int cprobe_attempt(const char *name);
-/// Waits, for good unless it is woken; with `waiting` 0 it only keeps the processor busy for a while.
+/// Waits forever; with `waiting` 0 it keeps the processor busy for a while instead.
 void cprobe_pause(int waiting);
-/// Uses memory until there is no more, and frees it; how many bytes there were.
+/// Allocates all available memory and frees it. Returns the number of bytes.
 size_t cprobe_fill_memory(void);
 /// Sends itself a signal; 0, or the error.
 int cprobe_signal_itself(int signal);
@@ -18,16 +18,16 @@ int cprobe_signal_itself(int signal);
 int cprobe_death_signal(void);
 /// 1 when the process can dump a core and be traced by others of its user, 0 when not, -1 when it cannot be read.
 int cprobe_is_dumpable(void);
-/// Tries what has this name with a path; as above.
+/// Makes the attempt `name` with a path; the result is as above.
 int cprobe_attempt_path(const char *name, const char *path);
-/// Starts a thread that does nothing; 0, or an error.
+/// Starts an idle thread; 0, or an error.
 int cprobe_start_thread(void);
-/// From now on any system call but read, write and exit ends the process with SIGKILL (the strict mode of seccomp); 0, or
-/// the error.
+/// Makes any system call except read, write and exit kill the process with SIGKILL (seccomp's strict mode); 0, or the
+/// error.
 int cprobe_forbid_calls(void);
 /// Makes a system call.
 void cprobe_call(void);
-/// Ends a process in that mode: `_exit` makes another call.
+/// Exits in that mode, in which `_exit` would make a forbidden call.
 _Noreturn void cprobe_exit(int status);
 
 #endif
