@@ -13,6 +13,9 @@ package protocol WorkerProgram: ProgramOptions {
     /// The program's name, in messages and lists of processes.
     static var name: String { get }
 
+    /// Whether the program can be a fork server: its libraries must have no threads and no state that a fork breaks.
+    static var canFork: Bool { get }
+
     /// The program with the defaults of its options.
     init()
 
@@ -26,6 +29,8 @@ package protocol WorkerProgram: ProgramOptions {
 }
 
 extension WorkerProgram {
+    package static var canFork: Bool { false }
+
     package func prepareFiles(for _: WorkerOptions.User, log _: Log) {}
 }
 

@@ -47,6 +47,7 @@ package enum WorkerRuntime {
         let options: WorkerOptions
         do {
             options = try WorkerOptions(arguments, for: &program)
+            if options.isForkServer, !Program.canFork { throw UsageError("\(Program.name) cannot be a fork server") }
         } catch {
             Log(name: Program.name, level: .error).error("\(error)")
             return 2

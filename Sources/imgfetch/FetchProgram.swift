@@ -16,7 +16,7 @@ struct FetchProgram: WorkerProgram, Equatable {
     /// `allowedAddresses` has no effect, because only the proxy's address is connected to: the proxy decides which
     /// addresses may be reached through it.
     var proxy: String?
-    /// `--min-speed` and `--speed-seconds`: a body that comes more slowly is abandoned.
+    /// `--min-speed`: a body that is slower fails.
     var speedFloor = SpeedFloor()
 
     mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool {
@@ -24,7 +24,6 @@ struct FetchProgram: WorkerProgram, Equatable {
         case "--allow-address": allowedAddresses.append(try arguments.value { AddressRange($0) })
         case "--proxy": proxy = try arguments.value(Self.proxy)
         case "--min-speed": speedFloor.bytesPerSecond = try arguments.number(in: 0...Int.max)
-        case "--speed-seconds": speedFloor.seconds = try arguments.number(in: 1...3600)
         default: return false
         }
         return true

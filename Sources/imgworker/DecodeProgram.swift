@@ -8,6 +8,7 @@ import WorkerRuntime
 /// The decode worker, which has no options of its own.
 struct DecodeProgram: WorkerProgram {
     static let name = "imgworker"
+    static let canFork = true
 
     func makeService(channel: FrameChannel, log _: Log) -> DecodeService {
         DecodeService(channel: channel)

@@ -29,4 +29,9 @@ import WorkerRuntime
         var program = FetchProgram()
         #expect(throws: UsageError.self) { try WorkerOptions(arguments, for: &program) }
     }
+
+    /// libcurl's resolver has threads, which a fork does not copy.
+    @Test func `it cannot be a fork server`() {
+        #expect(WorkerRuntime.run(FetchProgram.self, arguments: ["--fork-server"]) == 2)
+    }
 }

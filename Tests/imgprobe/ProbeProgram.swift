@@ -13,6 +13,7 @@ internal import WorkerRuntime
 /// The ready message has the record in the place of the build: a line for each hook, in the order of the calls.
 struct ProbeProgram: WorkerProgram {
     static let name = "imgprobe"
+    static let canFork = true
 
     /// The lines so far.
     final class Record {

@@ -1,6 +1,7 @@
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import TestSupport
 import Testing
 
 @testable import imgfetch
@@ -53,7 +54,13 @@ import Testing
             }
         }
         defer { origin.stop() }
-        let worker = try FetchWorker(arguments: ["--min-speed", "1000", "--speed-seconds", "1"])
+        // The worker's clock is 30 times as fast, so that a period takes one second instead of 30. In its time the steady
+        // body has 333 bytes a second.
+        let directory = try TemporaryDirectory()
+        let library = directory.file("fastclock.so")
+        try Compiler.makeLibrary(library, of: "Tests/FastClock/FastClock.c")
+        let worker = try FetchWorker(
+            arguments: ["--min-speed", "33"], environment: ["LD_PRELOAD=\(library)", "FAST_CLOCK=30"])
         let drops = try worker.run(origin.url("/drops"))
         #expect(drops.error?.code == .timeout)
         #expect(drops.error?.isRetryable == true)
