@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Jobs reserve their bytes before they begin.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct AdmissionTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct AdmissionTests {
     /// Eight pictures of nearly 200 MB each, and memory for one.
     @Test func largePicturesQueue() throws {
         let limit = 300 << 20

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What is asked of the origin again and what is not, over real HTTP.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct CachingTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct CachingTests {
     /// One picture with an entity tag; `cacheControl` says how long it is good, by the number of the request.
     private static func tagged(
         _ request: LocalOrigin.Request, _ cacheControl: String, _ picture: TestPicture = tile(7),

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// A hit makes next to nothing on the heap. Of the release build, as the other one allocates whatever it likes.
-@Suite struct HitAllocationTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct HitAllocationTests {
     private static let folder = BuiltProducts.package + "/.build/release"
 
     @Test(.enabled("there is a release build") { FileManager.default.isExecutableFile(atPath: folder + "/imgbroker") })

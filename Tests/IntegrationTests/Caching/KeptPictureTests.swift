@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Clients that keep what they were given, and need not ask for it again.
-@Suite(.timeLimit(.minutes(10))) struct KeptPictureTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct KeptPictureTests {
     /// Which version of its pictures an origin has.
     private final class Version: Sendable {
         private let number = Atomic(1)

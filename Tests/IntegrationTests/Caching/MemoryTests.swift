@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// The memory budget, and who may sit on it.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct MemoryTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct MemoryTests {
     // One of them is 64 KiB of pixels, and as much of PNG.
     private static func picture(_ number: Int) -> TestPicture { tile(number, side: 128) }
 

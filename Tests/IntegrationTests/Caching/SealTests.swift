@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// What a client gets cannot be changed, by whatever call.
-@Suite(.timeLimit(.minutes(10))) struct SealTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct SealTests {
     @Test(arguments: ["", #""as":"original""#]) func nothingChangesWhatWasSent(_ members: String) throws {
         let picture = TestPicture.gradient(width: 300, height: 200)
         let setting = try Setting(routes: ["/a": png(picture)])

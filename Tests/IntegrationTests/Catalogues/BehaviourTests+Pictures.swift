@@ -153,7 +153,7 @@ extension BehaviourTests {
         let client = try setting.client()
         _ = try client.load(setting.url("/yes0"), #""delivery":"none""#)
         let before = try setting.idle()
-        let warm = setting.broker.status.descriptors - before[.memoryEntries]
+        let warm = try setting.broker.settledDescriptors() - before[.memoryEntries]
         for round in 1...5 {
             _ = try client.load(setting.url("/yes\(round)"), #""delivery":"none""#)
             #expect(try client.failure(setting.url("/bad\(round)")).code == .truncated)
@@ -168,7 +168,7 @@ extension BehaviourTests {
         #expect((report[.networkLoads], report[.failed], report[.cancelled]) == (6, 10, 5))
         #expect((report[.queued], report[.running], report[.reservedBytes], report[.leasedBytes]) == (0, 0, 0, 0))
         #expect(try client.nextIfThere() == nil)
-        try setting.broker.waitForDescriptors(warm + report[.memoryEntries])
+        try setting.broker.waitForSettledDescriptors(warm + report[.memoryEntries])
         for worker in setting.broker.workers(.decode) + setting.broker.workers(.fetch) {
             try eventually("no worker has one open") { !worker.openFiles.contains { $0.contains("memfd:") } }
         }

@@ -41,7 +41,7 @@ import Testing
 //  24  orientationIsAppliedOnce, smallPictureIsNotEnlarged, sizesAreExact, alphaIsKept, monochromeIsShown,
 //      sixteenBitsBecomeEight, animationWithoutLoopCountPlaysOnce, unsupportedFormatIsNamed
 //  25  nothingIsLeftOfRequests, partThatCannotBeShownIsLeftOut (also: ProgressiveTests)
-@Suite(.timeLimit(.minutes(10))) struct BehaviourTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct BehaviourTests {
     static let thumbnail = #""variant":{"width":20,"height":20}"#
 
     /// Cancels a request; its end is still to be waited for.

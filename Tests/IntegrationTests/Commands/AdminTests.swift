@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What administrators may ask for, and events.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct AdminTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct AdminTests {
     private static func setting(_ arguments: [String] = []) throws -> Setting {
         try Setting(arguments) { request in
             if request.path.hasPrefix("/missing") { return .status(404) }

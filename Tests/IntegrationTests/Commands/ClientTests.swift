@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// The client library with a real broker.
-@Suite(.timeLimit(.minutes(10))) struct ClientTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ClientTests {
     private func refusal(_ body: () throws -> Void) -> ErrorCode? {
         do { try body() } catch ClientError.refused(let error) { return error.code } catch {}
         return nil

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// The command line as people and scripts use it.
-@Suite(.timeLimit(.minutes(10))) struct CommandTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct CommandTests {
     private static let program = BuiltProducts.folder + "/imgbroker"
 
     private func object(_ text: String) throws -> [String: Any] {

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// `imgbroker ctl` with a real broker.
-@Suite(.timeLimit(.minutes(10))) struct ControlCommandTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ControlCommandTests {
     static let program = BuiltProducts.folder + "/imgbroker"
 
     private func ctl(_ setting: Setting, _ words: String...) throws -> ProgramResult {
@@ -92,8 +92,7 @@ import Testing
         #expect(try object(setting, "suspend")["suspended"] as? Bool == true)
         #expect(try client.load(setting.url("/a")).image().source == .memory)
         let id = try client.get(setting.url("/bb"))
-        try setting.broker.wait(for: "one is queued") { $0[.queued] == 1 }
-        usleep(100_000)
+        try setting.broker.wait(for: "one is queued") { $0[.queued] == 1 && $0[.running] == 0 }
         #expect(setting.origin.statistics("/bb").requests == 0)
         #expect(try ctl(setting, "resume").output == "resumed\n")
         _ = try client.answer(to: id).image()
@@ -103,7 +102,7 @@ import Testing
         let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
         let client = try setting.client()
         let ids = try ["/a", "/b"].map { try client.get(setting.url($0)) }
-        #expect(setting.origin.wait(for: "/b") { $0.held == 1 })
+        for path in ["/a", "/b"] { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
         #expect(try ctl(setting, "cancel-all").exit == .status(0))
         for id in ids { #expect(try client.answer(to: id).error?.code == .cancelled) }
         #expect(try object(setting, "cancel-all")["cancelled"] as? Bool == true)
@@ -155,40 +154,10 @@ import Testing
 
     // MARK: events
 
-    /// `ctl events` while it runs.
-    private final class Follower {
-        let directory: TemporaryDirectory
-        private let child: ChildProcess
-
-        init(_ setting: Setting, _ words: String...) throws {
-            directory = try TemporaryDirectory()
-            let (_, control) = try UnixSocket.pair()
-            let output = directory.file("out")
-            child = try ChildProcess(
-                path: "/bin/sh",
-                arguments: [
-                    "-c", #"exec "$0" "$@" >\#(output) 2>&1 3<&-"#, ControlCommandTests.program, "ctl", "events",
-                ]
-                    + words + ["--socket", setting.broker.socketPath], control: control)
-        }
-
-        deinit {
-            child.send(Signals.kill)
-            _ = child.waitForExit(milliseconds: 5000)
-        }
-
-        var lines: [Substring] { text(ofFile: directory.file("out")).split(separator: "\n") }
-
-        func end(_ signal: Int32?) -> ChildProcess.Exit? {
-            if let signal { child.send(signal) }
-            return child.waitForExit(milliseconds: 10_000)
-        }
-    }
-
     @Test func events() throws {
         let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile(1)) }
-        let all = try Follower(setting)
-        let some = try Follower(setting, "failed", "worker", "--json")
+        let all = try RunningCommand(["ctl", "events"], setting.broker)
+        let some = try RunningCommand(["ctl", "events", "failed", "worker", "--json"], setting.broker)
         // Their subscriptions show in nothing, so something happens until they have heard of it.
         try eventually("both follow") {
             _ = try setting.client().failure(setting.url("/none"), #""retryFailed":true"#)
@@ -208,9 +177,9 @@ import Testing
             let event = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
             #expect(["failed", "worker"].contains(event?["event"] as? String))
         }
-        #expect(all.end(Signals.interrupt) == .signal(SIGINT))
+        #expect(all.exit(after: Signals.interrupt) == .signal(SIGINT))
         #expect(try setting.broker.stop() == .status(0))
-        #expect(some.end(nil) == .status(1))
+        #expect(some.exit() == .status(1))
     }
 
     // MARK: Who may

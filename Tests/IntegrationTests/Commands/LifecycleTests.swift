@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// How a broker begins and ends, and what it leaves behind.
-@Suite(.timeLimit(.minutes(10))) struct LifecycleTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct LifecycleTests {
     private static func processes(of broker: BrokerProcess) -> [ProcessStatus] {
         [broker.status] + broker.status.children
     }

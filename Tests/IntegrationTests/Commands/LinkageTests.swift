@@ -4,7 +4,7 @@ import LinuxSystem
 import Testing
 
 /// Each process links what its role needs, and nothing of the others'.
-@Suite struct LinkageTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct LinkageTests {
     private static let codecs =
         ["libjpeg", "libpng", "libwebp", "libgif"] + (ImageFormat.decoded.contains(.avif) ? ["libavif"] : [])
     private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]

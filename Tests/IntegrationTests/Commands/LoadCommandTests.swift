@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// How a `get` is to load, and what the broker's own flags make of it.
-@Suite(.timeLimit(.minutes(10))) struct LoadCommandTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct LoadCommandTests {
     private static let program = BuiltProducts.folder + "/imgbroker"
 
     private func get(_ setting: Setting, _ path: String, _ words: String...) throws -> ProgramResult {
@@ -128,7 +128,7 @@ import Testing
         _ = try get(late, "/a")
         let before = try late.broker.stats()[.staleServed]
         #expect(try fields(late, "/a")["source"] as? String == "memory")
-        #expect(late.origin.wait(for: "/a") { $0.requests == 2 })
+        #expect(late.origin.wait(for: "/a", seconds: patience) { $0.requests == 2 })
         #expect(try late.broker.stats()[.staleServed] == before + 1)
     }
 
@@ -145,11 +145,11 @@ import Testing
         let setting = try Setting(["--queue-order", order]) { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
         let client = try setting.client()
         for number in 1...6 { _ = try client.get(setting.url("/\(number)")) }
-        for number in 1...6 { #expect(setting.origin.wait(for: "/\(number)") { $0.held == 1 }) }
+        for number in 1...6 { #expect(setting.origin.wait(for: "/\(number)", seconds: patience) { $0.held == 1 }) }
         for path in ["/a", "/b", "/c"] { _ = try client.get(setting.url(path)) }
         try setting.broker.wait(for: "three are queued") { $0[.queued] == 3 }
         setting.origin.gate("/1").open()
-        #expect(setting.origin.wait(for: first) { $0.held == 1 })
+        #expect(setting.origin.wait(for: first, seconds: patience) { $0.held == 1 })
         #expect(setting.origin.requests.count == 7)
     }
 

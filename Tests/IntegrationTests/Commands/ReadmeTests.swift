@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What README.md shows works as it stands there.
-@Suite(.timeLimit(.minutes(10))) struct ReadmeTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ReadmeTests {
     private static let python = ["/usr/bin/python3", "/usr/local/bin/python3"].first { CurrentProcess.exists($0) }
 
     private func readme() throws -> String {

@@ -8,7 +8,7 @@ import Testing
 
 /// Whatever goes wrong with files, in any of the processes, requests get the right picture or an error with a code, and
 /// nothing else is lost.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct DiskFaultTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct DiskFaultTests {
     private static let thumbnail = #""variant":{"width":20,"height":20}"#
 
     /// Large enough that it is not written at once, as a file neither.
@@ -129,7 +129,7 @@ import Testing
         // The first part of a result still finds room. The broker does no more than make the buffers.
         for (number, first) in [(2, worker == nil ? 1 : 2), (3, 1)] {
             try programs.plan(error: error, from: first)
-            let failure = try client.failure(origin.url("/\(number)"), #""totalTimeoutMs":5000"#)
+            let failure = try client.failure(origin.url("/\(number)"), #""totalTimeoutMs":25000"#)
             #expect([.outOfMemory, .diskFailed].contains(failure.code), "\(failure)")
             #expect(try programs.failed() > 0)
         }

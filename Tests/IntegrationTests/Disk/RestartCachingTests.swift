@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What a broker makes of what the one before it has kept.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct RestartCachingTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct RestartCachingTests {
     /// Pictures that are good for as many seconds as the query says.
     private func setting() throws -> DiskSetting {
         let setting = try DiskSetting { request in

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Frames made by a generator that knows what frames look like, and gets them wrong in every way it can think of.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct HostileFrameTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct HostileFrameTests {
     private static let frames = 10_000
     private static let tolerance = 8 << 20
     /// The end of a round: a number that no other message has.
@@ -168,7 +168,7 @@ import Testing
         defer { origin.stop() }
         // All goes to the origin, whatever the host's name has become: nobody is looked for out there.
         let broker = try BrokerProcess(["--proxy", origin.url("")])
-        let good = try RawClient(broker.socketPath)
+        let (good, undisturbed) = (try RawClient(broker.socketPath), try UndisturbedBroker())
         let url = "http://pictures.test/a.png"
         let picture = try good.picture(try good.load(url))
         let file = try WritableBuffer(name: "test").descriptor
@@ -188,6 +188,7 @@ import Testing
                     sent += 1
                     if sent % 20 == 0 {
                         var again: TestPicture?
+                        try undisturbed.load()
                         latencies.append(try milliseconds { again = try good.picture(try good.load(url)) })
                         #expect(again == picture)
                     }
@@ -203,11 +204,11 @@ import Testing
         }
         try round(Self.frames / 10)
         _ = try settle()
-        let (warm, memory) = (broker.status.descriptors, broker.status.residentBytes)
+        let (warm, memory) = (try broker.settledDescriptors(), broker.status.residentBytes)
         let workers = broker.workers(.decode) + broker.workers(.fetch)
         try round(Self.frames - Self.frames / 10)
         let report = try settle()
-        try broker.waitForDescriptors(warm)
+        try broker.waitForSettledDescriptors(warm)
         // The good client's lease is on what is cleared.
         for figure in [StatsReport.Figure.reservedBytes, .evictedLeasedBytes, .memoryEntries, .workerRestarts] {
             #expect(report[figure] == 0, "\(figure)")
@@ -215,7 +216,8 @@ import Testing
         for worker in workers { #expect(worker.isAlive) }
         #expect(broker.status.residentBytes - memory < Self.tolerance)
         latencies.sort()
-        #expect(latencies[latencies.count * 99 / 100] < 5000, "\(latencies.suffix(10))")
+        let limit = 5000 + 10 * undisturbed.slowest
+        #expect(latencies[latencies.count * 99 / 100] < limit, "\(latencies.suffix(10))")
         #expect(try broker.stop() == .status(0))
     }
 

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Bytes that are no message, from clients that know no better or mean no good.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct MalformedFrameTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct MalformedFrameTests {
     /// What becomes of a connection after something wrong.
     private enum Fate {
         /// `bad-frame` without an id, then the end.
@@ -87,7 +87,7 @@ import Testing
         let good = try setting.client()
         _ = try good.load(setting.url("/0"))
         try setting.idle()
-        let warm = setting.broker.status.descriptors
+        let warm = try setting.broker.settledDescriptors()
         let entries = try good.stats()[.memoryEntries]
         let workers = setting.broker.workers(.decode) + setting.broker.workers(.fetch)
         let spare = try (0..<20).map { _ in try WritableBuffer(name: "test").descriptor }
@@ -118,7 +118,7 @@ import Testing
         #expect(added == 2 * (sent / 10))
         good.close()
         try setting.broker.wait(for: "its clients have gone") { $0[.clients] == 1 }
-        try setting.broker.waitForDescriptors(warm + added - 1)
+        try setting.broker.waitForSettledDescriptors(warm + added - 1)
         #expect(try setting.broker.stats()[.leasedBytes] == 0)
     }
 

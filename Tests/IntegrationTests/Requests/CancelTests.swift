@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Requests that end before their answer: by their client, with it, or by time.
-@Suite(.timeLimit(.minutes(10))) struct CancelTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct CancelTests {
     private let setting: Setting
     private let client: RawClient
     private let other: RawClient
@@ -31,7 +31,7 @@ import Testing
         other = try setting.client()
         _ = try client.load(setting.url("/fast"), #""delivery":"none""#)
         try setting.idle()
-        warm = setting.broker.status.descriptors
+        warm = try setting.broker.settledDescriptors()
     }
 
     private func cancel(_ client: RawClient, _ id: Int) throws {
@@ -68,7 +68,7 @@ import Testing
         let report = try setting.idle()
         #expect(report[.reservedBytes] == 0)
         #expect(report[.cancelled] == 2)
-        try setting.broker.waitForDescriptors(warm)
+        try setting.broker.waitForSettledDescriptors(warm)
         // It can be had at once again.
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2, side: 64))
         #expect(setting.origin.statistics("/a").requests == 2)
@@ -110,7 +110,7 @@ import Testing
         #expect(report.ended == report[.requests])
         #expect(report[.reservedBytes] == 0)
         // The original and the pixels of the one that came; without the client that left.
-        try setting.broker.waitForDescriptors(warm + 2)
+        try setting.broker.waitForSettledDescriptors(warm + 2)
     }
 
     @Test func queuedRequestsAreCancelledToo() throws {
@@ -120,7 +120,7 @@ import Testing
         let report = try setting.idle()
         #expect(report[.cancelled] == 20)
         #expect(setting.origin.requests.filter { $0.path.hasPrefix("/q") }.count == 6)
-        try setting.broker.waitForDescriptors(warm)
+        try setting.broker.waitForSettledDescriptors(warm)
         #expect(try client.picture(try client.load(setting.url("/q0"))) == tile(3, side: 64))
     }
 
@@ -140,7 +140,7 @@ import Testing
     @Test func stallingEndsInTimeout() throws {
         #expect(try client.failure(setting.url("/stalls"), #""timeoutMs":300"#).code == .timeout)
         #expect(setting.origin.wait(for: "/stalls", seconds: patience) { $0.abandoned == 1 })
-        try setting.broker.waitForDescriptors(warm)
+        try setting.broker.waitForSettledDescriptors(warm)
     }
 
     /// Bytes that keep coming keep a request alive, up to its total time.

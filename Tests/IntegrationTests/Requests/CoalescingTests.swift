@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Many ask for one thing.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct CoalescingTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct CoalescingTests {
     private let picture = TestPicture.gradient(width: 40, height: 30, transparent: true)
 
     @Test func manyGetsOfThreeVariants() throws {

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// One client, one picture, all the way.
-@Suite(.timeLimit(.minutes(10))) struct EndToEndTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct EndToEndTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
     private let setting: Setting
     private let client: RawClient
@@ -18,11 +18,8 @@ import Testing
             switch request.path {
             case "/a.png":
                 .ok(file, contentType: "text/plain").with { $0.headers.append(LocalOrigin.Header("ETag", "\"one\"")) }
-            case "/slow.png":
-                .ok(file, contentType: "image/png").with {
-                    $0.pieceBytes = 2000
-                    $0.pauseMs = 20
-                }
+            case "/held.png":
+                .ok(file, contentType: "image/png").with { ($0.pieceBytes, $0.hold) = (2000, .afterBytes(4000)) }
             default: .status(404)
             }
         }
@@ -152,7 +149,7 @@ import Testing
     }
 
     @Test func progress() throws {
-        let id = try client.get(setting.url("/slow.png"), #""progress":true"#)
+        let id = try client.get(setting.url("/held.png"), #""progress":true"#)
         var received: [Int] = []
         while true {
             let incoming = try client.answer(to: id, orProgress: true)
@@ -161,6 +158,7 @@ import Testing
                 break
             }
             received.append(bytes)
+            if bytes > 0 { setting.origin.gate("/held.png").open() }
             #expect(expected == nil || expected == picture.png.count)
         }
         #expect(received.first == 0)
@@ -230,15 +228,16 @@ import Testing
         _ = try client.load(url)
         _ = try client.load(url)
         _ = try client.failure(setting.url("/missing"))
-        let slow = try client.get(setting.url("/slow.png"))
-        let joined = try client.get(setting.url("/slow.png"))
-        let cancelled = try client.get(setting.url("/slow.png"))
+        let held = try client.get(setting.url("/held.png"))
+        let joined = try client.get(setting.url("/held.png"))
+        let cancelled = try client.get(setting.url("/held.png"))
         let pending = try client.stats()
         #expect(pending[.requests] == 6)
         #expect(pending.ended + 3 == pending[.requests])
+        setting.origin.gate("/held.png").open()
         _ = try client.ask("cancel", #""request":\#(cancelled)"#)
         #expect(try client.answer(to: cancelled).error?.code == .cancelled)
-        _ = try client.answer(to: slow)
+        _ = try client.answer(to: held)
         _ = try client.answer(to: joined)
         let report = try client.stats()
         #expect(report[.requests] == 6)

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What can go wrong with a download or a picture, and by which code it is known.
-@Suite(.timeLimit(.minutes(10))) struct ErrorTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ErrorTests {
     private static let picture = TestPicture.gradient(width: 61, height: 37)
 
     private static func answer(_ request: LocalOrigin.Request) -> LocalOrigin.Response {
@@ -169,7 +169,7 @@ import Testing
             "[::ffff:127.0.0.1]", "10.0.0.1", "169.254.169.254", "192.168.1.1", "[fe80::1]", "[fd00::1]",
             "100.64.0.1", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "224.0.0.1", "255.255.255.255",
         ] {
-            let error = try client.failure(origin.url("/a", host: host), #""timeoutMs":5000"#)
+            let error = try client.failure(origin.url("/a", host: host), #""timeoutMs":25000"#)
             #expect(error.code == .forbiddenAddress, "\(host): \(error)")
         }
         #expect(origin.connectionsAccepted == 0)

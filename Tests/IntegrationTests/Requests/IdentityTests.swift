@@ -9,7 +9,7 @@ private let ann: UInt32 = 20_001
 private let bob: UInt32 = 20_002
 
 /// Users who share a broker share what is everybody's, and nothing else.
-@Suite(.serialized, .enabled(if: getuid() == 0, "only root can connect as several users"), .timeLimit(.minutes(10)))
+@Suite(.blocking, .serialized, .enabled(if: getuid() == 0, "only root can connect as several users"), .timeLimit(.minutes(10)))
 struct IdentityTests {
     /// An origin whose every answer is another picture, held until the path's gate opens.
     private func changingOrigin(

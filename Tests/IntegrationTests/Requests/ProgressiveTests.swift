@@ -9,7 +9,7 @@ import Testing
 @testable import imgworker
 
 /// Pictures as far as they have come, with real programs and an origin that takes its time.
-@Suite(.timeLimit(.minutes(10))) struct ProgressiveTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ProgressiveTests {
     /// Kinds of picture that come in parts, as files.
     enum Kind: CaseIterable {
         case jpeg, png, webp
@@ -134,11 +134,12 @@ import Testing
         #expect(parts.count == 1 && parts[0].description.final == false)
         #expect(parts[0].withBytes { $0.byteCount } == 300 * 200 * 4)
         // And on the command line.
-        let slow = try Setting { _ in .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 20 + 1, 30) } }
-        let result = try run(
-            BuiltProducts.folder + "/imgbroker",
-            ["get", slow.url("/a"), "--progressive", "--socket", slow.broker.socketPath])
-        let lines = result.output.split(separator: "\n")
+        let held = setting.origin.gate("/b")
+        let command = try RunningCommand(["get", setting.url("/b"), "--progressive"], setting.broker)
+        try eventually("a part is shown") { !command.lines.isEmpty }
+        held.open()
+        #expect(command.exit() == .status(0))
+        let lines = command.lines
         #expect(lines.count >= 2 && lines.dropLast().allSatisfy { $0.hasPrefix("partial: 300 × 200 after ") })
         #expect(lines.last?.hasPrefix("300 × 200, image/png") == true)
     }

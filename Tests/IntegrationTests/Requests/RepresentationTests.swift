@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Pictures that the broker encodes again, and what can be shown before them.
-@Suite(.timeLimit(.minutes(10))) struct RepresentationTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct RepresentationTests {
     /// The picture in the bytes of an answer, as the broker itself decodes it.
     private func decoded(_ bytes: [UInt8], _ client: RawClient) throws -> TestPicture {
         let url = "http://given.test/\(client.newID())"

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// Pictures in other sizes than their own, through the broker.
-@Suite(.timeLimit(.minutes(10))) struct ScalingTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ScalingTests {
     private struct Case {
         let variant: String
         let width: Int

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Pictures that clients give.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct StoreTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct StoreTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
 
     /// A setting whose origin has nothing.
@@ -97,7 +97,7 @@ import Testing
         let setting = try setting()
         let client = try setting.client()
         try setting.idleWorkers()
-        let warm = setting.broker.status.descriptors
+        let warm = try setting.broker.settledDescriptors()
         let url = setting.url("/a")
         // On a disk, whose reading may take as long as it likes.
         let path = BuiltProducts.folder + "/given-\(getpid()).png"
@@ -120,7 +120,7 @@ import Testing
             #expect(try client.answer(to: id).error?.code == .badRequest, "\(members)")
         }
         try expectNothingKept(setting, client, url)
-        try setting.broker.waitForDescriptors(warm)
+        try setting.broker.waitForSettledDescriptors(warm)
     }
 
     @Test func whatIsNoPictureIsNotKept() throws {
@@ -134,7 +134,7 @@ import Testing
             (damaged, .decodeFailed),
         ]
         try setting.idleWorkers()
-        let warm = setting.broker.status.descriptors
+        let warm = try setting.broker.settledDescriptors()
         for _ in 0..<5 {
             for (bytes, code) in cases {
                 #expect(try client.store(url, bytes).error?.code == code)
@@ -144,7 +144,7 @@ import Testing
         try expectNothingKept(setting, client, url)
         // It is no word about the URL.
         #expect(try client.stats()[.blacklistedUrls] == 0)
-        try setting.broker.waitForDescriptors(warm)
+        try setting.broker.waitForSettledDescriptors(warm)
     }
 
     @Test func whatWasThereStaysWhenTheNextIsNoPicture() throws {
@@ -172,7 +172,7 @@ import Testing
         let client = try setting.client()
         try setting.broker.wait(for: "both clients") { $0[.clients] == 2 }
         try setting.idleWorkers()
-        let warm = setting.broker.status.descriptors
+        let warm = try setting.broker.settledDescriptors()
         for count in [0, 1, 700] {
             let other = try setting.client()
             let frame = RawClient.frame(RawClient.storeText(1, setting.url("/a"), #""payload":\#(picture.png.count)"#))
@@ -182,7 +182,7 @@ import Testing
         }
         try setting.broker.wait(for: "they have gone") { $0[.clients] == 2 }
         try expectNothingKept(setting, client, setting.url("/a"))
-        try setting.broker.waitForDescriptors(warm)
+        try setting.broker.waitForSettledDescriptors(warm)
     }
 
     @Test func aPayloadInSmallPieces() throws {
@@ -207,7 +207,7 @@ import Testing
         let setting = try setting()
         let client = try setting.client()
         try setting.idleWorkers()
-        let warm = setting.broker.status.descriptors
+        let warm = try setting.broker.settledDescriptors()
         for round in 0..<50 {
             let sealed = try memfd(tile(round).png).seal()
             let unsealed = try memfd(tile(round + 1000).png)
@@ -220,7 +220,7 @@ import Testing
         #expect(report[.memoryEntries] == 0)
         #expect(report[.memoryBytes] == 0)
         #expect(report[.reservedBytes] == 0)
-        try setting.broker.waitForDescriptors(warm)
+        try setting.broker.waitForSettledDescriptors(warm)
     }
 
     @Test func storedOutlivesTheBroker() throws {

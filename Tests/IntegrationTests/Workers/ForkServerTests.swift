@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What workers are forked from comes and goes, and nobody waits for it.
-@Suite(.timeLimit(.minutes(10))) struct ForkServerTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ForkServerTests {
     private let setting: Setting
     private let client: RawClient
     private let picture = TestPicture.gradient(width: 40, height: 30)

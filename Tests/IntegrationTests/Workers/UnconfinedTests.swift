@@ -7,7 +7,7 @@ import Testing
 
 /// Where the kernel cannot confine workers, as in some containers, the broker says so and does no work, unless it was told
 /// to go on.
-@Suite(.serialized, .timeLimit(.minutes(10))) struct UnconfinedTests {
+@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct UnconfinedTests {
     /// A folder whose `imgbroker` runs as on a kernel without Landlock.
     private func folder(in directory: TemporaryDirectory) throws -> String {
         let program = directory.file("oldkernel")

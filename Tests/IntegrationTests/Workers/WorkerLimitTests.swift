@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// What the workers are bounded by, and that real pictures fit.
-@Suite(.timeLimit(.minutes(10))) struct WorkerLimitTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct WorkerLimitTests {
     private static let program = BuiltProducts.folder + "/imgbroker"
 
     @Test func limitsOfTheProcesses() throws {

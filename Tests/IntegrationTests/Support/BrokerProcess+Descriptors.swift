@@ -1,0 +1,43 @@
+import Foundation
+import TestSupport
+
+extension BrokerProcess {
+    /// The number of descriptors that it has open, without the two of its fork server: on a busy machine that one may
+    /// be missing at first, and start with a later worker.
+    private var ownDescriptors: Int { status.descriptors - (forkServer == nil ? 0 : 2) }
+
+    /// Waits until no process starts or ends and no descriptor is opened or closed, and returns the number of
+    /// descriptors that it has open then.
+    ///
+    /// - Throws: `TestFailure`.
+    func settledDescriptors() throws -> Int {
+        try allChildren()
+        var (count, repetitions) = (0, 0)
+        try eventually("the number of open descriptors is stable") {
+            let now = ownDescriptors
+            (count, repetitions) = (now, now == count ? repetitions + 1 : 0)
+            return repetitions == 10
+        }
+        return count
+    }
+
+    /// Waits until it has `count` descriptors open, as `settledDescriptors` counts them.
+    ///
+    /// - Throws: `TestFailure` naming the open files.
+    func waitForSettledDescriptors(_ count: Int) throws {
+        do {
+            try eventually("\(count) open descriptors") { ownDescriptors == count }
+        } catch {
+            throw TestFailure("\(error): there are \(ownDescriptors), \(status.openFiles)")
+        }
+    }
+}
+
+extension ProcessStatus {
+    /// The number that the next descriptor gets, so that a limit of this many lets it open no more.
+    var lowestFreeDescriptor: Int {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd")) ?? []
+        let used = Set(names.compactMap { Int($0) })
+        return (0...).first { !used.contains($0) }!
+    }
+}

@@ -1,0 +1,33 @@
+import LinuxSystem
+import TestSupport
+
+/// A command of `imgbroker` that runs beside the test.
+final class RunningCommand {
+    private let directory: TemporaryDirectory
+    private let child: ChildProcess
+
+    /// Starts the command with the socket of `broker`.
+    init(_ words: [String], _ broker: BrokerProcess) throws {
+        directory = try TemporaryDirectory()
+        let (_, control) = try UnixSocket.pair()
+        let script = #"exec "$0" "$@" >\#(directory.file("out")) 2>&1 3<&-"#
+        child = try ChildProcess(
+            path: "/bin/sh",
+            arguments: ["-c", script, BuiltProducts.folder + "/imgbroker"] + words + ["--socket", broker.socketPath],
+            control: control)
+    }
+
+    deinit {
+        child.send(Signals.kill)
+        _ = child.waitForExit(milliseconds: 5000)
+    }
+
+    /// The lines that it has written.
+    var lines: [Substring] { text(ofFile: directory.file("out")).split(separator: "\n") }
+
+    /// Sends it a signal, where given, and waits for its end; nil when it does not end in time.
+    func exit(after signal: Int32? = nil) -> ChildProcess.Exit? {
+        if let signal { child.send(signal) }
+        return child.waitForExit(milliseconds: Int(patience * 1000))
+    }
+}
