@@ -4,16 +4,22 @@ import TestSupport
 import Testing
 
 /// Animations through the broker: all frames in one buffer, or one of them.
-@Suite(.timeLimit(.minutes(10))) struct AnimatedPictureTests {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct AnimatedPictureTests {
     private static let animation: TestAnimation = {
         var animation = TestAnimation.everything([.keep, .clear], blends: [true], alphas: [255, 0], grid: 2)
         animation.loops = 3
         return animation
     }()
 
-    @Test(arguments: [
-        ("gif", animation.gif(), 4, 10), ("png", animation.png(), 3, 10), ("webp", animation.webp, 3, 1),
-    ]) func framesOf(_ format: String, _ file: [UInt8], _ loops: Int, _ unit: Int) throws {
+    /// The animation as a file of a format, with the number of loops that a client is told and the milliseconds of a
+    /// unit of time.
+    private static let files = [
+        "gif": (bytes: animation.gif(), loops: 4, unit: 10), "png": (animation.png(), 3, 10),
+        "webp": (animation.webp, 3, 1),
+    ]
+
+    @Test(arguments: ["gif", "png", "webp"]) func framesOf(_ format: String) throws {
+        let (file, loops, unit) = try #require(Self.files[format])
         let setting = try Setting(routes: ["/a": .ok(file)])
         let client = try setting.client()
         let shown = Self.animation.shown
