@@ -41,10 +41,7 @@ test: lint ## Lint, release build and all tests; warnings are errors
 	@scripts/bootstrap.sh --for-tests
 	IMGBROKER_STRICT=1 $(release)
 	IMGBROKER_STRICT=1 $(swift) build --build-tests
-	# One after the other: each group keeps both cores of a small machine busy, and waits for processes of its own.
-	IMGBROKER_STRICT=1 scripts/run-tests.sh --skip IntegrationTests --skip imgworkerTests
-	IMGBROKER_STRICT=1 scripts/run-tests.sh --filter imgworkerTests
-	IMGBROKER_STRICT=1 scripts/run-tests.sh --filter IntegrationTests
+	IMGBROKER_STRICT=1 scripts/run-tests.sh
 
 .PHONY: bench
 bench: build ## The benchmarks, into docs/performance.md; BENCH="hit decode" runs some of them
@@ -68,31 +65,32 @@ simulate: bootstrap ## Policies of eviction over made-up traces; CHART=FILE writ
 
 with_addresses := --sanitize address --scratch-path .build/addresses
 with_threads := --sanitize thread --scratch-path .build/threads
-# Confined processes do not live with a sanitizer: they are those of the ordinary build.
-among_others = IMGBROKER_TEST_PRODUCTS="$$($(swift) build --show-bin-path)" scripts/run-tests.sh
+# Confined processes do not work with a sanitizer, so these tests start the programs of the ordinary build.
+sanitized_tests = IMGBROKER_TEST_PRODUCTS="$$($(swift) build --show-bin-path)" scripts/run-tests.sh
 
 .PHONY: test-sanitized
-test-sanitized: test-addresses test-threads ## Tests with the address and the thread sanitizer, as far as they go
+test-sanitized: test-addresses test-threads ## Tests that work with the address and the thread sanitizer
 
 .PHONY: test-addresses
-test-addresses: ## What reads a stranger's bytes, with the address sanitizer
+test-addresses: ## Tests of parsers and codecs, with the address sanitizer
 	@scripts/bootstrap.sh --for-tests
 	$(swift) build --build-tests
 	$(swift) build --build-tests $(with_addresses)
-	# Swift's own tables are no leaks.
-	ASAN_OPTIONS=detect_leaks=0 $(among_others) $(with_addresses) \
+	# Without leak detection, which reports tables of the Swift runtime.
+	ASAN_OPTIONS=detect_leaks=0 $(sanitized_tests) $(with_addresses) \
 		--filter 'IPCProtocolTests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests|PackedResponseTests' \
 		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
 
 .PHONY: test-threads
-test-threads: ## Clients, downloads and codecs on many threads, with the thread sanitizer
+test-threads: ## Tests of clients, downloads and codecs, with the thread sanitizer
 	@scripts/bootstrap.sh --for-tests
 	$(swift) build --build-tests
 	$(swift) build --build-tests $(with_threads)
-	$(among_others) $(with_threads) \
+	$(sanitized_tests) $(with_threads) \
 		--filter 'SharedCacheTests|imgfetchTests|IntegrationTests\.(Client|Coalescing|Cancel)'
-	# Apart: what these leave to be waited for keeps the testing library from hearing of the others' exit tests.
-	$(among_others) $(with_threads) \
+	# A separate run, because the testing library misses the end of exit tests while another test has an exited child
+	# that it has not waited for.
+	$(sanitized_tests) $(with_threads) \
 		--filter 'imgworkerTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: fuzz

@@ -1,24 +1,84 @@
 #!/usr/bin/env bash
-# run-tests.sh [options of swift test]: runs tests that are built, and repeats at the end what failed, which otherwise
-# stands somewhere in thousands of lines.
+# run-tests.sh [OPTION]...: runs tests that are already built: with options, those that `swift test` selects by them;
+# without, all of them. Prints a line for each suite that ends, then each failure and the closing line of each run. The
+# full logs are in .build/test-logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-status=0
-timeout --foreground 20m swift test --skip-build --disable-xctest "$@" 2>&1 | tee "$log" || status=$?
-if ((status != 0)); then
-    echo
-    # 124 is from `timeout`: then what was begun and did not end is told.
-    if ((status == 124)); then
-        echo "error: the tests took longer than 20 minutes; not ended:"
+logs=.build/test-logs
+minutes=20
+# Suites that measure time or processor time: they run last, with nothing beside them.
+timing='TimingTests'
+
+names=() pids=() seen=()
+
+# start NAME OPTION...: starts a run. --ignore-lock, because runs that go on together use the same build.
+start() {
+    local name=$1
+    shift
+    timeout "${minutes}m" swift test --skip-build --disable-xctest --ignore-lock "$@" >"$logs/$name.log" 2>&1 &
+    names+=("$name") pids+=($!) seen+=(0)
+}
+
+# Prints the lines of suites that have ended since the last call.
+show() {
+    local i lines
+    for i in "${!names[@]}"; do
+        lines=$(wc -l <"$logs/${names[i]}.log")
+        sed -n "$((seen[i] + 1)),${lines}p" "$logs/${names[i]}.log" | grep -E '^[✔✘] Suite .* after ' || true
+        seen[i]=$lines
+    done
+}
+
+# report NAME STATUS: prints why a run failed, and its closing line.
+report() {
+    local log=$logs/$1.log
+    if (($2 == 124)); then
+        echo "error: $1: tests took longer than $minutes minutes. Started and not ended:"
         comm -23 \
             <(sed -nE 's/^◇ Test (.*) started\.$/\1/p' "$log" | sort) \
             <(sed -nE 's/^[✔✘] Test (.*) (passed|failed) after .*$/\1/p' "$log" | sort)
-    else
-        echo "error: tests failed:"
-        grep -E -A4 '^✘ Test .* recorded an issue' "$log" || tail -n 30 "$log"
+    elif (($2 != 0)); then
+        echo "error: $1: tests failed:"
+        grep -E -A4 '^✘ Test .* recorded an issue' "$log" | cut -c 1-2000 || tail -n 30 "$log"
     fi
+    grep -E '^[✔✘] Test run with ' "$log" || true
+}
+
+# Waits for the runs that were started, reports on each, and sets `status` when one failed.
+finish() {
+    local i code
+    while [[ -n "$(jobs -pr)" ]]; do
+        sleep 1
+        show
+    done
+    show
+    for i in "${!names[@]}"; do
+        code=0
+        wait "${pids[i]}" || code=$?
+        if ((code != 0)); then status=1; fi
+        report "${names[i]}" "$code"
+    done
+    names=() pids=() seen=()
+}
+
+# `timeout` passes the signal on to all processes of its run.
+trap 'kill "${pids[@]}" 2>/dev/null || true' EXIT
+trap 'exit 130' INT TERM
+
+mkdir -p "$logs"
+status=0
+if (($# > 0)); then
+    start tests "$@"
+    finish
+else
+    # Tests of the processes mostly wait, so several of them go on at once, beside tests that compute.
+    start units --skip 'IntegrationTests|imgworkerTests' --skip "$timing"
+    start imgworkerTests --filter imgworkerTests --skip "$timing"
+    SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6 start IntegrationTests --filter IntegrationTests --skip "$timing"
+    finish
+    start timing --no-parallel --filter "$timing"
+    finish
 fi
+echo "Full logs: $logs"
 exit "$status"
