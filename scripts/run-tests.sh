@@ -25,6 +25,7 @@ show() {
     local i lines
     for i in "${!names[@]}"; do
         lines=$(wc -l <"$logs/${names[i]}.log")
+        if ((lines == seen[i])); then continue; fi
         sed -n "$((seen[i] + 1)),${lines}p" "$logs/${names[i]}.log" | grep -E '^[✔✘] Suite .* after ' || true
         seen[i]=$lines
     done
@@ -36,8 +37,8 @@ report() {
     if (($2 == 124)); then
         echo "error: $1: tests took longer than $minutes minutes. Started and not ended:"
         comm -23 \
-            <(sed -nE 's/^◇ Test (.*) started\.$/\1/p' "$log" | sort) \
-            <(sed -nE 's/^[✔✘] Test (.*) (passed|failed) after .*$/\1/p' "$log" | sort)
+            <(sed -nE '/^◇ Test (run|case) /d; s/^◇ Test (.*) started\.$/\1/p' "$log" | sort) \
+            <(sed -nE 's/^[✔✘] Test (.*) (passed|failed) after .*$/\1/p' "$log" | sed -E 's/ with [0-9]+ test cases?$//' | sort)
     elif (($2 != 0)); then
         echo "error: $1: tests failed:"
         grep -E -A4 '^✘ Test .* recorded an issue' "$log" | cut -c 1-2000 || tail -n 30 "$log"

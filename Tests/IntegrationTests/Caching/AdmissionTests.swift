@@ -3,9 +3,9 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Jobs reserve their bytes before they begin.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct AdmissionTests {
-    /// Eight pictures of nearly 200 MB each, and memory for one.
+/// Jobs reserve their bytes before they start.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct AdmissionTests {
+    /// Eight images of nearly 200 MB each, and memory for one.
     @Test func largePicturesQueue() throws {
         let limit = 300 << 20
         let files = (0..<8).map { TestPNG.blank(width: 7000 + 8 * $0, height: 7000) }
@@ -29,11 +29,11 @@ import Testing
         for (number, id) in ids.enumerated() {
             #expect(try client.answer(to: id).image().width == 7000 + 8 * number)
         }
-        // Seen at all, and never more than one of them.
+        // At least one reservation was observed, and never two at once.
         #expect(mostReserved >= 196_000_000)
         #expect(mostReserved <= limit)
         #expect(mostMemory <= limit)
-        // What they fill, and 64 MiB for each of the five beside it.
+        // The output, and 64 MiB for each of the five workers.
         #expect(mostResident <= limit + 5 * 64 << 20)
         let report = try setting.idle()
         #expect(report[.reservedBytes] == 0)
@@ -41,7 +41,7 @@ import Testing
         #expect(report[.failed] == 0)
     }
 
-    /// One that is larger than all memory is made, too, but nothing beside it.
+    /// An image larger than the whole budget is decoded, too, with no other job beside it.
     @Test func largerThanAllMemory() throws {
         let sides = [2000, 2008, 2016, 2024]
         let files = sides.map { TestPNG.blank(width: $0, height: 2000) }

@@ -4,9 +4,9 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What is asked of the origin again and what is not, over real HTTP.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct CachingTests {
-    /// One picture with an entity tag; `cacheControl` says how long it is good, by the number of the request.
+/// HTTP caching: modes, revalidation, stale answers and private entries.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct CachingTests {
+    /// An image with an entity tag and `cacheControl`.
     private static func tagged(
         _ request: LocalOrigin.Request, _ cacheControl: String, _ picture: TestPicture = tile(7),
         etag: String = "\"1\""
@@ -20,7 +20,7 @@ import Testing
         var source: ImageReply.Source?
         var isStale = false
         var error: ErrorCode?
-        /// Requests with a condition, and without.
+        /// The numbers of conditional and unconditional requests to the origin.
         var conditional = 0
         var plain = 0
     }
@@ -61,11 +61,11 @@ import Testing
             }
         }
         #expect(try client.stats()[.decodes] == 1)
-        // Loaded with no-store, it was not kept.
+        // Loaded with no-store, the image was not cached.
         #expect(try client.failure(setting.url("/no-store-missing"), #""cache":"only-if-cached""#).code == .notCached)
     }
 
-    @Test func confirmationRefreshesAndDecodesNothing() throws {
+    @Test func revalidationRefreshesWithoutDecoding() throws {
         let setting = try Setting { Self.tagged($0, $0.number == 1 ? "max-age=0" : "max-age=5000") }
         let client = try setting.client()
         let url = setting.url("/a")
@@ -85,7 +85,7 @@ import Testing
         #expect(report[.memoryHits] == 2)
     }
 
-    @Test func anotherPictureReplacesTheOldOne() throws {
+    @Test func changedImageReplacesTheOldOne() throws {
         let setting = try Setting { Self.tagged($0, "max-age=0", tile($0.number), etag: "\"\($0.number)\"") }
         let client = try setting.client()
         for number in 1...3 {
@@ -96,20 +96,20 @@ import Testing
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", "\"2\""])
     }
 
-    @Test func freshnessEnds() throws {
+    @Test func expiredEntryIsRevalidated() throws {
         let setting = try Setting { Self.tagged($0, "max-age=1") }
         let client = try setting.client()
         _ = try client.load(setting.url("/a"))
-        try eventually("it is stale and revalidated", within: 10) {
+        try eventually("the stale entry is revalidated", within: 10) {
             _ = try client.load(setting.url("/a"))
             return setting.origin.requests.count == 2
         }
         #expect(setting.origin.requests[1]["If-None-Match"] == "\"1\"")
     }
 
-    // MARK: Stale
+    // MARK: Stale answers
 
-    @Test func staleWhileRevalidateAnswersAtOnceAndAsksOnce() throws {
+    @Test func staleWhileRevalidateSendsOneRequest() throws {
         let setting = try Setting { request in
             if request.number == 1 { return Self.tagged(request, "max-age=0, stale-while-revalidate=600") }
             return Self.tagged(request, "max-age=600", tile(8), etag: "\"2\"").with { $0.hold = .beforeHeaders }
@@ -125,7 +125,7 @@ import Testing
         }
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
         setting.origin.gate("/a").open()
-        try eventually("the new one is there") { try clients[0].picture(try clients[0].load(url)) == tile(8) }
+        try eventually("the new image is served") { try clients[0].picture(try clients[0].load(url)) == tile(8) }
         #expect(try !clients[0].load(url).image().stale)
         #expect(setting.origin.requests.count == 2)
         let report = try setting.idle()
@@ -133,7 +133,7 @@ import Testing
         #expect(report.ended == report[.requests])
     }
 
-    @Test func staleIfErrorOutlivesTheOrigin() throws {
+    @Test func staleIfErrorServesWithoutTheOrigin() throws {
         let setting = try Setting { request in
             if request.number > 1 { return .status(503) }
             let control = request.path == "/a" ? "max-age=0, stale-if-error=600" : "max-age=0"
@@ -148,13 +148,13 @@ import Testing
             #expect(try incoming.image().stale)
             #expect(try incoming.image().source == .memory)
             #expect(try client.picture(incoming) == tile(7))
-            // Where the origin has not allowed it, the failure is the answer.
+            // Without stale-if-error the failure is the answer.
             #expect(try client.failure(setting.url("/b")).code == (hasStopped ? .connectFailed : .httpStatus))
         }
         #expect(try client.stats()[.staleServed] == before + 2)
     }
 
-    @Test func goneMeansGoneEvenWhereStaleWouldDo() throws {
+    @Test func status410OverridesStaleIfError() throws {
         let setting = try Setting { request in
             request.number == 1 ? Self.tagged(request, "max-age=0, stale-if-error=600") : .status(410)
         }
@@ -164,9 +164,9 @@ import Testing
         #expect(try client.failure(setting.url("/a"), #""cache":"only-if-cached""#).code == .notCached)
     }
 
-    // MARK: What is not kept, and for whom
+    // MARK: Uncacheable and varying answers
 
-    @Test func uncacheableIsKeptNowhere() throws {
+    @Test func uncacheableIsNotCached() throws {
         let setting = try DiskSetting { Self.tagged($0, "no-store") }
         try setting.wait(for: .on)
         for _ in 0..<2 { #expect(try setting.load(1).source == .network) }
@@ -179,7 +179,7 @@ import Testing
         #expect(try setting.load(1).source == .network)
     }
 
-    @Test func varyDecides() throws {
+    @Test func varyHeaders() throws {
         let setting = try Setting { request in
             let name = request.path == "/any" ? "*" : String(request.path.dropFirst())
             return Self.tagged(request, "max-age=600", tile(request.number)).with {
@@ -188,7 +188,7 @@ import Testing
         }
         let client = try setting.client()
         for _ in 0..<2 { #expect(try client.load(setting.url("/any")).image().source == .network) }
-        // Headers that are given are in the key; those that are not are always the same.
+        // Request headers are part of the key; headers that the broker adds are constant.
         for (source, languages) in [(ImageReply.Source.network, ["de", "fr"]), (.memory, ["fr", "de"])] {
             for language in languages {
                 let members = #""headers":{"Accept-Language":"\#(language)"}"#
@@ -197,7 +197,7 @@ import Testing
         }
         _ = try client.load(setting.url("/accept"))
         #expect(try client.load(setting.url("/accept")).image().source == .memory)
-        // The jar is nothing that a request shows.
+        // Cookies from the jar are not part of the key, so the entry is not reused.
         _ = try client.load(setting.url("/cookie"), #""cookies":true"#)
         _ = try client.load(setting.url("/cookie"), #""cookies":true"#)
         #expect(setting.origin.requests("/cookie").count == 2)
@@ -205,7 +205,7 @@ import Testing
 
     // MARK: staleFirst
 
-    @Test func staleFirstShowsWhatIsThereAndThenTheFinalOne() throws {
+    @Test func staleFirstSendsTwoFrames() throws {
         let setting = try Setting { request in
             let changes = request.path == "/new" && request.number > 1
             return Self.tagged(request, "max-age=600", tile(changes ? 8 : 7), etag: changes ? "\"2\"" : "\"1\"").with {
@@ -215,7 +215,7 @@ import Testing
         let client = try setting.client()
         let members = #""cache":"no-cache","staleFirst":true"#
         for (path, last) in [("/new", tile(8)), ("/same", tile(7))] {
-            // Nothing is there: one frame.
+            // Without a cached image there is one frame.
             #expect(try client.frames(setting.url(path), members).count == 1)
             let id = try client.get(setting.url(path), members)
             let preview = try client.answer(to: id, orProgress: true)
@@ -228,7 +228,7 @@ import Testing
             #expect(try final.image().final)
             #expect(try client.picture(final) == last)
             #expect(try final.image().source == (path == "/new" ? .network : .memory))
-            // Nothing follows.
+            // No frame follows.
             _ = try client.hello()
             #expect(try client.nextIfThere() == nil)
         }
@@ -237,7 +237,7 @@ import Testing
         #expect(report[.requests] == 4)
     }
 
-    @Test func staleFirstEndsWithTheError() throws {
+    @Test func staleFirstEndsWithAnError() throws {
         let setting = try Setting { $0.number == 1 ? Self.tagged($0, "max-age=600") : .status(404) }
         let client = try setting.client()
         _ = try client.load(setting.url("/a"))
@@ -247,7 +247,7 @@ import Testing
         #expect(frames[1].error?.httpStatus == 404)
     }
 
-    @Test func confirmedBytesThatAreGoneAreLoadedAgain() throws {
+    @Test func revalidatedAndRemovedBytesAreReloaded() throws {
         let setting = try Setting { request in
             Self.tagged(request, "max-age=0").with { $0.hold = request.number == 2 ? .beforeHeaders : .never }
         }

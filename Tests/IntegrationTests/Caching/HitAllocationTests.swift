@@ -4,12 +4,12 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// A hit makes next to nothing on the heap. Of the release build, as the other one allocates whatever it likes.
+/// Heap allocations of a hit, in the release build; a debug build allocates far more.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct HitAllocationTests {
     private static let folder = BuiltProducts.package + "/.build/release"
 
     @Test(.enabled("there is a release build") { FileManager.default.isExecutableFile(atPath: folder + "/imgbroker") })
-    func nextToNothing() throws {
+    func allocationsOfAHit() throws {
         let directory = try TemporaryDirectory()
         let (library, counts) = (directory.file("counter.so"), directory.file("counts"))
         try Compiler.makeLibrary(library, of: "Tests/AllocationCounter/AllocationCounter.c")
@@ -29,19 +29,19 @@ import Testing
                 let bytes = try #require(try file.read(upToCount: 8))
                 return bytes.reversed().reduce(0) { $0 << 8 | Int($1) }
             }
-            // The tables grow in the first ones.
+            // The first hits let the tables grow.
             for _ in 0..<100 { try hit() }
             let before = try count()
             try #require(before > 0, "it counts")
             for _ in 0..<1000 { try hit() }
             return Double(try count() - before) / 1000
         }
-        // The lease is held all the time: the URL is the only one.
+        // With a lease held: one allocation, for the URL.
         let held = try allocations { _ = try client.load(url) }
         #expect(held < 1.5)
         #expect(try client.load(url).image().descriptors == 0)
         for _ in 0..<1101 { try client.release([buffer]) }
-        // Given back each time: also the numbers that are given back, and the descriptor on its way.
+        // With the lease released each time: also the list of released numbers and the descriptor in flight.
         try client.release([buffer])
         let renewed = try allocations {
             _ = try client.load(url)

@@ -5,9 +5,9 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// The memory budget, and who may sit on it.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct MemoryTests {
-    // One of them is 64 KiB of pixels, and as much of PNG.
+/// The memory budget: eviction, leases, and images larger than it.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct MemoryTests {
+    // 64 KiB of pixels, and as much PNG.
     private static func picture(_ number: Int) -> TestPicture { tile(number, side: 128) }
 
     private func start() throws -> Setting {
@@ -31,7 +31,7 @@ import Testing
         #expect(mostEntries >= 12)
         #expect(report[.leasedBytes] == 0)
         #expect(report[.evictedLeasedBytes] == 0)
-        // The last one is still there. Which others are goes by how long each took, but not all can be.
+        // The most recent image stays. Which others stay depends on the time each load took.
         #expect(try client.load(setting.url("/59"), #""cache":"only-if-cached""#).image().source == .memory)
         let left = (0..<60).count {
             (try? client.load(setting.url("/\($0)"), #""cache":"only-if-cached","delivery":"none""#)) != nil
@@ -39,14 +39,14 @@ import Testing
         #expect((1...16).contains(left))
     }
 
-    @Test func evictedButHeldStaysFindable() throws {
+    @Test func evictedLeasedImageIsFound() throws {
         let setting = try start()
         let holder = try setting.client()
         let client = try setting.client()
         let held = try holder.load(setting.url("/0"))
         for number in 1...40 { _ = try client.load(setting.url("/\(number)")) }
-        // Everything is held, so even that was evicted.
-        try setting.broker.wait(for: "it is evicted") { $0[.evictedLeasedBytes] > 1 << 20 }
+        // All images are leased, so even a leased one is evicted.
+        try setting.broker.wait(for: "leased images are evicted") { $0[.evictedLeasedBytes] > 1 << 20 }
         let again = try holder.load(setting.url("/0"))
         #expect(try again.image().source == .memory)
         #expect(try again.image().descriptors == 0)
@@ -58,15 +58,15 @@ import Testing
         #expect(try other.picture(shared) == Self.picture(0))
         #expect(setting.origin.statistics("/0").requests == 1)
         #expect(try setting.broker.stats()[.memoryBytes] <= 1 << 20)
-        // With the last lease it is gone, and what the clients have stays valid.
+        // With its last lease the broker drops the buffer; the clients' mappings stay valid.
         client.close()
         holder.close()
         other.close()
-        try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 && $0[.evictedLeasedBytes] == 0 }
+        try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 && $0[.evictedLeasedBytes] == 0 }
         #expect(try holder.picture(held) == Self.picture(0))
     }
 
-    @Test func whoeverLeasesEverythingStopsNobody() throws {
+    @Test func leasingEverythingLeavesOthersServed() throws {
         let setting = try start()
         let greedy = try setting.client()
         for number in 0..<100 { _ = try greedy.load(setting.url("/\(number)")) }
@@ -79,11 +79,11 @@ import Testing
             let incoming = try modest.load(setting.url("/\(number)"))
             #expect(try modest.picture(incoming) == Self.picture(number))
             try modest.release([try #require(try incoming.image().buffer)])
-            // What nobody holds comes before what somebody does, so there is room to be remembered.
+            // Images without leases are kept before leased ones, so that there is room for this one.
             #expect(try modest.load(setting.url("/\(number)"), #""delivery":"none""#).image().source == .memory)
         }
         greedy.close()
-        try setting.broker.wait(for: "its leases end with it") {
+        try setting.broker.wait(for: "its leases are released") {
             $0[.evictedLeasedBytes] == 0 && $0[.leasedBytes] == 0
         }
         try setting.idle()
@@ -94,7 +94,7 @@ import Testing
         #expect(files.count == left[.memoryEntries])
     }
 
-    /// A picture larger than the whole cache is served all the same.
+    /// An image larger than the whole budget is served and not kept.
     @Test func largerThanTheLimit() throws {
         let file = TestPNG.blank(width: 1000, height: 1000)
         let setting = try Setting(["--memory-limit", "1M"], routes: ["/big": .ok(file)])
@@ -114,8 +114,8 @@ import Testing
         try setting.broker.wait(for: "it is gone") { $0[.evictedLeasedBytes] == 0 }
     }
 
-    /// Descriptor numbers are used again by the kernel, buffer numbers never.
-    @Test func buffersKeepTheirNumbers() throws {
+    /// The kernel reuses descriptor numbers; buffer numbers are never reused.
+    @Test func bufferNumbersAreNotReused() throws {
         let setting = try Setting(["--memory-limit", "64K"]) { png(tile(Int($0.path.dropFirst()) ?? 0, side: 64)) }
         let client = try setting.client()
         var numbers: Set<Int> = []
@@ -132,8 +132,8 @@ import Testing
         #expect(numbers.count > 100)
     }
 
-    /// Originals that wait for a decoder cannot be evicted; so downloads wait for the decoders.
-    @Test func downloadsDoNotRunAwayFromDecodings() throws {
+    /// Originals that wait for decoding cannot be evicted, so downloads wait for the decoders.
+    @Test func downloadsWaitForDecoders() throws {
         let setting = try Setting(["--memory-limit", "1M"], workers: 1) {
             png(Self.picture(Int($0.path.dropFirst()) ?? 0))
         }
@@ -141,8 +141,10 @@ import Testing
         try setting.idleWorkers()
         let workers = try setting.broker.stopAll(.decode)
         let ids = try (0..<100).map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }
-        try setting.broker.wait(for: "as much as may wait") { $0[.requests] == 100 && $0[.leasedBytes] >= 512 << 10 }
-        // Long enough for many more.
+        try setting.broker.wait(for: "the originals fill half the memory") {
+            $0[.requests] == 100 && $0[.leasedBytes] >= 512 << 10
+        }
+        // Time for many more downloads.
         usleep(500_000)
         let report = try setting.broker.stats()
         #expect(report[.downloads] < 30)

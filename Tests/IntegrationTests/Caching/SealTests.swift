@@ -6,9 +6,9 @@ import SharedCache
 import TestSupport
 import Testing
 
-/// What a client gets cannot be changed, by whatever call.
+/// No system call of a client can change a buffer that it received.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct SealTests {
-    @Test(arguments: ["", #""as":"original""#]) func nothingChangesWhatWasSent(_ members: String) throws {
+    @Test(arguments: ["", #""as":"original""#]) func receivedBuffersCannotBeChanged(_ members: String) throws {
         let picture = TestPicture.gradient(width: 300, height: 200)
         let setting = try Setting(routes: ["/a": png(picture)])
         let client = try setting.client()
@@ -33,7 +33,7 @@ import Testing
             #expect(ftruncate(raw, off_t(size)) == -1)
             #expect([EPERM, EINVAL, EBADF].contains(errno))
         }
-        // A second opening of the same file is no way round.
+        // Opening the same file again does not help.
         let path = "/proc/self/fd/\(raw)"
         let again = unsafe Glibc.open(path, O_RDWR | O_CLOEXEC)
         if again >= 0 {
@@ -44,7 +44,7 @@ import Testing
         #expect(try client.bytes(of: incoming) == bytes)
     }
 
-    /// A private mapping may be written to, as everywhere; nobody else sees it.
+    /// Writes to a private mapping are not visible to others.
     @Test func privateWritesStayPrivate() throws {
         let setting = try Setting(routes: ["/a": png(tile(5, side: 64))])
         let client = try setting.client()

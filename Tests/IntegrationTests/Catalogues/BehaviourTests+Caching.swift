@@ -6,22 +6,22 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What stays, where, and for how long: behaviours 18 to 23.
+/// Memory and disk caching: behaviours 18 to 23.
 extension BehaviourTests {
-    @Test func variantIsMadeOfTheCachedOriginal() throws {
+    @Test func variantIsDecodedFromTheCachedOriginal() throws {
         let setting = try DiskSetting()
         #expect(try setting.load(1).picture == flat(1))
         try setting.wait(for: .on, entries: 1)
         let small = try setting.load(1, Self.thumbnail)
         #expect(small.picture == flat(1, width: 20, height: 20))
-        // Once the disk has it, that is where originals are.
+        // An original that is on disk is read from there.
         #expect(small.source == .disk)
-        // From disk too, by a broker that has neither.
+        // A restarted broker reads the original from disk, too.
         try setting.restart()
         let other = try setting.load(1, #""variant":{"width":10}"#)
         #expect(other.picture == flat(1, width: 10, height: 10))
         #expect(other.source == .disk)
-        // None of them takes the place of another, nor of the original.
+        // Variants replace neither each other nor the original.
         #expect(try setting.load(1).picture == flat(1))
         #expect(try setting.load(1, Self.thumbnail).picture == flat(1, width: 20, height: 20))
         let incoming = try setting.client.load(setting.url(1), #""as":"original""#)
@@ -29,7 +29,7 @@ extension BehaviourTests {
         #expect(setting.downloads(1) == 1)
     }
 
-    @Test func storageSaysWhichTiersKeepIt() throws {
+    @Test func storageSelectsTheTiers() throws {
         let setting = try DiskSetting()
         try setting.wait(for: .on)
         func query(_ number: Int, _ members: String = "") throws -> [Bool?] {
@@ -44,20 +44,20 @@ extension BehaviourTests {
         for (number, (storage, memory, disk)) in cases.enumerated() {
             #expect(try query(number) == [memory, disk], "\(storage)")
         }
-        // A variant is known for itself.
+        // A query for a variant does not report the original.
         let variant = "," + Self.thumbnail
         #expect(try query(3, variant) == [false, true])
         _ = try setting.load(3, Self.thumbnail)
         #expect(try query(3, variant) == [true, true])
     }
 
-    @Test func removedDirectoryIsMadeAgain() throws {
+    @Test func removedDirectoryIsRecreated() throws {
         let setting = try DiskSetting()
         _ = try setting.load(0)
         try setting.wait(for: .on, entries: 1)
         try FileManager.default.removeItem(atPath: setting.cache)
         var number = 0
-        try eventually("it keeps again") {
+        try eventually("the disk tier stores again") {
             number += 1
             guard try setting.load(number).picture == flat(number) else { throw TestFailure("\(number) is wrong") }
             return setting.file(number) != nil
@@ -67,9 +67,9 @@ extension BehaviourTests {
         #expect(setting.downloads(number) == 1)
     }
 
-    @Test func ageMakesStaleAndRevalidationFresh() throws {
+    @Test func agedEntryIsRevalidated() throws {
         let setting = try Setting { request in
-            // On the first answer to /old its time has just passed.
+            // The first answer for /old expires as it arrives.
             let age = request.path == "/old" && request.number == 1 ? "60" : "0"
             return .resource(tile(1).png, etag: #""one""#, cacheControl: "max-age=60", for: request).with {
                 $0.headers.append(.init("Age", age))
@@ -86,9 +86,9 @@ extension BehaviourTests {
         #expect(try client.stats()[.revalidated] == 1)
     }
 
-    @Test func useKeepsInMemory() throws {
-        // Eight of these fill it, each with its original.
-        // Their value depends on the time that each took: the pause is most of it, however busy the machine is.
+    @Test func frequentUseKeepsAnEntryInMemory() throws {
+        // Eight images with their originals fill the memory.
+        // An entry's value depends on the time its load took: a delay makes all of them about equal on a busy machine.
         let setting = try Setting(["--memory-limit", "1M"]) {
             png(tile(Int($0.path.dropFirst()) ?? 0, side: 128)).with { $0.delayMs = 50 }
         }
@@ -98,11 +98,11 @@ extension BehaviourTests {
         }
         #expect(try source(0) == .network)
         for number in 1...4 { #expect(try source(number) == .network) }
-        // Nothing goes while there is room.
+        // Nothing is evicted while there is room.
         #expect(try client.stats()[.evictions] == 0)
         for number in 0...4 { #expect(try source(number) == .memory) }
-        // What it is worth is multiplied by its uses, so that others, used once, are dearer only by an accident of their
-        // times.
+        // An entry's value is multiplied by its uses, so that an entry used once has a higher value only when its load
+        // took far longer.
         for number in 5...40 {
             #expect(try source(number) == .network)
             for _ in 0..<10 { _ = try source(0) }
@@ -116,24 +116,24 @@ extension BehaviourTests {
         #expect((1...16).contains(left))
     }
 
-    @Test func leastRecentlyUsedLeaveTheDisk() throws {
-        // Four of these fit, of 40 KB each.
+    @Test func leastRecentlyUsedEntryIsEvictedFromDisk() throws {
+        // Room for four images of 40 KB.
         let setting = try DiskSetting(["--disk-limit", "180K"])
         for number in 0..<4 {
             _ = try setting.load(number)
             try setting.wait(for: .on, entries: number + 1)
         }
-        // Found by another broker, the oldest one is the latest.
+        // A hit of the restarted broker makes the oldest entry the most recent.
         try setting.restart()
         #expect(try setting.load(0).source == .disk)
         _ = try setting.load(4)
-        try eventually("one has gone") { setting.file(4) != nil && setting.files("originals").count == 4 }
+        try eventually("one original is evicted") { setting.file(4) != nil && setting.files("originals").count == 4 }
         #expect((0...4).map { setting.file($0) != nil } == [true, false, true, true, true])
         try setting.wait(for: .on, entries: 4)
         #expect(try setting.broker.stats()[.diskBytes] <= 180 << 10)
     }
 
-    @Test func namesOfURLsAreNoNamesOfFiles() throws {
+    @Test func fileNamesDoNotContainURLs() throws {
         let targets = [
             "/", "/plain", "/a.png?size=1", "/a.png?size=2", "/a.png?", "/x." + String(repeating: "long", count: 200),
             "/%2Fetc%2Fpasswd", "/con:aux|*%00.png", "/a/b/c.d/e", "/caf%C3%A9.jpg", "/-rf", "/.tmp", "/A.PNG?size=1",
@@ -189,7 +189,7 @@ extension BehaviourTests {
         #expect((report[.failed], report[.workerRestarts]) == (0, 0))
     }
 
-    @Test func fileRemovedUnderneathIsAMiss() throws {
+    @Test func removedFileIsAMiss() throws {
         let setting = try DiskSetting()
         _ = try setting.load(1, #""storage":"disk""#)
         try setting.wait(for: .on, entries: 1)
@@ -198,6 +198,6 @@ extension BehaviourTests {
         let (picture, source) = try setting.load(1)
         #expect(picture == flat(1))
         #expect(source == .network)
-        try eventually("it is kept again") { setting.file(1) != nil }
+        try eventually("the original is on disk again") { setting.file(1) != nil }
     }
 }

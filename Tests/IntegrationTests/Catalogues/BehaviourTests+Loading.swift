@@ -3,7 +3,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What comes from the origin, and what does not: behaviours 11 to 17.
+/// Loading from the origin: behaviours 11 to 17.
 extension BehaviourTests {
     @Test func eachFailureHasItsOwnError() throws {
         let file = tile(1).png
@@ -23,11 +23,11 @@ extension BehaviourTests {
             #expect((error.code, error.httpStatus) == (code, status), "\(path): \(error)")
         }
         #expect(try client.failure("").code == .badRequest)
-        // What a picture is called is nobody's business.
+        // The format is detected from the bytes, not from the content type.
         #expect(try client.picture(try client.load(setting.url("/mislabelled"))) == tile(1))
     }
 
-    @Test(arguments: [true, false]) func oversizeBodyIsStopped(_ lengthIsKnown: Bool) throws {
+    @Test(arguments: [true, false]) func oversizeBodyIsAborted(_ lengthIsKnown: Bool) throws {
         let limit = 64 << 10
         let file = tile(1).png
         let setting = try Setting(["--max-download", "64K"]) { request in
@@ -39,20 +39,20 @@ extension BehaviourTests {
         }
         let client = try setting.client()
         #expect(try client.failure(setting.url("/a")).code == .tooLarge)
-        // The rest is not waited for.
+        // The download is aborted.
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == 1 })
         #expect(setting.origin.statistics("/a").requests == 1)
         #expect(try client.picture(try client.load(setting.url("/full"))) == tile(1))
     }
 
-    /// A way in which a body is broken off, and what the origin is asked for then.
+    /// A body that is cut off, and the request that must follow.
     private struct Break {
         let path: String
         var etag: String?
         var lastModified: String?
         var acceptRanges: String? = "bytes"
         var ranges = LocalOrigin.RangeConduct.right
-        /// `If-Range` of the second request; nil when the body is to be loaded anew.
+        /// `If-Range` of the second request; nil when the whole body is to be requested again.
         var condition: String?
 
         func answer(_ request: LocalOrigin.Request) -> LocalOrigin.Response {
@@ -70,7 +70,7 @@ extension BehaviourTests {
     private static let breaks = [
         Break(path: "/tag", etag: #""one""#, condition: #""one""#),
         Break(path: "/date", lastModified: "Tue, 01 Jan 2019 00:00:00 GMT", condition: "Tue, 01 Jan 2019 00:00:00 GMT"),
-        // A server need not say that it can.
+        // Ranges are tried without `Accept-Ranges`.
         Break(path: "/unsaid", etag: #""one""#, acceptRanges: nil, condition: #""one""#),
         Break(path: "/whole-again", etag: #""one""#, ranges: .ignored, condition: #""one""#),
         Break(path: "/elsewhere", etag: #""one""#, ranges: .shifted(100), condition: #""one""#),
@@ -78,7 +78,7 @@ extension BehaviourTests {
         Break(path: "/nameless"),
     ]
 
-    @Test func brokenOffBodyIsContinued() throws {
+    @Test func interruptedBodyIsResumed() throws {
         let setting = try Setting { request in
             Self.breaks.first { $0.path == request.path }?.answer(request) ?? .status(404)
         }
@@ -97,8 +97,8 @@ extension BehaviourTests {
         }
     }
 
-    /// Also when the request in between ends before the origin has answered it.
-    @Test func cancelledBodyIsContinuedByTheNextRequest() throws {
+    /// Also when a request in between is cancelled before the origin has answered it.
+    @Test func cancelledBodyIsResumedByTheNextRequest() throws {
         let body = tile(1, side: 100).png
         let setting = try Setting { request in
             .resource(body, etag: #""one""#, for: request).with {
@@ -122,7 +122,7 @@ extension BehaviourTests {
             try cancel(client, id)
             #expect(try client.answer(to: id).error?.code == .cancelled)
             #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.abandoned == number })
-            try setting.broker.wait(for: "its worker has let go") { $0[.running] == 0 }
+            try setting.broker.wait(for: "its job has ended") { $0[.running] == 0 }
         }
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1, side: 100))
         let ranges = setting.origin.requests.map { $0["Range"] }
@@ -132,7 +132,7 @@ extension BehaviourTests {
         #expect(ranges.dropFirst().first == ranges.last)
     }
 
-    @Test func wholeBodyIsNotContinued() throws {
+    @Test func completeBodyIsNotResumed() throws {
         let setting = try Setting { .resource(tile(1).png, etag: #""one""#, for: $0) }
         let client = try setting.client()
         for _ in 0..<2 {
@@ -151,12 +151,12 @@ extension BehaviourTests {
         let incoming = try client.load(setting.url("/a"))
         #expect(try client.picture(incoming) == tile(1))
         #expect(try incoming.image().url == setting.url("/a"))
-        // It is known by the URL that was asked for.
+        // The entry is found by the requested URL.
         #expect(try client.load(setting.url("/a")).image().source == .memory)
         #expect(setting.origin.requests.map(\.path) == ["/a", "/b/c", "/d"])
     }
 
-    @Test func largeBodiesComeTogether() throws {
+    @Test func largeBodiesArriveConcurrently() throws {
         @Sendable func body(_ number: Int) -> [UInt8] {
             tile(number).png + [UInt8](repeating: UInt8(number), count: 3 << 20)
         }
@@ -175,7 +175,7 @@ extension BehaviourTests {
         }
     }
 
-    @Test func failedTransferIsTriedOnceMore() throws {
+    @Test func failedTransferIsRetriedOnce() throws {
         let setting = try Setting { request in
             switch request.path {
             case "/bad-gateway": .status(502)
@@ -189,7 +189,7 @@ extension BehaviourTests {
         let client = try setting.client()
         let cases: [(String, requests: Int, ErrorCode?)] = [
             ("/bad-gateway", 2, .httpStatus), ("/short", 2, .transferFailed), ("/mended", 2, nil),
-            // These are answers.
+            // Final answers are not retried.
             ("/missing", 1, .httpStatus), ("/page", 1, .unsupportedFormat), ("/broken", 1, .httpStatus),
         ]
         let ids = try cases.map { try client.get(setting.url($0.0)) }
@@ -199,16 +199,16 @@ extension BehaviourTests {
         }
     }
 
-    @Test func cancelledRequestIsNotTriedAgain() throws {
+    @Test func cancelledRequestIsNotRetried() throws {
         let setting = try Setting { _ in .status(502).with { $0.hold = .beforeHeaders } }
         let client = try setting.client()
         let paths = (0..<4).map { "/\($0)" }
         let ids = try paths.map { try client.get(setting.url($0)) }
         for path in paths { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
-        // The second tries are due, and wait.
+        // Suspended, the broker queues the retries.
         #expect(try client.ask("suspend").error == nil)
         for path in paths { setting.origin.gate(path).open() }
-        try setting.broker.wait(for: "all are to be tried again") { $0[.queued] == 4 }
+        try setting.broker.wait(for: "all retries are queued") { $0[.queued] == 4 }
         for id in ids[..<2] {
             try cancel(client, id)
             #expect(try client.answer(to: id).error?.code == .cancelled)
@@ -219,9 +219,9 @@ extension BehaviourTests {
         #expect(paths.map { setting.origin.statistics($0).requests } == [1, 1, 2, 2])
     }
 
-    @Test func refreshShowsWhatIsCachedFirst() throws {
+    @Test func staleFirstSendsTheCachedImageFirst() throws {
         let setting = try Setting { request in
-            // It changes once, before the third request.
+            // The image changes once, before the third request.
             let version = request.number < 3 ? 1 : 2
             return .resource(tile(version).png, etag: "\"\(version)\"", for: request)
         }
@@ -243,7 +243,7 @@ extension BehaviourTests {
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, "\"1\"", "\"1\""])
     }
 
-    @Test func cacheAloneHasAnErrorForAMiss() throws {
+    @Test func onlyIfCachedFailsOnAMiss() throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let client = try setting.client()
         let error = try client.failure(setting.url("/a"), #""cache":"only-if-cached""#)

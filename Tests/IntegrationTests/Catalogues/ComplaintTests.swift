@@ -5,39 +5,39 @@ import Synchronization
 import TestSupport
 import Testing
 
-// What users of image loaders within a process complain of again and again, and that a broker's users need not. From 8
-// on they are in ComplaintTests+Keeping.swift.
+// Frequent complaints about in-process image loaders, each with the tests that show that a broker has no such fault.
+// Numbers from 8 on are in ComplaintTests+Caching.swift.
 //
-//  1   Decoding takes memory until the process dies            picturesThatAreTooLargeAreRefusedUnmade
-//  2   So does the body itself                                 bodiesAreInNoProcessMemory
-//  3   Cancelling one cancels all who share                    dyingClientTakesNobodyAlong
-//  4   Completion is lost or doubled on cancel                 eachRequestEndsOnceHoweverItIsCancelled
-//  5   One URL in several sizes: wrong size, double work       eachSizeIsItsOwn
-//  6   URL is blacklisted for a network's mood                 moodsOfTheNetworkBlacklistNothing,
-//                                                              blacklistEndsByTimeAndByOrder
-//  7   304 is unreliable, or gives no picture                  unchangedPictureIsWhole,
-//                                                              unchangedPictureNeedNotBeInMemory,
-//                                                              unchangedButForgottenPictureIsLoadedAgain
-//  8   Partial or corrupt file is served for ever              bodyCutShortIsNeverKept,
-//                                                              corruptOriginalIsLoadedAgainOnce
-//  9   Size limit is not enforced                              limitsHoldWhateverComes
-//  10  What is stored differs from what came                   originalsAreKeptAsTheyCame
-//  11  Progressive decoding goes on after the end              partialPicturesEndWithTheRequest
-//  12  Prefetching starves others, or joiners stay behind      prefetchGivesWay
+//  1   Decoding takes memory until the process dies            oversizedImagesAreRefusedBeforeDecoding
+//  2   So does the body itself                                 bodiesAreNotInProcessMemory
+//  3   Cancelling one cancels all that share                   exitOfOneClientLeavesOthers
+//  4   Completion is lost or doubled on cancel                 cancelledRequestsEndExactlyOnce
+//  5   One URL in several sizes: wrong size, double work       eachSizeIsSeparate
+//  6   URL is blocked after a passing failure                  passingFailuresAreNotRemembered,
+//                                                              recentFailureCanBeCleared
+//  7   304 is unreliable, or gives no image                    revalidatedImageIsComplete,
+//                                                              revalidationWorksFromDisk,
+//                                                              revalidatedButRemovedImageIsLoadedAgain
+//  8   Partial or corrupt file is served for ever              truncatedBodyIsNeverCached,
+//                                                              corruptOriginalIsReloadedOnce
+//  9   Size limit is not enforced                              sizeLimitsHold
+//  10  Stored bytes differ from received bytes                 originalsAreStoredUnchanged
+//  11  Progressive decoding goes on after the end              partialImagesEndWithTheRequest
+//  12  Prefetching starves others, or joiners stay behind      prefetchYieldsToRequests
 //  13  Signed URLs defeat the cache                            signedURLsShareByCacheKey
 //  14  Separate pipelines load twice                           processesShareOneDownload
-//  15  Scaling down changes what others get                    scaledDownPictureIsForThoseWhoAsk,
+//  15  Scaling down changes what others get                    scaledDownImageIsSeparate,
 //                                                              scaledDownAnimationKeepsItsFrames
-//  16  Something begins after the cancellation                 nothingBeginsAfterACancellation
+//  16  Work starts after the cancellation                      noStepStartsAfterACancellation
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ComplaintTests {
-    /// A PNG whose header is good and whose data are not.
+    /// A PNG with a valid header and damaged data.
     static func damaged(_ picture: TestPicture) -> [UInt8] {
         var file = picture.png
         file[file.count / 2] ^= 0x55
         return file
     }
 
-    /// The most bytes that a process has ever had in memory.
+    /// The peak of a process's resident memory in bytes.
     private func peak(_ process: ProcessStatus) -> Int {
         let line = text(ofFile: "/proc/\(process.pid)/status").split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
         return line.flatMap { Int($0.filter(\.isNumber)) }.map { $0 << 10 } ?? 0
@@ -50,7 +50,7 @@ import Testing
 
     // MARK: 1 and 2: memory
 
-    @Test func picturesThatAreTooLargeAreRefusedUnmade() throws {
+    @Test func oversizedImagesAreRefusedBeforeDecoding() throws {
         let bomb = Array(TestPNG.blank(width: 30_000, height: 30_000).prefix(5000))
         let large = (0..<4).map { TestPNG.blank(width: 1000 + $0, height: 1000) }
         let setting = try Setting(["--memory-limit", "6M"], workers: 3) { request in
@@ -64,7 +64,7 @@ import Testing
             #expect(try client.failure(setting.url("/bomb"), members).code == .tooManyPixels)
         }
         #expect((setting.broker.workers(.decode).map(peak).max() ?? 0) - before < 16 << 20)
-        // Of those that may be made, no more at once than there is room for: one here.
+        // Decodings run concurrently as far as memory allows: one at a time here.
         let ids = try large.indices.map { try client.get(setting.url("/\($0)"), #""delivery":"none""#) }
         var most = 0
         try eventually("all are answered") {
@@ -77,7 +77,7 @@ import Testing
         #expect(try setting.idle()[.workerRestarts] == 0)
     }
 
-    @Test func bodiesAreInNoProcessMemory() throws {
+    @Test func bodiesAreNotInProcessMemory() throws {
         let file = tile(1).png
         let body = file + [UInt8](repeating: 0, count: 20 << 20)
         let setting = try Setting(routes: ["/a": .ok(body), "/warm": .ok(file + [0])])
@@ -97,7 +97,7 @@ import Testing
 
     // MARK: 3 and 4: cancelling
 
-    @Test func dyingClientTakesNobodyAlong() throws {
+    @Test func exitOfOneClientLeavesOthers() throws {
         let setting = try Setting { _ in png(tile(1)).with { $0.hold = .afterBytes(100) } }
         let (dying, staying) = (try setting.client(), try setting.client())
         try dying.get(setting.url("/a"), #""priority":"high""#)
@@ -105,7 +105,7 @@ import Testing
         try dying.get(setting.url("/b"))
         for path in ["/a", "/b"] { #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 }) }
         dying.close()
-        // What nobody else wants ends with it.
+        // A download without other waiters is aborted.
         #expect(setting.origin.wait(for: "/b", seconds: patience) { $0.abandoned == 1 })
         setting.origin.gate("/a").open()
         #expect(try staying.picture(try staying.answer(to: id)) == tile(1))
@@ -114,7 +114,7 @@ import Testing
         #expect((report[.requests], report.ended, report[.cancelled]) == (3, 3, 2))
     }
 
-    @Test func eachRequestEndsOnceHoweverItIsCancelled() throws {
+    @Test func cancelledRequestsEndExactlyOnce() throws {
         let setting = try Setting { request in
             let number = Int(request.path.dropFirst()) ?? 0
             return png(tile(number)).with { $0.hold = number % 2 == 0 ? .never : .afterBytes(100) }
@@ -125,7 +125,7 @@ import Testing
         for number in 0..<40 {
             let id = try client.get(setting.url("/\(number % 10)"), #""delivery":"none""#)
             asked.insert(id)
-            // At once, later, twice, or not at all; some are answered by then.
+            // Cancelled at once, later, twice or not at all; some requests have been answered before.
             for _ in 0..<[0, 1, 2, 0][number % 4] {
                 let cancelling = client.newID()
                 try client.send(#"{"type":"cancel","id":\#(cancelling),"request":\#(id)}"#)
@@ -157,7 +157,7 @@ import Testing
 
     // MARK: 5: sizes
 
-    @Test func eachSizeIsItsOwn() throws {
+    @Test func eachSizeIsSeparate() throws {
         let setting = try Setting { _ in png(flat(7, width: 60, height: 40)).with { $0.hold = .afterBytes(100) } }
         let client = try setting.client()
         let variants: [(String, Int, Int)] = [
@@ -166,12 +166,12 @@ import Testing
             (#""width":30,"height":30"#, 30, 20),
         ]
         let asked = try variants.map { (try client.get(setting.url("/a"), #""variant":{\#($0.0)}"#), $0) }
-        try setting.broker.wait(for: "all have asked") { $0[.requests] == variants.count }
+        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == variants.count }
         setting.origin.gate("/a").open()
         for (id, (_, width, height)) in asked {
             #expect(try client.picture(try client.answer(to: id)) == flat(7, width: width, height: height))
         }
-        // Nor does what is cached of one answer for another.
+        // Cached variants are not mistaken for each other.
         for (variant, width, height) in variants.reversed() {
             let incoming = try client.load(setting.url("/a"), #""variant":{\#(variant)}"#)
             #expect(try incoming.image().source == .memory)
@@ -181,13 +181,13 @@ import Testing
         #expect(try client.stats()[.decodes] <= variants.count)
     }
 
-    // MARK: 6: the failed list
+    // MARK: 6: recently failed URLs
 
-    @Test func moodsOfTheNetworkBlacklistNothing() throws {
+    @Test func passingFailuresAreNotRemembered() throws {
         let closed = try LocalOrigin(routes: [:])
         closed.stop()
         defer { withExtendedLifetime(closed) {} }
-        // A request may end before the origin has heard of it, so that their number says nothing.
+        // By state, not by number: a request may time out before it has reached the origin.
         let isWell = Atomic(false)
         let setting = try Setting { request in
             if isWell.load(ordering: .sequentiallyConsistent) { return png(tile(1)) }
@@ -212,12 +212,12 @@ import Testing
         let list = try client.ask("failed", #""action":"list""#)
         #expect((list.fields["entries"] as? [Any])?.isEmpty == true)
         isWell.store(true, ordering: .sequentiallyConsistent)
-        // Once the mood is better they come, though nobody has asked for anything to be retried.
+        // When the network recovers, the images load without `retryFailed`.
         for (url, _, _) in cases.dropLast() { #expect(try client.picture(try client.load(url)) == tile(1), "\(url)") }
         #expect(try client.failure(cases[3].0).code == .connectFailed)
     }
 
-    @Test func blacklistEndsByTimeAndByOrder() throws {
+    @Test func recentFailureCanBeCleared() throws {
         let setting = try Setting { request in request.number % 2 == 1 ? .status(404) : png(tile(1)) }
         let client = try setting.client()
         let url = setting.url("/a")
@@ -228,7 +228,7 @@ import Testing
         #expect(setting.origin.requests.count == 1)
         #expect(try client.ask("failed", #""action":"clear","url":"\#(url)""#).fields["removed"] as? Int == 1)
         #expect(try client.picture(try client.load(url)) == tile(1))
-        // Whoever has seen it fail may also ask for it all the same.
+        // `retryFailed` overrides the entry.
         #expect(try client.failure(url, #""cache":"reload""#).blacklisted)
         let insisted = try client.load(url, #""cache":"reload","retryFailed":true"#)
         #expect(try client.picture(insisted) == tile(1))
@@ -237,7 +237,7 @@ import Testing
 
     // MARK: 7: revalidation
 
-    @Test func unchangedPictureIsWhole() throws {
+    @Test func revalidatedImageIsComplete() throws {
         let setting = try DiskSetting(other: {
             .resource(flat(1).png, etag: #""one""#, cacheControl: "no-cache", for: $0)
         })
@@ -245,7 +245,7 @@ import Testing
         func load(_ source: ImageReply.Source, _ members: String = "") throws {
             let incoming = try setting.client.load(url, members)
             let isSmall = members == BehaviourTests.thumbnail
-            // What is made of an original that the disk has is made of that.
+            // A variant of an original on disk is decoded from there.
             let isFromThere = try (isSmall ? [source, .disk] : [source]).contains(incoming.image().source)
             #expect(isFromThere)
             #expect(try setting.client.picture(incoming) == (isSmall ? flat(1, width: 20, height: 20) : flat(1)))
@@ -254,15 +254,15 @@ import Testing
         try load(.memory)
         try load(.memory, BehaviourTests.thumbnail)
         try setting.wait(for: .on)
-        try eventually("it is kept") { setting.files("originals").count == 1 }
+        try eventually("the original is on disk") { setting.files("originals").count == 1 }
         try setting.restart()
         try load(.disk)
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil] + Array(repeating: #""one""#, count: 3))
         #expect(setting.origin.statistics("/a").bytesSent == flat(1).png.count)
     }
 
-    /// Who wants nothing to enter the memory has the origin's word on what is on disk all the same.
-    @Test(arguments: ["disk", "none"]) func unchangedPictureNeedNotBeInMemory(_ storage: String) throws {
+    /// Entries on disk are revalidated also for requests that do not store in memory.
+    @Test(arguments: ["disk", "none"]) func revalidationWorksFromDisk(_ storage: String) throws {
         let setting = try DiskSetting(other: {
             .resource(flat(1).png, etag: #""one""#, cacheControl: "no-cache", for: $0)
         })
@@ -275,7 +275,7 @@ import Testing
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil, #""one""#])
     }
 
-    @Test func unchangedButForgottenPictureIsLoadedAgain() throws {
+    @Test func revalidatedButRemovedImageIsLoadedAgain() throws {
         let setting = try Setting { request in
             .resource(tile(1).png, etag: #""one""#, for: request).with {
                 $0.hold = request.number == 2 ? .beforeHeaders : .never

@@ -5,8 +5,8 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What administrators may ask for, and events.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct AdminTests {
+/// Requests of administrators, prefetching and events.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct AdminTests {
     private static func setting(_ arguments: [String] = []) throws -> Setting {
         try Setting(arguments) { request in
             if request.path.hasPrefix("/missing") { return .status(404) }
@@ -17,16 +17,16 @@ import Testing
 
     private func succeeded(_ answer: RawClient.Incoming) -> Bool { answer.fields["type"] as? String == "ok" }
 
-    @Test func suspendedHitsAreServedAndLoadsWait() throws {
+    @Test func suspensionServesHitsAndQueuesLoads() throws {
         let setting = try Self.setting()
         let (client, root) = (try setting.client(), try setting.client())
         _ = try client.load(setting.url("/1"))
         #expect(succeeded(try root.ask("suspend")))
         let ids = try (2..<5).map { try client.get(setting.url("/\($0)")) }
         #expect(try client.load(setting.url("/1")).image().source == .memory)
-        try setting.broker.wait(for: "they wait") { $0[.queued] == 3 && $0[.running] == 0 }
+        try setting.broker.wait(for: "the requests are queued") { $0[.queued] == 3 && $0[.running] == 0 }
         #expect(setting.origin.requests.count == 1)
-        // Those that wait can be cancelled.
+        // A queued request can be cancelled.
         _ = try client.ask("cancel", #""request":\#(ids[2])"#)
         #expect(try client.answer(to: ids[2]).error?.code == .cancelled)
         #expect(succeeded(try root.ask("resume")))
@@ -36,7 +36,7 @@ import Testing
         #expect(setting.origin.requests.count == 3)
     }
 
-    @Test func suspendedTimeRunsOut() throws {
+    @Test func suspendedRequestsTimeOut() throws {
         let setting = try Self.setting()
         let client = try setting.client()
         _ = try client.ask("suspend")
@@ -45,7 +45,7 @@ import Testing
         #expect(try setting.idle()[.queued] == 0)
     }
 
-    @Test func cancelAllEndsWhatIsPending() throws {
+    @Test func cancelAllEndsPendingRequests() throws {
         let setting = try Self.setting()
         let clients = try (0..<3).map { _ in try setting.client() }
         let ids = try clients.map { try $0.get(setting.url("/held/1")) }
@@ -60,11 +60,11 @@ import Testing
         let report = try setting.idle()
         #expect(report[.cancelled] == 3)
         #expect(report[.reservedBytes] == 0)
-        // It goes on afterwards.
+        // New requests are served.
         #expect(try clients[1].load(setting.url("/3")).image().source == .network)
     }
 
-    @Test func clearTakesATier() throws {
+    @Test func clearEmptiesATier() throws {
         let setting = try DiskSetting()
         try setting.wait(for: .on)
         let client = setting.client
@@ -95,7 +95,7 @@ import Testing
         #expect(try client.ask("clear", #""tier":"ram""#).error?.code == .badRequest)
     }
 
-    @Test func clearLeavesHoldersTheirBytes() throws {
+    @Test func clearKeepsLeasedBytes() throws {
         let setting = try Self.setting()
         let client = try setting.client()
         let held = try client.load(setting.url("/1"))
@@ -123,7 +123,7 @@ import Testing
         return id
     }
 
-    @Test func prefetchedIsInMemory() throws {
+    @Test func prefetchFillsMemory() throws {
         let setting = try Self.setting()
         let client = try setting.client()
         let paths = (1...20).map { $0 % 5 == 0 ? "/missing/\($0)" : "/\($0)" }
@@ -147,7 +147,7 @@ import Testing
         #expect(try client.stats()[.decodes] == 16)
     }
 
-    @Test func prefetchOfNothingAndOfTheSame() throws {
+    @Test func emptyAndRepeatedPrefetch() throws {
         let setting = try Self.setting()
         let client = try setting.client()
         let nothing = try frames(client, try send(client, #""urls":[]"#))
@@ -161,17 +161,17 @@ import Testing
         #expect(try client.answer(to: try send(client, many)).error?.code == .badRequest)
     }
 
-    @Test func prefetchGivesWayAndIsTakenOver() throws {
+    @Test func prefetchYieldsAndIsJoined() throws {
         let setting = try Self.setting()
         let client = try setting.client()
-        // All places for one origin are taken; what comes later waits.
+        // The maximum of downloads from one origin runs; later ones are queued.
         let held = try (1...6).map { try client.get(setting.url("/held/\($0)")) }
         #expect(setting.origin.wait(for: "/held/6", seconds: patience) { $0.held == 1 })
         let id = try send(client, prefetch(setting, ["/10", "/11", "/12"]))
-        try setting.broker.wait(for: "they wait") { $0[.queued] == 3 }
+        try setting.broker.wait(for: "the requests are queued") { $0[.queued] == 3 }
         let wanted = try client.get(setting.url("/12"))
-        try setting.broker.wait(for: "the request") { $0[.requests] == 7 }
-        // With one place alone, one goes after the other.
+        try setting.broker.wait(for: "the request is pending") { $0[.requests] == 7 }
+        // Downloads run one at a time from here on.
         setting.origin.gate("/held/1").open()
         #expect(try client.picture(try client.answer(to: wanted)) == tile(12))
         #expect(succeeded(try frames(client, id).last!))
@@ -191,7 +191,7 @@ import Testing
         let wanted = try client.get(setting.url("/held/1"))
         _ = try client.ask("cancel", #""request":\#(id)"#)
         #expect(try client.answer(to: id).error?.code == .cancelled)
-        // What somebody else waits for goes on.
+        // A download with another waiter continues.
         setting.origin.gate("/held/1").open()
         #expect(try client.picture(try client.answer(to: wanted)) == tile(1))
         let report = try setting.idle()
@@ -202,7 +202,7 @@ import Testing
 
     // MARK: Events
 
-    @Test func downloadsAreToldInOrder() throws {
+    @Test func downloadEventsAreInOrder() throws {
         let setting = try Self.setting()
         let (client, watcher) = (try setting.client(), try setting.client())
         #expect(succeeded(try watcher.ask("subscribe", #""events":["started","responded","finished","failed"]"#)))
@@ -216,7 +216,7 @@ import Testing
         #expect(try watcher.ask("subscribe", #""events":["stopped"]"#).error?.code == .badRequest)
     }
 
-    @Test func evictionsAndWorkersAreTold() throws {
+    @Test func evictionAndWorkerEvents() throws {
         let setting = try Self.setting(["--memory-limit", "64K"])
         let (client, watcher) = (try setting.client(), try setting.client())
         #expect(succeeded(try watcher.ask("subscribe", #""events":["evicted","worker"]"#)))

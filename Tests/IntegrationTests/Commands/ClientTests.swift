@@ -1,13 +1,31 @@
+import Foundation
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
 import SharedCache
+import Synchronization
 import TestSupport
 import Testing
 
 /// The client library with a real broker.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ClientTests {
+    /// A thread that loads an image from its origin again and again, until it is stopped or the broker exits.
+    private final class Loader: Sendable {
+        private let isStopped = Atomic(false)
+
+        init(of url: String, from socketPath: String) {
+            Thread.detachNewThread { [self] in
+                guard let client = try? RawClient(socketPath) else { return }
+                while !isStopped.load(ordering: .sequentiallyConsistent) {
+                    if (try? client.load(url, #""cache":"reload","delivery":"none""#)) == nil { return }
+                }
+            }
+        }
+
+        func stop() { isStopped.store(true, ordering: .sequentiallyConsistent) }
+    }
+
     private func refusal(_ body: () throws -> Void) -> ErrorCode? {
         do { try body() } catch ClientError.refused(let error) { return error.code } catch {}
         return nil
@@ -37,7 +55,7 @@ import Testing
         try broker.store(bytes, as: url(1), contentType: "image/png")
         let writable = try WritableBuffer(name: "test")
         unsafe try bytes.withUnsafeBytes { unsafe try writable.descriptor.write($0, at: 0) }
-        // Not sealed: it is copied, and may be changed afterwards.
+        // Not sealed, so the broker copies it.
         try broker.store(writable.descriptor, as: url(2))
         try broker.store(try writable.seal(), as: url(3))
         for number in 1...3 {
@@ -83,12 +101,14 @@ import Testing
                 Issue.record("no event")
             }
         }
+        // The moment of the second subscription is unknown here, so that another client loads until it has an event.
+        let loader = Loader(of: setting.url("/b"), from: setting.broker.socketPath)
         var urls: [String?] = []
-        _ = try broker.send(get: SourceURL(setting.url("/b")))
         try broker.follow([.finished]) { event in
             urls.append(event.url)
             return false
         }
+        loader.stop()
         #expect(urls == [setting.url("/b")])
     }
 

@@ -5,7 +5,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// The command line as people and scripts use it.
+/// The command line: exit codes, output and files.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CommandTests {
     private static let program = BuiltProducts.folder + "/imgbroker"
 
@@ -31,7 +31,7 @@ import Testing
     @Test(arguments: [
         ["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["ctl", "--help"],
     ])
-    func asksForHelp(_ words: [String]) throws {
+    func help(_ words: [String]) throws {
         let result = try run(Self.program, words)
         #expect(result.exit == .status(0))
         #expect(!result.output.isEmpty)
@@ -48,7 +48,7 @@ import Testing
         #expect(result.errors.contains(directory.file("s")))
     }
 
-    /// Squares keep their colours in lossy formats.
+    /// Large squares, because lossy formats keep their colours.
     @Test(arguments: ["png", "jpg", "jpeg", "webp", "picture"]) func roundTrip(_ suffix: String) throws {
         let picture = TestPicture.squares(columns: 4, rows: 3, side: 16)
         let directory = try TemporaryDirectory()
@@ -79,7 +79,7 @@ import Testing
                 }
             }
         }
-        // Half of it, and the one in a hundred: what is cut off is not shown.
+        // A truncated file is refused.
         let whole = try #require(FileManager.default.contents(atPath: path))
         try whole.prefix(whole.count / 2).write(to: URL(fileURLWithPath: directory.file("half")))
         #expect(try client.failure(origin.url("/half")).code == .truncated)
@@ -121,7 +121,7 @@ import Testing
         #expect(absent.errors.contains("not-cached"))
     }
 
-    @Test func outputThatCannotBeWritten() throws {
+    @Test func unwritableOutput() throws {
         let directory = try TemporaryDirectory()
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let result = try run(
@@ -147,7 +147,7 @@ import Testing
         #expect(table.exit == .status(0))
         #expect(table.output.contains("Requests"))
         #expect(table.output.split(separator: "\n").allSatisfy { $0.count <= 100 })
-        // By the environment, too.
+        // The socket may come from the environment.
         let found = try run(
             Self.program, ["ctl", "stats", "--json"], environment: ["IMGBROKER_SOCKET=" + setting.broker.socketPath])
         #expect(found.exit == .status(0))

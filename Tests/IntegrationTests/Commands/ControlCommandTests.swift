@@ -14,7 +14,7 @@ import Testing
         try run(Self.program, ["ctl"] + words + ["--socket", setting.broker.socketPath])
     }
 
-    /// The object that a command prints, which must succeed.
+    /// Runs a command, which must succeed, and returns the JSON object that it prints.
     private func object(_ setting: Setting, _ words: String...) throws -> [String: Any] {
         let result = try run(Self.program, ["ctl"] + words + ["--json", "--socket", setting.broker.socketPath])
         #expect(result.exit == .status(0), "\(words): \(result.errors)")
@@ -92,7 +92,7 @@ import Testing
         #expect(try object(setting, "suspend")["suspended"] as? Bool == true)
         #expect(try client.load(setting.url("/a")).image().source == .memory)
         let id = try client.get(setting.url("/bb"))
-        try setting.broker.wait(for: "one is queued") { $0[.queued] == 1 && $0[.running] == 0 }
+        try setting.broker.wait(for: "one request is queued") { $0[.queued] == 1 && $0[.running] == 0 }
         #expect(setting.origin.statistics("/bb").requests == 0)
         #expect(try ctl(setting, "resume").output == "resumed\n")
         _ = try client.answer(to: id).image()
@@ -136,7 +136,7 @@ import Testing
         #expect(try ctl(setting, "prefetch", "/dev/null").output == "0 loaded, 0 failed of 0\n")
     }
 
-    /// More than one message may hold, from standard input.
+    /// More URLs than one message may hold, from standard input.
     @Test func prefetchOfMany() throws {
         let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile(1)) }
         let script = """
@@ -158,13 +158,13 @@ import Testing
         let setting = try Setting { $0.path == "/none" ? .status(404) : png(tile(1)) }
         let all = try RunningCommand(["ctl", "events"], setting.broker)
         let some = try RunningCommand(["ctl", "events", "failed", "worker", "--json"], setting.broker)
-        // Their subscriptions show in nothing, so something happens until they have heard of it.
-        try eventually("both follow") {
+        // Subscriptions cannot be observed, so requests fail until both commands have printed an event.
+        try eventually("both commands print events") {
             _ = try setting.client().failure(setting.url("/none"), #""retryFailed":true"#)
             return !all.lines.isEmpty && !some.lines.isEmpty
         }
         _ = try setting.client().load(setting.url("/a"))
-        try eventually("all hears of it") {
+        try eventually("the first command prints the event") {
             all.lines.contains { $0.hasPrefix("finished") && $0.contains(setting.url("/a")) }
         }
         #expect(all.lines.contains { $0.hasPrefix("started") && $0.contains(setting.url("/a")) })
@@ -172,7 +172,9 @@ import Testing
         try setting.idleWorkers()
         let worker = try #require(setting.broker.workers(.decode).first)
         setting.broker.signal(worker, SIGKILL)
-        try eventually("some hears of the worker") { some.lines.contains { $0.contains("\"pid\":\(worker.pid)") } }
+        try eventually("the second command prints the worker's event") {
+            some.lines.contains { $0.contains("\"pid\":\(worker.pid)") }
+        }
         for line in some.lines {
             let event = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
             #expect(["failed", "worker"].contains(event?["event"] as? String))
@@ -182,9 +184,9 @@ import Testing
         #expect(some.exit() == .status(1))
     }
 
-    // MARK: Who may
+    // MARK: Permissions
 
-    /// Runs a command as nobody, with one group.
+    /// Runs a command as user nobody with one group.
     private func asNobody(group: String, _ words: [String], _ broker: BrokerProcess) throws -> ProgramResult {
         let program = ["--reuid=nobody", "--regid=\(group)", "--clear-groups", Self.program, "ctl"]
         return try run("/usr/bin/setpriv", program + words + ["--socket", broker.socketPath])
@@ -209,7 +211,7 @@ import Testing
     }
 
     @Test(.enabled(if: maySwitch, "needs root and setpriv")) func socketOfAGroup() throws {
-        // What the new user cannot do any more is done by then.
+        // With --user the broker sets the group before it drops its privileges.
         for more in [[], ["--user", "daemon"]] {
             let broker = try BrokerProcess(["--socket-group", "mail"] + more)
             let attributes = try FileManager.default.attributesOfItem(atPath: broker.socketPath)

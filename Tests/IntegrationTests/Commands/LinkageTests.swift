@@ -3,7 +3,7 @@ import IPCProtocol
 import LinuxSystem
 import Testing
 
-/// Each process links what its role needs, and nothing of the others'.
+/// Each program links the libraries of its role and no others.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LinkageTests {
     private static let codecs =
         ["libjpeg", "libpng", "libwebp", "libgif"] + (ImageFormat.decoded.contains(.avif) ? ["libavif"] : [])

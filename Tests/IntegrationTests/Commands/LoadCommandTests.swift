@@ -5,7 +5,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// How a `get` is to load, and what the broker's own flags make of it.
+/// Load options of `get`, and the broker's flags that affect them.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LoadCommandTests {
     private static let program = BuiltProducts.folder + "/imgbroker"
 
@@ -14,7 +14,7 @@ import Testing
         return try run(Self.program, ["get", url, "--socket", setting.broker.socketPath] + words)
     }
 
-    /// The object that `get --json` prints.
+    /// Runs `get --json` and returns the object that it prints.
     private func fields(_ setting: Setting, _ path: String, _ words: String...) throws -> [String: Any] {
         let url = path.hasPrefix("/") ? setting.url(path) : path
         let result = try run(Self.program, ["get", url, "--json", "--socket", setting.broker.socketPath] + words)
@@ -57,7 +57,7 @@ import Testing
         #expect(try get(setting, "/b", "--cache", "only-if-cached").errors.contains("not-cached"))
     }
 
-    @Test func whatIsSent() throws {
+    @Test func requestOptions() throws {
         let setting = try Setting { request in
             switch request.path {
             case "/secret" where request["Authorization"] != "Basic dTpw": .status(403)
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test func retryOfWhatHasFailed() throws {
+    @Test func retryFailed() throws {
         let setting = try Setting { _ in .status(404) }
         #expect(try fields(setting, "/a")["blacklisted"] as? Bool == true)
         #expect(try fields(setting, "/a")["code"] as? String == "blacklisted")
@@ -140,20 +140,20 @@ import Testing
         }
     }
 
-    /// Six downloads from one origin at once; of those that wait, the latest goes first.
+    /// Six downloads from one origin run at once; the order of the queued ones is an option.
     @Test(arguments: [("fifo", "/a"), ("lifo", "/c")]) func queueOrder(_ order: String, _ first: String) throws {
         let setting = try Setting(["--queue-order", order]) { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
         let client = try setting.client()
         for number in 1...6 { _ = try client.get(setting.url("/\(number)")) }
         for number in 1...6 { #expect(setting.origin.wait(for: "/\(number)", seconds: patience) { $0.held == 1 }) }
         for path in ["/a", "/b", "/c"] { _ = try client.get(setting.url(path)) }
-        try setting.broker.wait(for: "three are queued") { $0[.queued] == 3 }
+        try setting.broker.wait(for: "three requests are queued") { $0[.queued] == 3 }
         setting.origin.gate("/1").open()
         #expect(setting.origin.wait(for: first, seconds: patience) { $0.held == 1 })
         #expect(setting.origin.requests.count == 7)
     }
 
-    /// The name is looked up by the proxy, and nothing is said of any address.
+    /// The proxy resolves the name, so the broker checks no address.
     @Test func proxy() throws {
         let origin = try LocalOrigin { $0.path == "http://pictures.example/a" ? png(tile(1)) : .status(404) }
         defer { origin.stop() }
@@ -170,7 +170,7 @@ import Testing
         let kept = first.cache
         try first.end()
         let (second, directory) = (try DiskSetting(["--extra-cache-dir", kept]), first)
-        // Known by its URL, so the first origin's.
+        // Entries are found by URL: the first origin's.
         #expect(try second.client.load(directory.url(1)).image().source == .disk)
         #expect(directory.downloads(1) == 1)
     }

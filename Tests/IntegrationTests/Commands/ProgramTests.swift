@@ -6,7 +6,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What the programs are made of, and what they hold while they run.
+/// The programs' libraries, threads, descriptors, sandbox and failures.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProgramTests {
     private func libraries(_ program: String) throws -> [String] {
         let result = try run("/usr/bin/ldd", [BuiltProducts.folder + "/" + program])
@@ -20,7 +20,7 @@ import Testing
         ("imgbroker", ["curl", "png", "jpeg", "webp", "Foundation"]),
         ("imgfetch", ["png", "jpeg", "webp", "Foundation"]),
         ("imgworker", ["curl", "ssl", "gnutls", "Foundation"]),
-    ]) func links(_ program: String, _ unwanted: [String]) throws {
+    ]) func unwantedLibraries(_ program: String, _ unwanted: [String]) throws {
         let linked = try libraries(program)
         #expect(linked.contains { $0.hasPrefix("libc.so") })
         for name in unwanted {
@@ -35,44 +35,44 @@ import Testing
         try setting.idle()
         let broker = setting.broker
         #expect(broker.status.threads == 1)
-        // Pixels are never mapped by the broker; its validity page is.
+        // The broker maps its validity page and never pixels.
         let mapped = text(ofFile: "/proc/\(broker.status.pid)/maps").split(separator: "\n").filter {
             $0.contains("memfd:")
         }
         #expect(mapped.allSatisfy { $0.contains("memfd:imgbroker-validity") })
         for worker in broker.workers(.decode) {
             #expect(worker.threads == 1)
-            // Standard streams and the control socket: no picture, no sibling's socket, no listener.
-            // It lets go of its last job's just after it has reported.
+            // Standard streams and the control socket: no buffer, no sibling's socket, no listener.
+            // The worker closes its last job's descriptors after its report.
             try eventually("\(worker.openFiles) are four") { worker.descriptors == 4 }
             // Just after its start it is still what the broker is.
-            try eventually("it is nobody") { worker.user == 65534 || getuid() != 0 }
+            try eventually("the worker's user is nobody") { worker.user == 65534 || getuid() != 0 }
         }
         for worker in broker.workers(.fetch) {
-            try eventually("no body is open") { !worker.openFiles.contains { $0.contains("memfd:") } }
+            try eventually("no worker has a body open") { !worker.openFiles.contains { $0.contains("memfd:") } }
             let files = worker.openFiles
             #expect(!files.contains { $0.contains("[signalfd]") || $0.contains("[pidfd]") }, "\(files)")
             // Just after its start it is still what the broker is.
-            try eventually("it is nobody") { worker.user == 65534 || getuid() != 0 }
+            try eventually("the worker's user is nobody") { worker.user == 65534 || getuid() != 0 }
         }
         let environment = text(ofFile: "/proc/\(try #require(broker.workers(.decode).first).pid)/environ")
         #expect(!environment.contains("HOME="))
     }
 
-    @Test func socketIsNotForEveryone() throws {
+    @Test func socketPermissions() throws {
         let broker = try BrokerProcess()
         let attributes = try FileManager.default.attributesOfItem(atPath: broker.socketPath)
         let mode = try #require(attributes[.posixPermissions] as? Int)
         #expect(mode == (getuid() == 0 ? 0o660 : 0o600))
     }
 
-    @Test(arguments: ["imgfetch", "imgworker"]) func workersAreNotForUseByHand(_ program: String) throws {
+    @Test(arguments: ["imgfetch", "imgworker"]) func workersRefuseManualUse(_ program: String) throws {
         let result = try run(BuiltProducts.folder + "/" + program, [])
         #expect(result.exit == .status(2))
         #expect(result.errors.split(separator: "\n").count == 1)
     }
 
-    /// A broker beside programs that are no workers.
+    /// Starts a broker with a script in place of the decode worker.
     private func broker(
         imgworker script: String, _ arguments: [String] = []
     ) throws -> (TemporaryDirectory, BrokerProcess) {
@@ -88,20 +88,22 @@ import Testing
         return (directory, try BrokerProcess(arguments, workers: 1, folder: directory.path))
     }
 
-    /// A worker that is ready and says nothing of a sandbox.
+    /// A worker that reports ready without a sandbox.
     private static let unconfined = #"printf '\000\000\000\020{"type":"ready"}' >&3; exec sleep 20"#
 
-    @Test func unconfinedWorkersAreRefusedUnlessAllowed() throws {
+    @Test func unconfinedWorkersNeedAnOption() throws {
         do {
             let (directory, broker) = try broker(imgworker: Self.unconfined)
-            try eventually("it says why") { broker.logLines.contains { $0.contains("--allow-unsandboxed") } }
+            try eventually("the log states the reason") {
+                broker.logLines.contains { $0.contains("--allow-unsandboxed") }
+            }
             let report = try broker.stats()
             #expect(report[.workers] == 0)
             #expect(report.sandbox == "none")
             #expect(directory.names.count == 3)
         }
         let (directory, broker) = try broker(imgworker: Self.unconfined, ["--allow-unsandboxed"])
-        try broker.wait(for: "it is taken") { $0[.workers] == 1 }
+        try broker.wait(for: "the worker is accepted") { $0[.workers] == 1 }
         #expect(try broker.stats().sandbox == "none")
         #expect(directory.names.count == 3)
     }
@@ -111,24 +113,24 @@ import Testing
         let report = try broker.waitUntilIdle()
         #expect(report.sandbox.hasPrefix("seccomp+landlock-"))
         for worker in try broker.allWorkers(.decode) + broker.allWorkers(.fetch) {
-            // A spare may just be starting.
+            // A spare may still be starting.
             try eventually("\(worker.name) is confined") { worker.isConfined }
         }
     }
 
-    /// Workers that end at once are not started again and again without a pause, and the broker goes on.
+    /// Workers that exit at once are restarted with growing pauses, and the broker keeps running.
     @Test(arguments: [
         "exit 1", "kill -SEGV $$", #"printf '\000\000\000\000garbage' >&3; exec sleep 20"#,
         #"printf '\000\000\000\002{}' >&3; exec sleep 20"#, "exec 3>&-; exec sleep 20", unconfined,
-    ]) func workersThatFail(_ script: String) throws {
+    ]) func failingWorkers(_ script: String) throws {
         let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
         defer { origin.stop() }
         let (directory, broker) = try broker(imgworker: script)
         let client = try RawClient(broker.socketPath)
-        try broker.wait(for: "three were started") { $0[.workerRestarts] >= 3 }
+        try broker.wait(for: "three workers were started") { $0[.workerRestarts] >= 3 }
         let error = try client.failure(origin.url("/a"), #""totalTimeoutMs":1500"#)
         #expect([.timeout, .decoderUnavailable].contains(error.code))
-        // 100 ms, 200 ms, 400 ms and so on; a hung-up one is given a second.
+        // Pauses of 100 ms, 200 ms, 400 ms and so on; a worker that closed its socket gets a second to exit.
         #expect(try broker.stats()[.workerRestarts] <= 12)
         #expect(broker.status.processorTime < 300)
         #expect(try broker.stats()[.workers] == 0)
@@ -136,14 +138,14 @@ import Testing
         #expect(directory.names.count == 3)
     }
 
-    /// A worker that leaves a process behind which holds its socket is gone all the same.
-    @Test func workerThatLeavesItsSocketBehind() throws {
-        // The process lasts longer than the replacement may take. It has no standard stream, or whoever reads what the
-        // tests print would wait for its end.
+    /// A worker counts as gone although a process that it started still holds its socket.
+    @Test func workerWhoseSocketIsInherited() throws {
+        // The process lives longer than the replacements take. It has no standard stream of the tests, because their
+        // reader would wait for its exit.
         let (_, broker) = try broker(imgworker: "sleep 60 </dev/null >/dev/null 2>&1 & exit 1")
         let client = try RawClient(broker.socketPath)
         for restarts in 1...3 {
-            try eventually("it is replaced") { try client.stats()[.workerRestarts] >= restarts }
+            try eventually("the worker is replaced") { try client.stats()[.workerRestarts] >= restarts }
         }
         #expect(broker.status.processorTime < 200)
         #expect(try broker.stop() == .status(0))
@@ -159,9 +161,9 @@ import Testing
         #expect(directory.names == ["imgbroker"])
     }
 
-    // MARK: Images of other projects
+    // MARK: Sample images
 
-    /// `shared/images` beside the package, or beside one of the folders around it.
+    /// The folder `shared/images` beside the package or one of its parent folders.
     static let images: String? = {
         var folder = BuiltProducts.package
         while let slash = folder.lastIndex(of: "/") {
@@ -172,7 +174,7 @@ import Testing
         return nil
     }()
 
-    @Test(.enabled(if: images != nil)) func givenImages() throws {
+    @Test(.enabled(if: images != nil)) func sampleImages() throws {
         let folder = try #require(Self.images)
         let origin = try LocalOrigin(folder: folder)
         defer { origin.stop() }
@@ -182,7 +184,7 @@ import Testing
         for line in text(ofFile: folder + "/MANIFEST.md").split(separator: "\n") {
             let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
             guard cells.count > 5, ["PNG", "JPEG", "WEBP", "GIF"].contains(cells[1]) else { continue }
-            // The manifest has the size as stored; this one is shown on its side.
+            // The manifest lists stored sizes; this image is shown rotated.
             var size = cells[3].split(separator: "x").compactMap { Int($0) }
             if cells[0].hasSuffix("Landscape_6.jpg") { size.reverse() }
             let isCorrupt = cells[0].hasPrefix("pngsuite-x")

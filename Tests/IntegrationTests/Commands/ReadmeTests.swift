@@ -5,7 +5,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What README.md shows works as it stands there.
+/// The examples and tables of README.md.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ReadmeTests {
     private static let python = ["/usr/bin/python3", "/usr/local/bin/python3"].first { CurrentProcess.exists($0) }
 
@@ -13,7 +13,7 @@ import Testing
         try String(contentsOfFile: BuiltProducts.package + "/README.md", encoding: .utf8)
     }
 
-    /// Runs a program and returns what it printed; nothing is inherited but `environment`.
+    /// Runs a program and returns its output.
     private func output(of program: String, _ arguments: [String]) throws -> (status: Int32, text: String) {
         let (process, pipe) = (Process(), Pipe())
         process.executableURL = URL(filePath: program)
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(.enabled(if: python != nil, "python3 is not installed"))
-    func thePythonClientGetsAPicture() throws {
+    func pythonClientGetsAnImage() throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "readme-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
         defer { try? FileManager.default.removeItem(atPath: directory) }
@@ -74,7 +74,7 @@ import Testing
         #expect(missing.status == 1)
     }
 
-    @Test func theTableNamesTheOptionsThereAre() throws {
+    @Test func optionTableIsComplete() throws {
         let help = try output(of: try programs() + "/imgbroker", ["--help"]).text
         let table = try readme().split(separator: "\n").filter { $0.hasPrefix("| `--") }
         let documented = Set(

@@ -6,12 +6,12 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Whatever goes wrong with files, in any of the processes, requests get the right picture or an error with a code, and
-/// nothing else is lost.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct DiskFaultTests {
+/// Failing file operations in any process: requests get the right image or an error with a code, and no resource is
+/// lost.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct DiskFaultTests {
     private static let thumbnail = #""variant":{"width":20,"height":20}"#
 
-    /// Large enough that it is not written at once, as a file neither.
+    /// Large enough that pixels and file are written in several calls.
     private static func large(_ number: Int) -> TestPicture {
         TestPicture(width: 200, height: 150) { x, y in
             SIMD4(
@@ -20,14 +20,14 @@ import Testing
         }
     }
 
-    /// A folder with the programs, one of which has calls that fail.
+    /// A folder with the programs, one of which has failing calls.
     private final class Programs {
         let directory: TemporaryDirectory
-        /// The variables of the broker.
+        /// The broker's environment variables.
         let environment: [String]
         private let control: FileHandle
 
-        /// Without a worker it is the broker itself that fails.
+        /// Lets calls fail in workers of one kind, or in the broker where that is nil.
         init(failing: BrokerProcess.Worker?, about folder: String) throws {
             directory = try TemporaryDirectory()
             let (library, control) = (directory.file("faults.so"), directory.file("control"))
@@ -49,7 +49,7 @@ import Testing
             }
         }
 
-        /// Begins to count calls anew, and lets some fail: see `Tests/FaultInjection`.
+        /// Restarts the count of calls and selects those that fail: see `Tests/FaultInjection`.
         func plan(error: Int32, from first: Int, to last: Int = .max, stride: Int = 1) throws {
             func set(_ field: Int, _ value: Int) throws {
                 try control.seek(toOffset: UInt64(field * 8))
@@ -61,14 +61,14 @@ import Testing
             }
         }
 
-        /// How many calls have failed.
+        /// The number of calls that have failed.
         func failed() throws -> Int {
             try control.seek(toOffset: 5 * 8)
             return (try control.read(upToCount: 8) ?? Data()).reversed().reduce(0) { $0 << 8 | Int($1) }
         }
     }
 
-    /// The disk tier's calls fail now and then, or all of them: no request notices.
+    /// Some or all calls of the disk tier fail: no request fails.
     @Test(arguments: [(EIO, 11), (EIO, 1), (ENOSPC, 3), (-1, 900)])
     func failingDisk(_ error: Int32, _ stride: Int) throws {
         let directory = try TemporaryDirectory()
@@ -79,7 +79,7 @@ import Testing
         let origin = try LocalOrigin(
             routes: Dictionary(uniqueKeysWithValues: (0..<50).map { ("/\($0)", png(flat($0, width: 60, height: 60))) }))
         defer { origin.stop() }
-        // Little memory, so that the disk tier is asked for nearly everything.
+        // Little memory, so that nearly every request queries the disk tier.
         let broker = try BrokerProcess(
             ["--cache-dir", open + "/cache", "--memory-limit", "128K"], folder: programs.directory.path)
         let client = try RawClient(broker.socketPath)
@@ -99,22 +99,22 @@ import Testing
         try programs.plan(error: error, from: 1, stride: stride)
         for round in 0..<4 { try load((0..<20).map { ($0 + round * 5) % 50 }) }
         #expect(try programs.failed() > 0)
-        // From now on none fails.
+        // No call fails from here on.
         try programs.plan(error: error, from: 0)
         try load(Array(0..<50))
         #expect(try client.stats()[.failed] == 0)
-        try broker.wait(for: "nothing is left to do") {
+        try broker.wait(for: "no job is left") {
             $0[.running] == 0 && $0[.queued] == 0 && $0[.reservedBytes] == 0
         }
         #expect(try broker.stop() == .status(0))
     }
 
-    /// No memory, no quota or no space is left in the middle of what a worker writes into a buffer: its job fails with a
-    /// code, and neither the worker nor the room for the result is lost.
+    /// A worker runs out of memory, quota or space while it writes a buffer: the job fails with a code, and neither the
+    /// worker nor the reservation is lost.
     @Test(arguments: [
         (BrokerProcess.Worker?.some(.decode), ENOSPC), (.decode, ENOMEM), (.fetch, EDQUOT), (nil, ENOMEM),
     ])
-    func noRoomForABuffer(_ worker: BrokerProcess.Worker?, _ error: Int32) throws {
+    func bufferWithoutSpace(_ worker: BrokerProcess.Worker?, _ error: Int32) throws {
         let programs = try Programs(failing: worker, about: "*")
         let origin = try LocalOrigin { request in
             Int(request.path.dropFirst()).map { png(Self.large($0)) }
@@ -126,7 +126,7 @@ import Testing
         let client = try RawClient(broker.socketPath)
         _ = try client.load(origin.url("/1")).image()
         let before = try broker.waitUntilIdle(workers: 1)
-        // The first part of a result still finds room. The broker does no more than make the buffers.
+        // A worker's first call succeeds. The broker's only calls create the buffers.
         for (number, first) in [(2, worker == nil ? 1 : 2), (3, 1)] {
             try programs.plan(error: error, from: first)
             let failure = try client.failure(origin.url("/\(number)"), #""totalTimeoutMs":25000"#)
@@ -141,9 +141,9 @@ import Testing
         #expect(try client.load(origin.url("/1")).image().source == .memory)
     }
 
-    /// The directory is removed, replaced by another one, by a file, and made anew; and where nothing can be made the
-    /// broker serves without it.
-    @Test func directoryThatChanges() throws {
+    /// The directory is replaced by a file, restored and moved away; where the broker cannot create it, it serves
+    /// without the disk tier.
+    @Test func replacedDirectory() throws {
         let setting = try DiskSetting()
         for number in 0..<4 { #expect(try setting.load(number).picture == flat(number)) }
         try setting.wait(for: .on, entries: 4)
@@ -158,22 +158,22 @@ import Testing
                 return try setting.broker.stats().diskState == state.rawValue
             }
         }
-        // A file in its place.
+        // A file in the directory's place.
         try files.moveItem(atPath: setting.cache, toPath: aside)
         try Data("mine".utf8).write(to: URL(filePath: setting.cache))
         try loadUntil(.off)
         #expect(files.contents(atPath: setting.cache) == Data("mine".utf8))
         #expect(setting.broker.logLines.contains { $0.contains("warning") && $0.contains("disk tier is off") })
         try setting.end()
-        // What was there is there again.
+        // The old directory is back.
         try files.removeItem(atPath: setting.cache)
         try files.moveItem(atPath: aside, toPath: setting.cache)
         try setting.start()
         try setting.wait(for: .on, entries: 4)
         for number in 0..<4 { #expect(try setting.load(number).source == .disk) }
-        // Another one in its place, with the same rights, and in use at once.
+        // The directory is gone; the broker creates another while it is in use.
         try files.moveItem(atPath: setting.cache, toPath: aside)
-        try eventually("it is made anew") {
+        try eventually("the directory is recreated") {
             let picture = try setting.load(number).picture
             #expect(picture == flat(number))
             number += 1
@@ -182,7 +182,7 @@ import Testing
         #expect(try setting.client.stats()[.failed] == 0)
     }
 
-    @Test func theCacheProcessIsConfined() throws {
+    @Test func cacheProcessIsConfined() throws {
         let setting = try DiskSetting()
         try setting.wait(for: .on)
         try setting.broker.waitUntilIdle()

@@ -6,8 +6,8 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What brokers leave on disk for those after them, and what may go wrong with it.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct DiskTierTests {
+/// Entries on disk after restarts, kills and damage.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct DiskTierTests {
     private static let thumbnail = #""variant":{"width":20,"height":20}"#
 
     private func isThumbnail(_ picture: TestPicture, of number: Int) -> Bool {
@@ -30,7 +30,7 @@ import Testing
         #expect(report[.diskHits] == 10)
         #expect(report[.decodes] == 0)
         #expect(report[.downloads] == 0)
-        // In full they are made anew from the originals.
+        // Full-size pixels are decoded from the originals on disk.
         for number in 0..<10 {
             let (picture, source) = try setting.load(number)
             #expect(picture == flat(number))
@@ -39,7 +39,7 @@ import Testing
         }
         #expect(try setting.client.stats()[.decodes] == 10)
         #expect(try setting.load(3).source == .memory)
-        // The index is only an index.
+        // Entries survive the loss of the index.
         try setting.end()
         for suffix in ["", "-wal", "-shm"] {
             try? FileManager.default.removeItem(atPath: setting.cache + "/index.sqlite" + suffix)
@@ -50,27 +50,28 @@ import Testing
         #expect(setting.origin.requests.count == 10)
     }
 
-    /// The broker is killed while it writes, time and again.
+    /// The broker is killed repeatedly while it writes.
     @Test func killedWhileWriting() throws {
         let setting = try DiskSetting()
         var found = 0
         for round in 0..<50 {
             try setting.waitForAgreement()
-            try eventually("nothing is left half written") { setting.temporaries.isEmpty }
-            // What the last two rounds asked for.
+            try eventually("no temporary file is left") { setting.temporaries.isEmpty }
+            // The images of the last two rounds.
             for number in max(0, (round - 2) * 8)..<(round * 8) {
                 let (picture, source) = try setting.load(number, number % 2 == 0 ? "" : Self.thumbnail)
                 #expect(number % 2 == 0 ? picture == flat(number) : isThumbnail(picture, of: number))
                 found += source == .disk ? 1 : 0
             }
-            // Mostly, what was loaded again is to be on disk before the kill, so that the next rounds find it.
+            // In three of four rounds these are on disk before the kill, so that the number of later hits does not
+            // depend on the machine's speed.
             if round % 4 != 3 {
                 try eventually("the originals are on disk") { setting.files("originals").count >= round * 8 }
             }
             let before = try setting.broker.stats()[.requests]
             let asked = round * 8..<(round + 1) * 8
             for number in asked { try setting.client.get(setting.url(number), number % 2 == 0 ? "" : Self.thumbnail) }
-            // A little later each time, so that it is in the middle of something else.
+            // A little later each time, to interrupt another step.
             try setting.broker.wait(for: "some are answered") { $0.ended >= before + round % 8 }
             try setting.restart(SIGKILL)
         }
@@ -79,11 +80,11 @@ import Testing
             let picture = try setting.load(number, number % 2 == 0 ? "" : Self.thumbnail).picture
             #expect(number % 2 == 0 ? picture == flat(number) : isThumbnail(picture, of: number))
         }
-        // Most are there by now: those of the last rounds, and what was answered before a kill.
+        // Most entries survived.
         let hits = try setting.client.stats()[.diskHits]
         #expect(found > 200)
         #expect(hits > 250)
-        try eventually("nothing is left half written") { setting.temporaries.isEmpty }
+        try eventually("no temporary file is left") { setting.temporaries.isEmpty }
     }
 
     @Test func damagedOriginalsAreNotServed() throws {
@@ -103,7 +104,7 @@ import Testing
             6: Data(flat(99).png), 7: Data("no cache file\n".utf8),
         ]
         for (number, bytes) in damaged { try bytes.write(to: URL(filePath: paths[number])) }
-        // One that was never an entry, and one under a name that could be one.
+        // A foreign file, and one with the name of an entry.
         for name in ["foreign", String(repeating: "0", count: 64)] {
             try Data("nobody's".utf8).write(to: URL(filePath: setting.cache + "/originals/" + name))
         }
@@ -114,7 +115,7 @@ import Testing
             #expect(source == (damaged[number] == nil ? .disk : .network), "\(number)")
             #expect(setting.downloads(number) == (damaged[number] == nil ? 1 : 2), "\(number)")
         }
-        // They are replaced by good ones.
+        // Damaged entries are replaced.
         try setting.wait(for: .on, entries: 10)
         try setting.restart()
         for number in 0..<10 { #expect(try setting.load(number).source == .disk, "\(number)") }
@@ -147,35 +148,35 @@ import Testing
         try setting.wait(for: .on, entries: 1)
         let second = try BrokerProcess(["--cache-dir", setting.cache])
         let client = try RawClient(second.socketPath)
-        try second.wait(for: "it knows") { $0.diskState == "locked" }
+        try second.wait(for: "the broker reports the state") { $0.diskState == "locked" }
         #expect(second.logLines.contains { $0.contains("locked") })
         let incoming = try client.load(setting.url(1))
         #expect(try client.picture(incoming) == flat(1))
         #expect(try incoming.image().source == .network)
         #expect(try setting.client.stats().diskState == "on")
-        // When the first has gone, the second takes its place.
+        // When the first exits, the second takes over.
         try setting.end()
-        try second.wait(for: "it takes over") { $0.diskState == "on" }
+        try second.wait(for: "the second broker takes over") { $0.diskState == "on" }
         _ = try client.load(setting.url(2))
-        try second.wait(for: "it keeps") { $0[.diskEntries] == 2 }
+        try second.wait(for: "the second broker stores") { $0[.diskEntries] == 2 }
     }
 
-    @Test func directoryRemovedUnderneath() throws {
+    @Test func removedDirectory() throws {
         let setting = try DiskSetting()
         for number in 0..<5 { _ = try setting.load(number) }
         try setting.wait(for: .on, entries: 5)
         try FileManager.default.removeItem(atPath: setting.cache)
         var number = 5
-        try eventually("it is made anew") {
+        try eventually("the directory is recreated") {
             guard try setting.load(number).picture == flat(number) else { throw TestFailure("\(number) is wrong") }
             number += 1
             return !setting.files("originals").isEmpty
         }
-        // What was there is not any more, nor is it missed.
+        // Lost entries cause no failure.
         for number in 0..<5 { #expect(try setting.load(number, #""cache":"reload""#).picture == flat(number)) }
         try setting.wait(for: .on)
         #expect(CurrentProcess.exists(setting.cache + "/CACHEDIR.TAG"))
-        try eventually("it keeps again") { setting.file(4) != nil }
+        try eventually("the disk tier stores again") { setting.file(4) != nil }
         try setting.restart()
         #expect(try setting.load(4).source == .disk)
         #expect(try setting.client.stats()[.failed] == 0)
@@ -191,7 +192,7 @@ import Testing
         let (kept, report) = (setting.files("originals").count, try setting.client.stats())
         #expect((5..<30).contains(kept))
         #expect(report[.failed] == 0)
-        // What is there is still found.
+        // Existing entries are still found.
         try setting.restart()
         for number in 0..<80 { #expect(try setting.load(number).picture == flat(number)) }
         #expect(try setting.client.stats()[.diskHits] == kept)
@@ -200,7 +201,7 @@ import Testing
         try setting.end()
     }
 
-    @Test(.enabled(if: Mount.isPossible, "mounts need root")) func readOnlyAtTheStart() throws {
+    @Test(.enabled(if: Mount.isPossible, "mounts need root")) func readOnlyDirectory() throws {
         let directory = try TemporaryDirectory()
         let first = try DiskSetting(in: directory)
         for number in 0..<5 { _ = try first.load(number) }
@@ -208,7 +209,7 @@ import Testing
         try first.end()
         let mount = try Mount(readingOnly: first.cache, at: directory.file("m"))
         let broker = try BrokerProcess(["--cache-dir", mount.path], in: directory)
-        try broker.wait(for: "it knows") { $0.diskState == "read-only" }
+        try broker.wait(for: "the broker reports the state") { $0.diskState == "read-only" }
         #expect(broker.logLines.contains { $0.contains("read-only") })
         let client = try RawClient(broker.socketPath)
         for number in 0..<10 {
@@ -219,12 +220,12 @@ import Testing
         #expect(try broker.stats()[.failed] == 0)
         try broker.stop()
 
-        // One with nothing in it.
+        // An empty directory.
         let empty = directory.file("empty")
         try FileSystem.makeDirectory(empty, mode: 0o755)
         let emptyMount = try Mount(readingOnly: empty, at: directory.file("n"))
         let without = try BrokerProcess(["--cache-dir", emptyMount.path], in: directory)
-        try without.wait(for: "it knows") { ["read-only", "off"].contains($0.diskState) }
+        try without.wait(for: "the broker reports the state") { ["read-only", "off"].contains($0.diskState) }
         let other = try RawClient(without.socketPath)
         #expect(try other.picture(try other.load(first.url(7))) == flat(7))
         try without.stop()
@@ -259,12 +260,12 @@ import Testing
         #expect(try setting.load(1).source == .network)
     }
 
-    @Test func killedCacheCostsNoRequest() throws {
+    @Test func killedCacheProcessLosesNoRequest() throws {
         let setting = try DiskSetting()
         var killed = 0
         for round in 0..<8 {
             try setting.wait(for: .on)
-            // Old ones, some of them forgotten by the memory, and new ones.
+            // Old images, some evicted from memory, and new ones.
             let numbers = Array(max(0, round - 1) * 20..<(round + 1) * 20)
             let ids = try numbers.map { try setting.client.get(setting.url($0), Self.thumbnail) }
             for worker in setting.broker.workers(.cache) {
@@ -281,7 +282,7 @@ import Testing
         let report = try setting.client.stats()
         #expect(report[.failed] == 0)
         #expect(report[.workerRestarts] == killed)
-        try setting.broker.wait(for: "nothing runs") { $0[.running] == 0 && $0[.queued] == 0 }
+        try setting.broker.wait(for: "no job is queued or running") { $0[.running] == 0 && $0[.queued] == 0 }
         #expect(setting.temporaries.isEmpty)
     }
 }

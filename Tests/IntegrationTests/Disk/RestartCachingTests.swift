@@ -4,9 +4,9 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What a broker makes of what the one before it has kept.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct RestartCachingTests {
-    /// Pictures that are good for as many seconds as the query says.
+/// Cached entries after a restart.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct RestartCachingTests {
+    /// Starts an origin whose images have the lifetime in seconds that the query states.
     private func setting() throws -> DiskSetting {
         let setting = try DiskSetting { request in
             .resource(
@@ -26,7 +26,7 @@ import Testing
         return image
     }
 
-    @Test func storageDecidesWhatStays() throws {
+    @Test func storageAppliesAcrossRestarts() throws {
         let setting = try setting()
         let storages = ["both", "memory", "disk", "none"]
         for (number, storage) in storages.enumerated() {
@@ -41,7 +41,7 @@ import Testing
         #expect(later == [.disk, .network, .disk, .network])
     }
 
-    @Test func freshnessIsKnownAfterARestart() throws {
+    @Test func freshnessSurvivesARestart() throws {
         let setting = try setting()
         for path in ["/1?600", "/2?0", "/3?0", "/4?0"] { _ = try load(setting, path) }
         try setting.wait(for: .on, entries: 4)
@@ -58,7 +58,7 @@ import Testing
         #expect(setting.origin.requests.count == before)
         let missing = try setting.client.failure(setting.url(5), #""cache":"only-if-cached""#)
         #expect(missing.code == .notCached)
-        // The bytes come from where they were kept.
+        // The bytes come from disk.
         let confirmed = try load(setting, "/4?0")
         #expect(confirmed.source == .disk)
         #expect(setting.origin.requests.count == before + 1)
@@ -69,7 +69,7 @@ import Testing
         #expect(report[.diskHits] == 4)
     }
 
-    @Test func refreshedFreshnessOutlivesARestart() throws {
+    @Test func refreshedFreshnessSurvivesARestart() throws {
         let setting = try DiskSetting { request in
             .resource(
                 flat(1).png, etag: "\"1\"", cacheControl: request.number == 1 ? "max-age=0" : "max-age=600",

@@ -5,15 +5,15 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// A day's work in half a minute: many requests of all kinds from many connections, and nothing left of them.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct SoakTests {
+/// Many requests of all kinds from many connections; afterwards no resource of them remains.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct SoakTests {
     private static let requests = 20_000
     private static let connections = 30
-    /// What the broker may have grown by: tables that have been large, and the allocator's own.
+    /// The number of bytes by which the broker may grow: tables at their largest, and the allocator's overhead.
     private static let tolerance = 8 << 20
     private static let users: [UInt32] = getuid() == 0 ? [20_001, 20_002] : [getuid()]
 
-    /// A connection and what it waits for.
+    /// A connection with its pending requests.
     private final class Guest {
         let client: RawClient
         var gets: [Int: Int] = [:]
@@ -25,13 +25,13 @@ import Testing
 
         var pending: Int { gets.count + others.count }
 
-        /// Takes a frame; each request may have one last one only.
+        /// Records a frame; each request may have only one terminal frame.
         func take(_ incoming: RawClient.Incoming) {
             if case .image(_, let image) = incoming.reply, let buffer = image.buffer { leases.append(buffer) }
             guard incoming.reply.isTerminal, let id = incoming.reply.id else { return }
             if let number = gets.removeValue(forKey: id) {
                 if case .image(_, let image) = incoming.reply, image.pixels != nil, image.payload > 0 {
-                    // All pixels of a picture have the same blue, whatever their order and number.
+                    // All pixels of an image have the same blue, in any order and size.
                     let blue = image.pixels?.pixelFormat == .bgra8 ? 0 : 2
                     if incoming.payload[blue] != UInt8(number) { wrong += 1 }
                 }
@@ -58,7 +58,7 @@ import Testing
         TestPicture(width: 12, height: 12) { x, y in SIMD4(UInt8(x), UInt8(y), UInt8(number), 255) }
     }
 
-    /// Sends one message of any kind; whether it was a `get`.
+    /// Sends one random message and returns whether it was a `get`.
     private func ask(_ guest: Guest, _ setting: Setting, _ random: inout SeededRandom) throws -> Bool {
         let client = guest.client
         let number = Int.random(in: 0..<200, using: &random)
@@ -99,7 +99,7 @@ import Testing
         return false
     }
 
-    @Test func afterAllThatNothingIsLeft() throws {
+    @Test func soakLeavesNoResources() throws {
         let setting = try Setting(["--memory-limit", "256K"], workers: 2) { request in
             let number = Int(request.path.dropFirst()) ?? 0
             if number % 23 == 22 { return .status(404) }
@@ -116,13 +116,13 @@ import Testing
                 getuid() == 0
                     ? try setting.client(as: Self.users[index % Self.users.count]) : try setting.client())
         }
-        // Warm: what is kept for good is there before it is measured.
+        // Permanent allocations are made before the measurement.
         var guests = try (0..<Self.connections).map { try guest($0) }
         func run(_ count: Int) throws {
             var sent = 0
             while sent < count {
                 let index = Int.random(in: 0..<guests.count, using: &random)
-                // Several at once, as a client does that shows a page.
+                // Several at once, like a client that shows a page.
                 for _ in 0..<16 { if try ask(guests[index], setting, &random) { sent += 1 } }
                 while let incoming = try guests[index].client.nextIfThere() { guests[index].take(incoming) }
                 while guests[index].pending > 60 { guests[index].take(try guests[index].client.next()) }
@@ -139,11 +139,11 @@ import Testing
             #expect(guests.allSatisfy { $0.wrong == 0 })
             for guest in guests { guest.client.close() }
             guests = []
-            try setting.broker.wait(for: "all have gone") { $0[.clients] == 1 }
+            try setting.broker.wait(for: "all clients have disconnected") { $0[.clients] == 1 }
             let root = try setting.client()
             _ = try root.ask("clear", #""tier":"all""#)
             root.close()
-            try setting.broker.wait(for: "it has gone") { $0[.clients] == 1 }
+            try setting.broker.wait(for: "the client has disconnected") { $0[.clients] == 1 }
             return try setting.idle()
         }
         try run(Self.requests / 10)
@@ -151,7 +151,7 @@ import Testing
         let (descriptors, bytes) = (try setting.broker.settledDescriptors(), setting.broker.status.residentBytes)
 
         guests = try (0..<Self.connections).map { try guest($0) }
-        // What is on its way when a connection closes may never be read, so more until as many have been.
+        // Messages in flight when a connection closes are lost, so more are sent until the number is reached.
         repeat { try run(Self.requests / 20) } while try setting.broker.stats()[.requests] < Self.requests
         let report = try settle()
         #expect(report[.requests] >= Self.requests)

@@ -5,9 +5,9 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Everything at once, in an order that a seed decides.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct StormTests {
-    /// A client and what it waits for.
+/// All operations and worker deaths at once, in an order that a seed determines.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct StormTests {
+    /// A client with its pending requests.
     private final class Guest {
         let client: RawClient
         var pending: Set<Int> = []
@@ -17,7 +17,7 @@ import Testing
 
         init(_ client: RawClient) { self.client = client }
 
-        /// Takes a frame; each request may have one last one only.
+        /// Records a frame; each request may have only one terminal frame.
         func take(_ incoming: RawClient.Incoming) throws {
             guard incoming.reply.isTerminal, let id = incoming.reply.id else { return }
             terminals[id, default: 0] += 1
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [1, 2, 3]) func afterwardsNothingIsLeft(_ seed: UInt64) throws {
+    @Test(arguments: [1, 2, 3]) func stormLeavesNoResources(_ seed: UInt64) throws {
         let setting = try Setting(["--memory-limit", "256K"], workers: 2) { request in
             let number = Int(request.path.dropFirst()) ?? 0
             if number % 11 == 10 { return .status(500) }
@@ -43,7 +43,7 @@ import Testing
         }
         _ = try setting.client().load(setting.url("/0"), #""delivery":"none""#)
         try setting.idle()
-        try setting.broker.wait(for: "its client has gone") { $0[.clients] == 1 }
+        try setting.broker.wait(for: "the client has disconnected") { $0[.clients] == 1 }
         let before = try setting.broker.stats()
         let warm = try setting.broker.settledDescriptors() - before[.memoryEntries]
 
@@ -99,21 +99,21 @@ import Testing
 
         for guest in guests {
             while !guest.pending.isEmpty { try guest.take(try guest.client.next(within: 60)) }
-            // A question whose answer comes last: nothing else may follow.
+            // The answer to this request must be the last frame.
             _ = try guest.client.ask("stats")
             #expect(try guest.client.nextIfThere() == nil)
             #expect(guest.terminals.values.filter { $0 != 1 }.isEmpty)
             guest.client.close()
         }
         guests = []
-        try setting.broker.wait(for: "all have gone") { $0[.clients] == 1 }
+        try setting.broker.wait(for: "all clients have disconnected") { $0[.clients] == 1 }
         let report = try setting.idle()
         #expect(report.ended == report[.requests])
         #expect(report[.reservedBytes] == 0)
         #expect(report[.leasedBytes] == 0)
         #expect(report[.evictedLeasedBytes] == 0)
         #expect(report[.memoryBytes] <= report[.memoryLimitBytes])
-        // Some were hit twice.
+        // Some workers were killed twice.
         #expect((1...kills).contains(report[.workerRestarts]))
         try setting.broker.waitForSettledDescriptors(warm + report[.memoryEntries])
         try setting.broker.allChildren()

@@ -6,8 +6,8 @@ import TestSupport
 import Testing
 
 /// Many clients, slow clients, and few descriptors.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct CrowdTests {
-    @Test func whoeverNeverReadsDisturbsNobody() throws {
+@Suite(.blocking, .timeLimit(.minutes(10))) struct CrowdTests {
+    @Test func clientsThatNeverReadDoNotDelayOthers() throws {
         let file = TestPNG.blank(width: 1000, height: 1000)
         let setting = try Setting { $0.path == "/big" ? .ok(file) : png(tile($0.path.utf8.count)) }
         let client = try setting.client()
@@ -15,7 +15,7 @@ import Testing
         _ = try client.load(setting.url("/a"), #""delivery":"none""#)
         try setting.idle()
         let warm = try setting.broker.settledDescriptors()
-        // Pictures behind frames, descriptors, and more answers than the broker queues for one.
+        // Payloads, descriptors, and more answers than the broker queues for one client.
         let deaf = try (0..<3).map { _ in try setting.client() }
         for _ in 0..<20 { try deaf[0].get(setting.url("/big"), #""delivery":"inline""#) }
         for _ in 0..<200 { try deaf[1].get(setting.url("/a")) }
@@ -34,8 +34,8 @@ import Testing
         #expect(took < 20_000 + undisturbed.total)
         #expect(try setting.broker.stats()[.requests] >= 272)
         for each in deaf { each.close() }
-        try setting.broker.wait(for: "they are gone") { $0[.clients] == 2 }
-        // 50 new pictures with their originals; the first of them had the same path length as "/a".
+        try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 2 }
+        // 50 new images with their originals; one is equal to that of "/a", as its path has the same length.
         try setting.broker.waitForSettledDescriptors(warm + (try setting.broker.stats()[.memoryEntries]) - 4)
     }
 
@@ -44,25 +44,25 @@ import Testing
         let setting = try Setting(routes: ["/big": .ok(file)])
         let client = try setting.client()
         let ids = try (0..<5).map { _ in try client.get(setting.url("/big"), #""delivery":"inline""#) }
-        try setting.broker.wait(for: "five answers") { $0.ended == 5 }
-        // The picture is forgotten while most of it is still to be sent.
+        try setting.broker.wait(for: "five requests have ended") { $0.ended == 5 }
+        // The image is removed while most of it is still unsent.
         let other = try setting.client()
         _ = try other.ask("remove", #""url":"\#(setting.url("/big"))""#)
         for id in ids {
             let picture = try client.picture(try client.answer(to: id))
             #expect(picture[999, 999] == SIMD4(0, 0, 0, 255))
         }
-        try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 }
+        try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }
 
     @Test func thousandIdleConnections() throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         _ = try setting.client().load(setting.url("/a"))
         try setting.idle()
-        try setting.broker.wait(for: "its client has gone") { $0[.clients] == 1 }
+        try setting.broker.wait(for: "the client has disconnected") { $0[.clients] == 1 }
         let warm = try setting.broker.settledDescriptors()
         var crowd = try (0..<1000).map { _ in try setting.client() }
-        try setting.broker.wait(for: "all are there") { $0[.clients] == 1001 }
+        try setting.broker.wait(for: "all clients are connected") { $0[.clients] == 1001 }
         try setting.broker.waitForSettledDescriptors(warm + 1000)
         let client = try setting.client()
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
@@ -70,14 +70,14 @@ import Testing
             #expect(try crowd[each].picture(try crowd[each].load(setting.url("/a"))) == tile(1))
         }
         crowd = []
-        try setting.broker.wait(for: "they are gone") { $0[.clients] == 2 }
+        try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 2 }
         try setting.broker.waitForSettledDescriptors(warm + 1)
     }
 
     @Test func fewDescriptors() throws {
         let setting = try Setting(descriptorLimit: 64) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
         let client = try setting.client()
-        // Far more pictures and connections than descriptors.
+        // Far more images and connections than descriptors.
         for number in 0..<100 {
             let incoming = try client.load(setting.url("/\(number)"))
             #expect(try client.picture(incoming) == tile(number))
@@ -90,7 +90,7 @@ import Testing
             #expect(try client.picture(incoming) == tile(number))
             try client.release([try #require(try incoming.image().buffer)])
         }
-        // Those that wait to be let in cost no processor time.
+        // Connections that wait to be accepted cost no processor time.
         let before = setting.broker.status.processorTime
         _ = try client.failure(setting.url("/none"), #""cache":"only-if-cached""#)
         usleep(400_000)
@@ -104,8 +104,8 @@ import Testing
         #expect(try setting.idle()[.workers] == 2)
     }
 
-    /// One client that keeps every small picture it gets uses up descriptors, not bytes.
-    @Test func hoarderOfSmallPictures() throws {
+    /// A client that leases many small images uses up descriptors, not bytes.
+    @Test func leasingManySmallImages() throws {
         let setting = try Setting(descriptorLimit: 64) { png(tile(Int($0.path.dropFirst()) ?? 0)) }
         let hoarder = try setting.client()
         let ids = try (0..<100).map { try hoarder.get(setting.url("/\($0)")) }
@@ -119,7 +119,7 @@ import Testing
             try client.release([try #require(try incoming.image().buffer)])
         }
         hoarder.close()
-        try setting.broker.wait(for: "its leases end with it") { $0[.leasedBytes] == 0 }
+        try setting.broker.wait(for: "its leases are released") { $0[.leasedBytes] == 0 }
         #expect(try client.picture(try client.load(setting.url("/0"))) == tile(0))
     }
 
@@ -132,10 +132,10 @@ import Testing
         for id in ids { frames += RawClient.frame(RawClient.getText(id, setting.url("/a"))) }
         try client.send(frames)
         for id in ids.suffix(10) { #expect(try client.answer(to: id).error?.code == .quotaExceeded) }
-        // Another client has a share of its own.
+        // Another client has its own share.
         let other = try setting.client()
         let late = try other.get(setting.url("/a"))
-        try setting.broker.wait(for: "all are counted") { $0[.requests] == most + 11 }
+        try setting.broker.wait(for: "all requests are counted") { $0[.requests] == most + 11 }
         setting.origin.gate("/a").open()
         for id in ids.prefix(most) { _ = try client.answer(to: id).image() }
         #expect(try other.picture(try other.answer(to: late)) == tile(1))

@@ -7,14 +7,14 @@ import SharedCache
 import TestSupport
 import Testing
 
-/// Clients that take what they can get: the others are served all the same.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct GreedyClientTests {
+/// Clients that use up a resource: others are still served.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct GreedyClientTests {
     private static let isRoot = geteuid() == 0
 
-    /// 4,000,000 bytes of pixels each, all of them others.
+    /// Images of at least 4,000,000 bytes of pixels, all different.
     private static func large(_ number: Int) -> [UInt8] { TestPNG.blank(width: 1000 + number, height: 1000) }
 
-    /// One client gets its share; then others are served, of its own user and of another, and what is cached is a hit.
+    /// One client gets its share of leases; other clients of its user and of another are served, and get hits.
     @Test(arguments: isRoot ? [nil, 20_011] : [nil]) func leasingEverything(user: UInt32?) throws {
         let setting = try Setting(["--memory-limit", "16M"]) { request in
             let number = Int(request.path.dropFirst()) ?? 0
@@ -31,10 +31,10 @@ import Testing
         #expect((4...18).contains(errors.count))
         #expect(errors.allSatisfy { $0 == .quotaExceeded })
         #expect(try setting.broker.stats()[.evictedLeasedBytes] < 64 << 20)
-        // It does not read either.
+        // Nor does it read answers.
         for number in 0..<24 { try greedy.get(setting.url("/\(number)"), #""delivery":"inline""#) }
-        // While pictures of its own are made, what others have let go of makes room for them.
-        try setting.broker.wait(for: "its requests are dealt with") {
+        // Its own decodings would evict the images that others have released.
+        try setting.broker.wait(for: "its requests are processed") {
             $0[.requests] == 48 && $0[.running] == 0 && $0[.queued] == 0
         }
         for other in [try client(), try setting.client()] {
@@ -48,15 +48,15 @@ import Testing
             other.close()
         }
         greedy.close()
-        try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 && $0[.evictedLeasedBytes] == 0 }
+        try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 && $0[.evictedLeasedBytes] == 0 }
     }
 
-    @Test(.enabled("other users can be had") { isRoot }) func connectingAgainAndAgain() throws {
+    @Test(.enabled("other users can be had") { isRoot }) func manyConnectionsOfOneUser() throws {
         let setting = try Setting(descriptorLimit: 256, routes: ["/a": png(tile(1))])
         var (crowd, refused) = ([RawClient](), 0)
         for _ in 0..<100 {
             let client = try setting.client(as: 20_011)
-            // Who is let in is answered, the others are told why not.
+            // An accepted client is answered, a refused one gets the reason.
             try? client.send(#"{"type":"hello","id":1,"protocol":1}"#)
             if let error = try client.next().error {
                 #expect(error.code == .quotaExceeded)
@@ -73,16 +73,16 @@ import Testing
             #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1))
         }
         crowd = []
-        try setting.broker.wait(for: "they have gone") { $0[.clients] == 1 }
+        try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 1 }
         let late = try setting.client(as: 20_011)
         #expect(try late.picture(try late.load(setting.url("/a"))) == tile(1))
     }
 
-    @Test(.enabled("other users can be had") { isRoot }) func sendingWithoutAnEnd() throws {
+    @Test(.enabled("other users can be had") { isRoot }) func incompleteUploadsAndFrames() throws {
         let setting = try Setting { _ in .status(404) }
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
-        // An accepted upload has a buffer in the broker, although none of its bytes has come.
+        // The broker has a buffer for each accepted upload, although none of the bytes has arrived.
         func accepted() -> Int { setting.broker.status.openFiles.count { $0.contains("memfd:imgbroker-store") } }
         var (crowd, refused): ([RawClient], Int) = ([], 0)
         for number in 0..<20 {
@@ -101,7 +101,7 @@ import Testing
             return codes.count >= refused
         }
         #expect(codes == Array(repeating: .quotaExceeded, count: refused))
-        // Beginnings of frames of a megabyte.
+        // Incomplete frames of a megabyte.
         for _ in 0..<40 {
             let client = try setting.client(as: 20_011)
             try? client.sendWhatIsTaken([0, 16, 0, 0] + [UInt8](repeating: 0x20, count: 300_000))
@@ -112,7 +112,7 @@ import Testing
         #expect(try other.picture(try other.load(setting.url("/good"))) == tile(7))
         other.close()
         crowd = []
-        try setting.broker.wait(for: "they have gone") { $0[.clients] == 1 }
+        try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 1 }
         let admin = try setting.client()
         _ = try admin.ask("clear", #""tier":"all""#)
         admin.close()
@@ -120,16 +120,16 @@ import Testing
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
-    /// Giving back what was never received frees nothing that still waits to be sent: nothing more is taken from a client
-    /// that does not receive what it has asked for.
-    @Test func givingBackUnseen() throws {
+    /// To release buffers that were never received does not release answers that are still unsent: the broker reads no
+    /// more from a client that does not receive.
+    @Test func releasingUnreceivedBuffers() throws {
         let setting = try Setting { png(tile(Int($0.path.dropFirst()) ?? 0)) }
         let observer = try setting.client()
         for number in 0..<400 { _ = try observer.load(setting.url("/\(number)"), #""delivery":"none""#) }
         let before = try observer.stats()[.requests]
         let deaf = try setting.client()
         for _ in 0..<5 {
-            // Buffers' numbers are easy to guess.
+            // Buffer numbers are easy to guess.
             for number in 0..<400 {
                 try deaf.sendWhatIsTaken(RawClient.frame(RawClient.getText(deaf.newID(), setting.url("/\(number)"))))
             }
@@ -137,9 +137,9 @@ import Testing
         }
         let requests = try observer.stats()[.requests]
         #expect(requests < 400 + 400)
-        // When it does read, it gets everything.
+        // When it reads, it gets all answers.
         var came = 0
-        try eventually("whatever was asked is answered") {
+        try eventually("all requests are answered") {
             while try deaf.nextIfThere() != nil { came += 1 }
             return try observer.stats()[.requests] == before + came
         }
@@ -147,9 +147,9 @@ import Testing
         #expect(try observer.load(setting.url("/1")).image().source == .memory)
     }
 
-    /// The kernel lets only so many descriptors be on their way, to all together: whoever does not receive gets no more of
-    /// them, connected or not.
-    @Test(.enabled("only others are bound by it") { isRoot }) func leavingDescriptorsUnreceived() throws {
+    /// The kernel limits the descriptors in flight to all receivers together: a client that does not receive gets no
+    /// more of them, connected or not.
+    @Test(.enabled("only others are bound by it") { isRoot }) func unreceivedDescriptors() throws {
         let setting = try Setting(["--user", "daemon"], descriptorLimit: 256) {
             png(tile(Int($0.path.dropFirst()) ?? 0))
         }
@@ -159,7 +159,7 @@ import Testing
         let deaf = try (0..<30).map { _ in try setting.client() }
         var held: [RawClient] = []
         for each in deaf { for number in 0..<20 { try each.get(setting.url("/\(number)")) } }
-        // These hear nothing either, and say that they will say no more: for the broker they are gone.
+        // These do not receive either, and shut down their sending side: the broker considers them gone.
         for _ in 0..<20 {
             let leaving = try setting.client()
             for number in 0..<20 { try leaving.get(setting.url("/\(number)")) }
@@ -175,24 +175,24 @@ import Testing
             }
         }.max()
         #expect(try #require(slowest) < 5000 + 10 * undisturbed.slowest)
-        // Decoders and downloaders get theirs as well.
+        // Workers still get descriptors.
         #expect(try client.picture(try client.load(setting.url("/100"))) == tile(100))
         #expect(try setting.broker.stats()[.workerRestarts] == 0)
-        // Whoever does receive gets all.
+        // Clients that receive get all answers.
         for each in deaf.prefix(5) {
             for id in 1...20 { #expect(try each.picture(try each.answer(to: id)) == tile(id - 1)) }
         }
     }
 
-    /// Whoever leaves without receiving its descriptors keeps its place among its user's connections, so coming again and
-    /// again leaves places to others.
-    @Test(.enabled("other users can be had") { isRoot }) func leavingAndComingAgain() throws {
+    /// A client that leaves without receiving its descriptors still counts among its user's connections, so that
+    /// reconnecting does not use up the places of other users.
+    @Test(.enabled("other users can be had") { isRoot }) func reconnectingWithoutReceiving() throws {
         let setting = try Setting(descriptorLimit: 256, routes: ["/a": png(tile(1))])
         let first = try setting.client()
         _ = try first.load(setting.url("/a"), #""delivery":"none""#)
         first.close()
-        try setting.broker.wait(for: "it has gone") { $0[.clients] == 1 }
-        /// Nil when it is refused.
+        try setting.broker.wait(for: "the client has disconnected") { $0[.clients] == 1 }
+        /// A new connection; nil when it is refused.
         func comer() throws -> RawClient? {
             let client = try setting.client(as: 20_011)
             try? client.send(#"{"type":"hello","id":1000,"protocol":1}"#)
@@ -207,10 +207,10 @@ import Testing
         }
         #expect((20..<90).contains(crowd.count))
         for client in crowd { try client.get(setting.url("/a")) }
-        try setting.broker.wait(for: "all are served") { $0[.requests] == 1 + crowd.count }
-        // What they were sent stays unreceived; for the broker they are gone.
+        try setting.broker.wait(for: "all requests are received") { $0[.requests] == 1 + crowd.count }
+        // Their descriptors stay unreceived; the broker considers them gone.
         for client in crowd { client.shutDownSending() }
-        try setting.broker.wait(for: "they have gone") { $0[.clients] == 1 }
+        try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 1 }
         var again: [RawClient] = []
         for _ in 0..<20 {
             if let client = try comer() { again.append(client) }
@@ -220,18 +220,18 @@ import Testing
             let other = user == 0 ? try setting.client() : try setting.client(as: user)
             #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1))
         }
-        // Once they are really gone, there is room again.
+        // When they have closed their sockets, there is room again.
         crowd = []
         again = []
-        try eventually("the user comes in again") { try comer() != nil }
+        try eventually("the user can connect again") { try comer() != nil }
     }
 
-    /// A thousand clients that each wait for the same.
-    @Test func thousandWait() throws {
+    /// A thousand clients wait for one image.
+    @Test func thousandWaiters() throws {
         let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
         let crowd = try (0..<1000).map { _ in try setting.client() }
         let ids = try crowd.map { try $0.get(setting.url("/a")) }
-        try setting.broker.wait(for: "all wait") { $0[.requests] == 1000 }
+        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 1000 }
         setting.origin.gate("/a").open()
         for (client, id) in zip(crowd, ids) { #expect(try client.picture(try client.answer(to: id)) == tile(1)) }
         let report = try setting.broker.stats()
@@ -239,33 +239,9 @@ import Testing
         #expect(report[.decodes] == 1)
     }
 
-    /// Connections that find no descriptor wait, and cost nothing meanwhile.
-    @Test func noDescriptorForAConnection() throws {
-        let setting = try Setting(routes: ["/a": png(tile(1))])
-        let client = try setting.client()
-        _ = try client.load(setting.url("/a"))
-        try setting.idle()
-        _ = try setting.broker.settledDescriptors()
-        let limit = try setting.broker.limitDescriptors(setting.broker.status.lowestFreeDescriptor)
-        let waiting = try (0..<20).map { _ in try setting.client() }
-        for each in waiting { try each.send(RawClient.getText(each.newID(), setting.url("/a"))) }
-        let begun = Instant.now
-        let used = setting.broker.status.processorTime
-        while Instant.now.microseconds(since: begun) < 1_000_000 {
-            #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
-            usleep(20_000)
-        }
-        // Hundredths of a second.
-        #expect(setting.broker.status.processorTime - used < 30)
-        #expect(setting.broker.logLines.filter { $0.contains("accepted") }.count == 1)
-        for each in waiting { #expect(try each.nextIfThere() == nil) }
-        _ = try setting.broker.limitDescriptors(limit)
-        for each in waiting { #expect(try each.picture(try each.answer(to: 1)) == tile(1)) }
-    }
+    // MARK: Lost descriptors
 
-    // MARK: Descriptors that do not arrive
-
-    @Test func brokerCanOpenNoMore() throws {
+    @Test func brokerWithoutDescriptors() throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let client = try setting.client()
         _ = try client.load(setting.url("/a"))
@@ -280,7 +256,7 @@ import Testing
             #expect(error?.isRetryable == true)
             #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
         }
-        // One is lost, and the next one's is not taken for it.
+        // A lost descriptor is not replaced by that of the next message.
         let (first, second) = (client.newID(), client.newID())
         try client.send(
             RawClient.frame(RawClient.storeText(first, setting.url("/c"), #""fds":1"#)), descriptors: [given.descriptor]
@@ -295,8 +271,8 @@ import Testing
         #expect(try client.failure(setting.url("/c"), #""cache":"only-if-cached""#).code == .notCached)
     }
 
-    /// The client library says so, and can ask again.
-    @Test func clientCanOpenNoMore() async throws {
+    /// The client library reports a lost descriptor, and the connection stays usable.
+    @Test func clientWithoutDescriptors() async throws {
         await #expect(processExitsWith: .success) {
             let setting = try Setting(routes: ["/a": png(tile(1)), "/b": png(tile(2))])
             let broker = try ImageBroker(path: setting.broker.socketPath)
@@ -311,7 +287,7 @@ import Testing
             for round in 0..<3 {
                 var taken: [FileDescriptor] = []
                 while let copy = try? spare.duplicate() { taken.append(copy) }
-                // Two that are answered with the same buffer: neither has its descriptor.
+                // Both answers have the same buffer, and neither has its descriptor.
                 let ids = try (0..<2).map { _ in try broker.send(get: SourceURL(url)) }
                 for _ in ids {
                     do {
@@ -319,7 +295,7 @@ import Testing
                         exit(Int32(10 + round))
                     } catch ClientError.descriptorLost {}
                 }
-                // The connection goes on.
+                // The connection stays usable.
                 _ = try broker.stats()
                 taken = []
                 do {
@@ -327,7 +303,7 @@ import Testing
                     let color = image.withBytes { unsafe $0.unsafeLoad(fromByteOffset: 0, as: UInt8.self) }
                     guard color == 1 else { exit(2) }
                 }
-                // Its descriptor is given up, too.
+                // The descriptor is closed, too.
                 try broker.returnLeases()
                 _ = try broker.stats()
             }
@@ -335,11 +311,11 @@ import Testing
         }
     }
 
-    // MARK: Long lives
+    // MARK: Reuse of numbers
 
-    /// Many pictures come and go: what a client maps is always the picture that it asked for, and neither its mappings nor
-    /// the broker's descriptors grow. In a process of its own, where nobody else maps pictures.
-    @Test func numbersAreUsedAgainAndPicturesAreNot() async throws {
+    /// Over many images a client always maps the requested one, and neither its mappings nor the broker's descriptors
+    /// grow. In a process of its own, because other tests map images, too.
+    @Test func mappingsStayCorrect() async throws {
         await #expect(processExitsWith: .success) {
             let setting = try Setting(["--memory-limit", "256K"]) { _ in
                 png(TestPicture.gradient(width: 40, height: 40))
@@ -352,7 +328,7 @@ import Testing
             }
             func run(_ rounds: Int) throws {
                 for _ in 0..<rounds {
-                    // The stride tells which picture it is, and its first row what is in it.
+                    // The stride identifies the image; the first row shows its content.
                     let size = Int.random(in: 1...199, using: &random)
                     var options = GetOptions()
                     options.variant.width = size
@@ -373,17 +349,17 @@ import Testing
                 if mappings() > 21 { throw TestFailure("\(mappings()) mappings") }
             }
             try run(100)
-            // How many pictures fit goes by what each took to make: those in memory have a descriptor each.
+            // The number of cached images varies with the time each took, and each has a descriptor.
             func otherDescriptors() throws -> Int {
                 try setting.broker.status.descriptors - setting.broker.stats()[.memoryEntries]
             }
             let others = try otherDescriptors()
             try run(600)
-            // Of the window, any number may be evicted.
+            // Any number of the window's images may be evicted, and keep their descriptors.
             if try otherDescriptors() > others + 20 { throw TestFailure("descriptors are left") }
             window = []
             try broker.returnLeases()
-            try setting.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 }
+            try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
             if mappings() != 0 { throw TestFailure("mappings are left") }
         }
     }

@@ -6,8 +6,8 @@ import SharedCache
 import TestSupport
 import Testing
 
-/// Descriptors of every kind from clients that mean no good.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct HostileDescriptorTests {
+/// Uploads by descriptors of every kind.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct HostileDescriptorTests {
     private let setting: Setting
     private let client: RawClient
     private let picture = TestPicture.gradient(width: 61, height: 37)
@@ -23,6 +23,9 @@ import Testing
         #expect(count == bytes.count)
     }
 
+    /// An unused path in memory.
+    private static func newPath() -> String { "/dev/shm/given-\(UInt32.random(in: .min ... .max))" }
+
     private func memfd(_ bytes: [UInt8]) throws -> FileDescriptor {
         let file = try WritableBuffer(name: "given").descriptor
         try write(bytes, to: file)
@@ -35,19 +38,19 @@ import Testing
         return FileDescriptor(owning: raw)
     }
 
-    @Test func whatCanBeReadIsCopied() throws {
+    @Test func readableDescriptorsAreCopied() throws {
         let bytes = picture.png
         let partly = try memfd(bytes)
-        // Everything but writing is sealed; the number of F_ADD_SEALS is part of the kernel's interface.
+        // All seals but the one against writing; 1033 is F_ADD_SEALS.
         #expect(fcntl(partly.raw, 1033, 0b0111) == 0)
-        let path = "/dev/shm/given-\(getpid())"
+        let path = Self.newPath()
         defer { unsafe unlink(path) }
         let file = try opened(path, O_CREAT | O_RDWR)
         try write(bytes, to: file)
         for (number, given) in [try memfd(bytes), partly, file, try opened(path, O_RDONLY)].enumerated() {
             let url = setting.url("/\(number)")
             #expect(try client.store(url, given).error == nil)
-            // Its owner may do with it what it likes.
+            // Later changes by the owner have no effect.
             _ = unsafe [UInt8](repeating: 0, count: bytes.count).withUnsafeBytes {
                 unsafe pwrite(given.raw, $0.baseAddress, $0.count, 0)
             }
@@ -56,10 +59,10 @@ import Testing
         }
     }
 
-    @Test func whatMayMakeTheReaderWaitIsRefused() throws {
+    @Test func blockingDescriptorsAreRefused() throws {
         let warm = try setting.broker.settledDescriptors()
         let url = setting.url("/a")
-        let path = "/dev/shm/given-\(getpid())"
+        let path = Self.newPath()
         let fifo = path + ".fifo"
         defer {
             unsafe unlink(path)
@@ -80,7 +83,7 @@ import Testing
             ("pipe", reading), ("other end", writing), ("named pipe", try opened(fifo, O_RDWR)), ("socket", here),
             ("zero", try opened("/dev/zero", O_RDWR)), ("full", try opened("/dev/full", O_RDWR)),
             ("null", try opened("/dev/null", O_RDWR)), ("proc", try opened("/proc/self/maps", O_RDONLY)),
-            // O_PATH: a name, and no right to read.
+            // O_PATH: a location without permission to read.
             ("path", try opened(path, 0o10000000)), ("write only", try opened(path, O_WRONLY)),
         ]
         for (name, descriptor) in given {
@@ -93,20 +96,20 @@ import Testing
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
-    @Test func moreThanAnnounced() throws {
+    @Test func excessDescriptorsAreIgnored() throws {
         let warm = try setting.broker.settledDescriptors()
         let good = try memfd(picture.png)
         let bad = try memfd([1, 2, 3])
         func send(_ text: String, _ descriptors: [FileDescriptor]) throws {
             try client.send(RawClient.frame(text), descriptors: descriptors)
         }
-        // The first is the one that is meant.
+        // The first descriptor counts.
         let many = [good] + Array(repeating: bad, count: 252)
         try send(RawClient.storeText(1, setting.url("/a"), #""fds":1"#), many)
         #expect(try client.answer(to: 1).error == nil)
         try send(RawClient.storeText(2, setting.url("/b"), #""fds":253"#), many)
         #expect(try client.answer(to: 2).error?.code == .badRequest)
-        // Where none is expected, and in the middle of a frame.
+        // With a message that takes none, and in the middle of a frame.
         try send(#"{"type":"hello","id":3,"protocol":1}"#, many)
         #expect(try client.answer(to: 3).error == nil)
         let frame = RawClient.frame(RawClient.storeText(4, setting.url("/b"), #""fds":1"#))
@@ -121,8 +124,8 @@ import Testing
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
-    /// Large files are copied a part at a time, and others are served meanwhile.
-    @Test func shrinkingAndLarge() throws {
+    /// Large files are copied in parts, and other clients are served meanwhile.
+    @Test func largeAndShrinkingFiles() throws {
         let (other, undisturbed) = (try setting.client(), try UndisturbedBroker())
         _ = try other.store(setting.url("/small"), picture.png)
         _ = try other.load(setting.url("/small"))

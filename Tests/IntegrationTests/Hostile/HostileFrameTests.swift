@@ -6,18 +6,19 @@ import SharedCache
 import TestSupport
 import Testing
 
-/// Frames made by a generator that knows what frames look like, and gets them wrong in every way it can think of.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct HostileFrameTests {
+/// Generated frames that are malformed in many ways.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct HostileFrameTests {
     private static let frames = 10_000
     private static let tolerance = 8 << 20
-    /// The end of a round: a number that no other message has.
+    /// The id of a round's last message, which no other message has.
     private static let lastID = 1 << 53 - 1
 
-    /// What the protocol says of some bytes: how many last frames they are answered with, and whether the connection ends.
+    /// The outcome that the protocol requires for some bytes: the number of terminal frames, and whether the connection
+    /// closes.
     private struct Fate {
         var answers = 0
         var isClosed = false
-        /// More has to come before anything behind it is read.
+        /// Whether the frame is incomplete.
         var waits = false
 
         init(of bytes: [UInt8]) {
@@ -33,7 +34,7 @@ import Testing
                     }
                     decoder.skipPayload(envelope.payload)
                     if case .message(.store) = decoded, envelope.payload > 0, decoder.isInsideFrame {
-                        // It is answered when its payload is there.
+                        // The answer follows the complete payload.
                         break
                     }
                     if case .message(let message) = decoded, message.id == nil { continue }
@@ -59,14 +60,14 @@ import Testing
 
         mutating func one<Element>(of elements: [Element]) -> Element { elements.randomElement(using: &random)! }
 
-        /// A message that is right, under a number of its own.
+        /// A valid message with an id of its own.
         mutating func message() -> String {
             lastID += 1
             let id = lastID
             return one(of: samples).replacing(#/"id":\d+/#) { _ in "\"id\":\(id)" }
         }
 
-        /// Numbers and texts that are seldom right.
+        /// JSON values that are rarely valid.
         mutating func value() -> String {
             one(of: [
                 "null", "true", "[]", "{}", "\"\"", "-1", "0", "1.5", "1e400", "-0", "9007199254740993",
@@ -78,7 +79,7 @@ import Testing
             ])
         }
 
-        /// One frame, or what is taken for one, and what comes with it.
+        /// The bytes of a frame, and descriptors to send with it.
         mutating func next() -> (bytes: [UInt8], descriptors: [FileDescriptor]) {
             let text = message()
             var bytes = Array(text.utf8)
@@ -98,7 +99,7 @@ import Testing
                         String(repeating: one(of: ["[", "{\"a\":", "\""]), count: number(1...5000)).utf8), at: at)
             case 4: bytes = Array(member("x", value()).utf8)
             case 5:
-                // Another value for a member that is there.
+                // Another value for an existing member.
                 let names = [
                     "id", "url", "type", "urls", "variant", "headers", "fds", "payload", "tier", "events", "request",
                 ]
@@ -124,7 +125,7 @@ import Testing
             case 13: bytes = (0..<number(1...300)).map { _ in UInt8(number(0...255)) }
             case 14: bytes = Array(text.dropFirst(number(1...text.count - 1)).utf8)
             case 15:
-                // Two halves of two messages.
+                // Parts of two messages.
                 let other = Array(message().utf8)
                 bytes = Array(bytes.prefix(number(1...bytes.count))) + other.suffix(number(1...other.count))
             case 16: given = Array(descriptors.prefix(number(1...5)))
@@ -137,7 +138,7 @@ import Testing
             [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: length >> $0) }
         }
 
-        /// A message with one member more, before all others or behind them.
+        /// A message with one more member, first or last.
         private mutating func member(_ name: String, _ value: String) -> String {
             let text = message()
             return number(0...1) == 0
@@ -163,10 +164,10 @@ import Testing
 
     // MARK: The test
 
-    @Test(.enabled("another user can be had") { geteuid() == 0 }) func tenThousandDisturbNobody() throws {
+    @Test(.enabled("another user can be had") { geteuid() == 0 }) func malformedFramesDoNotDisturbOthers() throws {
         let origin = try LocalOrigin { png(tile($0.path.utf8.count % 50)) }
         defer { origin.stop() }
-        // All goes to the origin, whatever the host's name has become: nobody is looked for out there.
+        // A proxy, so that no damaged host name is looked up.
         let broker = try BrokerProcess(["--proxy", origin.url("")])
         let (good, undisturbed) = (try RawClient(broker.socketPath), try UndisturbedBroker())
         let url = "http://pictures.test/a.png"
@@ -197,7 +198,7 @@ import Testing
             }
         }
         func settle() throws -> StatsReport {
-            try broker.wait(for: "they are gone") { $0[.clients] == 2 }
+            try broker.wait(for: "the clients have disconnected") { $0[.clients] == 2 }
             _ = try good.ask("clear", #""tier":"all""#)
             _ = try good.ask("failed", #""action":"clear""#)
             return try broker.waitUntilIdle()
@@ -209,7 +210,7 @@ import Testing
         try round(Self.frames - Self.frames / 10)
         let report = try settle()
         try broker.waitForSettledDescriptors(warm)
-        // The good client's lease is on what is cleared.
+        // The good client holds a lease of the cleared image.
         for figure in [StatsReport.Figure.reservedBytes, .evictedLeasedBytes, .memoryEntries, .workerRestarts] {
             #expect(report[figure] == 0, "\(figure)")
         }
@@ -221,14 +222,14 @@ import Testing
         #expect(try broker.stop() == .status(0))
     }
 
-    /// Sends what is wrong, and something right behind it, and looks whether both are answered as they should be. Whether
-    /// the connection goes on.
+    /// Sends a malformed frame and a valid one behind it, and checks the answers to both. Returns whether the
+    /// connection stays open.
     private func expect(_ client: RawClient, _ bytes: [UInt8], _ descriptors: [FileDescriptor]) throws -> Bool {
         let fate = Fate(of: bytes)
         let last = RawClient.frame(#"{"type":"hello","protocol":1,"id":\#(Self.lastID)}"#)
         func show() -> Comment { "\(String(decoding: bytes.prefix(300), as: UTF8.self)), \(fate)" }
         if fate.waits {
-            // What is behind it would be taken for the rest: it is a whole frame by chance only.
+            // A frame behind it would be read as its rest.
             try client.send(bytes, descriptors: descriptors)
             for _ in 0..<fate.answers { _ = try terminal(client) }
             return false
@@ -236,7 +237,7 @@ import Testing
         do {
             try client.send(bytes + last, descriptors: descriptors)
         } catch let error as SystemError {
-            // It may have been closed before all was sent.
+            // The broker may close the connection before all is sent.
             #expect(error.code == SystemError.brokenPipe && fate.isClosed, show())
         }
         if fate.isClosed {

@@ -6,15 +6,15 @@ import SharedCache
 import TestSupport
 import Testing
 
-/// Bytes that are no message, from clients that know no better or mean no good.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct MalformedFrameTests {
-    /// What becomes of a connection after something wrong.
+/// Bytes that are not valid messages.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct MalformedFrameTests {
+    /// The state of a connection after a malformed frame.
     private enum Fate {
-        /// `bad-frame` without an id, then the end.
+        /// The broker sends `bad-frame` without an id and closes it.
         case closed
-        /// An error, and it goes on.
+        /// The broker sends an error and keeps it open.
         case stays
-        /// It waits for more; the client closes.
+        /// The broker waits for more bytes; the client closes it.
         case waits
     }
 
@@ -61,7 +61,7 @@ import Testing
                 Malformed(bytes: [0, 0], fate: .waits), Malformed(bytes: header(100), fate: .waits),
                 Malformed(bytes: Array(stats.dropLast()), fate: .waits),
                 Malformed(bytes: header(1 << 20) + [UInt8(ascii: "{")], fate: .waits),
-                // Descriptors where none belong, and announced ones that do not come.
+                // Unexpected descriptors, and announced ones that are missing.
                 Malformed(bytes: RawClient.frame(#"{"type":"steal","id":1}"#), fate: .stays, descriptors: 20),
                 Malformed(bytes: [0, 0], fate: .waits, descriptors: 3),
                 Malformed(bytes: header(0), fate: .closed, descriptors: 3),
@@ -69,7 +69,7 @@ import Testing
                 Malformed(
                     bytes: RawClient.frame(#"{"type":"store","id":1,"url":"http://127.0.0.1/","fds":1}"#), fate: .stays,
                     descriptors: 20),
-                // Payloads: dropped where none is expected, too long, cut off.
+                // Payloads: unexpected, too long, cut off.
                 Malformed(
                     bytes: RawClient.frame(#"{"type":"steal","id":1,"payload":5}"#) + [0, 0, 0, 0, 0], fate: .stays),
                 Malformed(bytes: RawClient.frame(#"{"type":"stats","id":1,"payload":40000000}"#), fate: .closed),
@@ -82,7 +82,7 @@ import Testing
             ]
     }()
 
-    @Test func twoThousandDisturbNobody() throws {
+    @Test func malformedFramesAreAnswered() throws {
         let setting = try Setting { png(tile(Int($0.path.dropFirst()) ?? 0)) }
         let good = try setting.client()
         _ = try good.load(setting.url("/0"))
@@ -93,7 +93,7 @@ import Testing
         let spare = try (0..<20).map { _ in try WritableBuffer(name: "test").descriptor }
 
         var sent = 0
-        // Many connections are open at once; each is looked at some time after its frame was sent.
+        // Many connections are open at once; each is checked some time after its frame was sent.
         var open: [(client: RawClient, fate: Fate)] = []
         while sent < 2000 {
             for malformed in Self.cases {
@@ -117,7 +117,7 @@ import Testing
         let added = report[.memoryEntries] - entries
         #expect(added == 2 * (sent / 10))
         good.close()
-        try setting.broker.wait(for: "its clients have gone") { $0[.clients] == 1 }
+        try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 1 }
         try setting.broker.waitForSettledDescriptors(warm + added - 1)
         #expect(try setting.broker.stats()[.leasedBytes] == 0)
     }
@@ -138,14 +138,14 @@ import Testing
         each.client.close()
     }
 
-    /// Every part of a good frame by itself, and many frames in one piece.
-    @Test func piecesAndHeaps() throws {
+    /// A frame sent byte by byte, and many frames in one write.
+    @Test func splitAndBatchedFrames() throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let client = try setting.client()
         for byte in RawClient.frame(RawClient.getText(900, setting.url("/a"))) { try client.send([byte]) }
         #expect(try client.picture(try client.answer(to: 900)) == tile(1))
         let heap = (1000..<3000).flatMap { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }
-        // Sent while answers come: whoever only sends is not read from for ever.
+        // Answers are read meanwhile, because the broker stops reading from a client that does not receive.
         for start in stride(from: 0, to: heap.count, by: 8192) {
             try client.send(Array(heap[start..<min(start + 8192, heap.count)]))
             if start == 0 { _ = try client.answer(to: 1000) }
@@ -153,15 +153,15 @@ import Testing
         for id in 1001..<3000 { _ = try client.answer(to: id) }
     }
 
-    @Test func payloadsThatNobodyExpectsAreSteppedOver() throws {
+    @Test func unexpectedPayloadsAreSkipped() throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let client = try setting.client()
-        // Its bytes would be bad frames.
+        // As frames, its bytes would be malformed.
         let payload = [UInt8](repeating: 0xFF, count: 300_000)
         try client.send(RawClient.frame(#"{"type":"stats","id":1,"payload":300000}"#) + payload)
         #expect(try client.next().reply.id == 1)
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(1))
-        // As many as may come, and no number at all.
+        // Payload lengths beyond the limit, and no number.
         try client.send(RawClient.frame(#"{"type":"stats","id":77,"payload":"many"}"#))
         #expect(try client.answer(to: 77).error?.code == .badRequest)
         for number in ["33554433", "9007199254740991", "9007199254740993", "1e300"] {
@@ -172,7 +172,7 @@ import Testing
         }
     }
 
-    @Test func idsOfPendingRequestsAreTaken() throws {
+    @Test func idsOfPendingRequestsAreRefused() throws {
         let setting = try Setting { _ in png(tile(1)).with { $0.hold = .beforeHeaders } }
         let client = try setting.client()
         let id = try client.get(setting.url("/a"))
@@ -185,13 +185,13 @@ import Testing
         }
         setting.origin.gate("/a").open()
         #expect(try client.picture(try client.answer(to: id)) == tile(1))
-        // Answered, it is free again.
+        // The id is free after the answer.
         try client.send(#"{"type":"stats","id":\#(id)}"#)
         #expect(try client.next().reply.id == id)
     }
 
-    /// Bytes behind what broke the stream are not looked at, and what came before is answered.
-    @Test func answersBeforeTheEnd() throws {
+    /// Bytes behind a malformed frame are ignored, and messages before it are answered.
+    @Test func messagesBeforeAMalformedFrameAreAnswered() throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let client = try setting.client()
         _ = try client.load(setting.url("/a"))

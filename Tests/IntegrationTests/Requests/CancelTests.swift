@@ -5,7 +5,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Requests that end before their answer: by their client, with it, or by time.
+/// Requests that end early: cancelled, disconnected or timed out.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CancelTests {
     private let setting: Setting
     private let client: RawClient
@@ -45,7 +45,7 @@ import Testing
         setting.origin.wait(for: path, seconds: patience) { $0.bytesSent >= 1000 }
     }
 
-    @Test func oneOfTwo() throws {
+    @Test func cancelOfOneOfTwo() throws {
         let first = try client.get(setting.url("/a"))
         let second = try other.get(setting.url("/a"))
         #expect(begun("/a"))
@@ -53,13 +53,13 @@ import Testing
         setting.origin.gate("/a").open()
         #expect(try other.picture(try other.answer(to: second)) == tile(2, side: 64))
         #expect(setting.origin.statistics("/a").abandoned == 0)
-        // A finished or unknown request is no error.
+        // To cancel a finished or unknown request is no error.
         #expect(try client.ask("cancel", #""request":\#(first)"#).error == nil)
         #expect(try client.ask("cancel", #""request":424242"#).error == nil)
         #expect(try client.stats()[.cancelled] == 1)
     }
 
-    @Test func lastOneStopsTheTransfer() throws {
+    @Test func lastCancelAbortsTheTransfer() throws {
         let ids = [try client.get(setting.url("/a")), try other.get(setting.url("/a"))]
         #expect(begun("/a"))
         try cancel(client, ids[0])
@@ -69,12 +69,12 @@ import Testing
         #expect(report[.reservedBytes] == 0)
         #expect(report[.cancelled] == 2)
         try setting.broker.waitForSettledDescriptors(warm)
-        // It can be had at once again.
+        // It can be loaded again at once.
         #expect(try client.picture(try client.load(setting.url("/a"))) == tile(2, side: 64))
         #expect(setting.origin.statistics("/a").requests == 2)
     }
 
-    @Test func cancelAndGetAgainAtOnce() throws {
+    @Test func getRightAfterCancel() throws {
         let id = try client.get(setting.url("/a"))
         #expect(begun("/a"))
         let (cancelling, again) = (client.newID(), client.newID())
@@ -86,8 +86,8 @@ import Testing
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
 
-    /// The same id may be used as soon as the cancelled request is answered.
-    @Test func sameIDAgain() throws {
+    /// An id is free as soon as the cancelled request is answered.
+    @Test func reusedID() throws {
         let id = try client.get(setting.url("/a"))
         #expect(begun("/a"))
         try cancel(client, id)
@@ -95,7 +95,7 @@ import Testing
         #expect(try client.picture(try client.answer(to: id)) == tile(2, side: 64))
     }
 
-    @Test func whoeverHangsUpInFlight() throws {
+    @Test func disconnectDuringTransfer() throws {
         let leaving = try setting.client()
         try leaving.get(setting.url("/a"))
         let staying = try other.get(setting.url("/a"))
@@ -109,11 +109,11 @@ import Testing
         #expect(report[.cancelled] == 2)
         #expect(report.ended == report[.requests])
         #expect(report[.reservedBytes] == 0)
-        // The original and the pixels of the one that came; without the client that left.
+        // The original and the pixels of the completed request; the client that left has no descriptor.
         try setting.broker.waitForSettledDescriptors(warm + 2)
     }
 
-    @Test func queuedRequestsAreCancelledToo() throws {
+    @Test func queuedRequestsAreCancelled() throws {
         let ids = try (0..<20).map { try client.get(setting.url("/q\($0)")) }
         for path in 0..<6 { #expect(begun("/q\(path)")) }
         for id in ids.reversed() { try cancel(client, id) }
@@ -124,27 +124,27 @@ import Testing
         #expect(try client.picture(try client.load(setting.url("/q0"))) == tile(3, side: 64))
     }
 
-    @Test func silenceEndsInTimeout() throws {
+    @Test func silentOriginTimesOut() throws {
         let late = try client.get(setting.url("/silent"), #""timeoutMs":300"#)
         let patient = try other.get(setting.url("/silent"))
         let error = try #require(try client.answer(to: late).error)
         #expect(error.code == .timeout)
         #expect(error.isRetryable)
-        // The patient one waits on, and others are served.
+        // The request with the longer timeout still waits, and others are served.
         #expect(try client.picture(try client.load(setting.url("/fast"))) == tile(5, side: 64))
         #expect(setting.origin.statistics("/silent").abandoned == 0)
         try cancel(other, patient)
         #expect(setting.origin.wait(for: "/silent", seconds: patience) { $0.abandoned == 1 })
     }
 
-    @Test func stallingEndsInTimeout() throws {
+    @Test func stalledTransferTimesOut() throws {
         #expect(try client.failure(setting.url("/stalls"), #""timeoutMs":300"#).code == .timeout)
         #expect(setting.origin.wait(for: "/stalls", seconds: patience) { $0.abandoned == 1 })
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
-    /// Bytes that keep coming keep a request alive, up to its total time.
-    @Test func totalTimeBoundsDripping() throws {
+    /// Progress keeps a request alive, up to its total timeout.
+    @Test func totalTimeoutBoundsSlowTransfers() throws {
         let late = try client.get(setting.url("/drips"), #""timeoutMs":10000,"totalTimeoutMs":700"#)
         let patient = try other.get(setting.url("/drips"), #""timeoutMs":3000"#)
         #expect(try client.answer(to: late).error?.code == .timeout)
@@ -152,8 +152,8 @@ import Testing
         #expect(setting.origin.statistics("/drips").requests == 1)
     }
 
-    /// Waiting in the queue counts.
-    @Test func totalTimeIncludesTheQueue() throws {
+    /// The total timeout includes the time in the queue.
+    @Test func totalTimeoutIncludesTheQueue() throws {
         let blocking = try (0..<6).map { try other.get(setting.url("/q\($0)")) }
         for path in 0..<6 { #expect(begun("/q\(path)")) }
         let error = try client.failure(setting.url("/fast2"), #""totalTimeoutMs":200"#)
@@ -163,15 +163,15 @@ import Testing
         #expect(try setting.idle()[.reservedBytes] == 0)
     }
 
-    /// The bytes of an original are whole, also when it is forgotten while it is being looked at.
-    @Test func removedWhileItIsDescribed() throws {
+    /// An original that is removed while its header is read is delivered whole.
+    @Test func originalRemovedDuringItsDecoding() throws {
         let single = try Setting(workers: 1, routes: ["/a": png(tile(1))])
         let client = try single.client()
         try single.idleWorkers()
         let workers = try single.broker.stopAll(.decode)
         let id = try client.get(single.url("/a"), #""as":"original""#)
         let inline = try client.get(single.url("/a"), #""as":"original","delivery":"inline""#)
-        try single.broker.wait(for: "it is being looked at") { $0[.downloads] == 1 && $0[.running] == 1 }
+        try single.broker.wait(for: "the decoding is running") { $0[.downloads] == 1 && $0[.running] == 1 }
         #expect(try client.ask("remove", #""url":"\#(single.url("/a"))""#).fields["removed"] as? Int == 1)
         for worker in workers { single.broker.signal(worker, SIGCONT) }
         #expect(try client.bytes(of: try client.answer(to: id)) == tile(1).png)
@@ -179,6 +179,6 @@ import Testing
         let report = try single.idle()
         #expect(report[.memoryBytes] == 0)
         client.close()
-        try single.broker.wait(for: "nothing is held") { $0[.leasedBytes] == 0 }
+        try single.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }
 }

@@ -4,8 +4,8 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Many ask for one thing.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct CoalescingTests {
+/// Concurrent requests for one image share a download and a decoding.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct CoalescingTests {
     private let picture = TestPicture.gradient(width: 40, height: 30, transparent: true)
 
     @Test func manyGetsOfThreeVariants() throws {
@@ -54,7 +54,7 @@ import Testing
         #expect(try client.stats()[.downloads] == 2)
     }
 
-    /// The origin's answer depends on a header, or on who asks.
+    /// Starts an origin whose answer depends on a header or on the credentials.
     private func personalOrigin() throws -> Setting {
         try Setting { request in
             let seed: Int
@@ -80,14 +80,14 @@ import Testing
             let client = try setting.client()
             return (client, try client.get(setting.url("/a"), members))
         }
-        // More than so many from one origin wait; those that run are held together.
+        // Six downloads from one origin run at once; the others are queued.
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 6 })
         setting.origin.gate("/a").open()
         var pictures: Set<[UInt8]> = []
         for (client, id) in asked { pictures.insert(try client.picture(try client.answer(to: id)).bytes) }
         #expect(pictures.count == members.count)
         #expect(setting.origin.requests.count == members.count)
-        // Nor do they when it is in the cache.
+        // Cached entries are not shared either.
         for (members, (client, _)) in zip(members, asked) {
             let image = try client.load(setting.url("/a"), members).image()
             #expect(image.source == .memory)
@@ -109,7 +109,7 @@ import Testing
             let client = try setting.client()
             return (client, try client.get(setting.url("/a"), spelling))
         }
-        try setting.broker.wait(for: "three requests") { $0[.requests] == 3 }
+        try setting.broker.wait(for: "three requests are pending") { $0[.requests] == 3 }
         setting.origin.gate("/a").open()
         for (client, id) in asked { #expect(try client.picture(try client.answer(to: id)) == tile(1)) }
         #expect(setting.origin.requests.count == 1)
@@ -132,7 +132,7 @@ import Testing
         #expect(setting.origin.requests.allSatisfy { $0["Authorization"] != nil })
     }
 
-    @Test func errorsGoToAllWhoWait() throws {
+    @Test func errorsReachAllWaiters() throws {
         let setting = try Setting { request in
             let response = request.path == "/gone" ? LocalOrigin.Response.status(410) : .ok(Array("no picture".utf8))
             return response.with { $0.hold = .beforeHeaders }
@@ -141,7 +141,7 @@ import Testing
         for (path, code) in [("/gone", ErrorCode.httpStatus), ("/text", .unsupportedFormat)] {
             let before = try setting.broker.stats()[.requests]
             let ids = try clients.map { try $0.get(setting.url(path)) }
-            try setting.broker.wait(for: "all requests") { $0[.requests] == before + 10 }
+            try setting.broker.wait(for: "all requests are pending") { $0[.requests] == before + 10 }
             setting.origin.gate(path).open()
             for (client, id) in zip(clients, ids) { #expect(try client.answer(to: id).error?.code == code) }
             #expect(setting.origin.statistics(path).requests == 1)
@@ -165,12 +165,12 @@ import Testing
         let raised = try client.get(setting.url("/raised"), #""priority":"low""#)
         let high = try client.get(setting.url("/high"), #""priority":"high""#)
         let raiser = try client.get(setting.url("/raised"), #""priority":"high""#)
-        try setting.broker.wait(for: "four queued") { $0[.queued] == 4 }
-        // One at a time.
+        try setting.broker.wait(for: "four requests are queued") { $0[.queued] == 4 }
+        // Downloads run one at a time from here on.
         setting.origin.gate("/block0").open()
         for id in [low, normal, raised, high, raiser] { _ = try client.answer(to: id) }
         let order = setting.origin.requests.map(\.path).filter { !$0.hasPrefix("/block") }
-        // Among those of one priority the first come is first, whenever it was raised.
+        // Requests of one priority run in the order of arrival, whenever their priority was raised.
         #expect(order == ["/raised", "/high", "/normal", "/low"])
     }
 }

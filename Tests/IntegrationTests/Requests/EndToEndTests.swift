@@ -5,7 +5,7 @@ import SharedCache
 import TestSupport
 import Testing
 
-/// One client, one picture, all the way.
+/// One client and one image, from the request to the pixels.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct EndToEndTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
     private let setting: Setting
@@ -40,17 +40,17 @@ import Testing
         #expect(image.offset == 0)
         #expect(image.descriptors == 1)
         #expect(image.payload == 0)
-        // By its bytes, not by what the origin calls it.
+        // Detected from the bytes, not from the content type.
         #expect(image.contentType == "image/png")
         #expect(image.frameCount == 1)
         #expect(image.etag == "\"one\"")
-        // Ten minutes, as the origin says nothing.
+        // The default lifetime is ten minutes.
         let expires = try #require(image.expires)
         #expect(abs(expires - WallClock.milliseconds / 1000 - 600) < 30)
         #expect(!image.stale)
         #expect((1...(1 << 53 - 1)).contains(try #require(image.buffer)))
         #expect(try client.picture(incoming) == picture.premultiplied)
-        // The names on the wire, as the protocol page has them.
+        // The names on the wire, as in docs/protocol.md.
         let fields = incoming.fields
         #expect(fields["type"] as? String == "image")
         #expect(fields["final"] as? Bool == true)
@@ -60,20 +60,20 @@ import Testing
         #expect(fields["alpha"] as? String == "premultiplied")
     }
 
-    @Test func secondHitOnOneConnectionBringsNoDescriptor() throws {
+    @Test func secondHitOnAConnectionHasNoDescriptor() throws {
         let first = try client.load(url).image()
         let second = try client.load(url)
         #expect(try second.image().source == .memory)
         #expect(try second.image().buffer == first.buffer)
         #expect(try second.image().descriptors == 0)
         #expect(second.fields["fds"] as? Int ?? 0 == 0)
-        // Another connection gets its own descriptor of the same buffer.
+        // Another connection gets its own descriptor for the same buffer.
         let other = try setting.client()
         let third = try other.load(url)
         #expect(try third.image().buffer == first.buffer)
         #expect(try third.image().descriptors == 1)
         #expect(try other.picture(third) == picture.premultiplied)
-        // Two leases were granted: after one is given back, the client still has it.
+        // Two leases were granted: after one is released, the client still holds the buffer.
         let buffer = try #require(first.buffer)
         try client.release([buffer])
         #expect(try client.load(url).image().descriptors == 0)
@@ -105,7 +105,7 @@ import Testing
         #expect(image.contentType == "image/png")
         #expect(incoming.fields["stride"] == nil)
         #expect(try client.bytes(of: incoming) == picture.png)
-        // The pixels come of the same bytes, without another download.
+        // The pixels are decoded from the same bytes, without another download.
         #expect(try client.picture(try client.load(url)) == picture.premultiplied)
         #expect(setting.origin.statistics("/a.png").requests == 1)
     }
@@ -132,11 +132,11 @@ import Testing
         #expect(try client.load(url).image().source == .memory)
     }
 
-    /// An inline picture carries no lease, so it cannot take the place of one: the client has no descriptor yet.
-    @Test func inlineThenDescriptorAtOnce() throws {
+    /// An inline image carries no lease: the next answer must bring the descriptor.
+    @Test func descriptorFollowsInlineAnswer() throws {
         _ = try client.load(url, #""delivery":"none""#)
         let ids = [client.newID(), client.newID()]
-        // In one piece, so that the first answer is not sent before the second request is read.
+        // In one write, so that the first answer is not sent before the second request is read.
         try client.send(
             RawClient.frame(RawClient.getText(ids[0], url, #""delivery":"inline""#))
                 + RawClient.frame(RawClient.getText(ids[1], url)))
@@ -145,7 +145,7 @@ import Testing
         #expect(try second.image().descriptors == 1)
         #expect(try client.picture(second) == picture.premultiplied)
         try client.release([try #require(try second.image().buffer)])
-        try setting.broker.wait(for: "no leases") { $0[.leasedBytes] == 0 }
+        try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
     }
 
     @Test func progress() throws {
@@ -206,7 +206,7 @@ import Testing
         #expect(try query() == false)
         #expect(try client.stats()[.memoryBytes] == 0)
         #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 0)
-        // The holder keeps valid bytes; whoever asks again gets a new buffer.
+        // The holder's bytes stay valid; a new request gets a new buffer.
         #expect(try client.picture(held) == picture.premultiplied)
         let again = try client.load(url)
         #expect(try again.image().source == .network)
@@ -220,7 +220,7 @@ import Testing
         let again = try client.load(url, #""cache":"reload""#)
         #expect(try again.image().source == .network)
         #expect(setting.origin.statistics("/a.png").requests == 2)
-        // The same bytes: nothing to decode.
+        // The bytes are unchanged, so the cached pixels serve.
         #expect(try client.stats()[.decodes] == 1)
     }
 
@@ -234,9 +234,9 @@ import Testing
         let pending = try client.stats()
         #expect(pending[.requests] == 6)
         #expect(pending.ended + 3 == pending[.requests])
-        setting.origin.gate("/held.png").open()
         _ = try client.ask("cancel", #""request":\#(cancelled)"#)
         #expect(try client.answer(to: cancelled).error?.code == .cancelled)
+        setting.origin.gate("/held.png").open()
         _ = try client.answer(to: held)
         _ = try client.answer(to: joined)
         let report = try client.stats()
@@ -250,7 +250,7 @@ import Testing
         #expect(report.failures == [.httpStatus: 1, .cancelled: 1])
         #expect(report[.downloads] == 2)
         #expect(report[.bytesDownloaded] == 2 * picture.png.count)
-        // Both URLs lead to the same bytes, so one decoding served all.
+        // Both URLs have the same bytes, so one decoding served all.
         #expect(report[.decodes] == 1)
         #expect(report[.pixelsDecoded] == 61 * 37)
         #expect(report[.clients] >= 1)
@@ -261,7 +261,7 @@ import Testing
         #expect(report[.memoryBytes] == 244 * 37 + picture.png.count)
     }
 
-    @Test func fieldsThatAreWrong() throws {
+    @Test func invalidFields() throws {
         let cases = [
             #""variant":{"width":0}"#, #""variant":{"height":65536}"#, #""variant":{"width":"10"}"#,
             #""variant":{"fit":"stretch"}"#, #""variant":{"scaleDown":1}"#, #""variant":{"pixelFormat":"rgb"}"#,
@@ -277,7 +277,7 @@ import Testing
             let name = members.split(separator: "\"")[0]
             #expect(error.message.contains(name), "\(members): \(error.message)")
         }
-        // What comes later is accepted with its default.
+        // Options with default values and unknown members are accepted.
         _ = try client.load(
             url,
             #""retryFailed":true,"staleFirst":false,"storage":"both","progressive":false,"cookies":false,"#

@@ -4,7 +4,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What can go wrong with a download or a picture, and by which code it is known.
+/// Failures of downloads and decodings, and their error codes.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ErrorTests {
     private static let picture = TestPicture.gradient(width: 61, height: 37)
 
@@ -84,7 +84,7 @@ import Testing
             ("/header-crc", .decodeFailed, false), ("/huge", .tooManyPixels, false),
             ("/wide", .tooManyPixels, false),
         ]
-        // All at once, as they come to nothing in different ways.
+        // All concurrently.
         let ids = try cases.map { try client.get(setting.url($0.0)) }
         for ((path, code, retryable), id) in zip(cases, ids) {
             let incoming = try client.answer(to: id)
@@ -98,7 +98,7 @@ import Testing
         }
         let nothing = try client.failure(setting.url("/nothing"))
         #expect([.emptyImage, .decodeFailed].contains(nothing.code))
-        // Five redirects are followed; the answer names the URL that was asked for.
+        // Five redirects are followed; the answer names the requested URL.
         let far = try client.load(setting.url("/five"))
         #expect(try far.image().url == setting.url("/five"))
         #expect(try client.picture(far) == Self.picture)
@@ -108,17 +108,17 @@ import Testing
         #expect(report[.workerRestarts] == 0)
         #expect(report[.reservedBytes] == 0)
         #expect(setting.origin.statistics("/loop").requests == 6)
-        // What is known to fail is not tried again.
+        // Recently failed URLs are not tried again.
         for (path, code) in [("/corrupt", ErrorCode.decodeFailed), ("/404", .httpStatus), ("/long", .tooLarge)] {
             let again = try client.failure(setting.url(path))
             #expect(again.code == .blacklisted)
             #expect(again.cause == code)
             #expect(setting.origin.statistics(path).requests == 1)
         }
-        // What may be over at once is.
+        // Retryable failures are tried again.
         #expect(try client.failure(setting.url("/500")).code == .httpStatus)
         #expect(setting.origin.statistics("/500").requests == 2)
-        // An origin that asks for patience has it, for all its URLs.
+        // `Retry-After` applies to all URLs of the origin.
         let patience = try client.failure(setting.url("/503"))
         #expect(patience.code == .httpStatus)
         #expect(patience.retryAfterMs == 7000)
@@ -128,17 +128,17 @@ import Testing
         #expect(setting.origin.statistics("/500").requests == 2)
     }
 
-    /// The same on a connection that is used again, where no address is judged any more.
+    /// The same on a reused connection, for which no address is checked any more.
     @Test(arguments: ["/header", "/field", "/no-http", "/reset"]) func onAUsedConnection(_ path: String) throws {
         let setting = try Setting([], Self.answer)
         let client = try setting.client()
-        // Until both download workers are ready, one or the other gets the next job.
-        try eventually("a used connection is used again") {
+        // Jobs alternate between download workers until both are ready.
+        try eventually("a used connection is reused") {
             _ = try client.load(setting.url("/a"), #""cache":"reload""#)
             let error = try client.failure(setting.url(path))
             guard error.code == .transferFailed else { throw error }
             let used = Set(setting.origin.requests("/a").map(\.connection))
-            // The first of them: curl tries a connection that was reset under it once more with a new one.
+            // Any of the requests: curl retries a reused connection that was reset with a new one.
             return setting.origin.requests(path).contains { used.contains($0.connection) }
         }
     }
@@ -153,12 +153,12 @@ import Testing
         #expect(refused.code == .connectFailed)
         #expect(refused.isRetryable)
         let unknown = try client.failure("http://nobody.invalid/a.png", #""timeoutMs":25000"#)
-        // Where no name server answers, the resolver waits for one.
+        // Without a reachable name server the resolver times out.
         #expect([.dnsFailed, .timeout].contains(unknown.code))
         #expect(unknown.isRetryable)
     }
 
-    /// Loopback is no address to load from unless it is allowed, whatever its spelling.
+    /// Loopback and private addresses are forbidden in every notation unless allowed.
     @Test func forbiddenAddresses() throws {
         let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
         defer { origin.stop() }

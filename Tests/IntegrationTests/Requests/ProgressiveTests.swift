@@ -8,9 +8,9 @@ import Testing
 
 @testable import imgworker
 
-/// Pictures as far as they have come, with real programs and an origin that takes its time.
+/// Partial images during a slow download.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProgressiveTests {
-    /// Kinds of picture that come in parts, as files.
+    /// The formats that are decoded progressively.
     enum Kind: CaseIterable {
         case jpeg, png, webp
 
@@ -44,24 +44,24 @@ import Testing
 
     private let picture = TestPicture.gradient(width: 300, height: 200)
 
-    /// How far two pictures of one size are from each other.
+    /// The sum of the differences between the bytes of two images of one size.
     private func distance(_ left: TestPicture, _ right: TestPicture) -> Int {
         zip(left.bytes, right.bytes).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) }
     }
 
-    @Test(arguments: Kind.allCases) func partsComeBeforeTheEnd(_ kind: Kind) throws {
+    @Test(arguments: Kind.allCases) func partialImagesPrecedeTheLast(_ kind: Kind) throws {
         let file = try kind.file(of: picture)
         let setting = try Setting(workers: 1) { request in
             let response = LocalOrigin.Response.ok(file)
             return request.path == "/a" ? response.with { $0.hold = .afterBytes(file.count * 8 / 10) } : response
         }
         let (client, other) = (try setting.client(), try setting.client())
-        // Nothing of it is kept.
+        // Uncached, so that the next request downloads it again.
         let plain = try client.picture(try client.load(setting.url("/plain"), #""cache":"no-store""#))
         let id = try client.get(setting.url("/a"), #""progressive":true"#)
         var frames = [try client.answer(to: id, orProgress: true)]
         #expect(setting.origin.wait(for: "/a", seconds: patience) { $0.held == 1 })
-        // The only decoder is free for others.
+        // The only decode worker is available to others.
         #expect(try other.load(setting.url("/b"), #""variant":{"width":20}"#).image().width == 20)
         #expect(try other.load(setting.url("/b"), #""variant":{"width":30}"#).image().width == 30)
         setting.origin.gate("/a").open()
@@ -77,7 +77,7 @@ import Testing
             #expect(now < last)
             last = now
         }
-        // None after the end.
+        // No partial image follows the last frame.
         let report = try client.stats()
         #expect(report[.partialDecodes] == frames.count - 1)
         func later() throws -> RawClient.Incoming? { try client.nextIfThere() }
@@ -88,10 +88,10 @@ import Testing
         #expect(try client.stats()[.leasedBytes] == 30 * 20 * 4 + 20 * 13 * 4)
     }
 
-    @Test(arguments: Kind.allCases) func partsAreApart(_ kind: Kind) throws {
+    @Test(arguments: Kind.allCases) func partialImagesAreSpaced(_ kind: Kind) throws {
         let file = try kind.file(of: picture)
         let setting = try Setting(workers: 1) { _ in
-            .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 120 + 1, 30) }
+            .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 120 + 1, 60) }
         }
         let client = try setting.client()
         var frames: [RawClient.Incoming] = []
@@ -99,14 +99,14 @@ import Testing
             frames = try client.frames(setting.url("/a"), #""progressive":true,"delivery":"inline""#)
         }
         #expect(frames.count >= 3)
-        // As many as 200 ms each leave room for.
+        // At most one partial image every 200 ms.
         #expect(frames.count - 1 <= took / 200 + 1)
         #expect(try frames.map { try $0.image().final } == frames.indices.map { $0 == frames.count - 1 })
         #expect(try frames.allSatisfy { try $0.image().payload == 300 * 200 * 4 })
     }
 
-    /// What is not cut into parts is loaded as ever.
-    @Test func otherKindsComeAsAWhole() throws {
+    /// A format without progressive decoding yields one frame.
+    @Test func otherFormatsYieldOneFrame() throws {
         let file = picture.png
         let setting = try Setting(workers: 1) { _ in
             .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 20 + 1, 30) }
@@ -118,7 +118,7 @@ import Testing
         #expect(try client.stats()[.partialDecodes] == 0)
     }
 
-    @Test func programsSeeParts() throws {
+    @Test func clientsReceivePartialImages() throws {
         let file = try Kind.png.file(of: picture)
         let setting = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(file.count * 8 / 10) } }
         let broker = try ImageBroker(path: setting.broker.socketPath)
@@ -133,10 +133,10 @@ import Testing
         #expect(image.description.final)
         #expect(parts.count == 1 && parts[0].description.final == false)
         #expect(parts[0].withBytes { $0.byteCount } == 300 * 200 * 4)
-        // And on the command line.
+        // The same on the command line.
         let held = setting.origin.gate("/b")
         let command = try RunningCommand(["get", setting.url("/b"), "--progressive"], setting.broker)
-        try eventually("a part is shown") { !command.lines.isEmpty }
+        try eventually("a partial image is printed") { !command.lines.isEmpty }
         held.open()
         #expect(command.exit() == .status(0))
         let lines = command.lines

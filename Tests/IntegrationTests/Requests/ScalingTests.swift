@@ -3,7 +3,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Pictures in other sizes than their own, through the broker.
+/// Scaled variants.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ScalingTests {
     private struct Case {
         let variant: String
@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    // Of a picture of 60 × 40.
+    // Variants of an image of 60 × 40.
     private static let cases = [
         Case(#""width":30,"height":30"#, 30, 20), Case(#""width":600,"height":600"#, 60, 40),
         Case(#""width":30"#, 30, 20), Case(#""height":10"#, 15, 10), Case(#""width":30,"fit":"inside""#, 30, 20),
@@ -45,18 +45,18 @@ import Testing
                 let expected = flat(777, width: each.width, height: each.height)
                 let picture = try client.picture(incoming)
                 #expect(picture == (format == .rgba8 ? expected : expected.bgra), "\(each.variant)")
-                // The same from memory, inline.
+                // The same from memory, delivered inline.
                 let again = try client.load(setting.url("/a"), members + #","delivery":"inline""#)
                 #expect(try again.image().source == .memory, "\(each.variant)")
                 #expect(try client.picture(again) == picture)
             }
         }
         #expect(setting.origin.statistics("/a").requests == 1)
-        // Who wants the picture itself gets it, also by a box of its size.
+        // A request without a size gets the full size.
         #expect(try client.picture(try client.load(setting.url("/a"))) == source)
     }
 
-    /// What sticks out is cropped on both sides alike.
+    /// `cover` crops equally on both sides.
     @Test func coverTakesTheMiddle() throws {
         let bands: [SIMD4<UInt8>] = [SIMD4(255, 0, 0, 255), SIMD4(0, 255, 0, 255), SIMD4(0, 0, 255, 255)]
         let source = TestPicture(width: 60, height: 40) { x, _ in bands[x / 20] }
@@ -69,7 +69,7 @@ import Testing
         let flat = try client.picture(
             try client.load(setting.url("/high"), #""variant":{"width":40,"height":20,"fit":"cover"}"#))
         #expect(flat == TestPicture(width: 40, height: 20) { _, _ in bands[1] })
-        // Distorted, all of it is there.
+        // `fill` distorts and crops nothing.
         let filled = try client.picture(
             try client.load(setting.url("/wide"), #""variant":{"width":30,"height":7,"fit":"fill"}"#))
         #expect([filled[2, 3], filled[15, 3], filled[27, 3]] == bands)
@@ -81,15 +81,15 @@ import Testing
         let setting = try Setting(["--scale-down-limit", "4000"], routes: ["/a": png(source), "/small": png(small)])
         let client = try setting.client()
         let limited = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#)
-        // The root of 1,000 pixels by the ratio of 2 to 3, and two thirds of that.
+        // The limit of 4,000 bytes leaves 1,000 pixels: 38 × 25 at a ratio of 3 to 2.
         #expect(try client.picture(limited) == flat(5, width: 38, height: 25))
         #expect(try limited.image().originalWidth == 60)
         #expect(try client.picture(try client.load(setting.url("/a"))) == source)
         #expect(try client.picture(try client.load(setting.url("/small"), #""variant":{"scaleDown":true}"#)) == small)
     }
 
-    /// The pixels that count are those of the result.
-    @Test func largeSourcesMaySmallResultsHave() throws {
+    /// `--max-pixels` bounds the result, `--max-source-pixels` the source.
+    @Test func largeSourcesYieldSmallResults() throws {
         let setting = try Setting(
             ["--max-pixels", "1M", "--max-source-pixels", "5M"],
             routes: [
@@ -101,7 +101,7 @@ import Testing
         let small = try client.load(setting.url("/large"), #""variant":{"width":100}"#)
         #expect(try client.picture(small) == TestPicture(width: 100, height: 100) { _, _ in SIMD4(0, 0, 0, 255) })
         #expect(try client.failure(setting.url("/larger"), #""variant":{"width":100}"#).code == .tooManyPixels)
-        // The result has its limit, too.
+        // The result exceeds its limit.
         let wide = #""variant":{"width":2000,"height":1000,"fit":"fill"}"#
         #expect(try client.failure(setting.url("/large"), wide).code == .tooManyPixels)
     }

@@ -6,29 +6,29 @@ import SharedCache
 import TestSupport
 import Testing
 
-/// Pictures that clients give.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct StoreTests {
+/// Uploads: images that clients store.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct StoreTests {
     private let picture = TestPicture.gradient(width: 61, height: 37, transparent: true)
 
-    /// A setting whose origin has nothing.
+    /// Starts a broker and an origin that answers 404.
     private func setting(_ arguments: [String] = []) throws -> Setting {
         try Setting(arguments) { _ in .status(404) }
     }
 
     private func succeeded(_ answer: RawClient.Incoming) -> Bool { answer.fields["type"] as? String == "ok" }
 
-    /// Whether what is stored for `url` is the picture, without a word to the origin.
+    /// Whether the entry for `url` is the image, without a request to the origin.
     private func has(_ client: RawClient, _ url: String, _ picture: TestPicture) throws -> Bool {
         let incoming = try client.load(url, #""cache":"only-if-cached""#)
         let image = try incoming.image()
-        // An original that the disk tier has leaves the memory.
+        // An original that is on disk leaves memory.
         #expect(image.source != .network)
         #expect(!image.stale)
         #expect(image.contentType == "image/png")
         return try client.picture(incoming) == picture.premultiplied
     }
 
-    /// Whether nothing is left of what was given, nor of having been given it.
+    /// Expects that neither the upload nor any resource of it remains.
     private func expectNothingKept(_ setting: Setting, _ client: RawClient, _ url: String) throws {
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
         let report = try setting.idle()
@@ -49,7 +49,7 @@ import Testing
         #expect(count == bytes.count)
     }
 
-    @Test func aPayload() throws {
+    @Test func payloadIsStored() throws {
         let setting = try setting()
         let client = try setting.client()
         let url = setting.url("/a")
@@ -61,14 +61,14 @@ import Testing
         #expect(answer["memory"] as? Bool == true)
         #expect(answer["fresh"] as? Bool == true)
         #expect(setting.origin.requests.isEmpty)
-        // Another takes its place.
+        // Another upload replaces it.
         #expect(succeeded(try client.store(url, tile(1).png)))
         #expect(try has(client, url, tile(1)))
         #expect(try client.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 1)
         #expect(try client.failure(url, #""cache":"only-if-cached""#).code == .notCached)
     }
 
-    @Test func aSealedDescriptor() throws {
+    @Test func sealedDescriptorIsStored() throws {
         let setting = try setting()
         let client = try setting.client()
         let sealed = try memfd(picture.png).seal()
@@ -78,7 +78,7 @@ import Testing
         #expect(try client.bytes(of: original) == picture.png)
     }
 
-    @Test func anUnsealedDescriptorIsCopied() throws {
+    @Test func unsealedDescriptorIsCopied() throws {
         let setting = try setting()
         let client = try setting.client()
         let (first, second) = (tile(1).png, tile(2).png)
@@ -99,7 +99,7 @@ import Testing
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
         let url = setting.url("/a")
-        // On a disk, whose reading may take as long as it likes.
+        // A file on disk is refused because reading it may block.
         let path = BuiltProducts.folder + "/given-\(getpid()).png"
         defer { unsafe unlink(path) }
         let created = unsafe open(path, O_CREAT | O_RDWR, 0o600)
@@ -110,7 +110,7 @@ import Testing
         for descriptor in [file, pipe] {
             for _ in 0..<20 { #expect(try client.store(url, descriptor).error?.code == .badRequest) }
         }
-        // Announced, and not there.
+        // A descriptor that is announced and missing.
         let id = client.newID()
         try client.send(RawClient.storeText(id, url, #""fds":1"#))
         #expect(try client.answer(to: id).error?.code == .badRequest)
@@ -123,7 +123,7 @@ import Testing
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
-    @Test func whatIsNoPictureIsNotKept() throws {
+    @Test func invalidImageIsNotStored() throws {
         let setting = try setting()
         let client = try setting.client()
         let url = setting.url("/a")
@@ -142,12 +142,12 @@ import Testing
             }
         }
         try expectNothingKept(setting, client, url)
-        // It is no word about the URL.
+        // The URL does not count as recently failed.
         #expect(try client.stats()[.blacklistedUrls] == 0)
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
-    @Test func whatWasThereStaysWhenTheNextIsNoPicture() throws {
+    @Test func invalidUploadKeepsThePreviousEntry() throws {
         let setting = try setting()
         let client = try setting.client()
         #expect(succeeded(try client.store(setting.url("/a"), picture.png)))
@@ -160,17 +160,17 @@ import Testing
         let (client, other) = (try setting.client(), try setting.client())
         let large = [UInt8](repeating: 1, count: 5000)
         #expect(try client.store(setting.url("/a"), memfd(large).descriptor).error?.code == .tooLarge)
-        // A payload that will not be read ends the connection.
+        // A payload that is too large closes the connection.
         try other.send(RawClient.storeText(1, setting.url("/a"), #""payload":5000"#))
         let frames = try other.receiveUntilEnd()
         #expect(frames.map { $0.error?.code } == [.badFrame])
         try expectNothingKept(setting, client, setting.url("/a"))
     }
 
-    @Test func aPayloadCutOffIsForgotten() throws {
+    @Test func interruptedPayloadIsDiscarded() throws {
         let setting = try setting()
         let client = try setting.client()
-        try setting.broker.wait(for: "both clients") { $0[.clients] == 2 }
+        try setting.broker.wait(for: "both clients are connected") { $0[.clients] == 2 }
         try setting.idleWorkers()
         let warm = try setting.broker.settledDescriptors()
         for count in [0, 1, 700] {
@@ -180,18 +180,18 @@ import Testing
             _ = try client.hello()
             other.close()
         }
-        try setting.broker.wait(for: "they have gone") { $0[.clients] == 2 }
+        try setting.broker.wait(for: "the clients have disconnected") { $0[.clients] == 2 }
         try expectNothingKept(setting, client, setting.url("/a"))
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
-    @Test func aPayloadInSmallPieces() throws {
+    @Test func payloadInSmallPieces() throws {
         let setting = try setting()
         let (client, other) = (try setting.client(), try setting.client())
         let bytes = TestPicture.gradient(width: 50, height: 40).png
         #expect(bytes.count > 3000)
         let frame = RawClient.frame(RawClient.storeText(1, setting.url("/a"), #""payload":\#(bytes.count)"#)) + bytes
-        // What follows a payload is a frame again.
+        // A frame follows the payload.
         let all = frame + RawClient.frame(RawClient.getText(2, setting.url("/a"), #""cache":"no-store""#))
         for (index, byte) in all.enumerated() {
             try client.send([byte])
@@ -203,7 +203,7 @@ import Testing
         #expect(try has(client, setting.url("/a"), TestPicture.gradient(width: 50, height: 40)))
     }
 
-    @Test func manyLeaveNoDescriptors() throws {
+    @Test func uploadsLeaveNoDescriptors() throws {
         let setting = try setting()
         let client = try setting.client()
         try setting.idleWorkers()
@@ -223,13 +223,13 @@ import Testing
         try setting.broker.waitForSettledDescriptors(warm)
     }
 
-    @Test func storedOutlivesTheBroker() throws {
+    @Test func uploadSurvivesARestart() throws {
         let setting = try DiskSetting()
         try setting.wait(for: .on)
         let client = setting.client
         #expect(succeeded(try client.store(setting.url(1), picture.png)))
         #expect(try has(client, setting.url(1), picture))
-        try eventually("it is on disk") { setting.files("originals").count == 1 }
+        try eventually("the original is on disk") { setting.files("originals").count == 1 }
         try setting.restart()
         try setting.wait(for: .on)
         let (found, source) = try setting.load(1)

@@ -5,10 +5,10 @@ import LinuxSystem
 import LocalOrigin
 import TestSupport
 
-/// An origin, and brokers one after the other that keep what comes from there in one directory.
+/// An origin, and successive brokers with one cache directory.
 final class DiskSetting {
     let origin: LocalOrigin
-    /// Where the disk tier is: in a folder that everybody may write, as the process that keeps it is nobody's.
+    /// The cache directory, in a folder that all users may write, because imgcache runs as user nobody.
     let cache: String
     private(set) var broker: BrokerProcess
     private(set) var client: RawClient
@@ -16,8 +16,7 @@ final class DiskSetting {
     private let directory: TemporaryDirectory
     private let arguments: [String]
 
-    /// Starts an origin that has a picture for each path that is a number, and answers any other as `other` says, and a
-    /// broker.
+    /// Starts a broker and an origin that serves `picture` for each numeric path and answers other paths by `other`.
     convenience init(
         _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
         picture: @escaping @Sendable (Int) -> TestPicture = { flat($0) },
@@ -28,7 +27,7 @@ final class DiskSetting {
         }
     }
 
-    /// Starts an origin that answers with what `respond` returns, and a broker.
+    /// Starts a broker and an origin that answers by `respond`.
     init(
         _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
         respond: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response
@@ -55,7 +54,7 @@ final class DiskSetting {
         origin.stop()
     }
 
-    /// Ends the broker and all its workers by `signal`.
+    /// Sends the broker `signal`, and waits until it and its workers have exited.
     func end(_ signal: Int32 = SIGTERM) throws {
         let processes = broker.status.children
         client.close()
@@ -70,7 +69,7 @@ final class DiskSetting {
         client = try RawClient(broker.socketPath)
     }
 
-    /// Ends the broker and starts another.
+    /// Stops the broker and starts another.
     func restart(_ signal: Int32 = SIGTERM) throws {
         try end(signal)
         try start()
@@ -78,7 +77,7 @@ final class DiskSetting {
 
     func url(_ number: Int) -> String { origin.url("/\(number)") }
 
-    /// How often the origin was asked for a picture.
+    /// The number of requests to the origin for an image.
     func downloads(_ number: Int) -> Int { origin.statistics("/\(number)").requests }
 
     /// Waits for a state of the disk tier.
@@ -88,8 +87,7 @@ final class DiskSetting {
         }
     }
 
-    /// Waits until the index says of the files how many they are and how large, which it does as soon as all have been
-    /// looked at.
+    /// Waits until the index has the number and total size of the files, which it has once all are scanned.
     func waitForAgreement() throws {
         try broker.wait(for: "the index agrees with the files") {
             let sizes = (files("originals") + files("rasters")).map { file in
@@ -100,7 +98,7 @@ final class DiskSetting {
         }
     }
 
-    /// Asks for a picture and gives its lease back; what came, and from where.
+    /// Loads an image, releases its lease, and returns its pixels and source.
     func load(_ number: Int, _ members: String = "") throws -> (picture: TestPicture, source: ImageReply.Source) {
         let incoming = try client.load(url(number), members)
         let image = try incoming.image()
@@ -108,26 +106,26 @@ final class DiskSetting {
         return (try client.picture(incoming), image.source)
     }
 
-    /// The entries' files, by their paths below the directory, sorted.
+    /// The sorted paths of the entries' files of a kind.
     func files(_ kind: String) -> [String] {
         let found = FileManager.default.enumerator(atPath: "\(cache)/\(kind)")?.compactMap { $0 as? String } ?? []
         return found.filter { $0.contains("/") }.map { "\(cache)/\(kind)/\($0)" }.sorted()
     }
 
-    /// The file with the original of a picture.
+    /// The path of the file with an image's original.
     func file(_ number: Int) -> String? {
         let name = Data("\"\(url(number))\"".utf8)
         return files("originals").first { FileManager.default.contents(atPath: $0)?.range(of: name) != nil }
     }
 
-    /// Names in the directory that are of files half written.
+    /// The names of temporary files in the directory.
     var temporaries: [String] {
         let names = FileManager.default.enumerator(atPath: cache)?.compactMap { $0 as? String } ?? []
         return names.filter { $0.contains(".tmp") }
     }
 }
 
-/// A picture of one colour, another for each of many numbers: so it is at any size.
+/// An image in one colour that depends on `number`: it is the same at any size.
 func flat(_ number: Int, width: Int = 100, height: Int = 100) -> TestPicture {
     TestPicture(width: width, height: height) { _, _ in
         SIMD4(

@@ -25,7 +25,7 @@ final class Setting {
         }
     }
 
-    /// Starts both; the origin answers as `routes` says.
+    /// Starts both; the origin answers each path of `routes` with its response.
     convenience init(
         _ arguments: [String] = [], workers: Int = 2, descriptorLimit: Int? = nil,
         routes: [String: LocalOrigin.Response]
@@ -41,21 +41,21 @@ final class Setting {
 
     func url(_ path: String) -> String { origin.url(path) }
 
-    /// A connection to the broker; both live for as long as it does.
+    /// A connection to the broker. It keeps this setting alive.
     func client() throws -> RawClient {
         let client = try RawClient(broker.socketPath)
         client.owner = self
         return client
     }
 
-    /// A connection of another user's.
+    /// A connection of another user.
     func client(as uid: UInt32) throws -> RawClient {
         let client = try broker.client(as: uid)
         client.owner = self
         return client
     }
 
-    /// Waits until as many workers are ready as may be busy, and the spares are there.
+    /// Waits until all workers and spares are ready.
     func idleWorkers() throws {
         try broker.wait(for: "all workers are ready") {
             $0[.workers] == workers && $0[.fetchers] == 1 && broker.hasFullCrew
@@ -69,20 +69,20 @@ final class Setting {
     }
 }
 
-/// A picture of a colour made from `seed`, so that pictures of different seeds have different bytes.
+/// An image in a colour that depends on `seed`, so that images of different seeds have different bytes.
 func tile(_ seed: Int, side: Int = 16) -> TestPicture {
     TestPicture(width: side, height: side) { x, y in
         SIMD4(UInt8(truncatingIfNeeded: seed), UInt8(truncatingIfNeeded: seed >> 8), UInt8(x + y), 255)
     }
 }
 
-/// 200 with the picture as PNG.
+/// A response with the image as PNG.
 func png(_ picture: TestPicture) -> LocalOrigin.Response {
     .ok(picture.png, contentType: "image/png")
 }
 
 extension BrokerProcess {
-    /// A connection of another user's, who is let in first.
+    /// A connection of another user; opens the socket to all users first.
     func client(as uid: UInt32) throws -> RawClient {
         _ = unsafe chmod(socketPath, 0o666)
         return try RawClient(socketPath, connectingAs: uid)
@@ -90,6 +90,6 @@ extension BrokerProcess {
 }
 
 extension StatsReport {
-    /// Requests that have ended.
+    /// The number of requests that have ended.
     var ended: Int { StatsReport.Figure.outcomes.reduce(0) { $0 + self[$1] } }
 }

@@ -1,8 +1,8 @@
 import LocalOrigin
 import TestSupport
 
-/// A broker without hostile clients, of which a test loads an image whenever it loads one of the broker under test:
-/// whatever else slows down the machine slows down both.
+/// A broker without hostile clients. A test loads an image from it whenever it loads one from the broker under test,
+/// because other load on the machine slows down both.
 final class UndisturbedBroker {
     private let setting: Setting
     private let client: RawClient

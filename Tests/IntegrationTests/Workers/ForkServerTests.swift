@@ -4,7 +4,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What workers are forked from comes and goes, and nobody waits for it.
+/// The fork server's replacement. Requests do not wait for it.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ForkServerTests {
     private let setting: Setting
     private let client: RawClient
@@ -22,18 +22,18 @@ import Testing
         #expect(try client.picture(try client.load(setting.url(path))) == picture.premultiplied)
     }
 
-    /// The fork server. One that is not ready in time when the broker starts is replaced by another.
+    /// The fork server. The broker replaces one that is not ready in time at its start.
     private func server() throws -> ProcessStatus {
         try eventually("there is a fork server") { broker.forkServer != nil }
         return try #require(broker.forkServer)
     }
 
-    @Test func replacedWhenItIsKilled() throws {
+    @Test func killedServerIsReplaced() throws {
         let first = try server()
         broker.signal(first, SIGKILL)
         try check("/without")
-        // One that has not lasted a second is replaced when the next worker is wanted. At its start a fork server looks like
-        // a worker; then there is one too many.
+        // A fork server that lived less than a second is replaced when the next worker starts. While it starts, it
+        // counts as a worker, so that there seems to be one too many.
         try eventually("there is another fork server") {
             if broker.hasFullCrew, let worker = broker.workers(.decode).first { broker.signal(worker, SIGKILL) }
             return broker.forkServer.map { $0 != first } ?? false
@@ -42,10 +42,10 @@ import Testing
         try check("/with")
     }
 
-    /// A crash may have told somebody how the memory is laid out that its workers share.
-    @Test func replacedWhenAWorkerCrashes() throws {
+    /// A crash may have revealed the address space layout that forked workers share.
+    @Test func serverIsReplacedAfterAWorkerCrash() throws {
         let first = try server()
-        // One that is not ready yet has met no picture, and is not counted.
+        // The crash of a worker that is not ready does not count, because it has decoded nothing.
         try eventually("there is another fork server") {
             if broker.hasFullCrew, let worker = broker.workers(.decode).first { broker.signal(worker, SIGSEGV) }
             return broker.forkServer.map { $0 != first } ?? false
@@ -54,11 +54,11 @@ import Testing
         try check("/again")
     }
 
-    /// A worker that was forked is as confined as one that was started, and ends with the broker as well.
-    @Test func workersEndWithTheBroker() throws {
+    /// Forked workers exit with the broker, like those started directly.
+    @Test func workersExitWithTheBroker() throws {
         _ = try server()
         let processes = try broker.allChildren()
         broker.signal(SIGKILL)
-        try eventually("all have ended") { processes.allSatisfy { !$0.isAlive } }
+        try eventually("all processes have exited") { processes.allSatisfy { !$0.isAlive } }
     }
 }

@@ -5,10 +5,10 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Where the kernel cannot confine workers, as in some containers, the broker says so and does no work, unless it was told
-/// to go on.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct UnconfinedTests {
-    /// A folder whose `imgbroker` runs as on a kernel without Landlock.
+/// Kernels that cannot confine workers, as in some containers: the broker reports it and decodes nothing, unless an
+/// option allows it.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct UnconfinedTests {
+    /// Creates a folder whose `imgbroker` runs as on a kernel without Landlock.
     private func folder(in directory: TemporaryDirectory) throws -> String {
         let program = directory.file("oldkernel")
         try Compiler.makeProgram(program, of: "Tests/OldKernel/OldKernel.c")
@@ -21,12 +21,12 @@ import Testing
         return folder
     }
 
-    @Test func withoutLandlockNothingIsDecoded() throws {
+    @Test func noDecodingWithoutLandlock() throws {
         let directory = try TemporaryDirectory()
         let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
         defer { origin.stop() }
         let broker = try BrokerProcess(folder: folder(in: directory), in: directory)
-        try eventually("the log says why, and what to do") {
+        try eventually("the log states the reason and the remedy") {
             broker.logLines.contains { $0.contains("refused") && $0.contains("--allow-unsandboxed") }
         }
         let client = try RawClient(broker.socketPath)
@@ -39,7 +39,7 @@ import Testing
         #expect(try broker.stop() == .status(0))
     }
 
-    @Test func whoAllowsItGetsWhatThereIs() throws {
+    @Test func allowUnsandboxed() throws {
         let directory = try TemporaryDirectory()
         let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
         defer { origin.stop() }

@@ -6,15 +6,15 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Workers that die, hang or misbehave.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct WorkerDeathTests {
-    @Test func killingWorkersLosesNoRequest() throws {
+/// Workers that crash, are killed or hang.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct WorkerDeathTests {
+    @Test func killedWorkersLoseNoRequest() throws {
         let setting = try Setting { request in
             let number = Int(request.path.dropFirst()) ?? 0
             return png(tile(number, side: 80)).with {
                 $0.pieceBytes = 8000
                 $0.pauseMs = 10
-                // However fast the first ones come, some are left to be killed in the middle.
+                // Held, so that enough downloads remain to be interrupted on a fast machine.
                 if number >= 60 { $0.hold = .afterBytes(8000) }
             }
         }
@@ -31,10 +31,10 @@ import Testing
             let workers = setting.broker.workers(.fetch) + setting.broker.workers(.decode)
             for worker in workers { setting.broker.signal(worker, SIGKILL) }
             killed += workers.count
-            // Or one that is still dying would be counted again.
-            try eventually("the killed are gone") { workers.allSatisfy { !$0.isAlive } }
+            // An exiting worker must not be counted twice.
+            try eventually("the killed workers have exited") { workers.allSatisfy { !$0.isAlive } }
             if killed >= 9 { for number in 60..<100 { setting.origin.gate("/\(number)").open() } }
-            // Some time to get on with it.
+            // Some requests make progress before the next kill.
             let ended = try setting.broker.stats().ended
             try eventually("some are answered") {
                 let report = try setting.broker.stats()
@@ -49,13 +49,13 @@ import Testing
         #expect(report[.workerRestarts] == killed)
         #expect(report[.failed] == 0)
         #expect(report[.reservedBytes] == 0)
-        // 200 buffers stay, and their clients go.
+        // The buffers stay; their clients disconnect.
         for client in clients { client.close() }
-        try setting.broker.wait(for: "no leases") { $0[.leasedBytes] == 0 }
+        try setting.broker.wait(for: "no lease is left") { $0[.leasedBytes] == 0 }
         try setting.broker.waitForSettledDescriptors(warm + report[.memoryEntries])
     }
 
-    @Test func crashingOnceIsForgiven() throws {
+    @Test func oneCrashIsRetried() throws {
         let setting = try Setting(workers: 1, routes: ["/a": .ok(TestPNG.blank(width: 5000, height: 5000))])
         let client = try setting.client()
         try setting.idle()
@@ -65,7 +65,7 @@ import Testing
         #expect(try setting.idle()[.workerRestarts] == 1)
     }
 
-    @Test func crashingTwiceIsThePicturesFault() throws {
+    @Test func twoCrashesFailTheImage() throws {
         let file = TestPNG.blank(width: 7000, height: 7000)
         let setting = try Setting(workers: 1, routes: ["/bad": .ok(file), "/good": png(tile(2))])
         let client = try setting.client()
@@ -75,8 +75,8 @@ import Testing
         let id = try client.get(setting.url("/bad"))
         let joined = try other.get(setting.url("/bad"))
         for signal in [SIGSEGV, SIGABRT] {
-            // Its output is reserved, so it is in the middle of the decoding.
-            try setting.broker.wait(for: "the decoding") { $0[.reservedBytes] == 196_000_000 }
+            // The output is reserved: the decoding is in progress.
+            try setting.broker.wait(for: "the decoding is in progress") { $0[.reservedBytes] == 196_000_000 }
             setting.broker.signal(try setting.broker.busyWorker(.decode), signal)
             try setting.broker.wait(for: "it is gone") {
                 $0[.workerRestarts] == (signal == SIGSEGV ? 1 : 2)
@@ -91,22 +91,22 @@ import Testing
         #expect(report[.reservedBytes] == 0)
         #expect(report[.failed] == 2)
         #expect(report.workerDeaths == [.signal: 2])
-        // The original of the bad one stays, that of the good one and its pixels.
+        // The original of the bad image stays, and the original and pixels of the good one.
         try setting.broker.waitForSettledDescriptors(warm + 3)
         #expect(setting.origin.statistics("/bad").requests == 1)
     }
 
-    /// Being killed from outside is not the picture's fault, however often.
-    @Test func killedFromOutsideTimeAndAgain() throws {
+    /// Kills from outside never count against the image.
+    @Test func repeatedKillsFromOutside() throws {
         let file = TestPNG.blank(width: 5000, height: 5000)
         let setting = try Setting(workers: 1, routes: ["/a": .ok(file)])
         let client = try setting.client()
         let id = try client.get(setting.url("/a"))
         for restarts in 1...5 {
-            // Its output is reserved, so it is in the middle of the decoding.
-            try setting.broker.wait(for: "the decoding") { $0[.reservedBytes] == 100_000_000 }
+            // The output is reserved: the decoding is in progress.
+            try setting.broker.wait(for: "the decoding is in progress") { $0[.reservedBytes] == 100_000_000 }
             setting.broker.signal(try setting.broker.busyWorker(.decode), SIGKILL)
-            try setting.broker.wait(for: "it is replaced") { $0[.workerRestarts] == restarts }
+            try setting.broker.wait(for: "the worker is replaced") { $0[.workerRestarts] == restarts }
         }
         #expect(try client.answer(to: id).image().bytes == 100_000_000)
         let report = try setting.idle()
@@ -114,8 +114,8 @@ import Testing
         #expect(report.workerDeaths == [.outside: 5])
     }
 
-    @Test func standingDecodeWorkerIsReplaced() throws {
-        // The second is wider, or both would have the same bytes, and so one decoding.
+    @Test func stoppedDecodeWorkerIsReplaced() throws {
+        // Of different widths, because equal bytes would share one decoding.
         let (first, second) = (TestPNG.blank(width: 5000, height: 5000), TestPNG.blank(width: 5008, height: 5000))
         let setting = try Setting(
             ["--decode-deadline", "10"], workers: 2,
@@ -135,11 +135,11 @@ import Testing
             try setting.broker.stop(found)
             standing.append(found)
         }
-        // The spare stays one for as long as two are busy.
+        // The spare takes no job while two workers are busy.
         let small = try client.get(setting.url("/small"))
         #expect(try client.picture(try client.answer(to: small, within: 40)) == tile(3))
         for id in big { _ = try client.answer(to: id, within: 40).image() }
-        // Not before the deadline, which counts from when the decoding began.
+        // Not before the deadline, which starts with the decoding.
         #expect(Instant.now.microseconds(since: begun) > 9_000_000)
         for worker in standing { try eventually("\(worker.pid) is gone") { !worker.isAlive } }
         let report = try setting.idle()
@@ -147,7 +147,7 @@ import Testing
         #expect(report.workerDeaths == [.deadline: 2])
     }
 
-    /// Transfers begin again with another worker; what had arrived is not counted twice.
+    /// Transfers restart with another worker; received bytes are not counted twice.
     @Test func killedFetchWorker() throws {
         let picture = TestPicture.gradient(width: 100, height: 100)
         let file = picture.png
@@ -157,7 +157,7 @@ import Testing
         for path in ["/0", "/1", "/2"] {
             #expect(setting.origin.wait(for: path, seconds: patience) { $0.held == 1 })
         }
-        try setting.broker.wait(for: "some bytes") { $0[.reservedBytes] > 0 }
+        try setting.broker.wait(for: "bytes are reserved") { $0[.reservedBytes] > 0 }
         setting.broker.signal(try setting.broker.busyWorker(.fetch), SIGKILL)
         for path in ["/0", "/1", "/2"] {
             #expect(setting.origin.wait(for: path, seconds: patience) { $0.abandoned == 1 && $0.held == 1 })
@@ -170,8 +170,8 @@ import Testing
         #expect(report[.workerRestarts] == 1)
     }
 
-    /// A fetch worker that stands is one that says nothing: the request's own time ends it.
-    @Test func standingFetchWorker() throws {
+    /// With stopped download workers a request ends by its own timeout.
+    @Test func stoppedFetchWorker() throws {
         let setting = try Setting(routes: ["/a": png(tile(1))])
         let client = try setting.client()
         try setting.idle()

@@ -6,7 +6,7 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What the workers are bounded by, and that real pictures fit.
+/// The workers' resource limits, and real images within them.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct WorkerLimitTests {
     private static let program = BuiltProducts.folder + "/imgbroker"
 
@@ -26,13 +26,13 @@ import Testing
             limits("Max data size") == ["\(1 << 30)", "\(1 << 30)"]
                 && limits("Max file size") == ["800065536", "800065536"]
         }
-        try eventually("the kernel would take workers first") {
+        try eventually("the kernel would kill workers first") {
             let workers = setting.broker.workers(.fetch) + setting.broker.workers(.decode)
             return workers.allSatisfy { text(ofFile: "/proc/\($0.pid)/oom_score_adj") == "800\n" }
         }
     }
 
-    /// Nothing that a codec does for the first time is denied by then.
+    /// No system call of a codec's first job is denied.
     @Test(arguments: ["png", "jpg", "webp"]) func firstJobOfAWorker(format: String) throws {
         let directory = try TemporaryDirectory()
         let maker = try Setting(workers: 1, routes: ["/a": png(TestPicture.gradient(width: 300, height: 300))])
@@ -49,7 +49,7 @@ import Testing
         #expect(try broker.waitUntilIdle(workers: 1).workerDeaths.isEmpty)
     }
 
-    /// 20 megapixels with a colour profile, as cameras make them.
+    /// 20 megapixels with a colour profile, like a camera's.
     @Test func largePhoto() throws {
         let directory = try TemporaryDirectory()
         let setting = try Setting(workers: 1, routes: ["/a": .ok(TestPNG.blank(width: 4500, height: 4500))])
@@ -58,7 +58,7 @@ import Testing
             Self.program, ["get", setting.url("/a"), "-o", path, "--socket", setting.broker.socketPath])
         #expect(result.exit == .status(0), "\(result.errors)")
         var file = try [UInt8](Data(contentsOf: URL(filePath: path)))
-        // APP2 with a profile of as many bytes as a segment holds.
+        // APP2 with a profile of the largest size of one segment.
         let profile = Array("ICC_PROFILE\0\u{1}\u{1}".utf8) + [UInt8](repeating: 7, count: 65_519)
         file.insert(contentsOf: [0xFF, 0xE2, 0xFF, 0xFF] + profile, at: 2)
         let photo = file

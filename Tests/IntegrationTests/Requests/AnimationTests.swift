@@ -3,8 +3,8 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Animations through the broker: all frames in one buffer, or one of them.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct AnimatedPictureTests {
+/// Animations: all frames in one buffer, or a single frame.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct AnimationTests {
     private static let animation: TestAnimation = {
         var animation = TestAnimation.everything([.keep, .clear], blends: [true], alphas: [255, 0], grid: 2)
         animation.loops = 3
@@ -18,7 +18,7 @@ import Testing
         "webp": (animation.webp, 3, 1),
     ]
 
-    @Test(arguments: ["gif", "png", "webp"]) func framesOf(_ format: String) throws {
+    @Test(arguments: ["gif", "png", "webp"]) func framesOfEachFormat(_ format: String) throws {
         let (file, loops, unit) = try #require(Self.files[format])
         let setting = try Setting(routes: ["/a": .ok(file)])
         let client = try setting.client()
@@ -33,7 +33,7 @@ import Testing
         #expect(image.timing == AnimationTiming(delaysMs: delays, loops: loops))
         #expect(try client.bytes(of: all) == shown.flatMap(\.bytes))
 
-        // One by one, a still picture of the first, and smaller.
+        // A single frame, the first frame as a still image, and scaled frames.
         let third = try client.load(setting.url("/a"), #""variant":{"frame":2,"alpha":"straight"}"#)
         #expect(try client.picture(third) == shown[2])
         #expect(try third.image().timing == nil)
@@ -47,14 +47,14 @@ import Testing
 
         let error = try client.failure(setting.url("/a"), #""variant":{"frame":\#(shown.count)}"#)
         #expect(error.code == .badRequest)
-        // From memory the same, and nothing was loaded twice.
+        // The same from memory, without another download.
         let again = try client.load(setting.url("/a"), #""variant":{"frame":"all","alpha":"straight"}"#)
         #expect(try again.image().source == .memory)
         #expect(try again.image().timing?.loops == loops)
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 
-    @Test func beyondTheEndOfWhatIsNotKnownYet() throws {
+    @Test func frameBeyondTheEnd() throws {
         let setting = try Setting(routes: ["/a": .ok(Self.animation.gif())])
         let count = Self.animation.frames.count
         let error = try setting.client().failure(setting.url("/a"), #""variant":{"frame":99}"#)

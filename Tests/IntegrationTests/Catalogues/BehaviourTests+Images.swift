@@ -3,16 +3,16 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What becomes of pictures, and of what was needed for them: behaviours 24 and 25.
+/// Decoded images, and resources after requests: behaviours 24 and 25.
 extension BehaviourTests {
-    /// A broker and a client of it, the origin having `file` at /a.
+    /// Starts a broker and an origin that serves `file` at /a.
     private func serve(_ file: [UInt8]) throws -> (url: String, client: RawClient) {
         let setting = try Setting(routes: ["/a": .ok(file)])
         return (setting.url("/a"), try setting.client())
     }
 
     @Test(arguments: [2, 3, 6, 8]) func orientationIsAppliedOnce(_ orientation: Int) throws {
-        // Of four colours, so that each way to turn it shows at any size.
+        // Four colours, so that each orientation is visible at any size.
         let colors: [SIMD4<UInt8>] = [
             SIMD4(255, 0, 0, 255), SIMD4(0, 255, 0, 255), SIMD4(0, 0, 255, 255), SIMD4(255, 255, 0, 255),
         ]
@@ -28,32 +28,32 @@ extension BehaviourTests {
         #expect(try client.picture(full) == picture.shown(orientation: orientation))
         let (width, height) = orientation > 4 ? (32, 48) : (48, 32)
         #expect(try full.image().originalWidth == width)
-        // Scaled, the sides are those of what is shown.
+        // A scaled variant has the sides of the upright image.
         let half = try client.picture(try client.load(url, #""variant":{"width":\#(width / 2)}"#))
         #expect((half.width, half.height) == (width / 2, height / 2))
         let shown = quarters(24, 16).shown(orientation: orientation)
         for (x, y) in [(2, 2), (half.width - 3, 2), (2, half.height - 3), (half.width - 3, half.height - 3)] {
             #expect(half[x, y] == shown[x, y], "\(x), \(y)")
         }
-        // What was received is not touched, so its orientation is still to be applied.
+        // The original is unchanged and still carries its orientation.
         #expect(try client.bytes(of: try client.load(url, #""as":"original""#)) == file)
     }
 
-    @Test func smallPictureIsNotEnlarged() throws {
+    @Test func smallImageIsNotEnlarged() throws {
         let picture = TestPicture.gradient(width: 30, height: 20)
         let (url, client) = try serve(picture.png)
         for variant in [#""width":300,"height":300"#, #""width":31"#, #""height":65535"#, #""scaleDown":true"#] {
             let incoming = try client.load(url, #""variant":{\#(variant)}"#)
             #expect(try client.picture(incoming) == picture, "\(variant)")
         }
-        // Unless it is asked for.
+        // `contain` enlarges.
         let large = try client.load(url, #""variant":{"width":60,"fit":"contain"}"#).image()
         #expect((large.width, large.height) == (60, 40))
     }
 
     @Test func sizesAreExact() throws {
         let (url, client) = try serve(flat(3, width: 101, height: 67).png)
-        // Rounded to the nearest, and never to nothing.
+        // Rounded to the nearest pixel, at least 1.
         let cases = [(50, 33), (33, 22), (100, 66), (7, 5), (1, 1)]
         for (width, height) in cases {
             let incoming = try client.load(url, #""variant":{"width":\#(width)}"#)
@@ -70,7 +70,7 @@ extension BehaviourTests {
         let (url, client) = try serve(picture.png)
         #expect(try client.picture(try client.load(url)) == picture.premultiplied)
         #expect(try client.picture(try client.load(url, #""variant":{"alpha":"straight"}"#)) == picture)
-        // What cannot be seen does not shine through when it is scaled.
+        // The colour of transparent pixels does not show when the image is scaled.
         let halves = TestPicture(width: 40, height: 40) { x, _ in
             x % 2 == 0 ? SIMD4(200, 100, 50, 255) : SIMD4(0, 255, 255, 0)
         }
@@ -84,7 +84,7 @@ extension BehaviourTests {
         }
     }
 
-    @Test(arguments: [1, 8]) func monochromeIsShown(_ depth: Int) throws {
+    @Test(arguments: [1, 8]) func grayscaleIsDecoded(_ depth: Int) throws {
         let (white, step) = ((1 << depth) - 1, depth == 1 ? 1 : 5)
         let png = TestPNG(width: 21, height: 13, kind: .gray, depth: depth) { x, y in [(x + y) * step % (white + 1)] }
         let (url, client) = try serve(png.file)
@@ -118,7 +118,7 @@ extension BehaviourTests {
         }
     }
 
-    /// BMP is none of the formats; what is supported is said.
+    /// BMP is not supported; the error lists the supported formats.
     @Test func unsupportedFormatIsNamed() throws {
         let bitmap: [UInt8] = Array("BM".utf8) + [58, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0]
         let (url, client) = try serve(bitmap)
@@ -127,10 +127,10 @@ extension BehaviourTests {
         #expect(error.message.contains("PNG") && error.message.contains("GIF"), "\(error.message)")
     }
 
-    /// The beginning of a file that turns out to be none is no picture, and no failure before the end.
-    @Test func partThatCannotBeShownIsLeftOut() throws {
+    /// A damaged beginning of a file yields no partial image, and no error before the last frame.
+    @Test func undecodablePartYieldsNoPartialImage() throws {
         var file = try ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
-        // Compressed data of no kind that there is.
+        // An invalid header of the compressed data.
         let start = try #require((8..<200).first { Array(file[$0..<$0 + 4]) == Array("IDAT".utf8) }) + 4
         file.replaceSubrange(start..<start + 2, with: [0xFF, 0xFF])
         let setting = try Setting(workers: 1) { [file] _ in
@@ -141,7 +141,7 @@ extension BehaviourTests {
         #expect(frames[0].error?.code == .decodeFailed)
     }
 
-    @Test func nothingIsLeftOfRequests() throws {
+    @Test func requestsLeaveNoResources() throws {
         let setting = try Setting { request in
             switch request.path.prefix(4) {
             case "/yes": png(tile(Int(request.path.dropFirst(4)) ?? 0))
@@ -170,7 +170,7 @@ extension BehaviourTests {
         #expect(try client.nextIfThere() == nil)
         try setting.broker.waitForSettledDescriptors(warm + report[.memoryEntries])
         for worker in setting.broker.workers(.decode) + setting.broker.workers(.fetch) {
-            try eventually("no worker has one open") { !worker.openFiles.contains { $0.contains("memfd:") } }
+            try eventually("no worker has a buffer open") { !worker.openFiles.contains { $0.contains("memfd:") } }
         }
     }
 }

@@ -8,10 +8,12 @@ import Testing
 private let ann: UInt32 = 20_001
 private let bob: UInt32 = 20_002
 
-/// Users who share a broker share what is everybody's, and nothing else.
-@Suite(.blocking, .serialized, .enabled(if: getuid() == 0, "only root can connect as several users"), .timeLimit(.minutes(10)))
-struct IdentityTests {
-    /// An origin whose every answer is another picture, held until the path's gate opens.
+/// Users share public entries and no private ones.
+@Suite(
+    .blocking, .enabled(if: getuid() == 0, "only root can connect as several users"),
+    .timeLimit(.minutes(10)))
+struct UserIsolationTests {
+    /// Starts an origin whose answers all differ, each held until the path's gate opens.
     private func changingOrigin(
         _ arguments: [String] = [], holds: Bool = true, caching cacheControl: String = "max-age=600"
     ) throws -> Setting {
@@ -25,13 +27,13 @@ struct IdentityTests {
 
     private func stored(_ incoming: RawClient.Incoming) -> Bool { incoming.fields["type"] as? String == "ok" }
 
-    // MARK: What is loaded
+    // MARK: Downloads
 
     @Test(arguments: [
         #""headers":{"Authorization":"Bearer abc"}"#, #""headers":{"Cookie":"a=1"}"#, #""cookies":true"#,
         #""credentials":{"username":"u","password":"p"}"#, #""cacheKey":"one""#,
     ])
-    func loadedWithOnesRightsIsOnesOwn(_ members: String) throws {
+    func credentialedLoadIsPrivate(_ members: String) throws {
         let setting = try changingOrigin()
         let users = try [ann, bob].map { try setting.client(as: $0) }
         let url = setting.url("/a")
@@ -40,32 +42,32 @@ struct IdentityTests {
         setting.origin.gate("/a").open()
         let pictures = try zip(users, ids).map { try $0.picture(try $0.answer(to: $1)) }
         #expect(pictures[0] != pictures[1])
-        // In the cache, too, each finds the own.
+        // From the cache, too, each user gets the own image.
         for (user, picture) in zip(users, pictures) {
             let again = try user.load(url, members)
             #expect(try again.image().source == .memory)
             #expect(try user.picture(again) == picture)
         }
         #expect(setting.origin.requests.count == 2)
-        // Root has other rights, not all.
+        // Root has an identity of its own and no access to the users' entries.
         let root = try setting.client()
         #expect(!pictures.contains(try root.picture(try root.load(url, members))))
         #expect(setting.origin.requests.count == 3)
     }
 
-    @Test func loadedWithoutOnesRightsIsEverybodys() throws {
+    @Test func plainLoadIsShared() throws {
         let setting = try changingOrigin()
         let users = try [ann, bob].map { try setting.client(as: $0) }
         let url = setting.url("/a")
         let ids = try users.map { try $0.get(url, #""headers":{"Accept-Language":"de"}"#) }
-        try setting.broker.wait(for: "both requests") { $0[.requests] == 2 }
+        try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
         setting.origin.gate("/a").open()
         for (user, id) in zip(users, ids) { #expect(try user.picture(try user.answer(to: id)) == tile(251)) }
         #expect(setting.origin.requests.count == 1)
         #expect(try setting.broker.stats()[.coalesced] == 1)
     }
 
-    @Test func differentHeadersAreDifferentRequestsWhoeverAsks() throws {
+    @Test func differentHeadersAreDifferentRequests() throws {
         let setting = try changingOrigin()
         let users = try [ann, ann, bob].map { try setting.client(as: $0) }
         let asked = try zip(users, ["de", "fr", "it"]).map { user, language in
@@ -77,7 +79,7 @@ struct IdentityTests {
         #expect(Set(pictures).count == 3)
     }
 
-    @Test func aNameForSignedURLsIsTheUsersOwn() throws {
+    @Test func cacheKeysArePerUser() throws {
         let setting = try changingOrigin(holds: false)
         let users = try [ann, bob].map { try setting.client(as: $0) }
         let first = try users[0].load(setting.url("/a?sign=1"), #""cacheKey":"k""#)
@@ -88,12 +90,12 @@ struct IdentityTests {
         #expect(try users[0].load(setting.url("/a?sign=1")).image().source == .network)
     }
 
-    @Test func privateResponsesAreTheFirstAskersAlone() throws {
+    @Test func privateResponsesAreNotShared() throws {
         let setting = try changingOrigin(caching: "private, max-age=600")
         let users = try [ann, ann, bob].map { try setting.client(as: $0) }
         let url = setting.url("/a")
         let ids = try users.map { try $0.get(url) }
-        try setting.broker.wait(for: "all requests") { $0[.requests] == 3 }
+        try setting.broker.wait(for: "all requests are pending") { $0[.requests] == 3 }
         setting.origin.gate("/a").open()
         let pictures = try zip(users, ids).map { try $0.picture(try $0.answer(to: $1)) }
         #expect(pictures[0] == pictures[1])
@@ -107,25 +109,25 @@ struct IdentityTests {
         #expect(try setting.client().load(url).image().source == .network)
     }
 
-    @Test func whatBecomesPrivateIsNotSharedAnyMore() throws {
+    @Test func entryThatBecomesPrivateIsNoLongerShared() throws {
         let setting = try Setting { request in
             .resource(
                 tile(7).png, etag: "\"1\"", cacheControl: request.number == 1 ? "max-age=0" : "private, max-age=600",
                 contentType: "image/png", for: request)
         }
         let users = try [ann, bob].map { try setting.client(as: $0) }
-        // The word that it is comes with a 304 to one of them, for whom it is loaded once more.
+        // A 304 turns the shared entry private; the user who received it loads a private one.
         for (user, count) in [(0, 1), (0, 3), (0, 3), (1, 4), (1, 4), (0, 4)] {
             #expect(try users[user].picture(try users[user].load(setting.url("/a"))) == tile(7))
             #expect(setting.origin.requests.count == count)
         }
     }
 
-    @Test func uncacheableResponsesAreNotSharedAmongUsers() throws {
+    @Test func uncacheableResponsesAreNotShared() throws {
         let setting = try changingOrigin(caching: "no-store")
         let users = try [ann, bob].map { try setting.client(as: $0) }
         let ids = try users.map { try $0.get(setting.url("/a")) }
-        try setting.broker.wait(for: "both requests") { $0[.requests] == 2 }
+        try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
         setting.origin.gate("/a").open()
         let pictures = try zip(users, ids).map { try $0.picture(try $0.answer(to: $1)) }
         #expect(pictures[0] != pictures[1])
@@ -133,7 +135,7 @@ struct IdentityTests {
         #expect(try users[0].load(setting.url("/a")).image().source == .network)
     }
 
-    @Test func cookiesComeBackForTheirUserAndOnlyWhenAsked() throws {
+    @Test func cookiesArePerUserAndOptIn() throws {
         let setting = try Setting { request in
             var response = png(tile(request.number))
             response.headers.append(.init("Cache-Control", "no-store"))
@@ -142,21 +144,21 @@ struct IdentityTests {
         }
         let (first, second) = (try setting.client(as: ann), try setting.client(as: bob))
         _ = try first.load(setting.url("/login?ann"), #""cookies":true"#)
-        // Without leave the jar is neither read nor written.
+        // Without `cookies` the jar is neither read nor written.
         _ = try second.load(setting.url("/login?bob"))
         for (client, members) in [(second, #""cookies":true"#), (first, ""), (first, #""cookies":true"#)] {
             _ = try client.load(setting.url("/a"), members)
         }
         _ = try second.load(setting.url("/login?bob"), #""cookies":true"#)
         _ = try second.load(setting.url("/a"), #""cookies":true"#)
-        // The jar is the user's, not the connection's.
+        // The jar belongs to the user, not to the connection.
         _ = try setting.client(as: ann).load(setting.url("/a"), #""cookies":true"#)
         #expect(setting.origin.requests("/a").map { $0["Cookie"] } == [nil, nil, "id=ann", "id=bob", "id=ann"])
     }
 
-    // MARK: What is given
+    // MARK: Uploads
 
-    @Test func storedIsTheUsersOwnAndComesFirst() throws {
+    @Test func uploadsArePrivateAndTakePrecedence() throws {
         let setting = try changingOrigin(holds: false)
         let (first, second, root) = (
             try setting.client(as: ann), try setting.client(as: bob), try setting.client()
@@ -165,7 +167,7 @@ struct IdentityTests {
         #expect(stored(try first.store(url, tile(1).png)))
         #expect(try first.picture(try first.load(url)) == tile(1))
         #expect(try second.picture(try second.load(url)) == tile(251))
-        // What an administrator stores is for all, but for those who know better.
+        // An administrator's upload is for all users but those with an upload of their own.
         #expect(stored(try root.store(url, tile(2).png)))
         #expect(try second.picture(try second.load(url)) == tile(2))
         #expect(try root.picture(try root.load(url)) == tile(2))
@@ -176,21 +178,21 @@ struct IdentityTests {
         #expect(try other.picture(try other.load(url)) == tile(1))
     }
 
-    /// A broker that has begun again on a disk where ann's own picture lies; the origin has others.
+    /// Starts a broker, stores an image of ann's on disk and restarts it; the origin serves other images.
     private func restartedWithAPictureOfAnn() throws -> (DiskSetting, url: String) {
         let setting = try DiskSetting { request in png(tile(request.number * 251)) }
         try setting.wait(for: .on)
         let url = setting.url(1)
         let client = try setting.broker.client(as: ann)
         #expect(stored(try client.store(url, tile(1).png)))
-        try eventually("it is on disk") { setting.files("originals").count == 1 }
+        try eventually("the original is on disk") { setting.files("originals").count == 1 }
         client.close()
         try setting.restart()
         try setting.wait(for: .on)
         return (setting, url)
     }
 
-    @Test func storedIsTheUsersOwnAfterARestart() throws {
+    @Test func uploadsArePrivateAfterARestart() throws {
         let (setting, url) = try restartedWithAPictureOfAnn()
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
         #expect(try second.ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == false)
@@ -201,17 +203,17 @@ struct IdentityTests {
         #expect(try first.picture(try first.load(url)) == tile(1))
     }
 
-    @Test func storedOnDiskComesBeforeWhatIsInMemory() throws {
+    @Test func uploadOnDiskTakesPrecedenceOverMemory() throws {
         let (setting, url) = try restartedWithAPictureOfAnn()
         let (first, second) = (try setting.broker.client(as: ann), try setting.broker.client(as: bob))
-        // What all may have is in memory first.
+        // The shared entry is in memory first.
         #expect(try second.picture(try second.load(url)) == tile(251))
         let own = try first.load(url)
         #expect(try first.picture(own) == tile(1))
         #expect(try own.image().source == .disk)
     }
 
-    @Test func removeTakesTheOwnAndWhatAllShare() throws {
+    @Test func removeCoversOwnAndSharedEntries() throws {
         let setting = try changingOrigin(holds: false)
         let (first, second) = (try setting.client(as: ann), try setting.client(as: bob))
         let url = setting.url("/a")
@@ -224,20 +226,20 @@ struct IdentityTests {
         #expect(try second.picture(try second.load(url)) == tile(2))
         #expect(try second.load(url, #""cookies":true"#).image().source == .memory)
         #expect(try first.load(url).image().source == .network)
-        // An administrator removes everybody's.
+        // An administrator removes the entries of all users.
         let root = try setting.client()
         #expect(try root.ask("remove", #""url":"\#(url)""#).fields["removed"] as? Int == 3)
         #expect(try second.load(url).image().source == .network)
     }
 
-    @Test func removeLeavesWhatOthersHaveOnDisk() throws {
+    @Test func removeLeavesOthersEntriesOnDisk() throws {
         let setting = try DiskSetting { request in png(tile(request.number * 251)) }
         try setting.wait(for: .on)
         let url = setting.url(1)
         for uid in [ann, bob] {
             #expect(stored(try setting.broker.client(as: uid).store(url, tile(Int(uid)).png)))
         }
-        try eventually("both are on disk") { setting.files("originals").count == 2 }
+        try eventually("both originals are on disk") { setting.files("originals").count == 2 }
         try setting.restart()
         try setting.wait(for: .on)
         let removed = try setting.broker.client(as: ann).ask("remove", #""url":"\#(url)""#)
@@ -247,7 +249,7 @@ struct IdentityTests {
         #expect(try second.picture(try second.load(url, #""cache":"only-if-cached""#)) == tile(Int(bob)))
     }
 
-    @Test func queriesTellNothingOfOthers() throws {
+    @Test func queriesRevealNothingOfOthers() throws {
         let setting = try DiskSetting { request in png(tile(request.number * 251)) }
         try setting.wait(for: .on)
         let url = setting.url(1)
@@ -259,7 +261,7 @@ struct IdentityTests {
         #expect(stored(try first.store(url, tile(1).png)))
         _ = try first.load(url)
         _ = try first.load(url, #""cookies":true"#)
-        try eventually("both are on disk") { setting.files("originals").count == 2 }
+        try eventually("both originals are on disk") { setting.files("originals").count == 2 }
         for members in ["", #","cookies":true"#] {
             #expect(try query(ann, members) == [true, true, true])
             #expect(try query(bob, members) == [false, false, false])
@@ -269,9 +271,9 @@ struct IdentityTests {
         #expect(answer.code == .notCached)
     }
 
-    // MARK: Rights
+    // MARK: Permissions
 
-    @Test func othersAdministrateNothing() throws {
+    @Test func ordinaryUsersMayNotAdministrate() throws {
         let setting = try changingOrigin(holds: false)
         let client = try setting.client(as: ann)
         for (type, members) in [
@@ -280,12 +282,12 @@ struct IdentityTests {
         ] {
             #expect(try client.ask(type, members).error?.code == .forbidden, "\(type)")
         }
-        // Nothing of it has happened.
+        // None of the commands had an effect.
         #expect(try client.load(setting.url("/a")).image().source == .network)
         #expect(try setting.broker.stats().failures == [.forbidden: 6])
     }
 
-    @Test func eventsAreAboutTheOwnRequests() throws {
+    @Test func eventsCoverOwnRequestsOnly() throws {
         let setting = try changingOrigin(["--memory-limit", "8M"], holds: false)
         let (first, second, root) = (
             try setting.client(as: ann), try setting.client(as: bob), try setting.client()
@@ -299,16 +301,16 @@ struct IdentityTests {
         #expect(Set(try first.events(until: isLast).map(\.url)) == [setting.url("/4")])
         let seen = try root.events(until: isLast).filter { $0.name == .finished }.map(\.url)
         #expect(seen == ["/1", "/2", "/4"].map { setting.url($0) })
-        // Of what is shared, both hear who wait for it.
+        // Both waiters of a shared download receive its events.
         #expect(try first.nextIfThere() == nil)
     }
 
-    @Test func cancellingOnesRequestLeavesTheOthers() throws {
+    @Test func cancelLeavesRequestsOfOthers() throws {
         let setting = try changingOrigin()
         let (first, second) = (try setting.client(as: ann), try setting.client(as: bob))
         let ids = [try first.get(setting.url("/a")), try second.get(setting.url("/a"))]
-        try setting.broker.wait(for: "both requests") { $0[.requests] == 2 }
-        // Ids are a client's own: this is nobody's.
+        try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 }
+        // Ids are per client, so both requests have the same.
         #expect(ids[0] == ids[1])
         _ = try first.ask("cancel", #""request":\#(ids[0])"#)
         #expect(try first.answer(to: ids[0]).error?.code == .cancelled)

@@ -3,16 +3,16 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Pictures that the broker encodes again, and what can be shown before them.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct RepresentationTests {
-    /// The picture in the bytes of an answer, as the broker itself decodes it.
+/// Encoded variants and placeholders.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct EncodedImageTests {
+    /// Decodes the bytes of an answer by storing them.
     private func decoded(_ bytes: [UInt8], _ client: RawClient) throws -> TestPicture {
         let url = "http://given.test/\(client.newID())"
         _ = try client.store(url, bytes)
         return try client.picture(try client.load(url, #""variant":{"alpha":"straight"}"#))
     }
 
-    @Test func encodedPicturesAreThePicture() throws {
+    @Test func encodedVariantsDecodeToTheImage() throws {
         let source = TestPicture.gradient(width: 200, height: 100, transparent: true)
         let setting = try Setting(routes: ["/a": png(source)])
         let client = try setting.client()
@@ -27,22 +27,22 @@ import Testing
             #expect(bytes.count == image.bytes)
             let picture = try decoded(bytes, client)
             #expect((picture.width, picture.height) == (100, 50))
-            // The same from memory, and inline.
+            // The same from memory, delivered inline.
             let again = try client.load(url, #""as":"\#(format)","variant":{"width":100},"delivery":"inline""#)
             #expect(try again.image().source == .memory)
             #expect(try client.bytes(of: again) == bytes)
         }
         let whole = try client.load(url, #""as":"png""#)
         #expect(try decoded(client.bytes(of: whole), client) == source)
-        // Quality counts where there is any.
+        // `quality` applies to JPEG and not to PNG.
         let fine = try client.load(url, #""as":"jpeg","quality":95"#).image().bytes
         #expect(try client.load(url, #""as":"jpeg","quality":20"#).image().bytes < fine)
         #expect(try client.load(url, #""as":"png","quality":20"#).image().source == .memory)
         #expect(setting.origin.statistics("/a").requests == 1)
     }
 
-    @Test func encodedPicturesAreKeptOnDisk() throws {
-        // Large enough to take longer to make than to read.
+    @Test func encodedVariantsAreCachedOnDisk() throws {
+        // Large enough that encoding takes longer than reading.
         let setting = try DiskSetting(picture: { _ in TestPicture.gradient(width: 1200, height: 800) })
         let ask = { try setting.client.load(setting.origin.url("/1"), #""as":"webp""#) }
         let first = try ask()
@@ -57,7 +57,7 @@ import Testing
         #expect(try setting.client.stats()[.decodes] == 0)
     }
 
-    @Test func placeholdersComeWithPicturesAndQueries() throws {
+    @Test func placeholdersInImagesAndQueries() throws {
         let source = TestPicture(width: 60, height: 40) { _, _ in SIMD4(10, 128, 255, 255) }
         let setting = try Setting(routes: ["/a": png(source)])
         let client = try setting.client()

@@ -7,16 +7,16 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Clients that keep what they were given, and need not ask for it again.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct KeptPictureTests {
-    /// Which version of its pictures an origin has.
+/// Clients that keep images and serve hits without asking the broker.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct KeptImageTests {
+    /// The current version of an origin's images.
     private final class Version: Sendable {
         private let number = Atomic(1)
         var current: Int { number.load(ordering: .sequentiallyConsistent) }
         func advance() -> Int { number.add(1, ordering: .sequentiallyConsistent).newValue }
     }
 
-    /// A process that watches one picture (see `Watcher` of `imgprobe`).
+    /// A process that watches one image (see `Watcher` of `imgprobe`).
     private final class Watcher {
         private let file: FileDescriptor
         private let child: ChildProcess
@@ -33,7 +33,7 @@ import Testing
 
         deinit { child.send(Signals.kill) }
 
-        /// What must be seen from now on, or an order.
+        /// Sets the oldest version that the process may see from now on, or sends a command.
         func tell(_ oldest: Int) throws {
             try unsafe withUnsafeBytes(of: oldest) { unsafe try file.write($0, at: 0) }
         }
@@ -60,7 +60,7 @@ import Testing
         image.withBytes { unsafe $0.withUnsafeBytes { unsafe Int($0[0]) | Int($0[1]) << 8 } }
     }
 
-    @Test func whatIsKeptIsNotAskedFor() throws {
+    @Test func keptImagesNeedNoRequest() throws {
         let setting = try Setting { _ in picture(1) }
         let url = setting.url("/a")
         let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
@@ -76,7 +76,7 @@ import Testing
         }
         #expect(first.description.source == .memory)
         #expect(try setting.broker.stats()[.requests] == before)
-        // Another request is another picture, and each has its own.
+        // Another request has an entry of its own.
         var options = GetOptions()
         options.variant.width = 8
         let small = try [broker.get(url, options), broker.get(url, options), broker.get(url, options)]
@@ -84,19 +84,19 @@ import Testing
         #expect(small[1] === small[2])
         let last = try broker.get(url)
         #expect(last === first)
-        // Who asks the origin is answered by it.
+        // `reload` is answered by the origin.
         options = GetOptions()
         options.cache = .reload
         let reloaded = try broker.get(url, options)
         #expect(reloaded.description.source == .network)
-        try eventually("the broker is told") {
+        try eventually("the broker counts the hits") {
             _ = try broker.get(url)
             return try setting.broker.stats()[.mappedHits] > 10_000
         }
     }
 
-    /// A process that may make no system call any more, but for reading, writing and its end, is answered all the same.
-    @Test func aHitMakesNoSystemCall() throws {
+    /// A process that may only read, write and exit still gets hits.
+    @Test func hitMakesNoSystemCall() throws {
         let setting = try Setting { _ in picture(1) }
         func exit(_ more: [String] = []) throws -> ChildProcess.Exit? {
             let (_, control) = try UnixSocket.pair()
@@ -106,31 +106,32 @@ import Testing
                 environment: ["PATH=/usr/bin:/bin"], control: control
             ).waitForExit(milliseconds: 60_000)
         }
-        // Once a second the broker is told: a process that did not run for that long makes a call, rightly.
+        // The library reports hits to the broker once a second, by a system call: a process that did not run for a
+        // second makes it during its hits.
         var ends: [ChildProcess.Exit?] = []
         repeat { ends.append(try exit()) } while ends.last == .signal(SIGKILL) && ends.count < 5
         #expect(ends.last == .status(0))
-        // One call more would be seen.
+        // One more call is detected.
         #expect(try exit(["call"]) == .signal(SIGKILL))
     }
 
-    /// Small pictures are copied for the first look and mapped for others, large ones mapped: the bytes are the same.
-    @Test(arguments: [1, 16, 255, 256, 257, 300]) func everyLookShowsTheSame(_ side: Int) throws {
+    /// Small images are copied for the first access and mapped later, large ones always mapped: the bytes are equal.
+    @Test(arguments: [1, 16, 255, 256, 257, 300]) func everyAccessShowsTheSameBytes(_ side: Int) throws {
         let picture = TestPicture.gradient(width: side, height: side)
         let setting = try Setting { _ in png(picture) }
         let broker = try ImageBroker(path: setting.broker.socketPath)
         let image = try broker.get(setting.url("/a"))
         func bytes() -> [UInt8] { image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } } }
         for _ in 0..<3 { #expect(bytes() == picture.bytes) }
-        // One look inside of another.
+        // Nested access.
         image.withBytes { outer in
             #expect(unsafe outer.withUnsafeBytes { unsafe Array($0) } == picture.bytes)
             #expect(bytes() == picture.bytes)
         }
     }
 
-    /// Options that say more than what has a fixed size are compared, too.
-    @Test func anotherHeaderIsAnotherRequest() throws {
+    /// Options of variable size are compared, too.
+    @Test func headersDistinguishKeptImages() throws {
         let setting = try Setting { picture($0["accept-language"] == "de" ? 2 : 1) }
         let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
         func get(_ language: String) throws -> Int {
@@ -144,7 +145,7 @@ import Testing
         }
     }
 
-    @Test func whatIsNoLongerTheAnswerIsAskedFor() throws {
+    @Test func invalidatedImagesAreRequested() throws {
         let current = Version()
         let setting = try Setting { _ in picture(current.current) }
         let url = try SourceURL(setting.url("/a"))
@@ -166,35 +167,35 @@ import Testing
         }
     }
 
-    @Test func whatHasExpiredIsAskedFor() throws {
+    @Test func expiredImagesAreRequested() throws {
         let current = Version()
         let setting = try Setting { _ in picture(current.current, maxAge: 1) }
         let url = setting.url("/a")
         let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
         let first = try (broker.get(url), broker.get(url)).1
         let next = current.advance()
-        try eventually("it is loaded anew") {
+        try eventually("the new version is loaded") {
             let image = try broker.get(url)
             return version(image) == next
         }
         #expect(version(first) == 1)
     }
 
-    /// By the number of pictures, and by their bytes.
-    @Test(arguments: [(3, 1 << 20), (100, 3 * 1024)]) func theAmountIsBounded(images: Int, bytes: Int) throws {
+    /// Bounds by number of images and by bytes.
+    @Test(arguments: [(3, 1 << 20), (100, 3 * 1024)]) func keptImagesAreBounded(images: Int, bytes: Int) throws {
         let setting = try Setting { picture($0.path.utf8.count) }
         let broker = try ImageBroker(
             path: setting.broker.socketPath, keeping: ImageBroker.Keeping(images: images, bytes: bytes))
         func url(_ number: Int) -> String { setting.url("/" + String(repeating: "a", count: number)) }
         for number in 1...10 { for _ in 0..<2 { _ = try broker.get(url(number)) } }
         try broker.returnLeases()
-        try setting.broker.wait(for: "what is not kept is given back") { $0[.leasedBytes] == 3 * 1024 }
+        try setting.broker.wait(for: "images that are not kept are released") { $0[.leasedBytes] == 3 * 1024 }
         for number in 1...10 { #expect(version(try broker.get(url(number))) == number + 1) }
         let none = try ImageBroker(path: setting.broker.socketPath, keeping: ImageBroker.Keeping(images: 0, bytes: 0))
         for _ in 0..<3 { #expect(version(try none.get(url(1))) == 2) }
     }
 
-    @Test func aDeadBrokerIsSeenAtOnce() throws {
+    @Test func exitOfTheBrokerIsDetected() throws {
         let setting = try Setting { _ in picture(1) }
         let url = setting.url("/a")
         for signal in [SIGKILL, SIGTERM] {
@@ -207,9 +208,9 @@ import Testing
         }
     }
 
-    @Test func processesRaceWithWhateverChangesTheirPicture() throws {
+    @Test func invalidationReachesOtherProcesses() throws {
         let current = Version()
-        // Room for a few pictures: loading others evicts.
+        // Room for a few images: loading others evicts.
         let setting = try Setting(["--memory-limit", "64K"]) { request in
             request.path == "/watched" ? picture(current.current) : picture(request.path.utf8.count)
         }
@@ -238,17 +239,17 @@ import Testing
             case 2: #expect(try broker.clear(.memory).removed > 0)
             case 3: try broker.store(tile(next).png, as: url)
             default:
-                // Held all at once, so that whatever is kept is not passed over.
+                // Leased all at once, so that kept images are evicted, too.
                 let others = try (1...40).map { try broker.get(setting.url("/" + String(repeating: "a", count: $0))) }
                 #expect(others.count == 40)
             }
-            // It was answered: who asks from now on gets no older one.
+            // The change is answered: later requests get no older version.
             for watcher in watchers { try watcher.tell(next) }
             try waitUntilSeen(next)
         }
         #expect(try setting.broker.stats()[.evictions] > 0)
-        // The watchers tell of them once a second at most.
-        try setting.broker.wait(for: "hits are told of") { $0[.mappedHits] > 0 }
+        // The watchers report hits once a second at most.
+        try setting.broker.wait(for: "the watchers' hits are counted") { $0[.mappedHits] > 0 }
         setting.broker.signal(SIGKILL)
         try setting.broker.waitForExit()
         for watcher in watchers { try watcher.tell(-2) }

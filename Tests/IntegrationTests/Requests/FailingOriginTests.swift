@@ -4,9 +4,9 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// Origins in trouble: what is tried again, and what is left alone for a while.
-@Suite(.blocking, .serialized, .timeLimit(.minutes(10))) struct TroubledOriginTests {
-    @Test func askedForPatienceTheOriginHasIt() throws {
+/// Failing origins: retries, recently failed URLs, and hosts that are not contacted for a while.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct FailingOriginTests {
+    @Test func retryAfterPausesTheOrigin() throws {
         let setting = try Setting { request in
             if request.path == "/cached" { return png(tile(1)) }
             return .status(503, headers: [.init("Retry-After", "30")])
@@ -24,12 +24,12 @@ import Testing
             #expect(error.code.isRetryable)
             #expect((1...30_000).contains(error.retryAfterMs ?? 0))
         }
-        // What is cached is served all the same.
+        // Cached entries are still served.
         #expect(try client.load(setting.url("/cached")).image().source == .memory)
         #expect(setting.origin.requests.count == 2)
     }
 
-    @Test func whatHasFailedIsListed() throws {
+    @Test func recentFailuresAreListed() throws {
         let setting = try Setting { request in
             switch request.path {
             case "/mended": request.number == 1 ? .status(404) : png(tile(2))
@@ -62,7 +62,7 @@ import Testing
                 setting.url("/mended"): "http-status",
             ])
         #expect(try client.stats()[.blacklistedUrls] == 3)
-        // Trying all the same helps only where it helps.
+        // `retryFailed` succeeds only where the origin has recovered.
         #expect(try client.failure(setting.url("/gone"), #""retryFailed":true"#).code == .httpStatus)
         #expect(try client.failure(setting.url("/gone")).code == .blacklisted)
         #expect(try client.load(setting.url("/mended"), #""retryFailed":true"#).image().source == .network)
@@ -73,16 +73,16 @@ import Testing
         #expect(try client.failure(setting.url("/gone")).code == .httpStatus)
         #expect(try client.ask("failed", #""action":"clear""#).fields["removed"] as? Int == 2)
         #expect(try listed().isEmpty)
-        // The origin knows best for how long.
+        // The origin's max-age limits how long the URL counts as failed.
         #expect(try client.failure(setting.url("/brief")).blacklisted)
-        try eventually("it is tried again", within: 10) {
+        try eventually("the download is tried again", within: 10) {
             _ = try client.failure(setting.url("/brief"))
             return setting.origin.requests("/brief").count > 1
         }
     }
 
-    /// In whatever form: what is on the list is the way to the origin, not the bytes that are here.
-    @Test func whatIsCachedIsServedThoughListed() throws {
+    /// A recently failed URL blocks downloads, not variants of cached bytes.
+    @Test func recentFailuresDoNotBlockHits() throws {
         let setting = try Setting { $0.number == 1 ? png(tile(1)) : .status(404) }
         let client = try setting.client()
         _ = try client.load(setting.url("/a"))
@@ -94,7 +94,7 @@ import Testing
         #expect(setting.origin.requests.count == 2)
     }
 
-    @Test func passingFailuresAreTriedAgain() throws {
+    @Test func passingFailuresAreRetried() throws {
         let setting = try Setting { request in
             if request.number > 1 { return png(tile(1)) }
             return request.path == "/reset" ? .reset : .status(503)
@@ -110,7 +110,7 @@ import Testing
         #expect(report[.blacklistedUrls] == 0)
     }
 
-    @Test func nothingIsTriedAgainForNobody() throws {
+    @Test func noRetryWithoutWaiters() throws {
         let setting = try Setting { request in
             if request.number > 1 { return png(tile(1)) }
             return .status(503).with { $0.hold = request.path == "/cancelled" ? .beforeHeaders : .never }
@@ -118,21 +118,21 @@ import Testing
         let client = try setting.client()
         let id = try client.get(setting.url("/cancelled"))
         #expect(setting.origin.wait(for: "/cancelled", seconds: patience) { $0.held == 1 })
-        // Suspended, the broker does not begin the second try before the request is cancelled.
+        // Suspended, the broker does not start the retry before the request is cancelled.
         #expect(try client.ask("suspend").error == nil)
         setting.origin.gate("/cancelled").open()
-        try setting.broker.wait(for: "the second try waits") { $0[.queued] == 1 }
+        try setting.broker.wait(for: "the retry is queued") { $0[.queued] == 1 }
         _ = try client.ask("cancel", #""request":\#(id)"#)
         #expect(try client.answer(to: id).error?.code == .cancelled)
         #expect(try client.ask("resume").error == nil)
-        // Before these have their second try, that one would have had its own.
+        // The cancelled request's retry would start before the retries of these.
         for path in ["/1", "/2", "/3", "/4"] { _ = try client.load(setting.url(path)) }
         #expect(setting.origin.requests("/cancelled").count == 1)
         let report = try setting.idle()
         #expect(report[.reservedBytes] == 0)
     }
 
-    @Test func refusedTimeAndAgainAHostIsLeftAlone() throws {
+    @Test func refusingHostIsPaused() throws {
         let setting = try Setting { _ in png(tile(1)) }
         let closed = try LocalOrigin { _ in .status(200) }
         closed.stop()
@@ -145,11 +145,11 @@ import Testing
             #expect(!error.blacklisted)
             error = try client.failure(closed.url("/\(refused)"))
         }
-        // Each was tried twice.
+        // Each request was retried once.
         #expect((2...5).contains(refused))
         #expect(error.code == .hostUnavailable)
         #expect((1...5000).contains(error.retryAfterMs ?? 0))
-        // Other ports of the host are other origins.
+        // Other ports of the host are separate origins.
         #expect(try client.load(setting.url("/a")).image().source == .network)
     }
 }

@@ -6,9 +6,10 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// A broker whose decode workers were taken over: what a picture's bytes say is what its worker tries (see `imgprobe`). The
-/// origin answers with the words of the path: "/good/8/8/7" with "good 8 8 7"; with "?slow" behind it, with more, of which
-/// the end waits for the path's gate.
+/// A broker with compromised decode workers: the bytes of an image tell its worker what to try (see `imgprobe`).
+///
+/// The origin answers with the words of the path: "/good/8/8/7" with "good 8 8 7". With the query "slow" it appends
+/// spaces, the last of which wait for the path's gate.
 final class AttackedSetting {
     let origin: LocalOrigin
     let broker: BrokerProcess
@@ -58,7 +59,7 @@ final class AttackedSetting {
     @discardableResult
     func idle() throws -> StatsReport { try broker.waitUntilIdle(workers: workers) }
 
-    /// Loads a picture of `value`, or takes it from memory.
+    /// Loads an image whose bytes are `value`, and expects it from `source`.
     func loadGood(_ value: Int, from source: ImageReply.Source) throws {
         let answer = try client.load(url("good/8/8/\(value)"))
         #expect(try answer.image().source == source)
@@ -66,14 +67,15 @@ final class AttackedSetting {
     }
 }
 
-/// What a decode worker can do to others when its decoder was taken over: nothing that lasts.
-@Suite(.blocking, .timeLimit(.minutes(10))) struct TakenOverWorkerTests {
-    /// Has a worker try `attack` among good pictures; what came of it. The broker goes on, and nothing is left behind.
+/// A compromised decode worker can do no lasting harm to others.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct CompromisedWorkerTests {
+    /// Lets a worker try `attack` between good images and returns the outcome. The broker must keep running and lose no
+    /// resource.
     private func attempt(
         _ attack: String, arguments: [String] = [], marks: [String: String] = [:]
     ) throws -> (error: WireError, deaths: [DeathCause: Int], milliseconds: Int) {
         let setting = try AttackedSetting(arguments, marks: marks)
-        // With the spare there, all jobs go to one worker: the one that keeps what it should not is the one that attacks.
+        // With a ready spare all jobs go to one worker, so that the attacker is the one that kept a buffer.
         try setting.idle()
         try setting.loadGood(7, from: .network)
         _ = try setting.client.load(setting.url("keep/8/8/8"))
@@ -98,13 +100,13 @@ final class AttackedSetting {
 
     @Test(arguments: [
         ("open", ENOSYS), ("list", ENOSYS), ("create", ENOSYS), ("unlink", ENOSYS), ("tgkill", ENOSYS),
-        // Signals that would look as if somebody else had sent them.
+        // Signals that would look as if sent from outside.
         ("signal-itself/9", ENOSYS), ("signal-itself/15", ENOSYS),
-        // The seal of an earlier job's buffer.
+        // A buffer of an earlier job, which is sealed.
         ("write-kept", EPERM),
         ("map", ENOSYS), ("allocate-shared", ENOSYS), ("allocate-growing", ENOSYS),
     ])
-    func whatIsRefused(attack: String, error: Int32) throws {
+    func refusedAttacks(attack: String, error: Int32) throws {
         let result = try attempt(attack)
         #expect(result.error.code == .decodeFailed)
         #expect(result.error.message == "refused: \(error)")
@@ -119,48 +121,48 @@ final class AttackedSetting {
         ("ready-again", .protocol), ("unasked-result", .protocol), ("second-header", .protocol),
         ("other-plan", .protocol), ("wrong-size", .protocol),
     ])
-    func whatEndsTheWorker(attack: String, cause: DeathCause) throws {
+    func fatalAttacks(attack: String, cause: DeathCause) throws {
         let result = try attempt(attack)
         #expect(result.error.code == .decoderCrashed)
         #expect(result.deaths == [cause: 2])
-        // It is known by the worker's end, not by a deadline.
+        // The broker notices the worker's exit, and does not wait for a deadline.
         #expect(result.milliseconds < 15_000)
     }
 
-    /// Neither by the sandbox nor, where there is none, by the seals.
-    @Test func sizeOfTheOutput() throws {
+    /// Refused by the sandbox and, without one, by the seals.
+    @Test func resizedOutput() throws {
         #expect(try attempt("resize").error.message == "refused: \(ENOSYS) \(ENOSYS)")
         let bare = try attempt("resize", arguments: ["--allow-unsandboxed"], marks: ["unconfined": ""])
         #expect(bare.error.message == "refused: \(EPERM) \(EPERM)")
         #expect(bare.deaths.isEmpty)
     }
 
-    /// A mapping keeps a buffer from being sealed. Nobody waits for that.
-    @Test func outputThatStaysMapped() throws {
+    /// A mapping prevents sealing. The broker does not wait for it.
+    @Test func mappedOutput() throws {
         let result = try attempt("map", arguments: ["--allow-unsandboxed"], marks: ["unconfined": ""])
         #expect(result.error.code == .decoderCrashed)
         #expect(result.deaths == [.protocol: 2])
         #expect(result.milliseconds < 15_000)
     }
 
-    /// It is heard once.
+    /// The broker reads one message and kills the worker.
     @Test func floodOfMessages() throws {
         let result = try attempt("flood")
         #expect(result.error.code == .decodeFailed)
         #expect(result.deaths == [.protocol: 1])
     }
 
-    @Test func descriptorsThatNobodyAskedFor() throws {
+    @Test func unexpectedDescriptors() throws {
         let result = try attempt("descriptors")
         #expect(result.error.message == "refused: descriptors")
     }
 
-    /// Time of the processor is given once, time by the clock twice.
+    /// A job that exceeds its processor time fails at once; one that exceeds its deadline is retried once.
     @Test func endlessWork() throws {
         let spinning = try attempt("spin", arguments: ["--decode-time", "1", "--decode-deadline", "60"])
         #expect(spinning.error.code == .decoderCrashed)
         #expect(spinning.deaths == [.cpu: 1])
-        // Long enough for the good jobs on a busy machine.
+        // Long enough for the good images on a busy machine.
         let silent = try attempt("silence", arguments: ["--decode-deadline", "5"])
         #expect(silent.error.code == .decoderCrashed)
         #expect(silent.deaths == [.deadline: 2])
@@ -175,21 +177,21 @@ final class AttackedSetting {
         #expect((64...128).contains(mebibytes))
         #expect(asking.deaths.isEmpty)
         #expect(try attempt("allocate-trap", arguments: limit).deaths == [.memory: 2])
-        // What is announced is judged before anything is made.
+        // The announced size is checked before any allocation.
         let announced = try attempt("greed/\(128 << 20 - 255)", arguments: limit)
         #expect(announced.error.code == .tooManyPixels)
         #expect(announced.deaths.isEmpty)
     }
 
-    /// What a worker has when it begins: four descriptors, and no more of the environment than it needs.
-    @Test func whatIsInherited() throws {
+    /// A worker starts with four descriptors and the few environment variables that it needs.
+    @Test func inheritedResources() throws {
         let result = try attempt("census")
         #expect(
             result.error.message
                 == "environment: LC_ALL=C PATH=/usr/bin:/bin SWIFT_BACKTRACE=enable=no; descriptors: [0, 1, 2, 3]")
     }
 
-    /// Killed at any point of a job, a worker leaves nothing reserved, and the job begins again.
+    /// A worker killed at any point of a job leaves no reservation, and the job restarts.
     @Test(arguments: ["header", "filling", "finished", "next"]) func killedAtAnyPoint(step: String) throws {
         let setting = try AttackedSetting()
         try setting.idle()
@@ -198,12 +200,12 @@ final class AttackedSetting {
         var killed: Set<ProcessStatus> = []
         for _ in 0..<3 {
             var standing: ProcessStatus?
-            try eventually("a worker stands") {
+            try eventually("a worker waits") {
                 let report = try setting.broker.stats()
                 guard report[.running] == (step == "next" ? 0 : 1), report[.downloads] == 1 else { return false }
                 if ["filling", "finished"].contains(step), report[.reservedBytes] != 256 { return false }
                 standing = setting.broker.workers(.decode).first { !killed.contains($0) }
-                // The spare has read nothing yet.
+                // The spare has read no job yet.
                 return standing != nil && setting.broker.hasFullCrew
             }
             let workers = setting.broker.workers(.decode)
@@ -211,19 +213,19 @@ final class AttackedSetting {
                 setting.broker.signal(worker, SIGKILL)
                 killed.insert(worker)
             }
-            try eventually("they are gone") { workers.allSatisfy { !$0.isAlive } }
+            try eventually("the clients have disconnected") { workers.allSatisfy { !$0.isAlive } }
         }
         if step == "next" {
             #expect(try setting.client.answer(to: id).image().bytes == 256)
         } else {
-            try setting.broker.wait(for: "it runs again") { $0[.running] == 1 }
+            try setting.broker.wait(for: "the job runs again") { $0[.running] == 1 }
             try setting.client.send(#"{"type":"cancel","id":99,"request":\#(id)}"#)
             #expect(try setting.client.answer(to: id).error?.code == .cancelled)
             for worker in try setting.broker.allWorkers(.decode) { setting.broker.signal(worker, SIGKILL) }
         }
         let report = try setting.idle()
         #expect(report[.reservedBytes] == 0)
-        // A spare may have been about to say that it is ready.
+        // A spare may have been killed before it was ready.
         #expect(report.workerDeaths.keys.allSatisfy { $0 == .outside || $0 == .notStarted })
         try setting.broker.waitForSettledDescriptors(warm + report[.memoryEntries])
         try setting.loadGood(7, from: .network)
@@ -231,11 +233,11 @@ final class AttackedSetting {
 
     // MARK: Many deaths
 
-    /// What is dangerous is remembered beyond the broker's end, for as long as the decoders are the same.
-    @Test func quarantineOutlivesTheBroker() throws {
+    /// The quarantine of dangerous files outlives the broker, until the decoders change.
+    @Test func quarantineSurvivesARestart() throws {
         let cache = try TemporaryDirectory()
         let arguments = ["--cache-dir", cache.file("c")]
-        // The port is in the URL, but the bytes are the same.
+        // The URL differs by the port; the bytes are the same.
         for (build, deaths) in [("one", [DeathCause.signal: 2]), ("one", [:]), ("two", [.signal: 2]), ("two", [:])] {
             let setting = try AttackedSetting(arguments, marks: ["build": build])
             try setting.idle()
@@ -245,14 +247,14 @@ final class AttackedSetting {
         }
     }
 
-    /// An origin of nothing but poison costs a few decoders; others go on.
-    @Test func originOfPoisons() throws {
+    /// An origin that serves only dangerous files costs a few workers; other origins are served.
+    @Test func originOfDangerousFiles() throws {
         let setting = try AttackedSetting()
         let other = try LocalOrigin(address: "127.0.0.2") { _ in .ok(Array("good 8 8 5".utf8)) }
         defer { other.stop() }
         try setting.loadGood(7, from: .network)
         var codes: [ErrorCode] = []
-        // A second try of each waits for a worker longer and longer.
+        // The retry of each waits longer for a worker.
         for number in 0..<5 {
             codes.append(try setting.client.failure(setting.url("fault/\(number)"), within: 60).code)
         }
@@ -266,8 +268,8 @@ final class AttackedSetting {
         #expect(try setting.broker.stats().workerDeaths == [.signal: 9])
     }
 
-    /// What is still being downloaded is not a decoder's to change.
-    @Test func partsOfBodiesCanOnlyBeRead() throws {
+    /// A decoder cannot change a body that is still being downloaded.
+    @Test func partialBodiesAreReadOnly() throws {
         let setting = try AttackedSetting()
         let client = setting.client
         let id = try client.get(setting.url("good/8/8/7?slow"), #""progressive":true"#)
@@ -279,8 +281,8 @@ final class AttackedSetting {
         #expect(try client.bytes(of: whole) == [UInt8](repeating: 7, count: 256))
     }
 
-    /// When too many have died, nothing new is decoded for a while, and what is there is served.
-    @Test func hitsWhileThePoolIsBroken() throws {
+    /// After too many deaths nothing is decoded for a while, and cached images are served.
+    @Test func hitsWhileDecodingIsPaused() throws {
         let setting = try AttackedSetting(workers: 12)
         let other = try LocalOrigin(address: "127.0.0.2") {
             .ok(Array($0.path.dropFirst().replacing("/", with: " ").utf8))
@@ -292,9 +294,9 @@ final class AttackedSetting {
         let ids = try (0..<12).map {
             try client.get(($0 % 2 == 0 ? setting.origin : other).url("/stand/filling/\($0)"), #""delivery":"none""#)
         }
-        try setting.broker.wait(for: "all are at work") { $0[.reservedBytes] == 12 * 256 }
+        try setting.broker.wait(for: "all workers are busy") { $0[.reservedBytes] == 12 * 256 }
         var codes: [ErrorCode] = []
-        // The spare takes up one of them again.
+        // The spare takes one of the jobs.
         try eventually("all are answered") {
             for worker in setting.broker.busyWorkers(.decode) { setting.broker.signal(worker, SIGSEGV) }
             return try setting.broker.stats()[.failed] == 12

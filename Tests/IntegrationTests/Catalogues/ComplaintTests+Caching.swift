@@ -6,11 +6,11 @@ import LocalOrigin
 import TestSupport
 import Testing
 
-/// What is kept, who shares it, and what begins after the end: complaints 8 to 16.
+/// Caching, sharing and cancellation: complaints 8 to 16.
 extension ComplaintTests {
-    // MARK: 8 to 10: what is kept
+    // MARK: 8 to 10: cached entries
 
-    @Test(arguments: [true, false]) func bodyCutShortIsNeverKept(_ lengthIsKnown: Bool) throws {
+    @Test(arguments: [true, false]) func truncatedBodyIsNeverCached(_ lengthIsKnown: Bool) throws {
         let file = flat(1).png
         let setting = try DiskSetting(other: { request in
             .ok(request.number > 2 ? file : Array(file.prefix(file.count / 2))).with {
@@ -19,7 +19,7 @@ extension ComplaintTests {
             }
         })
         let url = setting.origin.url("/a")
-        // Tried twice, as the second one is cut short too.
+        // The download is retried once, and is cut short again.
         #expect(try setting.client.failure(url).code == .transferFailed)
         let fields = try setting.client.ask("query", #""url":"\#(url)""#).fields
         #expect(["memory", "disk", "fresh"].map { fields[$0] as? Bool } == [false, false, false])
@@ -30,28 +30,28 @@ extension ComplaintTests {
         #expect(setting.origin.requests.count == 3)
     }
 
-    @Test(arguments: [true, false]) func corruptOriginalIsLoadedAgainOnce(_ isMended: Bool) throws {
+    @Test(arguments: [true, false]) func corruptOriginalIsReloadedOnce(_ isMended: Bool) throws {
         let setting = try DiskSetting(other: { request in
             .ok(request.number == 1 || !isMended ? Self.damaged(flat(1)) : flat(1).png)
         })
         let url = setting.origin.url("/a")
-        // As bytes it is what it is.
+        // The original is served as received, without decoding.
         let incoming = try setting.client.load(url, #""as":"original""#)
         #expect(try setting.client.bytes(of: incoming) == Self.damaged(flat(1)))
         try setting.wait(for: .on, entries: 1)
         try setting.restart()
         if isMended {
             #expect(try setting.client.picture(try setting.client.load(url)) == flat(1))
-            try eventually("the good one is kept") { setting.files("originals").count == 1 }
+            try eventually("the good original is on disk") { setting.files("originals").count == 1 }
         } else {
             #expect(try setting.client.failure(url).code == .decodeFailed)
-            try eventually("it is kept no more") { setting.files("originals").isEmpty }
+            try eventually("the original is removed from disk") { setting.files("originals").isEmpty }
         }
         #expect(setting.origin.requests.count == 2)
         #expect(try setting.client.stats()[.workerRestarts] == 0)
     }
 
-    @Test func limitsHoldWhateverComes() throws {
+    @Test func sizeLimitsHold() throws {
         let (memory, disk) = (1 << 20, 400 << 10)
         let setting = try DiskSetting(["--memory-limit", "1M", "--disk-limit", "400K", "--raster-limit", "20K"])
         for number in 0..<40 {
@@ -59,30 +59,30 @@ extension ComplaintTests {
             _ = try setting.load(number, BehaviourTests.thumbnail)
             #expect(try setting.broker.stats()[.memoryBytes] <= memory)
         }
-        try eventually("the last one is kept, and nothing too much") {
+        try eventually("the last image is on disk, within the limit") {
             let sizes = setting.files("originals").map { FileManager.default.contents(atPath: $0)?.count ?? 0 }
             return setting.file(39) != nil && sizes.reduce(0, +) <= disk
         }
-        try setting.broker.wait(for: "it says so") { $0[.diskBytes] <= disk + 20 << 10 }
-        // By age, not all: to fill it again costs downloads.
+        try setting.broker.wait(for: "the report is within the limit") { $0[.diskBytes] <= disk + 20 << 10 }
+        // Eviction removes the oldest entries and keeps the others.
         #expect(setting.files("originals").count >= 8)
         #expect(setting.file(0) == nil)
         #expect(try setting.broker.stats()[.evictions] > 0)
     }
 
-    @Test func originalsAreKeptAsTheyCame() throws {
+    @Test func originalsAreStoredUnchanged() throws {
         let exif = TestExif.inserted(TestExif.block(orientation: 6), intoPNG: flat(1).png)
         let setting = try DiskSetting(other: { _ in .ok(exif) })
         let url = setting.origin.url("/a")
         _ = try setting.client.load(url, BehaviourTests.thumbnail)
         for source in [ImageReply.Source.memory, .disk] {
             let incoming = try setting.client.load(url, #""as":"original""#)
-            // As soon as the disk has it, it is not in memory beside what was made of it.
+            // An original leaves memory once it is on disk, if variants of it are in memory.
             let isCached = try [source, .disk].contains(incoming.image().source)
             #expect(isCached)
             #expect(try setting.client.bytes(of: incoming) == exif)
             if source == .disk { break }
-            try eventually("it is kept") { setting.files("originals").count == 1 }
+            try eventually("the original is on disk") { setting.files("originals").count == 1 }
             try setting.wait(for: .on)
             try setting.restart()
         }
@@ -95,7 +95,7 @@ extension ComplaintTests {
 
     // MARK: 12 to 15: sharing
 
-    @Test func prefetchGivesWay() throws {
+    @Test func prefetchYieldsToRequests() throws {
         let setting = try Setting(workers: 1) { request in
             png(tile(request.path.utf8.count)).with { $0.hold = request.path.hasPrefix("/p") ? .beforeHeaders : .never }
         }
@@ -103,11 +103,11 @@ extension ComplaintTests {
         let urls = (0..<20).map { "\"" + setting.url("/p\($0)") + "\"" }.joined(separator: ",")
         let prefetch = client.newID()
         try client.send(#"{"type":"prefetch","id":\#(prefetch),"urls":[\#(urls)]}"#)
-        // As many as one origin is asked at once; two wait, and the others have not begun.
+        // The maximum of concurrent downloads from one origin; two more are queued, the others not yet started.
         for number in 0..<6 { #expect(setting.origin.wait(for: "/p\(number)", seconds: patience) { $0.held == 1 }) }
         let normal = try other.get(setting.url("/now"))
         let joined = try other.get(setting.url("/p7"), #""priority":"high""#)
-        try setting.broker.wait(for: "both have asked") { $0[.requests] == 2 && $0[.queued] == 3 }
+        try setting.broker.wait(for: "both requests are pending") { $0[.requests] == 2 && $0[.queued] == 3 }
         for path in ["/p7", "/p0"] { setting.origin.gate(path).open() }
         #expect(try other.picture(try other.answer(to: joined)) == tile(3))
         #expect(try other.picture(try other.answer(to: normal)) == tile(4))
@@ -130,7 +130,7 @@ extension ComplaintTests {
         #expect(try second.image().source == .memory)
         #expect(try client.picture(second) == tile(11))
         #expect(setting.origin.requests.count == 1)
-        // Nothing is stripped by itself, and the name is none of the URL's.
+        // Queries are not stripped from URLs, and the cache key does not apply to requests without it.
         #expect(try client.picture(try client.load(setting.url("/a?signature=333"))) == tile(13))
         #expect(try client.picture(try client.load(setting.url("/a?signature=1"))) == tile(11))
         #expect(setting.origin.requests.count == 3)
@@ -151,7 +151,7 @@ extension ComplaintTests {
         #expect((report[.requests], report[.networkLoads], report[.decodes]) == (5, 1, 1))
     }
 
-    @Test func scaledDownPictureIsForThoseWhoAsk() throws {
+    @Test func scaledDownImageIsSeparate() throws {
         let source = flat(5, width: 60, height: 40)
         let setting = try Setting(["--scale-down-limit", "4000"], routes: ["/a": png(source)])
         let client = try setting.client()
@@ -166,14 +166,14 @@ extension ComplaintTests {
     @Test func scaledDownAnimationKeepsItsFrames() throws {
         var animation = TestAnimation(width: 60, height: 40, frames: [])
         animation.frames = (0..<5).map { .init(0, 0, flat($0, width: 60, height: 40), .keep, isBlended: false) }
-        // A fifth of it is 400 pixels, for each frame.
+        // The limit of 8,000 bytes leaves 400 pixels to each of the five frames.
         let setting = try Setting(["--scale-down-limit", "8000"], routes: ["/a": .ok(animation.gif())])
         let client = try setting.client()
         let limited = try client.load(setting.url("/a"), #""variant":{"frame":"all","scaleDown":true}"#).image()
         #expect(limited.timing?.delaysMs.count == 5)
         #expect((limited.width, limited.height) == (24, 16))
         #expect(limited.bytes == 5 * 24 * 16 * 4)
-        // Who asks for one frame, or does not ask for it, has more.
+        // A request for one frame, or without scaleDown, gets more pixels.
         let one = try client.load(setting.url("/a"), #""variant":{"scaleDown":true}"#).image()
         #expect((one.width, one.height) == (54, 36))
         let all = try client.load(setting.url("/a"), #""variant":{"frame":"all"}"#).image()
@@ -181,9 +181,9 @@ extension ComplaintTests {
         #expect(setting.origin.requests.count == 1)
     }
 
-    // MARK: 11: partial pictures
+    // MARK: 11: partial images
 
-    @Test func partialPicturesEndWithTheRequest() throws {
+    @Test func partialImagesEndWithTheRequest() throws {
         let file = try ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
         let setting = try Setting(workers: 1) { request in
             .ok(file).with { $0.hold = .afterBytes(file.count * 8 / 10) }
@@ -199,17 +199,17 @@ extension ComplaintTests {
         #expect(try setting.idle()[.partialDecodes] == 1)
         func later() throws -> RawClient.Incoming? { try client.nextIfThere() }
         #expect(try later() == nil)
-        // What was shown is the client's until it gives it back, and nothing else is left.
+        // The client keeps the partial image until it releases it; nothing else remains.
         try client.release([try #require(part.buffer)])
-        try setting.broker.wait(for: "nothing is left") {
+        try setting.broker.wait(for: "no resource is left") {
             $0[.openDescriptors] == descriptors && $0[.leasedBytes] == 0 && $0[.reservedBytes] == 0
         }
     }
 
-    // MARK: 16: after the end
+    // MARK: 16: after the last frame
 
-    /// Where one step leads to another: after a look into the cache, a failed transfer, a picture that is none.
-    @Test func nothingBeginsAfterACancellation() throws {
+    /// Cancels where a next step would follow: after a disk look-up, a failed transfer, a failed decoding.
+    @Test func noStepStartsAfterACancellation() throws {
         let setting = try DiskSetting(other: { request in
             request.path == "/failing" ? .status(502).with { $0.hold = .beforeHeaders } : .ok(Self.damaged(flat(1)))
         })
@@ -219,7 +219,7 @@ extension ComplaintTests {
 
         let cache = try broker.stopAll(.cache)
         let looking = try client.get(setting.url(1))
-        try broker.wait(for: "it is looked for") { $0[.running] == 1 }
+        try broker.wait(for: "the disk look-up is running") { $0[.running] == 1 }
         try cancel(client, looking)
         resume(cache)
 
@@ -227,22 +227,22 @@ extension ComplaintTests {
         #expect(setting.origin.wait(for: "/failing", seconds: patience) { $0.held == 1 })
         #expect(try client.ask("suspend").error == nil)
         setting.origin.gate("/failing").open()
-        try broker.wait(for: "it is to be tried again") { $0[.queued] == 1 }
+        try broker.wait(for: "the retry is queued") { $0[.queued] == 1 }
         try cancel(client, failing)
         #expect(try client.ask("resume").error == nil)
 
-        // What turns out to be damaged would be loaded once more.
+        // A damaged original would be loaded once more.
         let url = setting.origin.url("/damaged")
         _ = try client.load(url, #""as":"original","delivery":"none""#)
         let decoders = try broker.stopAll(.decode)
         let decoding = try client.get(url)
-        try broker.wait(for: "it is decoded") { $0[.running] == 1 && $0[.queued] == 0 }
+        try broker.wait(for: "the decoding is running") { $0[.running] == 1 && $0[.queued] == 0 }
         try cancel(client, decoding)
         resume(decoders)
 
-        // All of them have had their time when this one has gone the same ways.
+        // A later step of the cancelled requests would run before this request ends, which takes the same path.
         #expect(try setting.load(2).picture == flat(2))
-        try broker.wait(for: "nothing runs") { $0[.running] == 0 && $0[.queued] == 0 }
+        try broker.wait(for: "no job is queued or running") { $0[.running] == 0 && $0[.queued] == 0 }
         #expect(setting.downloads(1) == 0)
         #expect(setting.origin.statistics("/failing").requests == 1)
         #expect(setting.origin.statistics("/damaged").requests == 1)
