@@ -7,7 +7,7 @@ import Testing
 
 /// Many clients, slow clients, and few descriptors.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CrowdTests {
-    @Test func clientsThatNeverReadDoNotDelayOthers() throws {
+    @Test func clientsThatNeverRead() throws {
         let file = TestPNG.blank(width: 1000, height: 1000)
         let setting = try Setting { $0.path == "/big" ? .ok(file) : png(tile($0.path.utf8.count)) }
         let client = try setting.client()

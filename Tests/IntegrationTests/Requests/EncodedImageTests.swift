@@ -43,7 +43,8 @@ import Testing
 
     @Test func encodedVariantsAreCachedOnDisk() throws {
         // Large enough that encoding takes longer than reading.
-        let setting = try DiskSetting(picture: { _ in TestPicture.gradient(width: 1200, height: 800) })
+        let file = TestPicture.gradient(width: 1200, height: 800).png
+        let setting = try DiskSetting(respond: { _ in .ok(file) })
         let ask = { try setting.client.load(setting.origin.url("/1"), #""as":"webp""#) }
         let first = try ask()
         let bytes = try setting.client.bytes(of: first)
