@@ -1,4 +1,4 @@
-# imgbroker. `make help` says what there is.
+# imgbroker. `make help` lists the targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -25,7 +25,7 @@ help: ## This list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: bootstrap
-bootstrap: ## Install what the build needs and is missing (apt, with sudo when not root)
+bootstrap: ## Install missing packages for the build (apt, with sudo when not root)
 	@scripts/bootstrap.sh
 
 .PHONY: build
@@ -33,7 +33,7 @@ build: bootstrap ## Release build of everything
 	$(release)
 
 .PHONY: demo
-demo: build ## A broker, an origin, six clients, a restart; IMAGES=DIR shows that folder's pictures, OUTPUT=DIR takes the result
+demo: build ## A broker, an origin, six clients, a restart; IMAGES=DIR shows a folder's images, OUTPUT=DIR takes the result
 	@"$(release_directory)/imgdemo" --output "$(OUTPUT)" $(if $(IMAGES),--images "$(IMAGES)")
 
 .PHONY: test
@@ -51,14 +51,14 @@ bench: build ## The benchmarks, into docs/performance.md; BENCH="hit decode" run
 	$(imgbench) $(BENCH) --write docs
 
 .PHONY: bench-smoke
-bench-smoke: build ## Whether all benchmarks work, in two minutes; their figures mean nothing
+bench-smoke: build ## Run all benchmarks briefly, in two minutes, to check that they work; the figures mean nothing
 	@scripts/benchmark-peers.sh
 	$(benchmarks)
 	$(simulator)
 	timeout --foreground 4m $(imgbench) all --smoke
 
 .PHONY: simulate
-simulate: bootstrap ## Policies of eviction over made-up traces; CHART=FILE writes a picture instead of the tables
+simulate: bootstrap ## Simulate eviction policies over generated traces; CHART=FILE writes a chart instead of the tables
 	$(simulator)
 	"$$($(simulator) --show-bin-path)/cachesim" \
 		$(if $(CHART),chart "$(CHART)")
@@ -94,11 +94,11 @@ test-threads: ## Tests of clients, downloads and codecs, with the thread sanitiz
 		--filter 'imgworkerTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
 .PHONY: fuzz
-fuzz: ## Made-up bytes for everything that reads a stranger's, SECONDS=n (60) each; TARGETS="png urls" are some of them
+fuzz: ## Fuzz everything that parses untrusted bytes, SECONDS=n (60) each; TARGETS="png urls" are some of the targets
 	@SECONDS_EACH="$(or $(SECONDS),60)" scripts/fuzz.sh $(TARGETS)
 
 .PHONY: lint
-lint: ## Formatting and style
+lint: ## Check formatting, comments and pages
 	@scripts/lint.sh
 
 .PHONY: format
