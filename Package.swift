@@ -34,7 +34,8 @@ let package = Package(
         .executable(name: "imgcache", targets: ["imgcache"]),
         .executable(name: "imgfetch", targets: ["imgfetch"]),
         .executable(name: "imgworker", targets: ["imgworker"]),
-        .library(name: "ImageBrokerClient", targets: ["ImageBrokerClient"]),
+        // The public API: all other modules are `package`.
+        .library(name: "ImageBrokerClient", targets: ["ImageBrokerClient", "IPCProtocol", "HTTPValues"]),
         // For the benchmarks, which are a package of their own.
         .library(name: "LocalOrigin", targets: ["LocalOrigin"]),
     ],
@@ -86,45 +87,66 @@ let package = Package(
         .target(name: "CSandbox", dependencies: ["CSeccomp"], cSettings: c),
 
         // Libraries, from the ground up.
-        .target(name: "LinuxSystem", dependencies: ["CLinux"], swiftSettings: swift),
-        .target(name: "SharedCache", dependencies: ["CLinux", "CNettle", "LinuxSystem"], swiftSettings: swift),
-        .target(name: "IPCProtocol", swiftSettings: swift, linkerSettings: [.linkedLibrary("m")]),
-        .target(name: "Sandbox", dependencies: ["CSandbox", "IPCProtocol"], swiftSettings: swift),
-        .target(name: "HTTPCaching", dependencies: ["IPCProtocol"], swiftSettings: swift),
-        .target(name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], swiftSettings: swift),
+        .target(name: "SystemValues", swiftSettings: swift),
+        .target(name: "Digests", dependencies: ["CNettle"], swiftSettings: swift),
+        .target(name: "JSONCoding", swiftSettings: swift),
+        .target(name: "HTTPValues", dependencies: ["JSONCoding"], swiftSettings: swift),
         .target(
-            name: "WorkerRuntime", dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
+            name: "IPCProtocol", dependencies: ["HTTPValues", "JSONCoding"], swiftSettings: swift,
+            linkerSettings: [.linkedLibrary("m")]),
+        .target(
+            name: "DiskRecords", dependencies: ["HTTPValues", "IPCProtocol", "JSONCoding"], swiftSettings: swift),
+        .target(
+            name: "WorkerProtocol", dependencies: ["DiskRecords", "HTTPValues", "IPCProtocol", "JSONCoding"],
+            swiftSettings: swift),
+        .target(name: "HTTPCaching", dependencies: ["HTTPValues", "IPCProtocol"], swiftSettings: swift),
+        .target(name: "LinuxSystem", dependencies: ["CLinux", "SystemValues"], swiftSettings: swift),
+        .target(
+            name: "SharedCache", dependencies: ["CLinux", "Digests", "LinuxSystem", "SystemValues"],
+            swiftSettings: swift),
+        .target(name: "Sandbox", dependencies: ["CSandbox", "WorkerProtocol"], swiftSettings: swift),
+        .target(
+            name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem", "WorkerProtocol"],
+            swiftSettings: swift),
+        .target(
+            name: "WorkerRuntime",
+            dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "WorkerProtocol"],
             swiftSettings: swift),
         .target(
             name: "ImageBrokerClient",
-            dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache"],
+            dependencies: [
+                "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache",
+            ],
             swiftSettings: swift),
 
         // Processes.
         .executableTarget(
             name: "imgbroker",
             dependencies: [
-                "HTTPCaching", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache",
+                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "ImageBrokerClient", "IPCProtocol",
+                "IPCTransport", "JSONCoding", "LinuxSystem", "SharedCache", "SystemValues", "WorkerProtocol",
             ],
             swiftSettings: swift),
         .executableTarget(
             name: "imgfetch",
             dependencies: [
-                "CTransfer", "HTTPCaching", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache",
-                "WorkerRuntime",
+                "CTransfer", "Digests", "HTTPCaching", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
+                "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
         .executableTarget(
             name: "imgworker",
             dependencies: [
-                "CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache", "WorkerRuntime",
+                "CImageCodecs", "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox",
+                "SharedCache", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
 
         .executableTarget(
             name: "imgcache",
             dependencies: [
-                "CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache", "WorkerRuntime",
+                "CSQLite", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
+                "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
 
@@ -133,8 +155,9 @@ let package = Package(
         .executableTarget(
             name: "imgdemo",
             dependencies: [
-                "CZlib", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin",
-                "SharedCache",
+                "CZlib", "Digests", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "JSONCoding",
+                "LinuxSystem",
+                "LocalOrigin", "SharedCache", "SystemValues", "WorkerProtocol",
             ],
             path: "Demo/imgdemo", swiftSettings: swift),
 
@@ -146,65 +169,102 @@ let package = Package(
             name: "TestSupport",
             dependencies: [
                 "CTestSupport", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin",
-                "SharedCache",
+                "SharedCache", "SystemValues",
             ],
             path: "Tests/TestSupport", swiftSettings: swift),
+        .target(
+            name: "CodingTestSupport", dependencies: ["JSONCoding"], path: "Tests/CodingTestSupport",
+            swiftSettings: swift),
         .target(name: "CProbe", path: "Tests/CProbe", cSettings: c),
         .executableTarget(
             name: "imgprobe",
             dependencies: [
-                "CProbe", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "WorkerRuntime",
+                "CProbe", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox",
+                "WorkerProtocol", "WorkerRuntime",
             ],
             path: "Tests/imgprobe", swiftSettings: swift),
         .testTarget(
             name: "WorkerRuntimeTests",
             dependencies: [
-                "imgprobe", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "TestSupport", "WorkerRuntime",
+                "imgprobe", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SystemValues", "TestSupport",
+                "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
         .testTarget(
-            name: "SandboxTests", dependencies: ["imgprobe", "IPCProtocol", "LinuxSystem", "Sandbox", "TestSupport"],
+            name: "SandboxTests",
+            dependencies: [
+                "imgprobe", "IPCProtocol", "LinuxSystem", "Sandbox", "SystemValues", "TestSupport",
+            ],
             swiftSettings: swift),
-        .testTarget(name: "IPCProtocolTests", dependencies: ["IPCProtocol"], exclude: ["Golden"], swiftSettings: swift),
+        .testTarget(name: "SystemValuesTests", dependencies: ["SystemValues"], swiftSettings: swift),
         .testTarget(
-            name: "HTTPCachingTests", dependencies: ["HTTPCaching", "IPCProtocol"], swiftSettings: swift),
+            name: "JSONCodingTests", dependencies: ["CodingTestSupport", "JSONCoding"], swiftSettings: swift),
+        .testTarget(
+            name: "HTTPValuesTests", dependencies: ["CodingTestSupport", "HTTPValues", "JSONCoding"],
+            swiftSettings: swift),
+        .testTarget(
+            name: "IPCProtocolTests",
+            dependencies: ["CodingTestSupport", "HTTPValues", "IPCProtocol", "JSONCoding"], exclude: ["Golden"],
+            swiftSettings: swift),
+        .testTarget(
+            name: "WorkerProtocolTests",
+            dependencies: [
+                "CodingTestSupport", "DiskRecords", "HTTPValues", "IPCProtocol", "WorkerProtocol",
+            ],
+            swiftSettings: swift),
+        .testTarget(
+            name: "HTTPCachingTests", dependencies: ["HTTPCaching", "HTTPValues", "IPCProtocol"],
+            swiftSettings: swift),
         .testTarget(
             name: "SharedCacheTests",
-            dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport"],
+            dependencies: [
+                "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "SharedCache", "SystemValues",
+                "TestSupport",
+            ],
             swiftSettings: swift),
         .testTarget(
             name: "imgbrokerTests",
-            dependencies: ["imgbroker", "HTTPCaching", "IPCProtocol", "LinuxSystem", "SharedCache"],
+            dependencies: [
+                "imgbroker", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "LinuxSystem",
+                "SharedCache", "SystemValues", "WorkerProtocol",
+            ],
             swiftSettings: swift),
         .testTarget(
             name: "imgfetchTests",
             dependencies: [
-                "imgfetch", "CTransfer", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin", "SharedCache",
-                "TestSupport", "WorkerRuntime",
+                "imgfetch", "CTransfer", "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
+                "LocalOrigin", "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
         .testTarget(
-            name: "imgworkerTests", dependencies: ["imgworker", "CImageCodecs", "IPCProtocol", "TestSupport"],
+            name: "imgworkerTests",
+            dependencies: [
+                "imgworker", "CImageCodecs", "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
+                "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
+            ],
             exclude: ["AnimationDigests.txt"], swiftSettings: swift),
         .testTarget(
             name: "imgcacheTests",
             dependencies: [
-                "imgcache", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "TestSupport", "WorkerRuntime",
+                "imgcache", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
+                "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(
             name: "FuzzTests",
             dependencies: [
-                "HTTPCaching", "IPCProtocol", "LinuxSystem", "SharedCache", "imgcache", "imgfetch", "imgworker",
+                "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem", "SharedCache",
+                "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
             ],
             path: "Fuzz", exclude: ["Driver", "Package.swift", "Product", "Regressions"],
             sources: ["Replay", "Targets"], swiftSettings: swift),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "imgbroker", "imgfetch", "imgprobe", "imgworker", "ImageBrokerClient", "IPCProtocol", "IPCTransport",
-                "LinuxSystem", "LocalOrigin", "SharedCache", "TestSupport",
+                "imgbroker", "imgfetch", "imgprobe", "imgworker", "Digests", "HTTPValues", "ImageBrokerClient",
+                "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "LocalOrigin", "SharedCache",
+                "SystemValues", "TestSupport", "WorkerProtocol",
             ],
             swiftSettings: swift),
     ],

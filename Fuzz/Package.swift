@@ -31,46 +31,65 @@ let package = Package(
             path: "Product/CImageCodecs", linkerSettings: [.linkedLibrary("avif"), .linkedLibrary("gif")]),
         .target(name: "CTransfer", dependencies: ["CCurl"], path: "Product/CTransfer"),
         .target(name: "CSandbox", dependencies: ["CSeccomp"], path: "Product/CSandbox"),
-        .target(name: "LinuxSystem", dependencies: ["CLinux"], path: "Product/LinuxSystem", swiftSettings: swift),
+        .target(name: "SystemValues", path: "Product/SystemValues", swiftSettings: swift),
+        .target(name: "Digests", dependencies: ["CNettle"], path: "Product/Digests", swiftSettings: swift),
+        .target(name: "JSONCoding", path: "Product/JSONCoding", swiftSettings: swift),
         .target(
-            name: "SharedCache", dependencies: ["CLinux", "CNettle", "LinuxSystem"], path: "Product/SharedCache",
+            name: "HTTPValues", dependencies: ["JSONCoding"], path: "Product/HTTPValues", swiftSettings: swift),
+        .target(
+            name: "IPCProtocol", dependencies: ["HTTPValues", "JSONCoding"], path: "Product/IPCProtocol",
+            swiftSettings: swift, linkerSettings: [.linkedLibrary("m")]),
+        .target(
+            name: "DiskRecords", dependencies: ["HTTPValues", "IPCProtocol", "JSONCoding"],
+            path: "Product/DiskRecords", swiftSettings: swift),
+        .target(
+            name: "WorkerProtocol", dependencies: ["DiskRecords", "HTTPValues", "IPCProtocol", "JSONCoding"],
+            path: "Product/WorkerProtocol", swiftSettings: swift),
+        .target(
+            name: "HTTPCaching", dependencies: ["HTTPValues", "IPCProtocol"], path: "Product/HTTPCaching",
             swiftSettings: swift),
         .target(
-            name: "IPCProtocol", path: "Product/IPCProtocol", swiftSettings: swift,
-            linkerSettings: [.linkedLibrary("m")]),
-        .target(
-            name: "Sandbox", dependencies: ["CSandbox", "IPCProtocol"], path: "Product/Sandbox", swiftSettings: swift),
-        .target(
-            name: "HTTPCaching", dependencies: ["IPCProtocol"], path: "Product/HTTPCaching", swiftSettings: swift),
-        .target(
-            name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem"], path: "Product/IPCTransport",
+            name: "LinuxSystem", dependencies: ["CLinux", "SystemValues"], path: "Product/LinuxSystem",
             swiftSettings: swift),
         .target(
-            name: "WorkerRuntime", dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox"],
+            name: "SharedCache", dependencies: ["CLinux", "Digests", "LinuxSystem", "SystemValues"],
+            path: "Product/SharedCache", swiftSettings: swift),
+        .target(
+            name: "Sandbox", dependencies: ["CSandbox", "WorkerProtocol"], path: "Product/Sandbox",
+            swiftSettings: swift),
+        .target(
+            name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem", "WorkerProtocol"],
+            path: "Product/IPCTransport", swiftSettings: swift),
+        .target(
+            name: "WorkerRuntime",
+            dependencies: ["IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "WorkerProtocol"],
             path: "Product/WorkerRuntime", swiftSettings: swift),
         // Programs, without what makes them programs.
         .target(
             name: "imgfetch",
             dependencies: [
-                "CTransfer", "HTTPCaching", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache",
-                "WorkerRuntime",
+                "CTransfer", "Digests", "HTTPCaching", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
+                "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ], path: "Product/imgfetch", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "imgworker",
             dependencies: [
-                "CImageCodecs", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache", "WorkerRuntime",
+                "CImageCodecs", "Digests", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox",
+                "SharedCache", "WorkerProtocol", "WorkerRuntime",
             ],
             path: "Product/imgworker", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "imgcache",
             dependencies: [
-                "CSQLite", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox", "SharedCache", "WorkerRuntime",
+                "CSQLite", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
+                "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ],
             path: "Product/imgcache", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "HTTPCaching", "IPCProtocol", "LinuxSystem", "SharedCache", "imgcache", "imgfetch", "imgworker",
+                "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem", "SharedCache",
+                "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.
         .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),

@@ -30,7 +30,7 @@ def write(target, name, data):
 
 # Messages
 
-for path in sorted((root / "Tests/IPCProtocolTests/Golden").glob("*.json")):
+for path in sorted(root.glob("Tests/*/Golden/*.json")):
     text = path.read_bytes().rstrip(b"\n")
     write("json", path.stem, text)
     frame = struct.pack(">I", len(text)) + text

@@ -14,21 +14,35 @@ let package = Package(
     name: "imgbroker-simulation",
     targets: [
         .systemLibrary(name: "CNettle", path: "Product/SystemModules/CNettle", pkgConfig: "nettle"),
-        .target(name: "CLinux", path: "Product/CLinux"),
-        .target(name: "LinuxSystem", dependencies: ["CLinux"], path: "Product/LinuxSystem", swiftSettings: swift),
+        .target(name: "SystemValues", path: "Product/SystemValues", swiftSettings: swift),
+        .target(name: "Digests", dependencies: ["CNettle"], path: "Product/Digests", swiftSettings: swift),
+        .target(name: "JSONCoding", path: "Product/JSONCoding", swiftSettings: swift),
         .target(
-            name: "SharedCache", dependencies: ["CLinux", "CNettle", "LinuxSystem"], path: "Product/SharedCache",
+            name: "HTTPValues", dependencies: ["JSONCoding"], path: "Product/HTTPValues", swiftSettings: swift),
+        .target(
+            name: "IPCProtocol", dependencies: ["HTTPValues", "JSONCoding"], path: "Product/IPCProtocol",
+            swiftSettings: swift, linkerSettings: [.linkedLibrary("m")]),
+        .target(
+            name: "DiskRecords", dependencies: ["HTTPValues", "IPCProtocol", "JSONCoding"],
+            path: "Product/DiskRecords", swiftSettings: swift),
+        .target(
+            name: "WorkerProtocol", dependencies: ["DiskRecords", "HTTPValues", "IPCProtocol", "JSONCoding"],
+            path: "Product/WorkerProtocol", swiftSettings: swift),
+        .target(
+            name: "HTTPCaching", dependencies: ["HTTPValues", "IPCProtocol"], path: "Product/HTTPCaching",
             swiftSettings: swift),
         .target(
-            name: "IPCProtocol", path: "Product/IPCProtocol", swiftSettings: swift,
-            linkerSettings: [.linkedLibrary("m")]),
-        .target(
-            name: "HTTPCaching", dependencies: ["IPCProtocol"], path: "Product/HTTPCaching", swiftSettings: swift),
-        .target(
-            name: "imgbroker", dependencies: ["HTTPCaching", "IPCProtocol", "LinuxSystem", "SharedCache"],
+            name: "imgbroker",
+            dependencies: [
+                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "SystemValues",
+                "WorkerProtocol",
+            ],
             path: "Product/imgbroker/State", swiftSettings: swift),
         .executableTarget(
-            name: "cachesim", dependencies: ["HTTPCaching", "IPCProtocol", "LinuxSystem", "imgbroker"],
+            name: "cachesim",
+            dependencies: [
+                "Digests", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues", "imgbroker",
+            ],
             swiftSettings: [.swiftLanguageMode(.v6), .enableUpcomingFeature("MemberImportVisibility")]),
     ],
     cLanguageStandard: .gnu11

@@ -3,6 +3,8 @@ import IPCProtocol
 import IPCTransport
 import ImageBrokerClient
 import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 /// A broker that runs, with its own workers.
 struct BrokerProcess {
@@ -40,7 +42,7 @@ struct BrokerProcess {
 
     /// Asks it to end, and waits for that.
     func end() throws {
-        child.send(Signals.terminate)
+        child.send(SignalNumber.terminate)
         guard household.waitForEnd(of: child, milliseconds: 7000) else {
             throw DemoFailure("the broker did not end well")
         }

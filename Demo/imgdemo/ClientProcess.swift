@@ -1,10 +1,14 @@
+import Digests
 import Foundation
 import Glibc
+import HTTPValues
 import IPCProtocol
 import IPCTransport
 import ImageBrokerClient
 import LinuxSystem
 import SharedCache
+import SystemValues
+import WorkerProtocol
 
 /// One of the processes that all want the same pictures.
 enum ClientProcess {

@@ -1,4 +1,6 @@
 import IPCProtocol
+import JSONCoding
+import WorkerProtocol
 
 /// What became of one wish in one client process.
 struct ClientResult: Equatable, Sendable {

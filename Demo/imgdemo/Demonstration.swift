@@ -1,8 +1,10 @@
 import Foundation
+import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 
 /// The whole demonstration: a broker, an origin, and processes that all want the same; then the same once more with
 /// another broker on the same cache directory.

@@ -1,6 +1,7 @@
 import Foundation
 import LinuxSystem
 import Synchronization
+import SystemValues
 
 /// The processes and files that the demonstration has started and made. However it ends, by itself, by Ctrl-C or
 /// because it takes too long, nothing of them stays.
@@ -31,7 +32,9 @@ final class Household: Sendable {
         Self.current.withLock { $0 = self }
 
         // Blocked here, before there are threads; read on one thread alone.
-        nonisolated(unsafe) let signals = try Signals([Signals.interrupt, Signals.terminate, Signals.hangup])
+        nonisolated(unsafe) let signals = try Signals([
+            SignalNumber.interrupt, SignalNumber.terminate, SignalNumber.hangup,
+        ])
         let watch = Thread { [self] in
             let deadline = Instant.now.adding(milliseconds: Self.patience * 1000)
             while Instant.now < deadline {
@@ -70,9 +73,9 @@ final class Household: Sendable {
         state.withLock { state in
             if state.hasEnded { return }
             state.hasEnded = true
-            for child in state.children { child.send(Signals.terminate) }
+            for child in state.children { child.send(SignalNumber.terminate) }
             for child in state.children where child.waitForExit(milliseconds: 6000) == nil {
-                child.send(Signals.kill)
+                child.send(SignalNumber.kill)
                 _ = child.waitForExit(milliseconds: 1000)
             }
             try? FileManager.default.removeItem(atPath: directory)

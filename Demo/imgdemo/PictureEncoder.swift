@@ -2,6 +2,8 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SharedCache
+import SystemValues
+import WorkerProtocol
 
 /// Writes picture files. The codecs are in an `imgworker` of its own.
 struct PictureEncoder {
@@ -39,7 +41,7 @@ struct PictureEncoder {
 
     /// Ends the worker.
     func end() {
-        worker.send(Signals.terminate)
+        worker.send(SignalNumber.terminate)
         _ = household.waitForEnd(of: worker, milliseconds: 2000)
     }
 }

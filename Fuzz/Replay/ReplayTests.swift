@@ -24,7 +24,9 @@ import Testing
 
     /// The samples of the wire format, whole and cut, show that the targets work at all.
     @Test(arguments: FuzzTarget.allCases) func samples(_ target: FuzzTarget) {
-        let samples = Self.files(in: Self.repository.appending(path: "Tests/IPCProtocolTests/Golden"))
+        let samples = ["HTTPValuesTests", "IPCProtocolTests", "WorkerProtocolTests"].flatMap {
+            Self.files(in: Self.repository.appending(path: "Tests/\($0)/Golden"))
+        }
         #expect(samples.count > 50)
         for sample in samples {
             target.run(sample.dropLast())

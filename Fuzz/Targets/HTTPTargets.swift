@@ -1,4 +1,6 @@
+import HTTPValues
 import IPCProtocol
+import WorkerProtocol
 
 @testable import HTTPCaching
 @testable import imgfetch

@@ -1,6 +1,7 @@
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import WorkerProtocol
 
 @testable import imgworker
 

@@ -1,4 +1,5 @@
 import IPCProtocol
+import JSONCoding
 
 /// A JSON value as a tree.
 enum JSONTree: Equatable {

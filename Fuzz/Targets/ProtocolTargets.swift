@@ -1,3 +1,6 @@
+import WorkerProtocol
+
+@testable import HTTPValues
 @testable import IPCProtocol
 
 /// A stream of frames and payloads must be cut alike however it arrives. The first byte is how many lengths of pieces

@@ -1,7 +1,7 @@
-public import IPCProtocol
+package import IPCProtocol
 
 /// What to do about a request, as its cache mode and what is stored have it.
-public enum CacheDecision: Equatable, Sendable {
+package enum CacheDecision: Equatable, Sendable {
     /// Answer with what is stored.
     case use(isStale: Bool)
     /// Answer with what is stored, which is stale, and revalidate it meanwhile, once (RFC 5861, section 3).
@@ -15,7 +15,7 @@ public enum CacheDecision: Equatable, Sendable {
 
     /// Decides as the Fetch standard does ("HTTP-network-or-cache fetch"), `stored` being the policy and the age of a
     /// stored response that matches the request.
-    public static func decide(
+    package static func decide(
         mode: GetOptions.CacheMode, stored: (policy: CachePolicy, age: Int)?
     ) -> CacheDecision {
         guard let (policy, age) = stored else { return mode == .onlyIfCached ? .refuse : .load }

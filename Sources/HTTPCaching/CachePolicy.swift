@@ -1,26 +1,27 @@
-public import IPCProtocol
+package import HTTPValues
+package import IPCProtocol
 
 /// What the administrator says of freshness, in seconds.
-public struct CacheSettings: Equatable, Sendable {
+package struct CacheSettings: Equatable, Sendable {
     /// The shortest lifetime, whatever a response says.
-    public var minimumLifetime = 0
+    package var minimumLifetime = 0
     /// The longest; it wins over the shortest.
-    public var maximumLifetime = 30 * 86_400
+    package var maximumLifetime = 30 * 86_400
     /// How long a stale response may be used while it is revalidated, where the response does not say.
-    public var staleWhileRevalidate = 0
+    package var staleWhileRevalidate = 0
     /// How long a stale response may be used when the origin fails, where the response does not say.
-    public var staleIfError = 0
+    package var staleIfError = 0
 
     /// The defaults.
-    public init() {}
+    package init() {}
 }
 
 /// What a response's header allows a cache to do with it (RFC 9111).
 ///
 /// Time is an input throughout: nothing here reads a clock.
-public struct CachePolicy: Equatable, Sendable {
+package struct CachePolicy: Equatable, Sendable {
     /// For whom a response may be kept (RFC 9111, section 3).
-    public enum Storability: Sendable {
+    package enum Storability: Sendable {
         /// For everybody whom the cache serves.
         case shared
         /// For the user who asked.
@@ -36,24 +37,24 @@ public struct CachePolicy: Equatable, Sendable {
     private let revalidateSeconds: UInt32
     private let errorSeconds: UInt32
     /// For whom the response may be kept.
-    public let storability: Storability
+    package let storability: Storability
     /// Whether the response may not be used stale (RFC 9111, sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
-    public let mustRevalidate: Bool
+    package let mustRevalidate: Bool
     /// Whether the response may not be used without revalidation, fresh or not (RFC 9111, section 5.2.2.4).
-    public let alwaysRevalidate: Bool
+    package let alwaysRevalidate: Bool
 
     /// For how many seconds of age the response is fresh (RFC 9111, section 4.2.1).
-    public var lifetime: Int { Int(lifetimeSeconds) }
+    package var lifetime: Int { Int(lifetimeSeconds) }
     /// For how many seconds after its lifetime the response may be used while it is revalidated (RFC 5861, section 3);
     /// 0 where using it stale is forbidden.
-    public var staleWhileRevalidate: Int { Int(revalidateSeconds) }
+    package var staleWhileRevalidate: Int { Int(revalidateSeconds) }
     /// For how many seconds after its lifetime the response may be used when the origin fails (RFC 5861, section 4); 0
     /// where using it stale is forbidden.
-    public var staleIfError: Int { Int(errorSeconds) }
+    package var staleIfError: Int { Int(errorSeconds) }
 
     /// The policy for a response, kept by a cache that serves several users or only one. With `sendsCookiesFromJar`
     /// requests carry cookies that the asker does not know of.
-    public init(
+    package init(
         _ response: ResponseRecord, isShared: Bool, sendsCookiesFromJar: Bool = false,
         settings: CacheSettings = CacheSettings()
     ) {
@@ -91,24 +92,24 @@ public struct CachePolicy: Equatable, Sendable {
     }
 
     /// The age that the response had when it arrived, in seconds.
-    public var initialAge: Int { initialMs / 1000 }
+    package var initialAge: Int { initialMs / 1000 }
 
     /// When the response stops being fresh, in seconds since 1970.
-    public var expires: Int { (receivedAt - initialMs) / 1000 + lifetime }
+    package var expires: Int { (receivedAt - initialMs) / 1000 + lifetime }
 
     /// The age in seconds at a time in milliseconds since 1970 (RFC 9111, section 4.2.3). When the clock has gone back
     /// to before the response arrived, nobody knows: then it is more than any lifetime.
-    public func age(at unixMs: Int) -> Int {
+    package func age(at unixMs: Int) -> Int {
         unixMs < receivedAt ? .max : (Self.bounded(unixMs) - receivedAt + initialMs) / 1000
     }
 
     /// Whether the response is fresh at an age in seconds (RFC 9111, section 4.2).
-    public func isFresh(atAge age: Int) -> Bool {
+    package func isFresh(atAge age: Int) -> Bool {
         age < lifetime
     }
 
     /// Whether a response of this age may be the answer because the origin failed with `error` (RFC 5861, section 4).
-    public func mayServeStale(atAge age: Int, after error: WireError) -> Bool {
+    package func mayServeStale(atAge age: Int, after error: WireError) -> Bool {
         let isFailureOfOrigin =
             switch error.code {
             case .connectFailed, .dnsFailed, .tlsFailed, .hostUnavailable, .timeout, .transferFailed: true
@@ -154,7 +155,7 @@ extension CachePolicy {
 
     /// For how many seconds a response that is a failure says that it holds: none where nobody may keep it; nil when it
     /// does not say.
-    public static func statedLifetime(ofFailure response: ResponseRecord) -> Int? {
+    package static func statedLifetime(ofFailure response: ResponseRecord) -> Int? {
         let control = CacheControl(response.cacheControl)
         if control.contains(.noStore) || control.contains(.noCache) { return 0 }
         let received = bounded(response.receivedAt) / 1000

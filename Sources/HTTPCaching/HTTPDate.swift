@@ -1,9 +1,9 @@
 /// Dates as HTTP writes them.
-public enum HTTPDate {
+package enum HTTPDate {
     /// The seconds since 1970 of an HTTP-date in any of its three forms, in any case (RFC 9110, section 5.6.7; RFC 9111,
     /// section 4.2): "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"; nil
     /// when it is none. A year of two digits is the latest that is at most 50 years after `now`, in seconds since 1970.
-    public static func seconds(_ text: String, now: Int) -> Int? {
+    package static func seconds(_ text: String, now: Int) -> Int? {
         var words = text.split { $0 == " " || $0 == "-" || $0 == "," }
         // The name of the day says nothing that is not known.
         guard (5...6).contains(words.count) else { return nil }
@@ -25,7 +25,7 @@ public enum HTTPDate {
     }
 
     /// A date in the form that is to be sent (RFC 9110, section 5.6.7), from 1970 on.
-    public static func text(_ seconds: Int) -> String {
+    package static func text(_ seconds: Int) -> String {
         let (days, rest) = seconds.quotientAndRemainder(dividingBy: 86_400)
         // Years that begin in March, in eras of 400, as above.
         let era = (days + 719_468) / 146_097
@@ -47,7 +47,7 @@ public enum HTTPDate {
     }
 
     /// Whether `text` is a date exactly as `text(_:)` writes it: then its seconds say all that it says.
-    public static func isUsual(_ text: String) -> Bool {
+    package static func isUsual(_ text: String) -> Bool {
         guard text.utf8.count == 29, text.utf8.last == UInt8(ascii: "T"), let seconds = seconds(text, now: 0),
             (0..<253_402_300_800).contains(seconds)
         else { return false }

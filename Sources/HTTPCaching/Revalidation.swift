@@ -1,18 +1,18 @@
-public import IPCProtocol
+package import HTTPValues
 
 extension ResponseRecord {
     /// What asks the origin whether the response is still good (RFC 9111, section 4.3.1); nil when it has no validator.
-    public var conditions: FetchJob.Conditions? {
+    package var conditions: RequestConditions? {
         // "*" would ask whether there is any response at all.
         let tag = etag.flatMap { Self.isSendable($0) && $0 != "*" ? $0 : nil }
         let date = lastModified.flatMap { Self.isSendable($0) ? $0 : nil }
-        return tag == nil && date == nil ? nil : FetchJob.Conditions(etag: tag, lastModified: date)
+        return tag == nil && date == nil ? nil : RequestConditions(etag: tag, lastModified: date)
     }
 
     /// What a request for the rest of the body may name in `If-Range` (RFC 9110, section 13.1.5): an entity tag that is
     /// not weak, else a last change that is a minute older than the response (sections 8.8.3 and 8.8.2.2); nil when the
     /// response has neither.
-    public var strongValidator: String? {
+    package var strongValidator: String? {
         if let etag, Self.isSendable(etag) {
             let inner = etag.dropFirst().dropLast()
             let isStrong = etag.utf8.count >= 2 && etag.hasPrefix("\"") && etag.hasSuffix("\"") && !inner.contains("\"")
@@ -28,7 +28,7 @@ extension ResponseRecord {
     /// The stored response after the origin has confirmed it with a 304: what the 304 says replaces what was said before,
     /// but the body, its type and the status stay (RFC 9111, sections 3.2 and 4.3.4). Date and age are those of the 304,
     /// even where it has none: they belong to the message.
-    public func refreshed(by notModified: ResponseRecord) -> ResponseRecord {
+    package func refreshed(by notModified: ResponseRecord) -> ResponseRecord {
         var record = notModified
         record.status = status
         record.cacheControl = notModified.cacheControl ?? cacheControl

@@ -1,12 +1,12 @@
-public import IPCProtocol
-public import LinuxSystem
+package import IPCProtocol
+package import LinuxSystem
 
 /// One end of a stream socket that carries frames, their descriptors and their payloads.
 ///
 /// Whether its calls wait is the socket's own setting. One thread uses a channel at a time.
-public final class FrameChannel {
+package final class FrameChannel {
     /// What one `fill` brought.
-    public enum Fill: Equatable {
+    package enum Fill: Equatable {
         /// Bytes came; frames may be complete.
         case received
         /// Nothing is there now.
@@ -16,16 +16,16 @@ public final class FrameChannel {
     }
 
     /// Bytes of a file that follow a frame, sent without passing through this process.
-    public struct FilePayload {
+    package struct FilePayload {
         /// The file, or memfd.
-        public let file: FileDescriptor
+        package let file: FileDescriptor
         /// How many of its bytes, from the first on.
-        public let count: Int
+        package let count: Int
         /// Names the payload in `takeSentPayloads`.
-        public let name: Int
+        package let name: Int
 
         /// The first `count` bytes of `file`, known as `name`.
-        public init(file: FileDescriptor, count: Int, name: Int) {
+        package init(file: FileDescriptor, count: Int, name: Int) {
             self.file = file
             self.count = count
             self.name = name
@@ -33,15 +33,15 @@ public final class FrameChannel {
     }
 
     /// Where bytes arrive before they are put to their frames. The channels of one thread can share one.
-    public final class ReceiveBuffer {
+    package final class ReceiveBuffer {
         fileprivate var bytes = [UInt8](repeating: 0, count: 1 << 16)
 
         /// Room for what one `fill` brings.
-        public init() {}
+        package init() {}
     }
 
     /// The socket itself, for an event loop to watch.
-    public let socket: FileDescriptor
+    package let socket: FileDescriptor
 
     private let receiveBuffer: ReceiveBuffer
     /// So many bytes that the decoder has are still in the socket.
@@ -59,20 +59,20 @@ public final class FrameChannel {
     private var payloadBudget = 0
 
     /// The bytes of frames (not of payloads) that wait to be sent.
-    public private(set) var queuedBytes = 0
+    package private(set) var queuedBytes = 0
 
     /// Descriptors that wait to be sent.
-    public private(set) var queuedDescriptors = 0
+    package private(set) var queuedDescriptors = 0
 
     /// Payloads that wait to be sent, in full or in part.
-    public private(set) var queuedPayloads = 0
+    package private(set) var queuedPayloads = 0
 
     /// Whether a descriptor waits to be sent until some that are on their way have been received, though the socket is
     /// writable: there is nothing to watch for, and `flush` must be tried again after a while.
-    public private(set) var isStalled = false
+    package private(set) var isStalled = false
     /// So many descriptors may be on their way: the kernel bounds them for all together, and who does not receive would
     /// leave nothing to others.
-    public var maximumUnread = Int.max
+    package var maximumUnread = Int.max
 
     private struct Outgoing {
         var bytes: [UInt8]
@@ -85,7 +85,7 @@ public final class FrameChannel {
     /// Carries frames over `socket`.
     ///
     /// - Parameter descriptorsPerMessage: so many at most are kept of those that come at once.
-    public init(
+    package init(
         socket: FileDescriptor, receivingInto receiveBuffer: ReceiveBuffer = ReceiveBuffer(),
         descriptorsPerMessage: Int = .max
     ) {
@@ -99,7 +99,7 @@ public final class FrameChannel {
     /// Receives what is there.
     ///
     /// - Throws: `SystemError` of `recvmsg`.
-    public func fill() throws(SystemError) -> Fill {
+    package func fill() throws(SystemError) -> Fill {
         try receivePeeked()
         var result: Result<UnixSocket.Received, SystemError> = .success(.wouldBlock)
         unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
@@ -128,7 +128,7 @@ public final class FrameChannel {
     /// sleeps again, at the cost of two switches between processes. Is the answer there before, he is woken by that alone.
     ///
     /// - Throws: `SystemError` of `recvmsg`.
-    public func fillPeeking() throws(SystemError) -> Fill {
+    package func fillPeeking() throws(SystemError) -> Fill {
         try receivePeeked()
         var result: Result<UnixSocket.Peeked, SystemError> = .success(.wouldBlock)
         unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
@@ -150,7 +150,7 @@ public final class FrameChannel {
     /// Takes out of the socket what `fillPeeking` has left there.
     ///
     /// - Throws: `SystemError` of `recv`.
-    public func receivePeeked() throws(SystemError) {
+    package func receivePeeked() throws(SystemError) {
         while peeked > 0 {
             var result: Result<Int, SystemError> = .success(0)
             unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
@@ -165,22 +165,22 @@ public final class FrameChannel {
 
     /// Waits until `fill` has something to do; false when it has not within so many milliseconds (-1: however long).
     @discardableResult
-    public func waitUntilReadable(milliseconds: Int32 = -1) -> Bool {
+    package func waitUntilReadable(milliseconds: Int32 = -1) -> Bool {
         UnixSocket.waitUntilReadable(socket, milliseconds: milliseconds)
     }
 
     /// The text of the next complete frame; nil while there is none.
     ///
     /// - Throws: `FrameDecoder.BadLength`; nothing more can be read from the channel then.
-    public func nextFrame() throws(FrameDecoder.BadLength) -> ArraySlice<UInt8>? {
+    package func nextFrame() throws(FrameDecoder.BadLength) -> ArraySlice<UInt8>? {
         try decoder.next()
     }
 
     /// Whether those that came with the frame last returned were dropped by the kernel, as this process may open no more.
-    public var areDescriptorsLost: Bool { descriptors.first.map { $0 == nil } ?? false }
+    package var areDescriptorsLost: Bool { descriptors.first.map { $0 == nil } ?? false }
 
     /// Takes the `count` descriptors that came with the frame last returned; nil when fewer came, or they are lost.
-    public func takeDescriptors(_ count: Int) -> [FileDescriptor]? {
+    package func takeDescriptors(_ count: Int) -> [FileDescriptor]? {
         if count == 0 { return [] }
         if areDescriptorsLost {
             descriptors.removeFirst()
@@ -195,24 +195,24 @@ public final class FrameChannel {
 
     /// Closes descriptors that came and were not taken, but for the first ones where a frame that is still arriving may
     /// bring so many.
-    public func closeDescriptors(keeping count: Int = 0) {
+    package func closeDescriptors(keeping count: Int = 0) {
         if descriptors.count > count { descriptors.removeSubrange(count...) }
     }
 
     /// Steps over the `count` bytes of payload that follow the frame last returned.
-    public func skipPayload(_ count: Int) {
+    package func skipPayload(_ count: Int) {
         decoder.skipPayload(count)
     }
 
     /// Takes up to `count` of the bytes of payload that follow the frame last returned: those that have arrived.
-    public func takePayload(upTo count: Int) -> ArraySlice<UInt8> {
+    package func takePayload(upTo count: Int) -> ArraySlice<UInt8> {
         decoder.takePayload(upTo: count)
     }
 
     /// Receives the `count` bytes of payload that follow the frame last returned, waiting for them.
     ///
     /// - Throws: `SystemError`; `EPIPE` of `recvmsg` when the other end closes before all are there.
-    public func receivePayload(_ count: Int) throws(SystemError) -> [UInt8] {
+    package func receivePayload(_ count: Int) throws(SystemError) -> [UInt8] {
         var payload: [UInt8] = []
         payload.reserveCapacity(count)
         while true {
@@ -223,20 +223,20 @@ public final class FrameChannel {
     }
 
     /// The bytes that have arrived and were not taken.
-    public var bufferedBytes: Int { decoder.bufferedBytes }
+    package var bufferedBytes: Int { decoder.bufferedBytes }
 
     /// Whether a frame or a payload has begun to arrive and is not complete.
-    public var isInsideFrame: Bool { decoder.isInsideFrame }
+    package var isInsideFrame: Bool { decoder.isInsideFrame }
 
     // MARK: Sending
 
     /// The memory of a frame that was sent, for the next one to be written into.
-    public func takeStorage() -> [UInt8] {
+    package func takeStorage() -> [UInt8] {
         exchange(&spareStorage, with: [])
     }
 
     /// Puts a frame behind those that wait, with its descriptors and what follows it. `flush` sends it.
-    public func enqueue(_ frame: [UInt8], descriptors: [FileDescriptor] = [], payload: FilePayload? = nil) {
+    package func enqueue(_ frame: [UInt8], descriptors: [FileDescriptor] = [], payload: FilePayload? = nil) {
         queuedBytes += frame.count
         queuedDescriptors += descriptors.count
         if payload != nil { queuedPayloads += 1 }
@@ -252,7 +252,7 @@ public final class FrameChannel {
     }
 
     /// Whether frames or payloads wait to be sent.
-    public var hasOutgoing: Bool { !outgoing.isEmpty }
+    package var hasOutgoing: Bool { !outgoing.isEmpty }
 
     /// So many bytes are looked at before they are received: a few requests.
     private static let peekedBytes = 4096
@@ -267,7 +267,7 @@ public final class FrameChannel {
     ///
     /// - Throws: `SystemError` of `sendmsg` or `sendfile`; nothing more can be sent then.
     @discardableResult
-    public func flush(payloadBytes: Int = .max) throws(SystemError) -> Bool {
+    package func flush(payloadBytes: Int = .max) throws(SystemError) -> Bool {
         var done = 0
         isStalled = false
         payloadBudget = min(payloadBytes, Self.payloadBytesAtOnce)
@@ -285,25 +285,25 @@ public final class FrameChannel {
     }
 
     /// Tells the other end that nothing more will come.
-    public func endSending() {
+    package func endSending() {
         UnixSocket.shutDownSending(socket)
     }
 
     /// The names of the payloads that were sent completely since the last call.
-    public func takeSentPayloads() -> [Int] {
+    package func takeSentPayloads() -> [Int] {
         defer { sentPayloads = [] }
         return sentPayloads
     }
 
     /// At most so many descriptors were sent that the other end has not received.
-    public func countUnreadDescriptors() -> Int {
+    package func countUnreadDescriptors() -> Int {
         if unread > 0 { unread = min(unread, Self.messagesUnread(on: socket)) }
         return unread
     }
 
     /// At most so many messages were sent on a socket that the other end has not received. Of those of this class, each
     /// brings the descriptors of one frame.
-    public static func messagesUnread(on socket: FileDescriptor) -> Int {
+    package static func messagesUnread(on socket: FileDescriptor) -> Int {
         UnixSocket.unreadBytes(on: socket) / UnixSocket.bytesOfUnreadMessage
     }
 

@@ -1,16 +1,16 @@
-public import IPCProtocol
-public import LinuxSystem
+package import LinuxSystem
+package import WorkerProtocol
 
 extension FrameChannel {
     /// Why a worker's channel cannot go on.
-    public enum Failure: Error, CustomStringConvertible {
+    package enum Failure: Error, CustomStringConvertible {
         /// A system call failed.
         case system(SystemError)
         /// The other end sent what is no message.
         case badMessage(BadWorkerMessage)
 
         /// What happened.
-        public var description: String {
+        package var description: String {
             switch self {
             case .system(let error): "\(error)"
             case .badMessage(let error): "bad message: \(error)"
@@ -21,7 +21,7 @@ extension FrameChannel {
     /// The next complete message with its descriptors; nil while there is none.
     ///
     /// - Throws: `Failure.badMessage`, also when descriptors are missing.
-    public func nextMessage<Message: WorkerMessage>(
+    package func nextMessage<Message: WorkerMessage>(
         _: Message.Type = Message.self
     ) throws(Failure) -> (Message, [FileDescriptor])? {
         do {
@@ -41,7 +41,7 @@ extension FrameChannel {
     /// Waits for the next message; nil at the end of the stream.
     ///
     /// - Throws: `Failure`.
-    public func receiveMessage<Message: WorkerMessage>(
+    package func receiveMessage<Message: WorkerMessage>(
         _: Message.Type = Message.self
     ) throws(Failure) -> (Message, [FileDescriptor])? {
         do {
@@ -59,14 +59,14 @@ extension FrameChannel {
     }
 
     /// Puts a message behind those that wait; `flush` sends it.
-    public func enqueue(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) {
+    package func enqueue(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) {
         enqueue(message.encoded(), descriptors: descriptors)
     }
 
     /// Sends a message, waiting until the socket has taken it.
     ///
     /// - Throws: `Failure.system`.
-    public func sendMessage(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) throws(Failure) {
+    package func sendMessage(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) throws(Failure) {
         enqueue(message, descriptors: descriptors)
         do { try flush() } catch { throw .system(error) }
     }

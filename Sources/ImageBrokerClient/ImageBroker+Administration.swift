@@ -1,3 +1,4 @@
+public import HTTPValues
 public import IPCProtocol
 
 // What administrators do, and events. Everything but events is refused (`forbidden`) to others.

@@ -1,3 +1,4 @@
+public import HTTPValues
 public import IPCProtocol
 public import LinuxSystem
 public import SharedCache

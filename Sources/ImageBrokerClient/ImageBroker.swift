@@ -1,3 +1,4 @@
+public import HTTPValues
 public import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
@@ -130,7 +131,7 @@ public final class ImageBroker {
             options.staleFirst = true
         }
         let source: SourceURL
-        do { source = try SourceURL(url) } catch { throw .refused(error) }
+        do { source = try SourceURL(url) } catch { throw .refused(WireError(error)) }
         var id = try send(get: source, options)
         while true {
             switch try incoming(for: id) {

@@ -1,36 +1,21 @@
 internal import CLinux
 internal import Glibc
+package import SystemValues
 
 /// A process that this one started, known by a pidfd: no other process can ever be meant by it.
-public final class ChildProcess {
-    /// How a process ended.
-    public enum Exit: Equatable, Sendable, CustomStringConvertible {
-        /// By itself, with this status.
-        case status(Int32)
-        /// By this signal.
-        case signal(Int32)
-
-        /// In words: "exit status 2", "signal 9 (Killed)".
-        public var description: String {
-            switch self {
-            case .status(let status): "exit status \(status)"
-            case .signal(let number): "signal \(number) (\(unsafe String(cString: strsignal(number))))"
-            }
-        }
-    }
-
+package final class ChildProcess {
     /// The process id, for messages.
-    public let pid: Int32
+    package let pid: Int32
     /// Readable when the process has ended.
-    public let descriptor: FileDescriptor
+    package let descriptor: FileDescriptor
     /// The most memory it ever had, that which it shared included, in bytes; 0 until it is collected.
-    public private(set) var peakBytes = 0
+    package private(set) var peakBytes = 0
 
     /// Starts `path` with `arguments` (without the program's name), a fresh environment, `control` as descriptor 3 and
     /// everything else but standard output and error closed.
     ///
     /// - Throws: `SystemError` of `posix_spawn` or `pidfd_open`.
-    public init(
+    package init(
         path: String, arguments: [String], environment: [String] = [], control: FileDescriptor
     ) throws(SystemError) {
         var pid: pid_t = 0
@@ -48,26 +33,26 @@ public final class ChildProcess {
     /// Takes on a child that another process has forked for this one.
     ///
     /// - Throws: `SystemError` of `pidfd_open`, or of `waitid` when `pid` is no child of this process.
-    public init(adopting pid: Int32) throws(SystemError) {
+    package init(adopting pid: Int32) throws(SystemError) {
         self.pid = pid
         descriptor = FileDescriptor(owning: try retrying("pidfd_open") { clinux_pidfd_open(pid) })
         try retrying("waitid") { clinux_pidfd_is_child(descriptor.raw) }
     }
 
     /// Ends and collects a child that nobody has taken on. Until then the number can be no other process's.
-    public static func end(_ pid: Int32) {
+    package static func end(_ pid: Int32) {
         kill(pid, SIGKILL)
         var status: Int32 = 0
         while unsafe waitpid(pid, &status, 0) < 0, errno == EINTR {}
     }
 
     /// Sends `signal`, if the process still runs.
-    public func send(_ signal: Int32) {
+    package func send(_ signal: Int32) {
         _ = clinux_pidfd_send_signal(descriptor.raw, signal)
     }
 
     /// Collects the process when it has ended; nil while it runs. Afterwards nothing is left of it.
-    public func reap() -> Exit? {
+    package func reap() -> ProcessExit? {
         var (code, signaled, peak): (Int32, Int32, Int64) = (0, 0, 0)
         guard unsafe clinux_pidfd_reap(descriptor.raw, &code, &signaled, &peak) == 1 else { return nil }
         peakBytes = Int(peak)
@@ -75,7 +60,7 @@ public final class ChildProcess {
     }
 
     /// The processor time that it has used so far, in milliseconds; nil when it is gone.
-    public var processorMilliseconds: Int? {
+    package var processorMilliseconds: Int? {
         var nanoseconds: Int64 = 0
         guard unsafe clinux_processor_time(pid, &nanoseconds) == 0 else { return nil }
         return Int(nanoseconds / 1_000_000)
@@ -83,10 +68,10 @@ public final class ChildProcess {
 
     /// Whether the process is ending, or is about to be ended by SIGKILL, though `descriptor` may not tell yet: before it
     /// does the kernel takes back what the process had.
-    public var isEnding: Bool { clinux_is_ending(pid) != 0 }
+    package var isEnding: Bool { clinux_is_ending(pid) != 0 }
 
     /// The memory that is the process's own, mapped files and shared pages aside, in bytes; nil when it is gone.
-    public var residentBytes: Int? {
+    package var residentBytes: Int? {
         var buffer = [UInt8](repeating: 0, count: 256)
         guard let file = try? FileDescriptor.open(readingAt: "/proc/\(pid)/statm"),
             let count = unsafe try? buffer.withUnsafeMutableBytes({ unsafe try file.read(into: $0, at: 0) })
@@ -98,7 +83,7 @@ public final class ChildProcess {
     }
 
     /// Waits up to so many milliseconds for the process to end, and collects it; nil when it still runs.
-    public func waitForExit(milliseconds: Int) -> Exit? {
+    package func waitForExit(milliseconds: Int) -> ProcessExit? {
         _ = clinux_wait_readable(descriptor.raw, Int32(clamping: milliseconds))
         return reap()
     }

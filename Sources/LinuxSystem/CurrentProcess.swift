@@ -2,28 +2,28 @@ internal import CLinux
 internal import Glibc
 
 /// What this process is, and what it may do.
-public enum CurrentProcess {
+package enum CurrentProcess {
     /// Its id.
-    public static var pid: Int32 { getpid() }
+    package static var pid: Int32 { getpid() }
     /// The id of the process that started it.
-    public static var parent: Int32 { getppid() }
+    package static var parent: Int32 { getppid() }
     /// Its effective user id.
-    public static var uid: UInt32 { geteuid() }
+    package static var uid: UInt32 { geteuid() }
 
     /// Raises the number of descriptors it may open to the most allowed, and returns that.
-    public static func raiseDescriptorLimit() -> Int {
+    package static func raiseDescriptorLimit() -> Int {
         clinux_raise_descriptor_limit()
     }
 
     /// The user with `name`, or with that number; nil when there is none.
-    public static func findUser(_ name: String) -> (uid: UInt32, gid: UInt32)? {
+    package static func findUser(_ name: String) -> (uid: UInt32, gid: UInt32)? {
         var (uid, gid): (uid_t, gid_t) = (0, 0)
         guard unsafe clinux_find_user(name, &uid, &gid) == 0 else { return nil }
         return (uid, gid)
     }
 
     /// The number of the group with `name`, or with that number; nil when there is none.
-    public static func findGroup(_ name: String) -> UInt32? {
+    package static func findGroup(_ name: String) -> UInt32? {
         var gid: gid_t = 0
         guard unsafe clinux_find_group(name, &gid) == 0 else { return nil }
         return gid
@@ -32,19 +32,19 @@ public enum CurrentProcess {
     /// Becomes another user for good, without supplementary groups.
     ///
     /// - Throws: `SystemError` of `setresuid`.
-    public static func become(uid: UInt32, gid: UInt32) throws(SystemError) {
+    package static func become(uid: UInt32, gid: UInt32) throws(SystemError) {
         try retrying("setresuid") { clinux_become_user(uid, gid) }
     }
 
     /// Makes the kernel end this process with its parent. Changing the user undoes it, so that comes first.
     ///
     /// - Throws: `SystemError` of `prctl`.
-    public static func dieWithParent() throws(SystemError) {
+    package static func dieWithParent() throws(SystemError) {
         try retrying("prctl") { clinux_die_with_parent() }
     }
 
     /// The path of the running program.
-    public static var executablePath: String? {
+    package static var executablePath: String? {
         let path = unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
             let count = unsafe readlink("/proc/self/exe", buffer.baseAddress!, buffer.count)
             return count > 0 ? unsafe String(decoding: buffer.prefix(count), as: UTF8.self) : nil
@@ -53,12 +53,12 @@ public enum CurrentProcess {
     }
 
     /// The value of an environment variable.
-    public static func environment(_ name: String) -> String? {
+    package static func environment(_ name: String) -> String? {
         unsafe getenv(name).map { unsafe String(cString: $0) }
     }
 
     /// The descriptors it has open.
-    public static var openDescriptors: Int {
+    package static var openDescriptors: Int {
         guard let directory = unsafe opendir("/proc/self/fd") else { return 0 }
         defer { unsafe closedir(directory) }
         var count = 0
@@ -68,13 +68,13 @@ public enum CurrentProcess {
     }
 
     /// The columns of the terminal behind standard error; nil when it is none.
-    public static var terminalColumns: Int? {
+    package static var terminalColumns: Int? {
         let columns = Int(clinux_terminal_columns(2))
         return columns > 0 ? columns : nil
     }
 
     /// Writes `text` to standard error.
-    public static func writeToStandardError(_ text: String) {
+    package static func writeToStandardError(_ text: String) {
         var text = text
         text.withUTF8 { _ = unsafe write(2, $0.baseAddress, $0.count) }
     }
@@ -82,24 +82,24 @@ public enum CurrentProcess {
 
 extension CurrentProcess {
     /// Whether anything has this path.
-    public static func exists(_ path: String) -> Bool {
+    package static func exists(_ path: String) -> Bool {
         unsafe access(path, F_OK) == 0
     }
 
     /// Whether this process may write to `path`, a directory mostly.
-    public static func mayWrite(to path: String) -> Bool {
+    package static func mayWrite(to path: String) -> Bool {
         unsafe access(path, W_OK) == 0
     }
 }
 
 extension CurrentProcess {
     /// The processors that it may run on.
-    public static var processors: Int {
+    package static var processors: Int {
         max(1, Int(clinux_processors()))
     }
 
     /// Writes `text` to standard output.
-    public static func writeToStandardOutput(_ text: String) {
+    package static func writeToStandardOutput(_ text: String) {
         var text = text
         text.withUTF8 { bytes in
             var written = 0
@@ -116,7 +116,7 @@ extension CurrentProcess {
     /// Makes a directory that belongs to `owner`, unless there is one.
     ///
     /// - Throws: `SystemError` of `mkdir` or `chown`.
-    public static func makeDirectory(_ path: String, owner: (uid: UInt32, gid: UInt32)) throws(SystemError) {
+    package static func makeDirectory(_ path: String, owner: (uid: UInt32, gid: UInt32)) throws(SystemError) {
         if exists(path) { return }
         try retrying("mkdir") { unsafe mkdir(path, 0o700) }
         try retrying("chown") { unsafe chown(path, owner.uid, owner.gid) }

@@ -2,15 +2,15 @@ internal import CLinux
 internal import Glibc
 
 /// Waits for descriptors to become ready (epoll, level-triggered).
-public final class EventQueue {
+package final class EventQueue {
     /// One descriptor's news.
-    public struct Event {
+    package struct Event {
         /// What the descriptor was registered as.
-        public let token: UInt64
+        package let token: UInt64
         /// Something can be read, or the other end has closed.
-        public let readable: Bool
+        package let readable: Bool
         /// Something can be written.
-        public let writable: Bool
+        package let writable: Bool
     }
 
     private let queue: FileDescriptor
@@ -21,7 +21,7 @@ public final class EventQueue {
     /// Makes an empty queue.
     ///
     /// - Throws: `SystemError` of `epoll_create1`.
-    public init() throws(SystemError) {
+    package init() throws(SystemError) {
         queue = FileDescriptor(owning: try retrying("epoll_create1") { clinux_epoll_create() })
     }
 
@@ -29,7 +29,7 @@ public final class EventQueue {
     /// duplicated or sent elsewhere.
     ///
     /// - Throws: `SystemError` of `epoll_ctl`.
-    public func add(
+    package func add(
         _ descriptor: Int32, token: UInt64, reading: Bool = true, writing: Bool = false
     ) throws(SystemError) {
         try watch(descriptor, token, reading, writing, change: false)
@@ -38,12 +38,12 @@ public final class EventQueue {
     /// Changes what is watched of `descriptor`.
     ///
     /// - Throws: `SystemError` of `epoll_ctl`.
-    public func change(_ descriptor: Int32, token: UInt64, reading: Bool, writing: Bool) throws(SystemError) {
+    package func change(_ descriptor: Int32, token: UInt64, reading: Bool, writing: Bool) throws(SystemError) {
         try watch(descriptor, token, reading, writing, change: true)
     }
 
     /// Watches `descriptor` no longer.
-    public func remove(_ descriptor: Int32) {
+    package func remove(_ descriptor: Int32) {
         _ = clinux_epoll_forget(queue.raw, descriptor)
     }
 
@@ -51,7 +51,7 @@ public final class EventQueue {
     /// time ended the wait.
     ///
     /// - Throws: `SystemError` of `epoll_wait`.
-    public func wait(milliseconds: Int? = nil) throws(SystemError) -> [Event] {
+    package func wait(milliseconds: Int? = nil) throws(SystemError) -> [Event] {
         let timeout = Int32(clamping: milliseconds ?? -1)
         let count = unsafe clinux_epoll_wait(queue.raw, &events, Int32(events.count), timeout)
         if count < 0 {

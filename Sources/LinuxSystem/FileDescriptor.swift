@@ -28,7 +28,7 @@ public final class FileDescriptor: Sendable {
     /// Creates (or empties) the file at `path` and opens it for writing.
     ///
     /// - Throws: `SystemError` of `open`.
-    public static func create(at path: String, mode: UInt32 = 0o666) throws(SystemError) -> FileDescriptor {
+    package static func create(at path: String, mode: UInt32 = 0o666) throws(SystemError) -> FileDescriptor {
         let flags = O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
     }
@@ -36,14 +36,14 @@ public final class FileDescriptor: Sendable {
     /// A second descriptor for the same open file, closed on exec.
     ///
     /// - Throws: `SystemError` of `fcntl`.
-    public func duplicate() throws(SystemError) -> FileDescriptor {
+    package func duplicate() throws(SystemError) -> FileDescriptor {
         FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(raw) })
     }
 
     /// Makes this number mean the open file of `other`; what it meant before is closed.
     ///
     /// - Throws: `SystemError` of `dup3`.
-    public func replace(with other: FileDescriptor) throws(SystemError) {
+    package func replace(with other: FileDescriptor) throws(SystemError) {
         try retrying("dup3") { clinux_replace(other.raw, raw) }
     }
 
@@ -59,14 +59,14 @@ public final class FileDescriptor: Sendable {
     /// Makes the file `size` bytes long.
     ///
     /// - Throws: `SystemError` of `ftruncate`.
-    public func truncate(to size: Int) throws(SystemError) {
+    package func truncate(to size: Int) throws(SystemError) {
         try retrying("ftruncate") { ftruncate(raw, off_t(size)) }
     }
 
     /// Writes all of `bytes` at `offset`.
     ///
     /// - Throws: `SystemError` of `pwrite`; some of the bytes may have been written.
-    public func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(SystemError) {
+    package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(SystemError) {
         var written = 0
         while written < bytes.count {
             let start = unsafe bytes.baseAddress! + written
@@ -78,7 +78,7 @@ public final class FileDescriptor: Sendable {
     /// Fills `buffer` from `offset` on and returns how many bytes there were.
     ///
     /// - Throws: `SystemError` of `pread`.
-    public func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Int {
+    package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Int {
         var filled = 0
         while filled < buffer.count {
             let start = unsafe buffer.baseAddress! + filled
@@ -93,7 +93,7 @@ public final class FileDescriptor: Sendable {
     /// All bytes from where it stands to the end, as text; of a pipe or a terminal, too.
     ///
     /// - Throws: `SystemError` of `read`: `EISDIR` for a directory.
-    public func readToEnd() throws(SystemError) -> String {
+    package func readToEnd() throws(SystemError) -> String {
         var bytes: [UInt8] = []
         var failure: SystemError?
         unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
@@ -114,18 +114,18 @@ public final class FileDescriptor: Sendable {
     /// Makes reads and writes return at once where they would wait.
     ///
     /// - Throws: `SystemError` of `fcntl`.
-    public func setNonBlocking() throws(SystemError) {
+    package func setNonBlocking() throws(SystemError) {
         try retrying("fcntl") { clinux_set_nonblocking(raw) }
     }
 
     /// Whether the file lies in memory (tmpfs, memfd), so that reading it waits for no disk and no other process.
-    public var isInMemory: Bool { clinux_is_in_memory(raw) != 0 }
+    package var isInMemory: Bool { clinux_is_in_memory(raw) != 0 }
 
     /// Writes `count` bytes of `source`, from `offset` on, at `place` in this file. Returns how many there were.
     ///
     /// - Throws: `SystemError` of `pread` or `pwrite`.
     @discardableResult
-    public func copy(
+    package func copy(
         _ count: Int, from source: FileDescriptor, at offset: Int, to place: Int = 0
     ) throws(SystemError) -> Int {
         var copied = 0
@@ -150,14 +150,14 @@ public final class FileDescriptor: Sendable {
     /// Gives the file at `path` another name, in place of what has that name.
     ///
     /// - Throws: `SystemError` of `rename`.
-    public static func rename(_ path: String, to target: String) throws(SystemError) {
+    package static func rename(_ path: String, to target: String) throws(SystemError) {
         try retrying("rename") { unsafe Glibc.rename(path, target) }
     }
 
     /// Removes the file at `path`.
     ///
     /// - Throws: `SystemError` of `unlink`.
-    public static func remove(_ path: String) throws(SystemError) {
+    package static func remove(_ path: String) throws(SystemError) {
         try retrying("unlink") { unsafe unlink(path) }
     }
 }

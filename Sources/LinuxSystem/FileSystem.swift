@@ -2,23 +2,23 @@ internal import CLinux
 internal import Glibc
 
 /// Files and directories by their paths. Every call is one system call, or a few that belong together.
-public enum FileSystem {
+package enum FileSystem {
     /// What is known of a file besides its bytes.
-    public struct Status: Equatable, Sendable {
+    package struct Status: Equatable, Sendable {
         /// The file system.
-        public let device: UInt64
+        package let device: UInt64
         /// The file's number there.
-        public let inode: UInt64
+        package let inode: UInt64
         /// Its length in bytes.
-        public let size: Int
+        package let size: Int
         /// When it was last changed, in milliseconds since 1970.
-        public let modified: Int
+        package let modified: Int
         /// The user to whom it belongs.
-        public let owner: UInt32
+        package let owner: UInt32
         /// Whether it is a regular file.
-        public let isRegular: Bool
+        package let isRegular: Bool
         /// Whether it is a directory.
-        public let isDirectory: Bool
+        package let isDirectory: Bool
 
         fileprivate init(_ status: stat) {
             device = UInt64(status.st_dev)
@@ -31,7 +31,7 @@ public enum FileSystem {
         }
 
         /// Whether both are the same file, whatever has happened to it in between.
-        public func isSameFile(as other: Status) -> Bool {
+        package func isSameFile(as other: Status) -> Bool {
             (device, inode) == (other.device, other.inode)
         }
     }
@@ -39,7 +39,7 @@ public enum FileSystem {
     /// The status of what has this path, symbolic links followed; nil when nothing has.
     ///
     /// - Throws: `SystemError` of `stat`, but for `ENOENT`.
-    public static func status(of path: String) throws(SystemError) -> Status? {
+    package static func status(of path: String) throws(SystemError) -> Status? {
         var status = stat()
         do {
             try retrying("stat") { unsafe stat(path, &status) }
@@ -54,7 +54,7 @@ public enum FileSystem {
     ///
     /// - Throws: `SystemError` of `mkdir`, but for `EEXIST`, whatever it is that exists.
     @discardableResult
-    public static func makeDirectory(_ path: String, mode: UInt32) throws(SystemError) -> Bool {
+    package static func makeDirectory(_ path: String, mode: UInt32) throws(SystemError) -> Bool {
         do {
             try retrying("mkdir") { unsafe mkdir(path, mode) }
             return true
@@ -67,7 +67,7 @@ public enum FileSystem {
     /// The names in a directory, in no order, without "." and "..". Names that are no UTF-8 are left out.
     ///
     /// - Throws: `SystemError` of `opendir`.
-    public static func names(in directory: String) throws(SystemError) -> [String] {
+    package static func names(in directory: String) throws(SystemError) -> [String] {
         guard let stream = unsafe opendir(directory) else { throw SystemError("opendir") }
         defer { unsafe closedir(stream) }
         var names: [String] = []
@@ -84,7 +84,7 @@ public enum FileSystem {
     /// pipe does not make the call wait.
     ///
     /// - Throws: `SystemError` of `open`.
-    public static func openUntrusted(_ path: String) throws(SystemError) -> FileDescriptor {
+    package static func openUntrusted(_ path: String) throws(SystemError) -> FileDescriptor {
         let flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
     }
@@ -92,7 +92,7 @@ public enum FileSystem {
     /// Creates a file that must not exist, for reading and writing.
     ///
     /// - Throws: `SystemError` of `open`.
-    public static func createNew(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
+    package static func createNew(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
         let flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
     }
@@ -100,7 +100,7 @@ public enum FileSystem {
     /// Opens a file for reading and writing, and creates it when it does not exist.
     ///
     /// - Throws: `SystemError` of `open`.
-    public static func openOrCreate(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
+    package static func openOrCreate(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
         let flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
     }
@@ -109,7 +109,7 @@ public enum FileSystem {
     /// system cannot.
     ///
     /// - Throws: `SystemError` of `open`.
-    public static func createNameless(in directory: String, mode: UInt32) throws(SystemError) -> FileDescriptor? {
+    package static func createNameless(in directory: String, mode: UInt32) throws(SystemError) -> FileDescriptor? {
         do {
             return FileDescriptor(owning: try retrying("open") { unsafe clinux_open_temporary(directory, mode) })
         } catch {
@@ -121,14 +121,14 @@ public enum FileSystem {
     /// Names a file that `createNameless` made.
     ///
     /// - Throws: `SystemError` of `linkat`: `EEXIST` when something has the name.
-    public static func link(_ file: FileDescriptor, as path: String) throws(SystemError) {
+    package static func link(_ file: FileDescriptor, as path: String) throws(SystemError) {
         try retrying("linkat") { unsafe clinux_link_temporary(file.raw, path) }
     }
 
     /// Gives what has this path to another user.
     ///
     /// - Throws: `SystemError` of `lchown`.
-    public static func changeOwner(of path: String, uid: UInt32, gid: UInt32) throws(SystemError) {
+    package static func changeOwner(of path: String, uid: UInt32, gid: UInt32) throws(SystemError) {
         try retrying("lchown") { unsafe lchown(path, uid, gid) }
     }
 }
@@ -137,7 +137,7 @@ extension FileDescriptor {
     /// The file's status.
     ///
     /// - Throws: `SystemError` of `fstat`.
-    public func status() throws(SystemError) -> FileSystem.Status {
+    package func status() throws(SystemError) -> FileSystem.Status {
         var status = stat()
         try retrying("fstat") { unsafe fstat(raw, &status) }
         return FileSystem.Status(status)
@@ -147,7 +147,7 @@ extension FileDescriptor {
     /// descriptor is closed.
     ///
     /// - Throws: `SystemError` of `flock`.
-    public func tryLock() throws(SystemError) -> Bool {
+    package func tryLock() throws(SystemError) -> Bool {
         do {
             try retrying("flock") { flock(raw, LOCK_EX | LOCK_NB) }
             return true
@@ -161,7 +161,7 @@ extension FileDescriptor {
     /// systems then share them until one of the files changes. Returns how many there were.
     ///
     /// - Throws: `SystemError` of `copy_file_range`, `pread` or `pwrite`.
-    public func copyWithinKernel(_ count: Int, from source: FileDescriptor) throws(SystemError) -> Int {
+    package func copyWithinKernel(_ count: Int, from source: FileDescriptor) throws(SystemError) -> Int {
         var copied = 0
         do {
             while copied < count {
@@ -182,7 +182,7 @@ extension FileDescriptor {
     /// Makes `milliseconds` since 1970 the time at which the file was last changed.
     ///
     /// - Throws: `SystemError` of `futimens`.
-    public func setModified(_ milliseconds: Int) throws(SystemError) {
+    package func setModified(_ milliseconds: Int) throws(SystemError) {
         let time = timespec(tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
         let times = [time, time]
         try retrying("futimens") { unsafe futimens(raw, times) }
@@ -191,7 +191,7 @@ extension FileDescriptor {
     /// Allots room for the file's first `size` bytes.
     ///
     /// - Throws: `SystemError` of `posix_fallocate`.
-    public func allocate(_ size: Int) throws(SystemError) {
+    package func allocate(_ size: Int) throws(SystemError) {
         // Returns its error instead of leaving it in errno.
         let code = posix_fallocate(raw, 0, off_t(size))
         if code != 0 { throw SystemError("posix_fallocate", code: code) }
@@ -200,19 +200,19 @@ extension FileDescriptor {
 
 extension SystemError {
     /// Whether a write failed because the file system, or the rights to it, allow none.
-    public var isLackOfRights: Bool { [EROFS, EACCES, EPERM].contains(code) }
+    package var isLackOfRights: Bool { [EROFS, EACCES, EPERM].contains(code) }
     /// Whether a path leads nowhere: `ENOENT`, or `ENOTDIR` where something else stands in the way.
-    public var isMissingPath: Bool { [ENOENT, ENOTDIR].contains(code) }
+    package var isMissingPath: Bool { [ENOENT, ENOTDIR].contains(code) }
     /// `EEXIST`: the path exists.
-    public static var exists: Int32 { EEXIST }
+    package static var exists: Int32 { EEXIST }
     /// `EISDIR`: it is a directory.
-    public static var isDirectory: Int32 { EISDIR }
+    package static var isDirectory: Int32 { EISDIR }
     /// `ENOTDIR`: it is no directory.
-    public static var notDirectory: Int32 { ENOTDIR }
+    package static var notDirectory: Int32 { ENOTDIR }
     /// `ENXIO`: it is a socket, or a device that is not there.
-    public static var noDevice: Int32 { ENXIO }
+    package static var noDevice: Int32 { ENXIO }
     /// `ELOOP`: it is a symbolic link.
-    public static var symbolicLink: Int32 { ELOOP }
+    package static var symbolicLink: Int32 { ELOOP }
     /// The system's sentence about the error, without the call: "No space left on device".
-    public var sentence: String { unsafe String(cString: strerror(code)) }
+    package var sentence: String { unsafe String(cString: strerror(code)) }
 }

@@ -1,5 +1,5 @@
 /// How grave a line of the log is.
-public enum LogLevel: String, CaseIterable, Comparable, Sendable {
+package enum LogLevel: String, CaseIterable, Comparable, Sendable {
     case error, warning, notice, info, debug
 
     /// The priority of syslog(3), as journald reads it from "<N>" at the beginning of a line.
@@ -14,36 +14,36 @@ public enum LogLevel: String, CaseIterable, Comparable, Sendable {
     }
 
     /// Whether `left` is graver than `right`.
-    public static func < (left: LogLevel, right: LogLevel) -> Bool {
+    package static func < (left: LogLevel, right: LogLevel) -> Bool {
         left.syslogPriority < right.syslogPriority
     }
 }
 
 /// Writes lines to standard error.
-public struct Log: Sendable {
+package struct Log: Sendable {
     /// The least grave level that is written.
-    public let level: LogLevel
+    package let level: LogLevel
     /// Who speaks, at the beginning of each line.
-    public let name: String
+    package let name: String
     private let underJournal: Bool
 
     /// A log of `name` for lines of `level` and graver ones.
-    public init(name: String, level: LogLevel) {
+    package init(name: String, level: LogLevel) {
         self.name = name
         self.level = level
         underJournal = CurrentProcess.environment("JOURNAL_STREAM") != nil
     }
 
     /// Something failed that somebody must look at.
-    public func error(_ message: @autoclosure () -> String) { write(.error, message) }
+    package func error(_ message: @autoclosure () -> String) { write(.error, message) }
     /// Something is not as it should be, and service goes on.
-    public func warning(_ message: @autoclosure () -> String) { write(.warning, message) }
+    package func warning(_ message: @autoclosure () -> String) { write(.warning, message) }
     /// Something that happens rarely: start, stop, a worker that was replaced.
-    public func notice(_ message: @autoclosure () -> String) { write(.notice, message) }
+    package func notice(_ message: @autoclosure () -> String) { write(.notice, message) }
     /// What helps to follow the service as a whole.
-    public func info(_ message: @autoclosure () -> String) { write(.info, message) }
+    package func info(_ message: @autoclosure () -> String) { write(.info, message) }
     /// What helps to follow single requests.
-    public func debug(_ message: @autoclosure () -> String) { write(.debug, message) }
+    package func debug(_ message: @autoclosure () -> String) { write(.debug, message) }
 
     private func write(_ level: LogLevel, _ message: () -> String) {
         guard level <= self.level else { return }

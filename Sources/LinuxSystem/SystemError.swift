@@ -9,7 +9,7 @@ public struct SystemError: Error, Equatable, CustomStringConvertible {
     public let code: Int32
 
     /// Describes a failed `call`; without a `code`, by the calling thread's present error number.
-    public init(_ call: String, code: Int32 = lastErrorNumber()) {
+    package init(_ call: String, code: Int32 = lastErrorNumber()) {
         self.call = call
         self.code = code
     }
@@ -31,29 +31,29 @@ package func retrying<Result: SignedInteger>(_ call: String, _ body: () -> Resul
 }
 
 /// The calling thread's `errno`, which Swift cannot import: it is a macro.
-public func lastErrorNumber() -> Int32 {
+package func lastErrorNumber() -> Int32 {
     clinux_errno()
 }
 
 extension SystemError {
     /// `EPIPE`: the other end has closed.
-    public static var brokenPipe: Int32 { EPIPE }
+    package static var brokenPipe: Int32 { EPIPE }
     /// There is no memory left.
-    public static var outOfMemory: Int32 { ENOMEM }
+    package static var outOfMemory: Int32 { ENOMEM }
     /// `ENOENT`: there is no such file.
-    public static var noEntry: Int32 { ENOENT }
+    package static var noEntry: Int32 { ENOENT }
     /// `ECONNREFUSED`: nobody listens there.
-    public static var connectionRefused: Int32 { ECONNREFUSED }
+    package static var connectionRefused: Int32 { ECONNREFUSED }
     /// `EADDRINUSE`: the path exists.
-    public static var addressInUse: Int32 { EADDRINUSE }
+    package static var addressInUse: Int32 { EADDRINUSE }
     /// `EMFILE`: this process may open no more descriptors.
-    public static var tooManyOpenFiles: Int32 { EMFILE }
+    package static var tooManyOpenFiles: Int32 { EMFILE }
     /// `ENFILE`: nor may any other.
-    public static var tooManyOpenFilesInSystem: Int32 { ENFILE }
+    package static var tooManyOpenFilesInSystem: Int32 { ENFILE }
     /// `ETOOMANYREFS`: too many descriptors are on their way, sent and not received.
-    public static var tooManyReferences: Int32 { ETOOMANYREFS }
+    package static var tooManyReferences: Int32 { ETOOMANYREFS }
     /// `EBUSY`: in use.
-    public static var busy: Int32 { EBUSY }
+    package static var busy: Int32 { EBUSY }
     /// `EINVAL`: an argument is wrong.
-    public static var invalidArgument: Int32 { EINVAL }
+    package static var invalidArgument: Int32 { EINVAL }
 }

@@ -2,9 +2,9 @@ internal import CLinux
 internal import Glibc
 
 /// Stream sockets of the Unix family: making them, and sending and receiving bytes with descriptors.
-public enum UnixSocket {
+package enum UnixSocket {
     /// What one `receive` brought.
-    public enum Received {
+    package enum Received {
         /// Bytes written to the buffer, and the descriptors that came with them. `descriptorsLost`: the kernel had to
         /// drop some, because this process may open no more.
         case bytes(Int, descriptors: [FileDescriptor], descriptorsLost: Bool)
@@ -15,19 +15,19 @@ public enum UnixSocket {
     }
 
     /// The other end's process, as the kernel saw it connect (`SO_PEERCRED`).
-    public struct PeerCredentials: Sendable, Equatable {
+    package struct PeerCredentials: Sendable, Equatable {
         /// Process id.
-        public let pid: Int32
+        package let pid: Int32
         /// Effective user id.
-        public let uid: UInt32
+        package let uid: UInt32
         /// Effective group id.
-        public let gid: UInt32
+        package let gid: UInt32
     }
 
     /// Makes a connected pair.
     ///
     /// - Throws: `SystemError` of `socketpair`.
-    public static func pair() throws(SystemError) -> (FileDescriptor, FileDescriptor) {
+    package static func pair() throws(SystemError) -> (FileDescriptor, FileDescriptor) {
         var ends: (Int32, Int32) = (-1, -1)
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         try retrying("socketpair") {
@@ -41,7 +41,7 @@ public enum UnixSocket {
     /// Connects to the socket at `path`; the descriptor blocks.
     ///
     /// - Throws: `SystemError` of `socket` or `connect`; `ENAMETOOLONG` when the path does not fit an address.
-    public static func connect(to path: String) throws(SystemError) -> FileDescriptor {
+    package static func connect(to path: String) throws(SystemError) -> FileDescriptor {
         let socket = try open()
         try retrying("connect") { unsafe clinux_connect_path(socket.raw, path) }
         return socket
@@ -51,7 +51,7 @@ public enum UnixSocket {
     /// that is given: nobody but its owner finds it before both are so, and nobody can connect.
     ///
     /// - Throws: `SystemError` of `socket`, `bind`, `chown`, `chmod` or `listen`.
-    public static func listen(
+    package static func listen(
         at path: String, mode: UInt32, group: UInt32? = nil, backlog: Int32 = 1024
     ) throws(SystemError) -> FileDescriptor {
         let socket = try open()
@@ -74,7 +74,7 @@ public enum UnixSocket {
     /// Takes the next waiting connection, nil when there is none (or it has gone again). The descriptor does not block.
     ///
     /// - Throws: `SystemError` of `accept4`: `EMFILE` when this process may open no more.
-    public static func accept(from listener: FileDescriptor) throws(SystemError) -> FileDescriptor? {
+    package static func accept(from listener: FileDescriptor) throws(SystemError) -> FileDescriptor? {
         while true {
             let raw = clinux_accept(listener.raw)
             if raw >= 0 { return FileDescriptor(owning: raw) }
@@ -89,7 +89,7 @@ public enum UnixSocket {
     /// Who is at the other end.
     ///
     /// - Throws: `SystemError` of `getsockopt`.
-    public static func peerCredentials(of socket: FileDescriptor) throws(SystemError) -> PeerCredentials {
+    package static func peerCredentials(of socket: FileDescriptor) throws(SystemError) -> PeerCredentials {
         var (pid, uid, gid): (pid_t, uid_t, gid_t) = (0, 0, 0)
         try retrying("getsockopt") { unsafe clinux_peer(socket.raw, &pid, &uid, &gid) }
         return PeerCredentials(pid: pid, uid: uid, gid: gid)
@@ -98,7 +98,7 @@ public enum UnixSocket {
     /// The groups of the process at the other end, as the kernel saw it connect (`SO_PEERCRED`, `SO_PEERGROUPS`).
     ///
     /// - Throws: `SystemError` of `getsockopt`.
-    public static func peerGroups(of socket: FileDescriptor) throws(SystemError) -> [UInt32] {
+    package static func peerGroups(of socket: FileDescriptor) throws(SystemError) -> [UInt32] {
         let own = try peerCredentials(of: socket).gid
         // As many as the kernel allows a process.
         var groups = [gid_t](repeating: 0, count: 65_536)
@@ -110,7 +110,7 @@ public enum UnixSocket {
     /// when it takes none now.
     ///
     /// - Throws: `SystemError` of `sendmsg`: `EPIPE` when the other end has closed.
-    public static func send(
+    package static func send(
         _ bytes: UnsafeRawBufferPointer, descriptors: [FileDescriptor] = [], on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
         var part = unsafe iovec(iov_base: UnsafeMutableRawPointer(mutating: bytes.baseAddress), iov_len: bytes.count)
@@ -132,7 +132,7 @@ public enum UnixSocket {
     /// taken, nil when the socket takes none now.
     ///
     /// - Throws: `SystemError` of `sendfile`.
-    public static func sendFile(
+    package static func sendFile(
         _ file: FileDescriptor, at offset: Int, count: Int, on socket: FileDescriptor
     ) throws(SystemError) -> Int? {
         var position = off_t(offset)
@@ -150,7 +150,7 @@ public enum UnixSocket {
     /// Receives what is there, at most the buffer's size.
     ///
     /// - Throws: `SystemError` of `recvmsg`.
-    public static func receive(
+    package static func receive(
         into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
     ) throws(SystemError) -> Received {
         while true {
@@ -175,7 +175,7 @@ public enum UnixSocket {
     }
 
     /// What a look at what is there has found, which `receive` brings all the same.
-    public enum Peeked {
+    package enum Peeked {
         /// Bytes written to the buffer, all of which came without descriptors.
         case bytes(Int)
         /// Some of the bytes came with descriptors.
@@ -189,7 +189,7 @@ public enum UnixSocket {
     /// Looks at what is there, at most the buffer's size, and leaves it there.
     ///
     /// - Throws: `SystemError` of `recvmsg`.
-    public static func peek(
+    package static func peek(
         into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
     ) throws(SystemError) -> Peeked {
         while true {
@@ -211,22 +211,22 @@ public enum UnixSocket {
     /// them; returns how many.
     ///
     /// - Throws: `SystemError` of `recv`; `EAGAIN` when none are there.
-    public static func take(
+    package static func take(
         into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
     ) throws(SystemError) -> Int {
         try retrying("recv") { unsafe recv(socket.raw, buffer.baseAddress!, buffer.count, Int32(MSG_DONTWAIT)) }
     }
 
     /// At least so many bytes the kernel counts for each message that was sent and not received, however short it is.
-    public static let bytesOfUnreadMessage = 640
+    package static let bytesOfUnreadMessage = 640
 
     /// What was sent and is not received yet, in bytes with the kernel's bookkeeping of each message.
-    public static func unreadBytes(on socket: FileDescriptor) -> Int {
+    package static func unreadBytes(on socket: FileDescriptor) -> Int {
         max(0, Int(clinux_unread_bytes(socket.raw)))
     }
 
     /// Whether the socket would be reported as ready to take more.
-    public static func isWritable(_ socket: FileDescriptor) -> Bool {
+    package static func isWritable(_ socket: FileDescriptor) -> Bool {
         var entry = pollfd(fd: socket.raw, events: Int16(POLLOUT), revents: 0)
         return unsafe poll(&entry, 1, 0) > 0
     }
@@ -234,18 +234,18 @@ public enum UnixSocket {
     /// Waits until there is something to receive, or the other end has closed. In `receive` itself a waiting thread is
     /// also woken whenever the other end has read what was sent; here it is not.
     @discardableResult
-    public static func waitUntilReadable(_ socket: FileDescriptor, milliseconds: Int32 = -1) -> Bool {
+    package static func waitUntilReadable(_ socket: FileDescriptor, milliseconds: Int32 = -1) -> Bool {
         clinux_wait_readable(socket.raw, milliseconds) > 0
     }
 
     /// Whether something has arrived that was not received, or the other end has closed. By a look with `recvmsg`, which a
     /// confined process may call.
-    public static func hasArrived(on socket: FileDescriptor) -> Bool {
+    package static func hasArrived(on socket: FileDescriptor) -> Bool {
         clinux_has_arrived(socket.raw) != 0
     }
 
     /// Lets the other end read to an end of file, while this one can still receive.
-    public static func shutDownSending(_ socket: FileDescriptor) {
+    package static func shutDownSending(_ socket: FileDescriptor) {
         _ = shutdown(socket.raw, Int32(SHUT_WR))
     }
 
@@ -257,17 +257,17 @@ public enum UnixSocket {
 
 extension UnixSocket {
     /// What a path stands for: the file itself, whatever it is called later.
-    public struct FileIdentity: Equatable, Sendable {
+    package struct FileIdentity: Equatable, Sendable {
         /// The file system.
-        public let device: UInt64
+        package let device: UInt64
         /// The file's number there.
-        public let inode: UInt64
+        package let inode: UInt64
         /// Whether it is a socket.
-        public let isSocket: Bool
+        package let isSocket: Bool
     }
 
     /// The file at `path`, symbolic links not followed; nil when there is none.
-    public static func identity(of path: String) -> FileIdentity? {
+    package static func identity(of path: String) -> FileIdentity? {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return nil }
         return FileIdentity(
@@ -277,7 +277,7 @@ extension UnixSocket {
     /// Waits for the lock on a directory (flock); it is released when the descriptor is closed.
     ///
     /// - Throws: `SystemError` of `open` or `flock`.
-    public static func lock(directory path: String) throws(SystemError) -> FileDescriptor {
+    package static func lock(directory path: String) throws(SystemError) -> FileDescriptor {
         let directory = try FileDescriptor.open(readingAt: path)
         try retrying("flock") { flock(directory.raw, LOCK_EX) }
         return directory

@@ -6,12 +6,12 @@ extension CurrentProcess {
     /// else asked for.
     ///
     /// - Throws: `SystemError` of `setrlimit`.
-    public static func forbidCoreDumps() throws(SystemError) {
+    package static func forbidCoreDumps() throws(SystemError) {
         try retrying("setrlimit") { clinux_forbid_core_dumps() }
     }
 
     /// Keeps others from reading what this process creates, whatever mode it names.
-    public static func createFilesForOwnerOnly() {
+    package static func createFilesForOwnerOnly() {
         umask(0o077)
     }
 }
@@ -19,12 +19,12 @@ extension CurrentProcess {
 extension CurrentProcess {
     /// Makes the kernel's OOM killer prefer this process (`oom_score_adj`), because a worker is replaced at no cost. A
     /// failure is ignored. A change of user may take the right to it away, so call it before.
-    public static func raiseOOMScore() {
+    package static func raiseOOMScore() {
         _ = unsafe clinux_write_file("/proc/self/oom_score_adj", "800")
     }
 
     /// 16 digits that change whenever the program or one of its libraries does.
-    public static var codeDigest: String {
+    package static var codeDigest: String {
         let digits = String(clinux_code_digest(), radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
@@ -32,12 +32,12 @@ extension CurrentProcess {
 
 extension CurrentProcess {
     /// Names this process for lists of processes; of the name, 15 bytes are kept.
-    public static func setName(_ name: String) {
+    package static func setName(_ name: String) {
         unsafe clinux_set_name(name)
     }
 
     /// Takes the last argument out of what lists of processes show as this one's command line.
-    public static func hideLastArgument() {
+    package static func hideLastArgument() {
         guard CommandLine.argc > 1, let last = unsafe CommandLine.unsafeArgv[Int(CommandLine.argc) - 1] else { return }
         unsafe last.update(repeating: 0, count: strlen(last))
     }
@@ -49,7 +49,7 @@ extension CurrentProcess {
     /// for the parent's where it does not ask the kernel.
     ///
     /// - Throws: `SystemError` of `clone`.
-    public static func forkSibling() throws(SystemError) -> Int32? {
+    package static func forkSibling() throws(SystemError) -> Int32? {
         let pid = try retrying("clone") { clinux_fork_sibling() }
         return pid == 0 ? nil : pid
     }
@@ -57,19 +57,19 @@ extension CurrentProcess {
 
 extension SystemError {
     /// Whether a write failed because no memory, disk space or quota is left.
-    public var isLackOfSpace: Bool {
+    package var isLackOfSpace: Bool {
         [ENOSPC, ENOMEM, EDQUOT, EFBIG].contains(code)
     }
 }
 
 extension CurrentProcess {
     /// Exits.
-    public static func exit(_ status: Int32) -> Never {
+    package static func exit(_ status: Int32) -> Never {
         Glibc.exit(status)
     }
 
     /// Exits without the handlers that libraries have registered (`_exit`).
-    public static func exitWithoutHandlers(_ status: Int32) -> Never {
+    package static func exitWithoutHandlers(_ status: Int32) -> Never {
         Glibc._exit(status)
     }
 }

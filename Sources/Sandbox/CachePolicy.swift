@@ -4,7 +4,7 @@ extension SandboxPolicy {
     /// Of the process that keeps the disk tier: one directory to write in, others to read files in, and no network.
     ///
     /// A right is to what has the path now. When the directory is removed, nothing can be made in its place.
-    public static func cache(directory: String, extraDirectories: [String]) -> SandboxPolicy {
+    package static func cache(directory: String, extraDirectories: [String]) -> SandboxPolicy {
         SandboxPolicy(
             rules: { SystemCallRule.cache(pid: $0) },
             // Random bytes, for the database.

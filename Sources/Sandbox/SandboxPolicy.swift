@@ -1,9 +1,9 @@
 internal import CSandbox
 internal import Glibc
-public import IPCProtocol
+package import WorkerProtocol
 
 /// What a worker needs, and so what it keeps when it gives up everything else.
-public struct SandboxPolicy: Sendable {
+package struct SandboxPolicy: Sendable {
     /// Which calls are left, for the process with this number.
     let rules: @Sendable (Int32) -> [SystemCallRule]
     /// Files that can be read, and folders with all files beneath them.
@@ -20,19 +20,19 @@ public struct SandboxPolicy: Sendable {
     let logsRefusals: Bool
 
     /// A call that is not in the table ends the process, instead of failing: so that tests find what a table lacks.
-    public var isStrict = false
+    package var isStrict = false
     /// The largest file that may be written, in bytes; nil for no such limit. It counts for buffers in memory, too.
-    public var largestFile: Int?
+    package var largestFile: Int?
     /// The most memory that is the process's own and can be written, in bytes; nil for no such limit.
-    public var memory: Int?
+    package var memory: Int?
 
     /// Of a process that turns bytes into pixels: neither files nor network, only descriptors that it is handed.
-    public static let decode = SandboxPolicy(
+    package static let decode = SandboxPolicy(
         rules: { SystemCallRule.decode(pid: $0) }, readable: [], connects: false, descriptors: 64, startsThreads: false,
         logsRefusals: true)
 
     /// Of a process that downloads: the network, and what the resolver and TLS read.
-    public static let fetch = SandboxPolicy(
+    package static let fetch = SandboxPolicy(
         rules: { SystemCallRule.fetch(pid: $0) }, readable: networkFiles, connects: true, descriptors: 4096,
         startsThreads: true, logsRefusals: false)
 
@@ -54,11 +54,11 @@ public struct SandboxPolicy: Sendable {
 }
 
 /// What came of entering a sandbox.
-public struct SandboxOutcome: Sendable {
+package struct SandboxOutcome: Sendable {
     /// What holds now.
-    public var report = SandboxReport()
+    package var report = SandboxReport()
     /// What does not, and why, in words.
-    public var problems: [String] = []
+    package var problems: [String] = []
 }
 
 extension SandboxPolicy {
@@ -67,7 +67,7 @@ extension SandboxPolicy {
     ///
     /// What cannot be had is missing from the report, and the rest holds: whether that is enough is for the caller, or
     /// for whom it reports to, to say.
-    public func enter() -> SandboxOutcome {
+    package func enter() -> SandboxOutcome {
         var outcome = SandboxOutcome()
         guard Self.threads == 1 else {
             outcome.problems.append("there are \(Self.threads) threads")

@@ -1,3 +1,5 @@
+internal import Digests
+
 /// The end of a file of the disk tier. Such a file describes itself:
 ///
 ///     body      the bytes that are kept, from offset 0 on
@@ -7,32 +9,32 @@
 ///
 /// The body stands first so that it can be read, sent and mapped from the file's beginning; the footer stands last
 /// so that a file that was cut off shows it.
-public struct DiskFileFooter: Equatable, Sendable {
+package struct DiskFileFooter: Equatable, Sendable {
     /// The file's last bytes.
-    public static let magic = "imgcache"
+    package static let magic = "imgcache"
     /// The version of the format. A file of another version is no entry.
-    public static let version: UInt32 = 2
+    package static let version: UInt32 = 2
     /// The bytes of a footer.
-    public static let length = 80
+    package static let length = 80
     /// The longest trailer, in bytes. Two of them still fit into one frame of the protocol.
-    public static let maximumTrailerLength = 1 << 18
+    package static let maximumTrailerLength = 1 << 18
 
     private static let digestLength = 64
 
     /// The SHA-256 of the trailer, 64 hexadecimal digits.
-    public let trailerDigest: String
+    package let trailerDigest: String
     /// How many bytes of trailer stand before the footer.
-    public let trailerLength: Int
+    package let trailerLength: Int
 
     /// The footer of `trailer`; nil when that is too long.
-    public init?(of trailer: [UInt8]) {
+    package init?(of trailer: [UInt8]) {
         guard trailer.count <= Self.maximumTrailerLength else { return nil }
         trailerDigest = SHA256.hexadecimalDigest(of: trailer)
         trailerLength = trailer.count
     }
 
     /// Reads the footer from a file's last bytes; nil when they are none, or the file is too short for its trailer.
-    public init?(decoding bytes: some Collection<UInt8>, fileSize: Int) {
+    package init?(decoding bytes: some Collection<UInt8>, fileSize: Int) {
         let bytes = Array(bytes)
         guard bytes.count == Self.length, fileSize >= Self.length,
             bytes[72...].elementsEqual(Self.magic.utf8),
@@ -46,19 +48,19 @@ public struct DiskFileFooter: Equatable, Sendable {
     }
 
     /// Whether these last bytes of a file are a footer of another version of the format.
-    public static func isOfAnotherVersion(_ bytes: some Collection<UInt8>) -> Bool {
+    package static func isOfAnotherVersion(_ bytes: some Collection<UInt8>) -> Bool {
         let bytes = Array(bytes)
         return bytes.count == length && bytes[72...].elementsEqual(magic.utf8) && number(bytes[68..<72]) != version
     }
 
     /// The footer's bytes.
-    public var encoded: [UInt8] {
+    package var encoded: [UInt8] {
         Array(trailerDigest.utf8) + Self.bytes(UInt32(trailerLength)) + Self.bytes(Self.version)
             + Array(Self.magic.utf8)
     }
 
     /// Whether `trailer` is the one that was written.
-    public func describes(_ trailer: some Collection<UInt8>) -> Bool {
+    package func describes(_ trailer: some Collection<UInt8>) -> Bool {
         trailer.count == trailerLength && SHA256.hexadecimalDigest(of: trailer) == trailerDigest
     }
 

@@ -3,15 +3,15 @@ internal import Glibc
 public import LinuxSystem
 
 /// A memfd that is still being written. Sealing consumes it, so nothing can be written after.
-public struct WritableBuffer: ~Copyable {
+package struct WritableBuffer: ~Copyable {
     /// The memfd. Whoever fills the buffer gets this descriptor.
-    public let descriptor: FileDescriptor
+    package let descriptor: FileDescriptor
 
     /// Makes an empty memfd. `size`, when it is given, is final: the file can then not grow, nor shrink unless it may, and
     /// its pages are allocated as they are written. `name` shows in `/proc/PID/fd` alone.
     ///
     /// - Throws: `SystemError` of `memfd_create`, `ftruncate` or `fcntl`.
-    public init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
+    package init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
         let file = FileDescriptor(owning: try retrying("memfd_create") { unsafe clinux_memfd_create(name) })
         if let size {
             try file.truncate(to: size)
@@ -24,7 +24,7 @@ public struct WritableBuffer: ~Copyable {
     /// Ends the writing: from now on nobody, this process included, can change the bytes or their number.
     ///
     /// - Throws: `SystemError` of `fcntl`: `EBUSY` while someone maps the memfd writable.
-    public consuming func seal() throws(SystemError) -> SealedBuffer {
+    package consuming func seal() throws(SystemError) -> SealedBuffer {
         try retrying("fcntl") { clinux_add_seals(descriptor.raw, clinux_seal_all()) }
         return try SealedBuffer(verifying: descriptor, size: try descriptor.size())
     }
@@ -53,17 +53,17 @@ public struct SealedBuffer: Sendable {
 
 /// Bytes of a sealed buffer in this process's memory, until the value goes out of scope.
 @safe
-public struct Mapping: ~Copyable, @unchecked Sendable {
+package struct Mapping: ~Copyable, @unchecked Sendable {
     // Read by all, written by none.
     private let base: UnsafeMutableRawPointer?
     /// The bytes mapped.
-    public let count: Int
+    package let count: Int
 
     /// Maps the first `buffer.size` bytes, read-only. The mapping is private: kernels before about 6.7 refuse a shared
     /// one of a sealed memfd, and pages that are only read are shared all the same.
     ///
     /// - Throws: `SystemError` of `mmap`.
-    public init(_ buffer: SealedBuffer) throws(SystemError) {
+    package init(_ buffer: SealedBuffer) throws(SystemError) {
         count = buffer.size
         guard count > 0 else {
             unsafe base = nil
@@ -75,7 +75,7 @@ public struct Mapping: ~Copyable, @unchecked Sendable {
     }
 
     /// Lends the bytes to `body`.
-    public borrowing func withBytes<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
+    package borrowing func withBytes<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
         try unsafe body(UnsafeRawBufferPointer(start: base, count: count))
     }
 

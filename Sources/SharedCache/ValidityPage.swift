@@ -1,39 +1,7 @@
 internal import CLinux
 internal import Glibc
-public import LinuxSystem
-
-/// What a slot of the validity page says: which of the pictures that it has named is the last one, and until when that is
-/// what a request would get.
-public struct ValidityWord: Hashable, Sendable {
-    /// Another one each time that the slot is given to a picture.
-    public let generation: UInt32
-    /// The last tenth of a second of the monotonic clock, exclusive; 0 for what is not valid.
-    public let expiry: UInt32
-
-    /// A slot's word.
-    public init(generation: UInt32, expiry: UInt32) {
-        self.generation = generation
-        self.expiry = expiry
-    }
-
-    /// A slot's word that is valid until `instant` at most. Readers use a clock that may be late by some milliseconds.
-    public init(generation: UInt32, validUntil instant: Instant) {
-        let tenths = (instant.nanoseconds - Self.latenessOfClock) / 100_000_000
-        self.init(generation: generation, expiry: UInt32(clamping: tenths))
-    }
-
-    /// Two ticks of the slowest kernel (100 a second).
-    private static let latenessOfClock: Int64 = 20_000_000
-
-    /// The word as it lies in memory.
-    public var rawValue: UInt64 { UInt64(generation) << 32 | UInt64(expiry) }
-
-    /// Reads a word.
-    public init(rawValue: UInt64) {
-        self.init(
-            generation: UInt32(truncatingIfNeeded: rawValue >> 32), expiry: UInt32(truncatingIfNeeded: rawValue))
-    }
-}
+package import LinuxSystem
+package import SystemValues
 
 /// How the page is laid out: a header of 64 bytes, then a word a slot, all in the machine's own byte order.
 private enum Layout {
@@ -54,11 +22,11 @@ private enum Layout {
 /// The validity page as its broker has it: a memfd that nobody else can write or resize. Clients that map it see without
 /// asking whether what they were given is still what they would get.
 @safe
-public final class ValidityPage {
+package final class ValidityPage {
     /// The memfd, for clients.
-    public let descriptor: FileDescriptor
+    package let descriptor: FileDescriptor
     /// How many slots there are.
-    public let slots: Int
+    package let slots: Int
     private let base: UnsafeMutableRawPointer
     private let count: Int
 
@@ -66,7 +34,7 @@ public final class ValidityPage {
     /// the kernel marks the page. A process makes one page.
     ///
     /// - Throws: `SystemError` of `memfd_create`, `ftruncate`, `mmap`, `fcntl` or `set_robust_list`.
-    public init(slots: Int) throws(SystemError) {
+    package init(slots: Int) throws(SystemError) {
         guard let bytes = Layout.bytes(slots: slots) else {
             throw SystemError("mmap", code: SystemError.invalidArgument)
         }
@@ -88,14 +56,14 @@ public final class ValidityPage {
     }
 
     /// Lets everybody see what a slot says from now on.
-    public func store(_ word: ValidityWord, in slot: Int) {
+    package func store(_ word: ValidityWord, in slot: Int) {
         precondition((0..<slots).contains(slot))
         let place = unsafe (base + Layout.header).assumingMemoryBound(to: UInt64.self) + slot
         unsafe clinux_store_release(place, word.rawValue)
     }
 
     /// Says that nothing on the page is valid any more.
-    public func end() {
+    package func end() {
         unsafe clinux_disown(owner)
     }
 
@@ -104,7 +72,7 @@ public final class ValidityPage {
 
 /// The validity page of a broker as a client has it: mapped read-only, and shared, so that each change is seen.
 @safe
-public final class ValidityView: @unchecked Sendable {
+package final class ValidityView: @unchecked Sendable {
     // Read by all, and written by the broker, one word at a time.
     private let base: UnsafeMutableRawPointer
     private let count: Int
@@ -114,7 +82,7 @@ public final class ValidityView: @unchecked Sendable {
     /// Maps the page of a broker that said it has so many slots.
     ///
     /// - Throws: `SystemError` of `fcntl`, `fstat` or `mmap`; `EINVAL` for what is no such page.
-    public init(verifying descriptor: FileDescriptor, slots: Int) throws(SystemError) {
+    package init(verifying descriptor: FileDescriptor, slots: Int) throws(SystemError) {
         let seals = try retrying("fcntl") { clinux_get_seals(descriptor.raw) }
         guard let bytes = Layout.bytes(slots: slots), seals & clinux_seal_size() == clinux_seal_size(),
             try descriptor.size() >= bytes
@@ -139,12 +107,12 @@ public final class ValidityView: @unchecked Sendable {
 
     /// Whether the broker is the one that made the page, and lives. The word is 0 when it ended in order, and has the bit of
     /// the kernel when it did not.
-    public var hasOwner: Bool {
+    package var hasOwner: Bool {
         unsafe owner != 0 && owner & clinux_owner_died() == 0 && Self.owner(of: base) == owner
     }
 
     /// Whether what was named by `slot` and `generation` is what a request would get at `tenth`.
-    public func isValid(slot: Int, generation: UInt32, at tenth: UInt32) -> Bool {
+    package func isValid(slot: Int, generation: UInt32, at tenth: UInt32) -> Bool {
         guard slot >= 0, slot < slots else { return false }
         let place = unsafe (base + Layout.header).assumingMemoryBound(to: UInt64.self) + slot
         let word = ValidityWord(rawValue: unsafe clinux_load_acquire(place))
@@ -152,5 +120,5 @@ public final class ValidityView: @unchecked Sendable {
     }
 
     /// Tenths of a second of the monotonic clock, a few milliseconds late: no system call.
-    public static var now: UInt32 { UInt32(truncatingIfNeeded: clinux_coarse_tenths()) }
+    package static var now: UInt32 { UInt32(truncatingIfNeeded: clinux_coarse_tenths()) }
 }

@@ -1,6 +1,7 @@
 internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
+internal import WorkerProtocol
 
 /// Forks workers from a process that is already warm. A forked worker shares the memory that its libraries have read,
 /// relocated and filled, and is ready in a fraction of the time that a start takes.

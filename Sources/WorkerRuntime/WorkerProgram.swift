@@ -1,7 +1,8 @@
-package import IPCProtocol
+internal import IPCProtocol
 package import IPCTransport
 package import LinuxSystem
 package import Sandbox
+package import WorkerProtocol
 
 /// A program that the broker starts as a confined process: its options, and the hooks that run before the sandbox.
 ///

@@ -2,6 +2,7 @@ internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
 internal import Sandbox
+internal import WorkerProtocol
 
 /// The start and the end of a confined process, in one order for all programs.
 ///

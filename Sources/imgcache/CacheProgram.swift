@@ -2,6 +2,7 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import Sandbox
+import WorkerProtocol
 import WorkerRuntime
 
 /// The cache process's options, and what it acquires before the sandbox.

@@ -2,6 +2,8 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SharedCache
+import SystemValues
+import WorkerProtocol
 
 /// Answers the broker's messages one after the other. Between them it commits, evicts, reconciles and retries.
 struct StoreLoop {

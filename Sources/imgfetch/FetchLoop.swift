@@ -1,7 +1,10 @@
 internal import CTransfer
+import HTTPValues
 internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 /// Takes orders from the broker and runs any number of transfers on one thread. libcurl determines the sockets to watch
 /// and the time of its next call; epoll waits for all sockets and the broker.

@@ -1,9 +1,11 @@
 internal import CTransfer
 internal import Glibc
+import HTTPValues
 internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
 internal import Sandbox
+import WorkerProtocol
 internal import WorkerRuntime
 
 /// The download worker's options, and what it acquires before the sandbox.

@@ -1,6 +1,8 @@
+import Digests
 internal import IPCProtocol
 internal import LinuxSystem
 internal import SharedCache
+import WorkerProtocol
 
 /// Computes the digest of uploaded bytes, in slices, so that transfers continue meanwhile.
 final class Identification {

@@ -1,8 +1,10 @@
 internal import CTransfer
+import HTTPValues
 internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
 internal import SharedCache
+import WorkerProtocol
 
 /// A download without a network: ordered and reported with the broker's messages, and received through the callbacks of
 /// libcurl. It does what a process does once (map pages, look up conformances in the Swift runtime, grow the heap)

@@ -1,4 +1,5 @@
 import CImageCodecs
+import Digests
 import Glibc
 import IPCProtocol
 import SharedCache

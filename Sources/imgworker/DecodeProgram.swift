@@ -3,6 +3,7 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import Sandbox
+import WorkerProtocol
 import WorkerRuntime
 
 /// The decode worker, which has no options of its own.

@@ -1,6 +1,7 @@
 import CImageCodecs
 import IPCProtocol
 import LinuxSystem
+import WorkerProtocol
 
 /// A picture whose header has been read, and whose way to the result is planned and within its bounds: ready to be
 /// decoded, once.

@@ -1,4 +1,5 @@
 import IPCProtocol
+import JSONCoding
 import LinuxSystem
 
 /// What `imgbroker --formats` prints: the broker links no codec, and asks this program.

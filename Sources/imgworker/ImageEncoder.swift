@@ -1,6 +1,7 @@
 import CImageCodecs
 import IPCProtocol
 import LinuxSystem
+import WorkerProtocol
 
 /// Writes pixels as a file's bytes.
 struct ImageEncoder {

@@ -1,6 +1,7 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import WorkerProtocol
 
 /// Does one job after the other. A job's failure is reported and the next job comes; a failure of the channel itself
 /// ends the worker.

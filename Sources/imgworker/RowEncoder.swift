@@ -1,5 +1,6 @@
 import CImageCodecs
 import IPCProtocol
+import WorkerProtocol
 
 /// Encodes a picture row by row; encoded bytes gather until they are taken.
 protocol RowEncoder {

@@ -3,6 +3,7 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SharedCache
+import WorkerProtocol
 
 /// Whole jobs on built-in samples, ordered and reported as the broker's are. What a process does once is so not done on a
 /// client's time: libraries look at the processor and fill tables, the Swift runtime looks for conformances, the heap

@@ -1,4 +1,5 @@
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
 import Testing
 

@@ -1,4 +1,5 @@
 import IPCProtocol
+import JSONCoding
 import Testing
 
 /// Messages that are none, and which complaint each gets.

@@ -1,3 +1,5 @@
+import CodingTestSupport
+import JSONCoding
 import Testing
 
 @testable import IPCProtocol
@@ -151,7 +153,7 @@ import Testing
         var decoder = FrameDecoder()
         decoder.append(Self.header(1) + [65])
         _ = try decoder.next()
-        decoder.skipPayload(Envelope.maximumInteger)
+        decoder.skipPayload(JSONReader.maximumInteger)
         let chunk = [UInt8](repeating: 0, count: 1 << 16)
         for _ in 0..<64 {
             decoder.append(chunk)

@@ -1,4 +1,6 @@
+import CodingTestSupport
 import IPCProtocol
+import JSONCoding
 import Testing
 
 /// What the broker sends to clients, in bytes.
@@ -77,7 +79,7 @@ import Testing
                 image {
                     $0.pixels = nil
                     $0.bytes = 34_567
-                    $0.buffer = Envelope.maximumInteger
+                    $0.buffer = JSONReader.maximumInteger
                     $0.descriptors = 1
                     $0.etag = nil
                 })
@@ -166,7 +168,7 @@ import Testing
 
     @Test(arguments: replies)
     func isReadAndWrittenAsItStands(name: String, reply: Reply) throws {
-        let text = try Golden.text(name, of: reply.encoded())
+        let text = try Golden(of: "IPCProtocolTests").text(name, of: reply.encoded().dropFirst(Frame.headerLength))
         #expect(try Reply(decoding: text) == reply)
     }
 

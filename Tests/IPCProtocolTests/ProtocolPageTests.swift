@@ -1,3 +1,4 @@
+import CodingTestSupport
 import Foundation
 import IPCProtocol
 import Testing
@@ -26,8 +27,9 @@ import Testing
             return object.reduce(into: []) { $0.formUnion(names($1.value).union([$1.key])) }
         }
         var members: [String: Set<String>] = [:]
-        for name in try Golden.names() where name.hasPrefix(prefix) {
-            let data = try Data(contentsOf: Golden.directory.appending(path: name + ".json"))
+        let samples = Golden(of: "IPCProtocolTests")
+        for name in try samples.names() where name.hasPrefix(prefix) {
+            let data = try Data(contentsOf: samples.directory.appending(path: name + ".json"))
             let message = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
             members[try #require(message["type"] as? String), default: []].formUnion(names(message))
         }

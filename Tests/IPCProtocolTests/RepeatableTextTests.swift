@@ -1,4 +1,6 @@
+import CodingTestSupport
 import IPCProtocol
+import JSONCoding
 import Testing
 
 /// The short way of reading against the general one: what it takes, it takes as that does.
@@ -89,7 +91,7 @@ import Testing
         for (name, reply) in GoldenReplyTests.replies {
             guard case .image(_, let image) = reply else { continue }
             let rest = Reply.restOfImage(image)
-            for id in [0, 7, 4_294_967_296, Envelope.maximumInteger] {
+            for id in [0, 7, 4_294_967_296, JSONReader.maximumInteger] {
                 #expect(Reply.imageFrame(id: id, rest: rest) == Reply.image(id: id, image).encoded(), "\(name)")
             }
         }

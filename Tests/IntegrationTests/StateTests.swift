@@ -1,5 +1,6 @@
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
 
 @testable import imgbroker

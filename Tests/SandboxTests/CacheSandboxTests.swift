@@ -1,5 +1,6 @@
 import Glibc
 import LinuxSystem
+import SystemValues
 import TestSupport
 import Testing
 
@@ -18,7 +19,7 @@ import Testing
     }
 
     /// Makes `attempt` with a path, which is absolute or below the temporary folder, and returns the probe's exit.
-    private func run(_ attempt: String, _ path: String = "own/file", _ more: String...) throws -> ChildProcess.Exit {
+    private func run(_ attempt: String, _ path: String = "own/file", _ more: String...) throws -> ProcessExit {
         let (_, control) = try UnixSocket.pair()
         let probe = try ChildProcess(
             path: BuiltProducts.folder + "/imgprobe",

@@ -1,13 +1,14 @@
 import Glibc
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import TestSupport
 import Testing
 
 /// The rights of workers, tested from within their sandboxes.
 @Suite(.timeLimit(.minutes(10))) struct SandboxTests {
     /// Makes `attempt` in the sandbox of `policy`, and returns the probe's exit.
-    private func run(_ policy: String, _ attempt: String, _ more: String...) throws -> ChildProcess.Exit {
+    private func run(_ policy: String, _ attempt: String, _ more: String...) throws -> ProcessExit {
         let (_, control) = try UnixSocket.pair()
         let probe = try ChildProcess(
             path: BuiltProducts.folder + "/imgprobe", arguments: [policy, attempt] + more,

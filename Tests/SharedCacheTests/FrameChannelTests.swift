@@ -1,6 +1,7 @@
 import Glibc
 import IPCProtocol
 import IPCTransport
+import JSONCoding
 import LinuxSystem
 import SharedCache
 import TestSupport

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import LinuxSystem
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 

@@ -3,7 +3,7 @@
 extension TestAnimation {
     /// An animated PNG of 8 bits a channel. `outside`: the image that other viewers show, if it is no frame. `pieces`: how
     /// many chunks the pixels of a frame are divided into.
-    public func png(
+    package func png(
         interlaced: Bool = false, outside: TestPicture? = nil, pieces: Int = 1, before: [[UInt8]] = []
     ) -> [UInt8] {
         var (sequence, chunks): (Int, [[UInt8]]) = (0, before)
@@ -44,7 +44,7 @@ extension TestAnimation {
     }
 
     /// A GIF, whose pixels are opaque or transparent. `screen`: the logical screen, if it is another than the canvas.
-    public func gif(
+    package func gif(
         interlaced: Bool = false, localPalettes: Bool = false, screen: (Int, Int)? = nil, trailer: Bool = true
     ) -> [UInt8] {
         let common = Self.palette(of: frames.map(\.picture))
@@ -137,7 +137,7 @@ extension TestAnimation {
     }
 
     /// An animated WebP without loss. Frames lie at even places, and restore nothing.
-    public var webp: [UInt8] {
+    package var webp: [UInt8] {
         var body = Array("WEBP".utf8)
         body += TestExif.riffChunk("VP8X", [0x12, 0, 0, 0] + little(width - 1, 3) + little(height - 1, 3))
         // A background that nobody is to see.

@@ -1,7 +1,7 @@
 extension TestPNG {
     /// A black picture of any size in a small file, so that decoding takes long and downloading does not: the rows are
     /// one zero, repeated by the longest matches that deflate knows (RFC 1951, section 3.2.5).
-    public static func blank(width: Int, height: Int) -> [UInt8] {
+    package static func blank(width: Int, height: Int) -> [UInt8] {
         var png = TestPNG(width: 1, height: 1, kind: .gray, depth: 1) { _, _ in [0] }
         let sizes = [width, height].flatMap { side in [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: side >> $0) } }
         png.header.replaceSubrange(0..<8, with: sizes)

@@ -1,30 +1,31 @@
 internal import CTestSupport
 internal import Foundation
 internal import Glibc
-public import IPCProtocol
-public import LinuxSystem
+package import IPCProtocol
+internal import LinuxSystem
+package import SystemValues
 
 /// A broker of one test: the program as it was built, with a socket in a folder of its own. It ends with this object at
 /// the latest, and its workers with it.
-public final class BrokerProcess {
+package final class BrokerProcess {
     /// The kinds of worker, by their programs' names.
-    public enum Worker: String, CaseIterable, Sendable {
+    package enum Worker: String, CaseIterable, Sendable {
         case fetch = "imgfetch"
         case decode = "imgworker"
         case cache = "imgcache"
     }
 
     /// The folder with its socket and what it writes to standard error.
-    public let directory: TemporaryDirectory
+    package let directory: TemporaryDirectory
     /// Where it listens.
-    public let socketPath: String
+    package let socketPath: String
     /// The process itself.
-    public let status: ProcessStatus
+    package let status: ProcessStatus
 
     /// How many workers of each kind there are when none is missing, the spares included.
     private let crew: [Worker: Int]
     private let child: ChildProcess
-    private var exit: ChildProcess.Exit?
+    private var exit: ProcessExit?
     private var observer: RawClient?
 
     /// Starts a broker and waits until it answers.
@@ -38,7 +39,7 @@ public final class BrokerProcess {
     ///   - folder: where the program lies, when it is not the one that was built.
     ///   - directory: where its socket is to be; a new folder unless given.
     /// - Throws: `TestFailure` when it ends early or does not answer.
-    public init(
+    package init(
         _ arguments: [String] = [], workers: Int = 2, allowed: [String] = ["127.0.0.0/8"],
         environment: [String] = [], descriptorLimit: Int? = nil, folder: String = BuiltProducts.folder,
         in directory: TemporaryDirectory? = nil
@@ -76,7 +77,7 @@ public final class BrokerProcess {
 
     deinit {
         if exit == nil {
-            child.send(Signals.kill)
+            child.send(SignalNumber.kill)
             _ = child.waitForExit(milliseconds: 5000)
         }
     }
@@ -94,15 +95,15 @@ public final class BrokerProcess {
     // MARK: Looking at it
 
     /// The last lines that it wrote to standard error.
-    public var logTail: String { String(text(ofFile: directory.file("log")).suffix(2000)) }
+    package var logTail: String { String(text(ofFile: directory.file("log")).suffix(2000)) }
 
     /// The lines that it wrote to standard error.
-    public var logLines: [Substring] { text(ofFile: directory.file("log")).split(separator: "\n") }
+    package var logLines: [Substring] { text(ofFile: directory.file("log")).split(separator: "\n") }
 
     /// Its figures.
     ///
     /// - Throws: whatever the connection throws.
-    public func stats() throws -> StatsReport {
+    package func stats() throws -> StatsReport {
         if let observer { return try observer.stats() }
         let client = try RawClient(socketPath)
         observer = client
@@ -110,12 +111,12 @@ public final class BrokerProcess {
     }
 
     /// Its workers of a kind that run now, the spare among them.
-    public func workers(_ kind: Worker) -> [ProcessStatus] {
+    package func workers(_ kind: Worker) -> [ProcessStatus] {
         status.children.filter { $0.name == kind.rawValue && $0.isAlive }
     }
 
     /// Its workers of a kind that are in the middle of a job: they have the buffer open that they fill.
-    public func busyWorkers(_ kind: Worker) -> [ProcessStatus] {
+    package func busyWorkers(_ kind: Worker) -> [ProcessStatus] {
         let product = kind == .fetch ? "memfd:imgbroker-original" : "memfd:imgbroker-pixels"
         return workers(kind).filter { $0.openFiles.contains { $0.contains(product) } }
     }
@@ -123,7 +124,7 @@ public final class BrokerProcess {
     /// Waits until a worker of a kind is in the middle of a job, and returns it.
     ///
     /// - Throws: `TestFailure`.
-    public func busyWorker(_ kind: Worker) throws -> ProcessStatus {
+    package func busyWorker(_ kind: Worker) throws -> ProcessStatus {
         var worker: ProcessStatus?
         try eventually("one \(kind.rawValue) has a job") {
             worker = busyWorkers(kind).first
@@ -133,12 +134,12 @@ public final class BrokerProcess {
     }
 
     /// Whether no worker is missing, spares included.
-    public var hasFullCrew: Bool { Worker.allCases.allSatisfy { workers($0).count == crew[$0] } }
+    package var hasFullCrew: Bool { Worker.allCases.allSatisfy { workers($0).count == crew[$0] } }
 
     /// Waits until no worker of a kind is missing, and returns all, the spare included.
     ///
     /// - Throws: `TestFailure`.
-    public func allWorkers(_ kind: Worker) throws -> [ProcessStatus] {
+    package func allWorkers(_ kind: Worker) throws -> [ProcessStatus] {
         try eventually("no \(kind.rawValue) is missing") { workers(kind).count == crew[kind] }
         return workers(kind)
     }
@@ -150,7 +151,7 @@ public final class BrokerProcess {
     ///
     /// - Throws: `TestFailure`.
     @discardableResult
-    public func allChildren() throws -> [ProcessStatus] {
+    package func allChildren() throws -> [ProcessStatus] {
         var children: [ProcessStatus] = []
         // A fork server that was started in vain is collected soon, and one that is just starting looks like a worker.
         try eventually("no process is missing, and nobody is left") {
@@ -161,13 +162,13 @@ public final class BrokerProcess {
     }
 
     /// What its decode workers are forked from; nil while there is none.
-    public var forkServer: ProcessStatus? { status.children.first { $0.name == "imgworker-fork" && $0.isAlive } }
+    package var forkServer: ProcessStatus? { status.children.first { $0.name == "imgworker-fork" && $0.isAlive } }
 
     /// Waits until all its workers are ready and nothing is queued or running.
     ///
     /// - Throws: `TestFailure`.
     @discardableResult
-    public func waitUntilIdle(workers: Int = 2) throws -> StatsReport {
+    package func waitUntilIdle(workers: Int = 2) throws -> StatsReport {
         var report = StatsReport()
         try eventually("the broker is idle") {
             report = try stats()
@@ -180,7 +181,7 @@ public final class BrokerProcess {
     /// Waits until its figures satisfy `isTrue`.
     ///
     /// - Throws: `TestFailure` naming `what`.
-    public func wait(for what: String, until isTrue: (StatsReport) -> Bool) throws {
+    package func wait(for what: String, until isTrue: (StatsReport) -> Bool) throws {
         var last = StatsReport()
         do {
             try eventually(what) {
@@ -196,7 +197,7 @@ public final class BrokerProcess {
     /// Waits until it has `count` descriptors open again.
     ///
     /// - Throws: `TestFailure` naming what is open.
-    public func waitForDescriptors(_ count: Int) throws {
+    package func waitForDescriptors(_ count: Int) throws {
         do {
             try eventually("\(count) descriptors") { status.descriptors == count }
         } catch {
@@ -207,7 +208,7 @@ public final class BrokerProcess {
     /// Lets it open so many descriptors from now on; returns how many it could before.
     ///
     /// - Throws: `SystemError` of `prlimit`.
-    public func limitDescriptors(_ count: Int) throws -> Int {
+    package func limitDescriptors(_ count: Int) throws -> Int {
         let before = ctest_limit_descriptors(status.pid, count)
         if before < 0 { throw SystemError("prlimit") }
         return before
@@ -216,12 +217,12 @@ public final class BrokerProcess {
     // MARK: Ending it
 
     /// Sends it a signal.
-    public func signal(_ signal: Int32) {
+    package func signal(_ signal: Int32) {
         child.send(signal)
     }
 
     /// Sends one of its workers a signal, if that still runs.
-    public func signal(_ worker: ProcessStatus, _ signal: Int32) {
+    package func signal(_ worker: ProcessStatus, _ signal: Int32) {
         // It stays a child until the broker has collected it, so the number means no other process.
         if status.children.contains(worker) { kill(worker.pid, signal) }
     }
@@ -230,7 +231,7 @@ public final class BrokerProcess {
     ///
     /// - Throws: `TestFailure`.
     @discardableResult
-    public func stopAll(_ kind: Worker) throws -> [ProcessStatus] {
+    package func stopAll(_ kind: Worker) throws -> [ProcessStatus] {
         let workers = try allWorkers(kind)
         for worker in workers { try stop(worker) }
         return workers
@@ -239,7 +240,7 @@ public final class BrokerProcess {
     /// Stops a worker, so that it neither hears nor says anything, and waits until it stands.
     ///
     /// - Throws: `TestFailure`.
-    public func stop(_ worker: ProcessStatus) throws {
+    package func stop(_ worker: ProcessStatus) throws {
         signal(worker, SIGSTOP)
         try eventually("the worker stands") { worker.state == "T" }
     }
@@ -248,7 +249,7 @@ public final class BrokerProcess {
     ///
     /// - Throws: `TestFailure` when it does not end within `seconds`.
     @discardableResult
-    public func waitForExit(within seconds: Double = patience) throws -> ChildProcess.Exit {
+    package func waitForExit(within seconds: Double = patience) throws -> ProcessExit {
         if let exit { return exit }
         guard let exit = child.waitForExit(milliseconds: Int(seconds * 1000)) else {
             throw TestFailure("the broker does not end within \(seconds) s: \(logTail)")
@@ -262,7 +263,7 @@ public final class BrokerProcess {
     ///
     /// - Throws: `TestFailure` when it does not end within `seconds`.
     @discardableResult
-    public func stop(within seconds: Double = patience) throws -> ChildProcess.Exit {
+    package func stop(within seconds: Double = patience) throws -> ProcessExit {
         signal(SIGTERM)
         return try waitForExit(within: seconds)
     }

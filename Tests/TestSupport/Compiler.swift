@@ -1,18 +1,19 @@
 internal import LinuxSystem
+import SystemValues
 
 /// The C compiler, for what tests preload into processes or run them by: none of it may have Swift's libraries in it.
-public enum Compiler {
+package enum Compiler {
     /// Compiles the C file at `source`, a path within the package, to a shared library at `path`.
     ///
     /// - Throws: `TestFailure`; `SystemError` when there is no compiler.
-    public static func makeLibrary(_ path: String, of source: String) throws {
+    package static func makeLibrary(_ path: String, of source: String) throws {
         try run(["-shared", "-fPIC", "-o", path, BuiltProducts.package + "/" + source])
     }
 
     /// Compiles the C file at `source`, a path within the package, to a program at `path`.
     ///
     /// - Throws: `TestFailure`; `SystemError` when there is no compiler.
-    public static func makeProgram(_ path: String, of source: String) throws {
+    package static func makeProgram(_ path: String, of source: String) throws {
         try run(["-o", path, BuiltProducts.package + "/" + source])
     }
 

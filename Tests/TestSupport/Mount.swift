@@ -2,12 +2,12 @@ internal import Glibc
 internal import LinuxSystem
 
 /// A file system mounted for one test; needs root.
-public final class Mount {
+package final class Mount {
     /// Where it is.
-    public let path: String
+    package let path: String
 
     /// Whether this process may mount anything, which may be forbidden to root, too.
-    public static let isPossible: Bool = {
+    package static let isPossible: Bool = {
         guard geteuid() == 0, let directory = try? TemporaryDirectory() else { return false }
         return (try? Mount(memoryOf: 1 << 16, at: directory.file("m"))) != nil
     }()
@@ -15,7 +15,7 @@ public final class Mount {
     /// An empty file system in memory.
     ///
     /// - Throws: `SystemError`.
-    public init(memoryOf bytes: Int, at path: String) throws {
+    package init(memoryOf bytes: Int, at path: String) throws {
         self.path = path
         try FileSystem.makeDirectory(path, mode: 0o755)
         try Self.check(unsafe mount("tmpfs", path, "tmpfs", 0, "size=\(bytes)"))
@@ -24,7 +24,7 @@ public final class Mount {
     /// A directory, seen a second time, that cannot be written there.
     ///
     /// - Throws: `SystemError`.
-    public init(readingOnly directory: String, at path: String) throws {
+    package init(readingOnly directory: String, at path: String) throws {
         self.path = path
         try FileSystem.makeDirectory(path, mode: 0o755)
         try Self.check(unsafe mount(directory, path, nil, UInt(MS_BIND), nil))

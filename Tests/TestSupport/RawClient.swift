@@ -1,48 +1,48 @@
 internal import CTestSupport
 internal import Foundation
 internal import Glibc
-public import IPCProtocol
-public import LinuxSystem
+package import IPCProtocol
+package import LinuxSystem
 internal import SharedCache
 
 /// A client that can also say what no client should, and sees frames as they are. Every wait has a deadline.
-public final class RawClient {
+package final class RawClient {
     /// A frame that came, with what came with it.
-    public struct Incoming {
+    package struct Incoming {
         /// The JSON text.
-        public let text: String
+        package let text: String
         /// What it says.
-        public let reply: Reply
+        package let reply: Reply
         /// The descriptors that the frame announced.
-        public let descriptors: [FileDescriptor]
+        package let descriptors: [FileDescriptor]
         /// The bytes behind the frame.
-        public let payload: [UInt8]
+        package let payload: [UInt8]
 
         /// The members of the JSON object.
-        public var fields: [String: Any] {
+        package var fields: [String: Any] {
             (try? JSONSerialization.jsonObject(with: Data(text.utf8))) as? [String: Any] ?? [:]
         }
 
         /// The picture that it describes.
         ///
         /// - Throws: `TestFailure` for anything else.
-        public func image() throws -> ImageReply {
+        package func image() throws -> ImageReply {
             guard case .image(_, let image) = reply else { throw TestFailure("no image: \(text)") }
             return image
         }
 
         /// The error that it reports; nil for anything else.
-        public var error: WireError? {
+        package var error: WireError? {
             if case .error(_, let error) = reply { return error }
             return nil
         }
     }
 
     /// The broker has closed the connection.
-    public struct Closed: Error {}
+    package struct Closed: Error {}
 
     /// Kept alive for as long as the client: the broker, or what it needs.
-    public var owner: AnyObject?
+    package var owner: AnyObject?
 
     private var socket: FileDescriptor?
     private var decoder = FrameDecoder()
@@ -54,7 +54,7 @@ public final class RawClient {
     /// Connects to the broker at `path`.
     ///
     /// - Throws: `SystemError`.
-    public init(_ path: String) throws {
+    package init(_ path: String) throws {
         let socket = try UnixSocket.connect(to: path)
         try socket.setNonBlocking()
         self.socket = socket
@@ -64,19 +64,19 @@ public final class RawClient {
     /// client is what was true at that moment.
     ///
     /// - Throws: `SystemError`.
-    public convenience init(_ path: String, connectingAs uid: UInt32) throws {
+    package convenience init(_ path: String, connectingAs uid: UInt32) throws {
         guard ctest_set_effective_user(uid) == 0 else { throw SystemError("setresuid") }
         defer { if ctest_set_effective_user(0) != 0 { fatalError("The thread stays user \(uid).") } }
         try self.init(path)
     }
 
     /// Closes the connection, whatever else holds this object.
-    public func close() {
+    package func close() {
         socket = nil
     }
 
     /// Says that nothing more will be sent.
-    public func shutDownSending() {
+    package func shutDownSending() {
         if let socket { UnixSocket.shutDownSending(socket) }
     }
 
@@ -85,7 +85,7 @@ public final class RawClient {
     /// Sends bytes as they are, `descriptors` with the first.
     ///
     /// - Throws: `SystemError`; `TestFailure` when they are not taken in time.
-    public func send(_ bytes: [UInt8], descriptors: [FileDescriptor] = []) throws {
+    package func send(_ bytes: [UInt8], descriptors: [FileDescriptor] = []) throws {
         guard let socket else { throw Closed() }
         let deadline = Deadline(seconds: patience)
         var (sent, descriptors) = (0, descriptors)
@@ -106,7 +106,7 @@ public final class RawClient {
     /// Sends as much of `bytes` as is taken at once.
     ///
     /// - Throws: `SystemError`.
-    public func sendWhatIsTaken(_ bytes: [UInt8]) throws {
+    package func sendWhatIsTaken(_ bytes: [UInt8]) throws {
         guard let socket else { throw Closed() }
         var sent = 0
         while sent < bytes.count {
@@ -119,7 +119,7 @@ public final class RawClient {
     }
 
     /// A frame around `text`, whatever that is.
-    public static func frame(_ text: String) -> [UInt8] {
+    package static func frame(_ text: String) -> [UInt8] {
         let bytes = Array(text.utf8)
         return [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: bytes.count >> $0) } + bytes
     }
@@ -127,7 +127,7 @@ public final class RawClient {
     /// Sends a frame with `text`.
     ///
     /// - Throws: as `send(_:descriptors:)`.
-    public func send(_ text: String) throws {
+    package func send(_ text: String) throws {
         try send(Self.frame(text))
     }
 
@@ -135,7 +135,7 @@ public final class RawClient {
     ///
     /// - Throws: as `send(_:descriptors:)`.
     @discardableResult
-    public func get(_ url: String, _ members: String = "") throws -> Int {
+    package func get(_ url: String, _ members: String = "") throws -> Int {
         let id = newID()
         try send(Self.getText(id, url, members))
         return id
@@ -144,7 +144,7 @@ public final class RawClient {
     /// Gives the broker the bytes of a picture as a payload, and waits for its answer.
     ///
     /// - Throws: as `next`.
-    public func store(_ url: String, _ bytes: [UInt8], contentType: String = "image/png") throws -> Incoming {
+    package func store(_ url: String, _ bytes: [UInt8], contentType: String = "image/png") throws -> Incoming {
         let id = newID()
         try send(Self.frame(Self.storeText(id, url, #""payload":\#(bytes.count)"#, contentType: contentType)) + bytes)
         return try answer(to: id)
@@ -153,14 +153,14 @@ public final class RawClient {
     /// Gives the broker a picture by its descriptor, and waits for its answer.
     ///
     /// - Throws: as `next`.
-    public func store(_ url: String, _ file: FileDescriptor, contentType: String = "image/png") throws -> Incoming {
+    package func store(_ url: String, _ file: FileDescriptor, contentType: String = "image/png") throws -> Incoming {
         let id = newID()
         try send(Self.frame(Self.storeText(id, url, #""fds":1"#, contentType: contentType)), descriptors: [file])
         return try answer(to: id)
     }
 
     /// The text of a `store`; `members` say how the bytes come.
-    public static func storeText(
+    package static func storeText(
         _ id: Int, _ url: String, _ members: String, contentType: String = "image/png"
     ) -> String {
         #"{"type":"store","id":\#(id),"url":"\#(url)","contentType":"\#(contentType)",\#(members)}"#
@@ -169,7 +169,7 @@ public final class RawClient {
     /// Asks for a picture, and returns all frames about it, the last one included.
     ///
     /// - Throws: as `next`.
-    public func frames(_ url: String, _ members: String = "") throws -> [Incoming] {
+    package func frames(_ url: String, _ members: String = "") throws -> [Incoming] {
         let id = try get(url, members)
         var frames = [try answer(to: id, orProgress: true)]
         while !frames.last!.reply.isTerminal { frames.append(try answer(to: id, orProgress: true)) }
@@ -179,7 +179,7 @@ public final class RawClient {
     /// Waits for events until one satisfies `isLast`, and returns them all; other frames stay for later.
     ///
     /// - Throws: as `next`.
-    public func events(until isLast: (BrokerEvent) -> Bool) throws -> [BrokerEvent] {
+    package func events(until isLast: (BrokerEvent) -> Bool) throws -> [BrokerEvent] {
         let deadline = Deadline(seconds: patience)
         var events: [BrokerEvent] = []
         var others: [Incoming] = []
@@ -196,12 +196,12 @@ public final class RawClient {
     }
 
     /// The text of a `get`.
-    public static func getText(_ id: Int, _ url: String, _ members: String = "") -> String {
+    package static func getText(_ id: Int, _ url: String, _ members: String = "") -> String {
         #"{"type":"get","id":\#(id),"url":"\#(url)"\#(members.isEmpty ? "" : "," + members)}"#
     }
 
     /// An id that this client has not used yet.
-    public func newID() -> Int {
+    package func newID() -> Int {
         lastID += 1
         return lastID
     }
@@ -211,7 +211,7 @@ public final class RawClient {
     /// Waits for the next frame.
     ///
     /// - Throws: `Closed` at the end; `TestFailure` when none comes in time.
-    public func next(within seconds: Double = patience) throws -> Incoming {
+    package func next(within seconds: Double = patience) throws -> Incoming {
         if !stash.isEmpty { return stash.removeFirst() }
         return try receive(Deadline(seconds: seconds))
     }
@@ -219,7 +219,7 @@ public final class RawClient {
     /// The next frame that is there already; nil when none is.
     ///
     /// - Throws: as `next`.
-    public func nextIfThere() throws -> Incoming? {
+    package func nextIfThere() throws -> Incoming? {
         if !stash.isEmpty { return stash.removeFirst() }
         while true {
             if let text = try decoder.next() { return try incoming(Array(text), Deadline(seconds: patience)) }
@@ -232,7 +232,7 @@ public final class RawClient {
     /// Waits for the answer to request `id`, or with `progress` for any frame about it; other frames stay for later.
     ///
     /// - Throws: as `next`.
-    public func answer(to id: Int, orProgress: Bool = false, within seconds: Double = patience) throws -> Incoming {
+    package func answer(to id: Int, orProgress: Bool = false, within seconds: Double = patience) throws -> Incoming {
         func isMeant(_ incoming: Incoming) -> Bool {
             incoming.reply.id == id && (orProgress || incoming.reply.isTerminal)
         }
@@ -248,7 +248,7 @@ public final class RawClient {
     /// Asks for a picture and waits for it.
     ///
     /// - Throws: as `next`; the broker's error.
-    public func load(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> Incoming {
+    package func load(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> Incoming {
         let incoming = try answer(to: try get(url, members), within: seconds)
         if let error = incoming.error { throw error }
         return incoming
@@ -257,7 +257,7 @@ public final class RawClient {
     /// Asks for a picture that will not come, and returns why.
     ///
     /// - Throws: as `next`; `TestFailure` when it comes.
-    public func failure(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> WireError {
+    package func failure(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> WireError {
         let incoming = try answer(to: try get(url, members), within: seconds)
         guard let error = incoming.error else { throw TestFailure("no error: \(incoming.text)") }
         return error
@@ -266,7 +266,7 @@ public final class RawClient {
     /// Sends a message of `type` with more members, written as JSON, and waits for its answer.
     ///
     /// - Throws: as `next`.
-    public func ask(_ type: String, _ members: String = "") throws -> Incoming {
+    package func ask(_ type: String, _ members: String = "") throws -> Incoming {
         let id = newID()
         try send(#"{"type":"\#(type)","id":\#(id)\#(members.isEmpty ? "" : "," + members)}"#)
         return try answer(to: id)
@@ -275,7 +275,7 @@ public final class RawClient {
     /// The broker's figures.
     ///
     /// - Throws: as `next`.
-    public func stats() throws -> StatsReport {
+    package func stats() throws -> StatsReport {
         let incoming = try ask("stats")
         guard case .stats(_, let report) = incoming.reply else { throw TestFailure("no stats: \(incoming.text)") }
         return report
@@ -284,7 +284,7 @@ public final class RawClient {
     /// Who the broker is.
     ///
     /// - Throws: as `next`.
-    public func hello() throws -> HelloReply {
+    package func hello() throws -> HelloReply {
         let incoming = try ask("hello", #""protocol":1,"client":"test/1""#)
         guard case .hello(_, let hello) = incoming.reply else { throw TestFailure("no hello: \(incoming.text)") }
         return hello
@@ -293,14 +293,14 @@ public final class RawClient {
     /// Gives back one lease of each buffer.
     ///
     /// - Throws: as `send(_:descriptors:)`.
-    public func release(_ buffers: [Int]) throws {
+    package func release(_ buffers: [Int]) throws {
         try send(#"{"type":"release","buffers":\#(buffers)}"#)
     }
 
     /// Waits until the broker closes the connection, and returns what it sent before.
     ///
     /// - Throws: `TestFailure` when it does not.
-    public func receiveUntilEnd(within seconds: Double = patience) throws -> [Incoming] {
+    package func receiveUntilEnd(within seconds: Double = patience) throws -> [Incoming] {
         let deadline = Deadline(seconds: seconds)
         while true {
             do { stash.append(try receive(deadline)) } catch is Closed {
@@ -364,7 +364,7 @@ public final class RawClient {
     /// The bytes of a picture: mapped, or inline. Buffers are kept for as long as the client, as they may come only once.
     ///
     /// - Throws: `TestFailure`, `SystemError`.
-    public func bytes(of incoming: Incoming) throws -> [UInt8] {
+    package func bytes(of incoming: Incoming) throws -> [UInt8] {
         let image = try incoming.image()
         if image.payload > 0 { return incoming.payload }
         guard let number = image.buffer else { throw TestFailure("no buffer: \(incoming.text)") }
@@ -375,7 +375,7 @@ public final class RawClient {
     /// The pixels of a picture.
     ///
     /// - Throws: as `bytes`; `TestFailure` when the sizes do not fit together.
-    public func picture(_ incoming: Incoming) throws -> TestPicture {
+    package func picture(_ incoming: Incoming) throws -> TestPicture {
         let image = try incoming.image()
         let bytes = try bytes(of: incoming)
         guard let pixels = image.pixels, pixels.stride == image.width * 4, bytes.count == image.height * pixels.stride

@@ -1,15 +1,16 @@
 internal import Foundation
-public import LinuxSystem
+internal import LinuxSystem
+package import SystemValues
 
 /// A folder of one test, with a path short enough for sockets; removed with everything in it when nobody holds it.
-public final class TemporaryDirectory: Sendable {
+package final class TemporaryDirectory: Sendable {
     /// Its path, without a slash at the end.
-    public let path: String
+    package let path: String
 
     /// Makes an empty folder that other users may enter but not change.
     ///
     /// - Throws: an error of the file system.
-    public init() throws {
+    package init() throws {
         let number = UInt32.random(in: .min ... .max)
         path = "/tmp/ib-" + String(number, radix: 36)
         try FileManager.default.createDirectory(
@@ -21,16 +22,16 @@ public final class TemporaryDirectory: Sendable {
     }
 
     /// The path of `name` in it.
-    public func file(_ name: String) -> String { path + "/" + name }
+    package func file(_ name: String) -> String { path + "/" + name }
 
     /// The names of what is in it.
-    public var names: [String] {
+    package var names: [String] {
         ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
     }
 }
 
 /// The text of the file at `path`; empty when it cannot be read. To its very end: files of `/proc` come in pieces.
-public func text(ofFile path: String) -> String {
+package func text(ofFile path: String) -> String {
     guard let file = try? FileDescriptor.open(readingAt: path) else { return "" }
     var bytes: [UInt8] = []
     unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 16) { buffer in
@@ -43,9 +44,9 @@ public func text(ofFile path: String) -> String {
 
 /// Where the package's executables were built: beside the tests, unless these are built with a sanitizer, with which
 /// confined processes do not live.
-public enum BuiltProducts {
+package enum BuiltProducts {
     /// The folder's path.
-    public static let folder: String = {
+    package static let folder: String = {
         if let folder = ProcessInfo.processInfo.environment["IMGBROKER_TEST_PRODUCTS"] { return folder }
         var folder = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
         while let slash = folder.lastIndex(of: "/") {
@@ -56,7 +57,7 @@ public enum BuiltProducts {
     }()
 
     /// The package's own folder.
-    public static let package: String = {
+    package static let package: String = {
         var folder = Self.folder
         while let slash = folder.lastIndex(of: "/") {
             folder = String(folder[..<slash])
@@ -67,19 +68,19 @@ public enum BuiltProducts {
 }
 
 /// What a program that has ended left behind.
-public struct ProgramResult: Sendable {
+package struct ProgramResult: Sendable {
     /// How it ended.
-    public let exit: ChildProcess.Exit
+    package let exit: ProcessExit
     /// What it wrote to standard output.
-    public let output: String
+    package let output: String
     /// What it wrote to standard error.
-    public let errors: String
+    package let errors: String
 }
 
 /// Runs a program with its arguments and waits for its end.
 ///
 /// - Throws: `TestFailure` when it does not end within `seconds`; it is ended then.
-public func run(
+package func run(
     _ program: String, _ arguments: [String], environment: [String] = [], within seconds: Double = patience
 ) throws -> ProgramResult {
     let directory = try TemporaryDirectory()
@@ -90,7 +91,7 @@ public func run(
         path: "/bin/sh", arguments: ["-c", script, program] + arguments,
         environment: ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"] + environment, control: control)
     guard let exit = child.waitForExit(milliseconds: Int(seconds * 1000)) else {
-        child.send(Signals.kill)
+        child.send(SignalNumber.kill)
         _ = child.waitForExit(milliseconds: 5000)
         throw TestFailure("\(program) did not end within \(seconds) s")
     }

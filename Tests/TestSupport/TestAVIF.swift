@@ -3,42 +3,42 @@
     internal import Glibc
 
     /// An AVIF file of a picture, encoded by libavif. Without loss unless said otherwise.
-    public struct TestAVIF: Sendable {
+    package struct TestAVIF: Sendable {
         /// Its bits: 8, 10 or 12.
-        public var depth = 8
+        package var depth = 8
         /// 400, 420, 422 or 444.
-        public var sampling = 444
+        package var sampling = 444
         /// 0 for no loss … 63.
-        public var quantizer = 0
+        package var quantizer = 0
         /// Whether alpha is written.
-        public var hasAlpha = false
+        package var hasAlpha = false
         /// Whether colour is multiplied by it in the file.
-        public var isPremultiplied = false
+        package var isPremultiplied = false
         /// Whether black is 16 and white 235.
-        public var isLimited = false
+        package var isLimited = false
         /// Numbers of ITU-T H.273: sRGB's primaries and curve, and red, green and blue as they are.
-        public var (primaries, transfer, matrix) = (1, 13, 0)
+        package var (primaries, transfer, matrix) = (1, 13, 0)
         /// Written as irot and imir.
-        public var orientation = 0
+        package var orientation = 0
         /// The left and top edge, width and height of what is to be shown.
-        public var crop: [Int] = []
+        package var crop: [Int] = []
         /// Cells of a grid.
-        public var (columns, rows) = (1, 1)
+        package var (columns, rows) = (1, 1)
         /// More than one for a sequence.
-        public var frames = 1
+        package var frames = 1
         /// An ICC profile.
-        public var profile: [UInt8] = []
+        package var profile: [UInt8] = []
 
         /// A file of a still picture of 8 bits.
-        public init() {}
+        package init() {}
 
         /// The file of `picture`; empty when the library cannot write such a one.
-        public func file(_ picture: TestPicture) -> [UInt8] {
+        package func file(_ picture: TestPicture) -> [UInt8] {
             file(width: picture.width, height: picture.height, picture.bytes.map { UInt16($0) })
         }
 
         /// The file of samples as deep as `depth` says, four a pixel.
-        public func file(width: Int, height: Int, _ samples: [UInt16]) -> [UInt8] {
+        package func file(width: Int, height: Int, _ samples: [UInt16]) -> [UInt8] {
             var description = ctest_avif()
             (description.width, description.height) = (UInt32(width), UInt32(height))
             (description.depth, description.sampling) = (Int32(depth), Int32(sampling))
@@ -63,7 +63,7 @@
         }
 
         /// What libavif makes of `file` in one piece; nil when it cannot.
-        public static func decoded(_ file: [UInt8], width: Int, height: Int) -> TestPicture? {
+        package static func decoded(_ file: [UInt8], width: Int, height: Int) -> TestPicture? {
             var pixels = [UInt8](repeating: 0, count: width * height * 4)
             guard unsafe ctest_avif_decode(file, file.count, &pixels) != 0 else { return nil }
             return TestPicture(width: width, height: height, bytes: pixels)

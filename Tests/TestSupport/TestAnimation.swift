@@ -1,25 +1,25 @@
 /// A small animation: what each frame is, and what a viewer shows after it. Files are made of it by hand.
-public struct TestAnimation: Sendable {
+package struct TestAnimation: Sendable {
     /// What becomes of a frame's part of the canvas.
-    public enum Disposal: CaseIterable, Sendable {
+    package enum Disposal: CaseIterable, Sendable {
         case keep, clear, restore
     }
 
     /// One frame.
-    public struct Frame: Sendable {
+    package struct Frame: Sendable {
         /// Where it lies.
-        public var (x, y): (Int, Int)
+        package var (x, y): (Int, Int)
         /// Its pixels.
-        public var picture: TestPicture
+        package var picture: TestPicture
         /// What becomes of it.
-        public var disposal: Disposal
+        package var disposal: Disposal
         /// Whether what is below shines through.
-        public var isBlended: Bool
+        package var isBlended: Bool
         /// In the format's own unit: hundredths of a second, or milliseconds in WebP.
-        public var delay: Int
+        package var delay: Int
 
         /// A frame at (x, y).
-        public init(
+        package init(
             _ x: Int, _ y: Int, _ picture: TestPicture, _ disposal: Disposal = .keep, isBlended: Bool = true,
             delay: Int = 20
         ) {
@@ -29,19 +29,19 @@ public struct TestAnimation: Sendable {
     }
 
     /// The canvas's sides.
-    public var (width, height): (Int, Int)
+    package var (width, height): (Int, Int)
     /// The frames, the first first.
-    public var frames: [Frame]
+    package var frames: [Frame]
     /// What the file says of repetitions; nil to say nothing.
-    public var loops: Int?
+    package var loops: Int?
 
     /// An animation on a canvas of this size.
-    public init(width: Int, height: Int, loops: Int? = 0, frames: [Frame]) {
+    package init(width: Int, height: Int, loops: Int? = 0, frames: [Frame]) {
         (self.width, self.height, self.loops, self.frames) = (width, height, loops, frames)
     }
 
     /// What is seen after each frame, by a calculation of its own: pixel by pixel, with fractions.
-    public var shown: [TestPicture] {
+    package var shown: [TestPicture] {
         var canvas = TestPicture(width: width, height: height) { _, _ in .zero }
         var shown: [TestPicture] = []
         for (index, frame) in frames.enumerated() {
@@ -86,7 +86,7 @@ extension TestAnimation.Frame {
 extension TestAnimation {
     /// Every disposal with every way of blending, each before each other, over what is partly transparent. `alphas` are
     /// those that occur.
-    public static func everything(
+    package static func everything(
         _ disposals: [Disposal] = Disposal.allCases, blends: [Bool] = [true, false], alphas: [UInt8], grid: Int = 1
     ) -> TestAnimation {
         let kinds = disposals.flatMap { disposal in blends.map { (disposal, $0) } }
@@ -101,7 +101,7 @@ extension TestAnimation {
     }
 
     /// A picture of a few colours, no two with the same `seed` alike, and of all `alphas`.
-    public static func patch(_ width: Int, _ height: Int, _ seed: Int, _ alphas: [UInt8]) -> TestPicture {
+    package static func patch(_ width: Int, _ height: Int, _ seed: Int, _ alphas: [UInt8]) -> TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let alpha = alphas[(x + 2 * y + seed) % alphas.count]
             let shade = (x / 2 + y + seed) % 4

@@ -1,16 +1,16 @@
 // Pictures for tests, and the bytes of image files made from them by hand: no library, nothing committed in binary.
 
 /// A small picture: rows from the top, four bytes a pixel (red, green, blue, alpha), straight alpha.
-public struct TestPicture: Equatable, Sendable {
+package struct TestPicture: Equatable, Sendable {
     /// Pixels in a row.
-    public let width: Int
+    package let width: Int
     /// Rows.
-    public let height: Int
+    package let height: Int
     /// Its bytes, without padding.
-    public var bytes: [UInt8]
+    package var bytes: [UInt8]
 
     /// A picture of bytes that exist already.
-    public init(width: Int, height: Int, bytes: [UInt8]) {
+    package init(width: Int, height: Int, bytes: [UInt8]) {
         precondition(bytes.count == width * height * 4)
         self.width = width
         self.height = height
@@ -18,7 +18,7 @@ public struct TestPicture: Equatable, Sendable {
     }
 
     /// A picture whose pixel at (x, y) is `color(x, y)`: red, green, blue, alpha.
-    public init(width: Int, height: Int, color: (Int, Int) -> SIMD4<UInt8>) {
+    package init(width: Int, height: Int, color: (Int, Int) -> SIMD4<UInt8>) {
         self.width = width
         self.height = height
         bytes = []
@@ -32,7 +32,7 @@ public struct TestPicture: Equatable, Sendable {
     }
 
     /// A picture in which no two corners, rows or columns are alike: red grows to the right, green downwards.
-    public static func gradient(width: Int, height: Int, transparent: Bool = false) -> TestPicture {
+    package static func gradient(width: Int, height: Int, transparent: Bool = false) -> TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let alpha = transparent ? UInt8(truncatingIfNeeded: x * 31 + y * 57) : 255
             return SIMD4(
@@ -42,7 +42,7 @@ public struct TestPicture: Equatable, Sendable {
     }
 
     /// A picture of flat squares with `side` pixels a side, each with another colour; it survives lossy formats.
-    public static func squares(columns: Int, rows: Int, side: Int) -> TestPicture {
+    package static func squares(columns: Int, rows: Int, side: Int) -> TestPicture {
         TestPicture(width: columns * side, height: rows * side) { x, y in
             let index = y / side * columns + x / side
             return SIMD4(
@@ -51,13 +51,13 @@ public struct TestPicture: Equatable, Sendable {
     }
 
     /// The pixel at (x, y).
-    public subscript(x: Int, y: Int) -> SIMD4<UInt8> {
+    package subscript(x: Int, y: Int) -> SIMD4<UInt8> {
         let start = (y * width + x) * 4
         return SIMD4(bytes[start], bytes[start + 1], bytes[start + 2], bytes[start + 3])
     }
 
     /// The picture as shown when EXIF states `orientation` (1 … 8) for it.
-    public func shown(orientation: Int) -> TestPicture {
+    package func shown(orientation: Int) -> TestPicture {
         let (right, bottom) = (width - 1, height - 1)
         let swapped = orientation > 4
         return TestPicture(width: swapped ? height : width, height: swapped ? width : height) { x, y in
@@ -75,7 +75,7 @@ public struct TestPicture: Equatable, Sendable {
     }
 
     /// The picture with colour multiplied by alpha.
-    public var premultiplied: TestPicture {
+    package var premultiplied: TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let pixel = self[x, y]
             let alpha = Int(pixel.w)
@@ -85,7 +85,7 @@ public struct TestPicture: Equatable, Sendable {
     }
 
     /// The picture with red and blue exchanged.
-    public var bgra: TestPicture {
+    package var bgra: TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let pixel = self[x, y]
             return SIMD4(pixel.z, pixel.y, pixel.x, pixel.w)
@@ -93,13 +93,13 @@ public struct TestPicture: Equatable, Sendable {
     }
 
     /// The largest difference between a channel here and there; nil when the sizes differ.
-    public func difference(from other: TestPicture) -> Int? {
+    package func difference(from other: TestPicture) -> Int? {
         guard (width, height) == (other.width, other.height) else { return nil }
         return zip(bytes, other.bytes).lazy.map { abs(Int($0) - Int($1)) }.max()
     }
 
     /// The picture as a PNG file of 8 bits a channel with alpha.
-    public var png: [UInt8] {
+    package var png: [UInt8] {
         TestPNG(width: width, height: height, kind: .rgba, depth: 8) { x, y in
             let pixel = self[x, y]
             return [Int(pixel.x), Int(pixel.y), Int(pixel.z), Int(pixel.w)]
@@ -108,9 +108,9 @@ public struct TestPicture: Equatable, Sendable {
 }
 
 /// A PNG file put together by hand: every colour type and depth, interlaced or not, its data stored and not compressed.
-public struct TestPNG: Sendable {
+package struct TestPNG: Sendable {
     /// The colour types, by their numbers in IHDR.
-    public enum Kind: UInt8, CaseIterable, Sendable {
+    package enum Kind: UInt8, CaseIterable, Sendable {
         case gray = 0
         case rgb = 2
         case palette = 3
@@ -118,7 +118,7 @@ public struct TestPNG: Sendable {
         case rgba = 6
 
         /// The depths that the standard allows.
-        public var depths: [Int] {
+        package var depths: [Int] {
             switch self {
             case .gray: [1, 2, 4, 8, 16]
             case .palette: [1, 2, 4, 8]
@@ -128,16 +128,16 @@ public struct TestPNG: Sendable {
     }
 
     /// IHDR, by which the size can be forged.
-    public var header: [UInt8]
+    package var header: [UInt8]
     /// Chunks between IHDR and IDAT, and behind IDAT.
-    public var (before, after): ([[UInt8]], [[UInt8]]) = ([], [])
+    package var (before, after): ([[UInt8]], [[UInt8]]) = ([], [])
     /// What IDAT holds.
-    public var data: [UInt8]
+    package var data: [UInt8]
     /// How many bytes of it go into each chunk; nil for one chunk.
-    public var piece: Int?
+    package var piece: Int?
 
     /// A file whose pixel at (x, y) has the samples `sample(x, y)`, each within `depth` bits.
-    public init(
+    package init(
         width: Int, height: Int, kind: Kind, depth: Int, interlaced: Bool = false, sample: (Int, Int) -> [Int]
     ) {
         header =
@@ -169,13 +169,13 @@ public struct TestPNG: Sendable {
     }
 
     /// Adds the colours of a palette, and as many of its alpha values as are given.
-    public mutating func setPalette(_ colors: [[UInt8]], alpha: [UInt8] = []) {
+    package mutating func setPalette(_ colors: [[UInt8]], alpha: [UInt8] = []) {
         before.append(Self.chunk("PLTE", colors.flatMap { $0 }))
         if !alpha.isEmpty { before.append(Self.chunk("tRNS", alpha)) }
     }
 
     /// The whole file.
-    public var file: [UInt8] {
+    package var file: [UInt8] {
         [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + Self.chunk("IHDR", header) + before.flatMap { $0 }
             + pixels + after.flatMap { $0 } + Self.chunk("IEND", [])
     }
@@ -188,13 +188,13 @@ public struct TestPNG: Sendable {
     }
 
     /// A chunk with its length and its checksum.
-    public static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
+    package static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
         let body = Array(name.utf8) + payload
         return bigEndian(payload.count) + body + bigEndian(Int(crc(body)))
     }
 
     /// `bytes` as a zlib stream of stored blocks.
-    public static func stored(_ bytes: [UInt8]) -> [UInt8] {
+    package static func stored(_ bytes: [UInt8]) -> [UInt8] {
         var stream: [UInt8] = [0x78, 0x01]
         var rest = bytes[...]
         repeat {
@@ -226,9 +226,9 @@ public struct TestPNG: Sendable {
 }
 
 /// EXIF blocks that state an orientation, and files that carry one.
-public enum TestExif {
+package enum TestExif {
     /// A TIFF structure whose only entry is the orientation.
-    public static func block(orientation: Int, bigEndian: Bool = false) -> [UInt8] {
+    package static func block(orientation: Int, bigEndian: Bool = false) -> [UInt8] {
         let value = UInt8(orientation)
         return bigEndian
             ? [0x4D, 0x4D, 0, 42, 0, 0, 0, 8, 0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, value, 0, 0, 0, 0, 0, 0]
@@ -236,20 +236,20 @@ public enum TestExif {
     }
 
     /// A JPEG file with `exif` in an APP1 segment behind its first marker.
-    public static func inserted(_ exif: [UInt8], intoJPEG file: [UInt8]) -> [UInt8] {
+    package static func inserted(_ exif: [UInt8], intoJPEG file: [UInt8]) -> [UInt8] {
         let payload = Array("Exif\0\0".utf8) + exif
         let length = payload.count + 2
         return file.prefix(2) + [0xFF, 0xE1, UInt8(length >> 8), UInt8(length & 0xFF)] + payload + file.dropFirst(2)
     }
 
     /// A PNG file with `exif` in an eXIf chunk: behind IHDR, or before IEND.
-    public static func inserted(_ exif: [UInt8], intoPNG file: [UInt8], atEnd: Bool = false) -> [UInt8] {
+    package static func inserted(_ exif: [UInt8], intoPNG file: [UInt8], atEnd: Bool = false) -> [UInt8] {
         let place = atEnd ? file.count - 12 : 33
         return file.prefix(place) + TestPNG.chunk("eXIf", exif) + file.dropFirst(place)
     }
 
     /// A WebP file of the simple kind in the extended one, with `exif` in a chunk at its end.
-    public static func inserted(
+    package static func inserted(
         _ exif: [UInt8], intoWebP file: [UInt8], width: Int, height: Int, alpha: Bool = false
     ) -> [UInt8] {
         let size = [width - 1, height - 1].flatMap { side in [0, 8, 16].map { UInt8(truncatingIfNeeded: side >> $0) } }

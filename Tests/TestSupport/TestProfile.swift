@@ -1,21 +1,21 @@
 internal import Foundation
 
 /// ICC profiles put together by hand (ICC.1:2001), and files that carry one.
-public enum TestProfile {
+package enum TestProfile {
     /// Red, green, blue and white, as x and y of CIE 1931; white is D50's, as profiles have it.
-    public struct Primaries: Sendable {
+    package struct Primaries: Sendable {
         let red, green, blue: (x: Double, y: Double, z: Double)
     }
 
     /// Display P3, adapted to D50: some of its colours are beyond sRGB.
-    public static let wide = Primaries(
+    package static let wide = Primaries(
         red: (0.51512, 0.24120, -0.00105), green: (0.29198, 0.69225, 0.04189), blue: (0.15710, 0.06657, 0.78407))
     /// sRGB's own primaries, adapted to D50.
-    public static let standard = Primaries(
+    package static let standard = Primaries(
         red: (0.43607, 0.22249, 0.01392), green: (0.38515, 0.71687, 0.09708), blue: (0.14307, 0.06061, 0.71410))
 
     /// A profile of three primaries and one curve, a power of `gamma`.
-    public static func rgb(_ primaries: Primaries, gamma: Double) -> [UInt8] {
+    package static func rgb(_ primaries: Primaries, gamma: Double) -> [UInt8] {
         let curve = power(gamma)
         return profile(
             "mntr", "RGB ", "XYZ ",
@@ -26,7 +26,7 @@ public enum TestProfile {
     }
 
     /// sRGB with its own curve, as a table, which no other program has made.
-    public static var srgbInAllButName: [UInt8] {
+    package static var srgbInAllButName: [UInt8] {
         let table = (0..<1024).map { index in
             let value = Double(index) / 1023
             let light = value <= 0.04045 ? value / 12.92 : pow((value + 0.055) / 1.055, 2.4)
@@ -42,12 +42,12 @@ public enum TestProfile {
     }
 
     /// A gray profile with a power of `gamma`.
-    public static func gray(gamma: Double) -> [UInt8] {
+    package static func gray(gamma: Double) -> [UInt8] {
         profile("mntr", "GRAY", "XYZ ", [("wtpt", xyz((0.9642, 1, 0.8249))), ("kTRC", power(gamma))])
     }
 
     /// A printer's profile of four inks, by a table of their sixteen combinations.
-    public static var cmyk: [UInt8] {
+    package static var cmyk: [UInt8] {
         let straight = (0..<256).map { UInt8($0) }
         var table: [UInt8] = []
         for combination in 0..<16 {
@@ -65,7 +65,7 @@ public enum TestProfile {
     // MARK: Files
 
     /// A JPEG file with `profile` in APP2 segments of at most `step` bytes of it, the last first if `reversed`.
-    public static func inserted(
+    package static func inserted(
         _ profile: [UInt8], intoJPEG file: [UInt8], step: Int = 65_519, reversed: Bool = false, leavingOut: Int? = nil
     ) -> [UInt8] {
         let count = (profile.count + step - 1) / step
@@ -80,13 +80,13 @@ public enum TestProfile {
     }
 
     /// A PNG file with `profile` in an iCCP chunk.
-    public static func inserted(_ profile: [UInt8], intoPNG file: [UInt8]) -> [UInt8] {
+    package static func inserted(_ profile: [UInt8], intoPNG file: [UInt8]) -> [UInt8] {
         let chunk = TestPNG.chunk("iCCP", Array("a name".utf8) + [0, 0] + TestPNG.stored(profile))
         return file.prefix(33) + chunk + file.dropFirst(33)
     }
 
     /// A WebP file of the simple kind in the extended one, with `profile` before the picture.
-    public static func inserted(_ profile: [UInt8], intoWebP file: [UInt8], width: Int, height: Int) -> [UInt8] {
+    package static func inserted(_ profile: [UInt8], intoWebP file: [UInt8], width: Int, height: Int) -> [UInt8] {
         let size = [width - 1, height - 1].flatMap { side in [0, 8, 16].map { UInt8(truncatingIfNeeded: side >> $0) } }
         let extended = TestExif.riffChunk("VP8X", [0x20, 0, 0, 0] + size)
         let body = Array("WEBP".utf8) + extended + TestExif.riffChunk("ICCP", profile) + file.dropFirst(12)

@@ -1,39 +1,40 @@
 internal import Glibc
 internal import LinuxSystem
+internal import SystemValues
 
 /// Why a test cannot go on.
-public struct TestFailure: Error, CustomStringConvertible {
+package struct TestFailure: Error, CustomStringConvertible {
     /// What happened.
-    public let description: String
+    package let description: String
 
     /// A failure in words.
-    public init(_ description: String) {
+    package init(_ description: String) {
         self.description = description
     }
 }
 
 /// A point in time by which something must have happened.
-public struct Deadline: Sendable {
+package struct Deadline: Sendable {
     private let end: Instant
 
     /// The point `seconds` from now.
-    public init(seconds: Double) {
+    package init(seconds: Double) {
         end = Instant.now.adding(milliseconds: Int(seconds * 1000))
     }
 
     /// What is left, rounded up; 0 when it is past.
-    public var milliseconds: Int { max(0, (end.microseconds(since: .now) + 999) / 1000) }
+    package var milliseconds: Int { max(0, (end.microseconds(since: .now) + 999) / 1000) }
     /// Whether it is past.
-    public var isPast: Bool { milliseconds == 0 }
+    package var isPast: Bool { milliseconds == 0 }
 }
 
 /// How long tests wait for what should happen at once: a busy machine is no failure.
-public let patience = 30.0
+package let patience = 30.0
 
 /// Looks again and again whether `isTrue`, and gives up after `seconds`.
 ///
 /// - Throws: `TestFailure` naming `what` when it never was; whatever `isTrue` throws.
-public func eventually(
+package func eventually(
     _ what: String, within seconds: Double = patience, _ isTrue: () throws -> Bool
 ) throws {
     let deadline = Deadline(seconds: seconds)
@@ -46,7 +47,7 @@ public func eventually(
 }
 
 /// The milliseconds that `body` takes.
-public func milliseconds(_ body: () throws -> Void) rethrows -> Int {
+package func milliseconds(_ body: () throws -> Void) rethrows -> Int {
     let begun = Instant.now
     try body()
     return Instant.now.microseconds(since: begun) / 1000

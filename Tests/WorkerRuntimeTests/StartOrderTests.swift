@@ -1,8 +1,10 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// The state of a process in each hook of its start, recorded by `imgprobe`.
 @Suite(.timeLimit(.minutes(10))) struct StartOrderTests {
@@ -66,7 +68,7 @@ import Testing
     @Test func deathSignalIsSetForTheParent() throws {
         let (process, channel) = try startUnderParent(Self.isRoot ? Self.user : [])
         let lines = try record(channel).filter { $0.hasPrefix("makeService:") }
-        #expect(lines.allSatisfy { $0.contains("death=\(Signals.kill)") } && lines.count == 1)
+        #expect(lines.allSatisfy { $0.contains("death=\(SignalNumber.kill)") } && lines.count == 1)
         #expect(process.waitForExit(milliseconds: 20_000) == .status(0))
     }
 
@@ -87,7 +89,7 @@ import Testing
         let lines = try record(FrameChannel(socket: ours))
         #expect(
             lines.map { $0.prefix { $0 != ":" } } == ["makeService", "warmUp", "didFork", "didEnterSandbox"])
-        #expect(lines[2].contains("oom=800 death=\(Signals.kill) dumpable=0 umask=0077"))
+        #expect(lines[2].contains("oom=800 death=\(SignalNumber.kill) dumpable=0 umask=0077"))
         channel.endSending()
         #expect(server.waitForExit(milliseconds: 20_000) == .status(0))
     }

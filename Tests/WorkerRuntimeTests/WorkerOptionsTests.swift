@@ -3,6 +3,7 @@ import IPCTransport
 import LinuxSystem
 import Sandbox
 import Testing
+import WorkerProtocol
 import WorkerRuntime
 
 /// The options that all workers have, read for a program with one option of its own.

@@ -1,4 +1,6 @@
+import Digests
 import Glibc
+import HTTPValues
 import IPCProtocol
 import Testing
 

@@ -1,6 +1,8 @@
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import imgbroker
 

@@ -1,6 +1,9 @@
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import imgbroker
 
@@ -45,7 +48,7 @@ struct CachingTests {
         world.happen(.timePassed, after: 10_000)
         world.get(client, id: 2, "a")
         let job = try #require(world.fetches.keys.first)
-        #expect(world.fetches[job]?.order.conditions == FetchJob.Conditions(etag: "\"one\""))
+        #expect(world.fetches[job]?.order.conditions == RequestConditions(etag: "\"one\""))
         world.confirm(job) { $0.cacheControl = "max-age=20" }
         #expect(world.decodes.isEmpty)
         let image = try #require(world.image(client, 2))

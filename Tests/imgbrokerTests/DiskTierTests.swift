@@ -1,6 +1,10 @@
+import Digests
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import imgbroker
 

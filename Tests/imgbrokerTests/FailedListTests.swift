@@ -1,5 +1,7 @@
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
 
 @testable import imgbroker

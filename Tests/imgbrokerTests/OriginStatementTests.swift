@@ -1,6 +1,10 @@
+import Digests
+import DiskRecords
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
 
 @testable import imgbroker

@@ -1,6 +1,8 @@
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import Testing
+import WorkerProtocol
 
 @testable import imgbroker
 

@@ -1,6 +1,9 @@
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import imgbroker
 

@@ -1,7 +1,10 @@
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import imgbroker
 

@@ -1,6 +1,10 @@
+import DiskRecords
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import imgbroker
 

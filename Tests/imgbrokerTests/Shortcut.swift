@@ -1,5 +1,6 @@
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 
 @testable import imgbroker
 

@@ -1,6 +1,7 @@
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
 
 @testable import imgbroker

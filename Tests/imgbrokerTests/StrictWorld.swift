@@ -1,7 +1,11 @@
+import DiskRecords
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import imgbroker
 

@@ -1,6 +1,10 @@
+import Digests
+import DiskRecords
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import imgbroker
 

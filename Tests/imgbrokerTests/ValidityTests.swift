@@ -1,6 +1,8 @@
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
 
 @testable import imgbroker

@@ -1,8 +1,10 @@
+import Digests
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
 import SharedCache
 import Testing
+import WorkerProtocol
 
 @testable import imgfetch
 

@@ -2,8 +2,10 @@ internal import CProbe
 internal import Glibc
 internal import IPCProtocol
 internal import IPCTransport
+import JSONCoding
 internal import LinuxSystem
 internal import Sandbox
+import WorkerProtocol
 
 /// Acts as `imgworker` with a compromised decoder: the image to decode names an attack. A broker finds it under the name
 /// imgworker in its own folder.

@@ -4,6 +4,7 @@ internal import IPCProtocol
 internal import IPCTransport
 internal import LinuxSystem
 internal import Sandbox
+import WorkerProtocol
 internal import WorkerRuntime
 
 /// A worker that does nothing but record the state of its process in each hook of `WorkerRuntime`.

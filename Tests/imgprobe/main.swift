@@ -18,6 +18,7 @@ internal import CProbe
 internal import Glibc
 internal import IPCProtocol
 internal import Sandbox
+import WorkerProtocol
 internal import WorkerRuntime
 
 let arguments = CommandLine.arguments

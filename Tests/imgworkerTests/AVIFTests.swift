@@ -1,3 +1,5 @@
+import WorkerProtocol
+
 #if !WITHOUT_AVIF
     import Foundation
     import IPCProtocol

@@ -2,6 +2,7 @@ import IPCProtocol
 import SharedCache
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import imgworker
 

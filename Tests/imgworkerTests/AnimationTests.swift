@@ -1,8 +1,10 @@
+import Digests
 import IPCProtocol
 import LinuxSystem
 import SharedCache
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import imgworker
 

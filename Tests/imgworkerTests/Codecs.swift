@@ -2,6 +2,7 @@ import IPCProtocol
 import LinuxSystem
 import SharedCache
 import TestSupport
+import WorkerProtocol
 
 @testable import imgworker
 

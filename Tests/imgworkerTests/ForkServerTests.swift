@@ -2,8 +2,10 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import imgworker
 
@@ -94,7 +96,7 @@ import Testing
         let (ours, theirs) = try UnixSocket.pair()
         let holder = try ChildProcess(path: "/usr/bin/python3", arguments: ["-c", script], control: theirs)
         defer {
-            holder.send(Signals.kill)
+            holder.send(SignalNumber.kill)
             _ = holder.waitForExit(milliseconds: 10_000)
         }
         #expect(FrameChannel(socket: ours).waitUntilReadable(milliseconds: 60_000))
@@ -109,8 +111,8 @@ import Testing
 
     @Test func workersOutliveTheirServer() throws {
         let worker = try fork()
-        server.send(Signals.kill)
-        #expect(server.waitForExit(milliseconds: 10_000) == .signal(Signals.kill))
+        server.send(SignalNumber.kill)
+        #expect(server.waitForExit(milliseconds: 10_000) == .signal(SignalNumber.kill))
         // Its socket has ended, though a child of it lives.
         #expect(try channel.receiveMessage(ForkReport.self) == nil)
         try decode(.gradient(width: 20, height: 20), on: worker)

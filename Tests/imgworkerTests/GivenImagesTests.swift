@@ -2,6 +2,7 @@ import IPCProtocol
 import LinuxSystem
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import imgworker
 

@@ -1,7 +1,9 @@
 import Foundation
+import HTTPValues
 import IPCProtocol
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import imgworker
 

@@ -1,8 +1,11 @@
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import imgworker
 
@@ -223,7 +226,7 @@ enum Pillow {
 
     private static func run(
         _ script: String, _ arguments: [String], _ exchange: FileDescriptor
-    ) throws -> ChildProcess.Exit {
+    ) throws -> ProcessExit {
         // Debian's package belongs to Debian's Python, which need not be the first in PATH.
         let process = try ChildProcess(
             path: "/usr/bin/python3", arguments: ["-c", script] + arguments, control: exchange)

@@ -1,8 +1,10 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// A decode worker in a process of its own, as its broker has it: ready for jobs.
 final class TestWorker {
@@ -31,7 +33,7 @@ final class TestWorker {
     }
 
     deinit {
-        process.send(Signals.kill)
+        process.send(SignalNumber.kill)
         _ = process.waitForExit(milliseconds: 10_000)
     }
 

@@ -1,6 +1,7 @@
 import IPCProtocol
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import imgworker
 

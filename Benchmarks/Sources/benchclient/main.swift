@@ -1,4 +1,5 @@
 import Glibc
+import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 

@@ -1,5 +1,9 @@
+import Digests
+import DiskRecords
 import Foundation
+import HTTPValues
 import IPCProtocol
+import JSONCoding
 import SharedCache
 
 /// A cache directory with many small originals, written as the cache process writes them but without its index, which

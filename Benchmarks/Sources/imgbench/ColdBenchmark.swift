@@ -1,6 +1,7 @@
 import CReference
 import Dispatch
 import Foundation
+import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 

@@ -1,5 +1,6 @@
 import CReference
 import Foundation
+import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 import LocalOrigin

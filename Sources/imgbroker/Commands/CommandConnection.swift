@@ -1,5 +1,6 @@
 import IPCProtocol
 import ImageBrokerClient
+import JSONCoding
 import LinuxSystem
 
 /// What the commands that talk to a broker have in common: connecting, and ends with one clear line.

@@ -1,5 +1,7 @@
+import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
+import JSONCoding
 import LinuxSystem
 
 /// `imgbroker ctl`: looks after a running broker.

@@ -1,5 +1,6 @@
 import IPCProtocol
 import ImageBrokerClient
+import JSONCoding
 import LinuxSystem
 
 /// `imgbroker ctl events`: prints what the broker tells of, until it is interrupted or the broker ends.

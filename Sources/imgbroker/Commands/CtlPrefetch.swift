@@ -1,5 +1,7 @@
+import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
+import JSONCoding
 import LinuxSystem
 
 /// `imgbroker ctl prefetch`: loads a list of URLs into the cache.

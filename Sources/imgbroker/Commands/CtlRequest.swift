@@ -1,4 +1,6 @@
+import HTTPValues
 import IPCProtocol
+import JSONCoding
 import LinuxSystem
 
 /// What the words after `ctl` ask for.

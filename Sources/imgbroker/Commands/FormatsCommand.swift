@@ -1,5 +1,6 @@
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 
 /// `imgbroker --formats`: says what is decoded. No codec is linked here, so the decode worker says it.
 enum FormatsCommand {

@@ -1,7 +1,9 @@
 import IPCProtocol
 import ImageBrokerClient
+import JSONCoding
 import LinuxSystem
 import SharedCache
+import SystemValues
 
 /// `imgbroker get`: loads one image as a client of the broker.
 enum GetCommand {

@@ -1,3 +1,4 @@
+import HTTPValues
 import IPCProtocol
 
 /// The flags that say what is to be loaded and how: `get` and `ctl prefetch` have them in common.

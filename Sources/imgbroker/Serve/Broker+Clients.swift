@@ -1,7 +1,9 @@
 import IPCProtocol
 import IPCTransport
+import JSONCoding
 import LinuxSystem
 import SharedCache
+import SystemValues
 
 // Connections: taking them, reading requests, sending answers.
 extension Broker {

@@ -1,7 +1,10 @@
+import DiskRecords
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SharedCache
+import SystemValues
+import WorkerProtocol
 
 // Workers: starting them, giving them jobs, hearing what they report.
 extension Broker {
@@ -15,7 +18,7 @@ extension Broker {
             try queue.add(worker.child.descriptor.raw, token: Self.token(.workerExit, id.number))
         } catch {
             if let worker = workers.removeValue(forKey: id) {
-                worker.child.send(Signals.kill)
+                worker.child.send(SignalNumber.kill)
                 _ = worker.child.waitForExit(milliseconds: 1000)
             }
             events.append(.workerExited(id, .notStarted("\(error)")))
@@ -64,7 +67,7 @@ extension Broker {
     private func dropForkServer() {
         guard let server = forkServer else { return }
         queue.remove(server.socket.raw)
-        server.child.send(Signals.kill)
+        server.child.send(SignalNumber.kill)
         formerServers.append(server.child)
         forkServer = nil
     }
@@ -329,7 +332,7 @@ extension Broker {
         queue.remove(worker.child.descriptor.raw)
         workers[worker.id] = nil
         var found = ExitCircumstances(peakBytes: worker.child.peakBytes)
-        if exit == .signal(Signals.kill), !state.isEnding(worker.id) {
+        if exit == .signal(SignalNumber.kill), !state.isEnding(worker.id) {
             found.isMemoryShort = memoryShortage.takeKill()
         }
         handle(.workerExited(worker.id, .ended(exit, found)))

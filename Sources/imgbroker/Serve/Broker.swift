@@ -1,7 +1,10 @@
+import HTTPValues
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SharedCache
+import SystemValues
+import WorkerProtocol
 
 /// The memfd of a buffer. How long it is says the state, or the kernel.
 struct HeldBuffer: KeyedRecord {
@@ -108,7 +111,9 @@ final class Broker {
         state = BrokerState(
             limits: limits, isAllowedAddress: { hasProxy || IPAddress($0).map(policy.permits) ?? false }, at: .now)
         // SIGPIPE is among them only to be silent: sendfile cannot be told not to raise it.
-        signals = try Signals([Signals.terminate, Signals.interrupt, Signals.hangup, Signals.brokenPipe])
+        signals = try Signals([
+            SignalNumber.terminate, SignalNumber.interrupt, SignalNumber.hangup, SignalNumber.brokenPipe,
+        ])
         queue = try EventQueue()
         timer = try Timer()
         try queue.add(listener.descriptor.raw, token: Self.token(.listener))
@@ -208,7 +213,7 @@ final class Broker {
             handle(.timePassed)
         case .signals:
             while let signal = signals.next() {
-                if signal == Signals.brokenPipe { continue }
+                if signal == SignalNumber.brokenPipe { continue }
                 log.notice("ending")
                 handle(.shutdownRequested)
             }
@@ -253,7 +258,7 @@ final class Broker {
             clients[client]?.isClosing = true
             unflushed.insert(client)
         case .startWorker(let kind, let worker): start(kind, worker)
-        case .killWorker(let worker): workers[worker]?.child.send(Signals.kill)
+        case .killWorker(let worker): workers[worker]?.child.send(SignalNumber.kill)
         case .retireWorker(let worker): workers[worker]?.channel.endSending()
         case .renewForkServer: renewForkServer()
         case .find(let worker, let job, let keys, let form, let rasterOnly):
@@ -320,7 +325,7 @@ final class Broker {
         for child in children {
             let left = max(0, deadline.microseconds(since: .now) / 1000)
             if child.waitForExit(milliseconds: left) == nil {
-                child.send(Signals.kill)
+                child.send(SignalNumber.kill)
                 _ = child.waitForExit(milliseconds: 1000)
             }
         }

@@ -1,4 +1,5 @@
 import LinuxSystem
+import SystemValues
 
 /// Closes large buffers in a process of its own: freeing 48 MB of pages takes 10 ms, in which nobody else would be
 /// served. What cannot be handed over is closed here.
@@ -34,12 +35,12 @@ final class DescriptorCloser {
     /// Ends the process.
     func end() {
         socket = nil
-        if child?.waitForExit(milliseconds: 500) == nil { child?.send(Signals.kill) }
+        if child?.waitForExit(milliseconds: 500) == nil { child?.send(SignalNumber.kill) }
         _ = child?.waitForExit(milliseconds: 500)
     }
 
     private func start() {
-        child?.send(Signals.kill)
+        child?.send(SignalNumber.kill)
         _ = child?.waitForExit(milliseconds: 100)
         (child, socket) = (nil, nil)
         guard let (child, socket) = try? WorkerLauncher.startAgain([Self.word]) else { return }

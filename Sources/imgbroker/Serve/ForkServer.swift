@@ -1,6 +1,8 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 /// A decode worker that is warm and forks when one more is wanted, as seen from the broker, whose children they all are.
 ///
@@ -77,7 +79,7 @@ final class ForkServer {
             guard try channel.fill() == .received, case .forked(let pid)? = try channel.nextMessage(ForkReport.self)?.0
             else {
                 // Of no more use; its end is heard of, and another takes its place.
-                child.send(Signals.kill)
+                child.send(SignalNumber.kill)
                 return nil
             }
             isReady = true

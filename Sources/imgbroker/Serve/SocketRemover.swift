@@ -1,4 +1,5 @@
 import LinuxSystem
+import SystemValues
 
 /// Removes the socket's file for a broker that has given up the right to do so: with `--user`, root starts a process of
 /// its own that does nothing but wait for the broker's end, however it comes, and then this.

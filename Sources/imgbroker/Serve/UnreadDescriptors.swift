@@ -1,5 +1,6 @@
 import IPCTransport
 import LinuxSystem
+import SystemValues
 
 /// Descriptors that were sent to clients and not received. The kernel lets only as many be on their way as this process may
 /// open, to all together; so whoever does not receive gets no more of them after a while. One each client may always

@@ -1,6 +1,7 @@
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 
 /// The bytes of a `store` on their way into a memfd of ours: as the payload arrives, or a part at a time out of a file.
 final class Upload {

@@ -1,4 +1,6 @@
+import DiskRecords
 import IPCProtocol
+import WorkerProtocol
 
 /// Something to be done outside of the state, in the order given.
 enum Action: Equatable {

@@ -1,5 +1,6 @@
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 // What administrators ask for, and the events that anybody may follow as far as they are about the own requests.
 extension BrokerState {

@@ -1,6 +1,7 @@
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 // The ends of requests: each has exactly one.
 extension BrokerState {

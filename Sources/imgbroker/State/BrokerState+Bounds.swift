@@ -1,3 +1,4 @@
+import HTTPValues
 import IPCProtocol
 
 // How much of what all clients share each of them may have.

@@ -1,6 +1,8 @@
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // What is cached and what that is worth for a request: the way of every request, step by step.
 extension BrokerState {

@@ -1,5 +1,8 @@
+import Digests
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // Decodings: one for each result, however many ask for it and by whatever URL.
 extension BrokerState {

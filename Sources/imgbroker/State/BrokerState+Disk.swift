@@ -1,6 +1,10 @@
+import Digests
+import DiskRecords
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // The disk tier: asked before the origin, given what is worth keeping. It may be slow, full or gone; then there is only
 // no hit.

@@ -1,6 +1,9 @@
+import Digests
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // What comes of downloads: bodies and confirmations, which are kept where they may stay and served to those who wait, and
 // failures.

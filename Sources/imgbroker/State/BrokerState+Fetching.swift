@@ -1,6 +1,8 @@
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // Downloads: one for each original, however many ask for it.
 extension BrokerState {

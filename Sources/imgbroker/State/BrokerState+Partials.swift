@@ -1,6 +1,8 @@
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // Pictures as far as they have come, for those who want to see them while they are downloaded. They take what is left
 // over: one that would have to wait for a worker, or for room, is left out.

@@ -1,5 +1,6 @@
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // The shortest way: a request whose text was a hit before, and still is. Whatever is unusual about it is left to the way
 // that all requests go; what they do here and there is the same.

@@ -1,5 +1,6 @@
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // What the broker says of itself, and what must always hold.
 extension BrokerState {

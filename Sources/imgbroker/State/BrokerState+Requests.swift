@@ -1,6 +1,7 @@
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 // What clients ask for.
 extension BrokerState {

@@ -1,6 +1,7 @@
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 // Second tries: a body that was cut short is continued, a transfer that failed is tried again, and what was begun of a
 // body is kept for a while for whoever asks next.

@@ -1,3 +1,4 @@
+import HTTPValues
 import IPCProtocol
 
 // Originals that clients give. Nobody finds them before they are decoded: until then they are kept under a hidden key.

@@ -1,4 +1,5 @@
 import IPCProtocol
+import WorkerProtocol
 
 // The validity page: who has it, and what those who have it tell of hits that nobody here has seen.
 extension BrokerState {

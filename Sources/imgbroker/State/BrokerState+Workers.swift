@@ -1,5 +1,6 @@
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // Workers: starting them, giving them jobs, replacing those that are gone.
 extension BrokerState {
@@ -145,7 +146,7 @@ extension BrokerState {
         case .fetch: fetchWorkerEnded(entry.jobs, ownMaking: death.cause.isOwnMaking)
         case .decode:
             // Who made it end may have learnt where things are in its memory. Others are not to be laid out like it.
-            let wasTaken = if case .ended(.signal(Signals.kill), _) = exit { entry.sentence == nil } else { false }
+            let wasTaken = if case .ended(.signal(SignalNumber.kill), _) = exit { entry.sentence == nil } else { false }
             if death.cause.isOwnMaking, entry.isReady, !wasLetGo, !wasTaken, !isDraining {
                 actions.append(.renewForkServer)
             }

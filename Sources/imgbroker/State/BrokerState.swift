@@ -1,6 +1,7 @@
 import HTTPCaching
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 /// Everything the broker decides: events go in, actions come out. A value without descriptors, clocks or memory of its
 /// own; time and everything from outside are inputs, so a test can drive it through any history.

@@ -1,4 +1,5 @@
 import IPCProtocol
+import WorkerProtocol
 
 /// The cookies of one user, as lines that only the download worker reads. Two transfers at once each tell what they have
 /// changed, so neither undoes what the other did.

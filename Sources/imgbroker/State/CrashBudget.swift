@@ -1,4 +1,4 @@
-import LinuxSystem
+import SystemValues
 
 /// What each origin's pictures have cost in decoders lately. An origin whose every picture is another poison would have
 /// the whole pool busy with dying; beyond its budget none of its pictures is decoded for a while.

@@ -1,4 +1,4 @@
-import LinuxSystem
+import SystemValues
 
 /// Times at which something is to be looked at, the earliest first. Whoever is reminded looks whether the reason still
 /// stands; what does not any more is swept out when there is much of it.

@@ -1,5 +1,8 @@
+import DiskRecords
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 /// The kinds of worker.
 enum WorkerKind: String, CaseIterable, Sendable {
@@ -82,7 +85,7 @@ enum Event {
 enum WorkerExit: Equatable {
     /// It could not be started.
     case notStarted(String)
-    case ended(ChildProcess.Exit, ExitCircumstances = ExitCircumstances())
+    case ended(ProcessExit, ExitCircumstances = ExitCircumstances())
 }
 
 /// What was found beside the process that has ended.

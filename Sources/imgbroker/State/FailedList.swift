@@ -1,5 +1,5 @@
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 /// What is not tried again for a while, because trying it has just shown that it will not do. What a network's moods or
 /// the broker's own troubles may have caused is never here, for that may be over at once.

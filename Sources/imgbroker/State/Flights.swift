@@ -1,5 +1,7 @@
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 /// A request for an original that is not answered yet: a `get`, or what the broker asks itself.
 struct Waiter {

@@ -1,5 +1,5 @@
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 /// What is known of origins that are in trouble: those that have asked for patience, those that cannot be reached, and
 /// how often a failed transfer may be tried again. An origin in no trouble is not in the table.

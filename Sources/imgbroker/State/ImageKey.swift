@@ -1,5 +1,6 @@
+import Digests
+import HTTPValues
 import IPCProtocol
-import SharedCache
 
 /// What makes two requests ask for the same original: whoever differs in it never shares a result, in flight or cached.
 struct OriginalKey: Hashable, Sendable {
@@ -129,34 +130,6 @@ struct OriginalKey: Hashable, Sendable {
         if cookies { lines.append("cookies") }
         if allowInvalidCertificates { lines.append("any certificate") }
         return SHA256.hexadecimalDigest(of: lines.joined(separator: "\n").utf8)
-    }
-}
-
-/// The SHA-256 of an original's bytes.
-struct ContentDigest: Hashable, Sendable {
-    // Not a vector of four, which would stand at multiples of 32 bytes.
-    private let high: SIMD2<UInt64>
-    private let low: SIMD2<UInt64>
-
-    /// 64 hexadecimal digits.
-    var hexadecimal: String {
-        [high[0], high[1], low[0], low[1]].map { word in
-            let digits = String(word, radix: 16)
-            return String(repeating: "0", count: 16 - digits.count) + digits
-        }.joined()
-    }
-
-    /// Reads 64 hexadecimal digits.
-    init?(hexadecimal: String) {
-        guard hexadecimal.utf8.count == 64 else { return nil }
-        var words = SIMD4<UInt64>()
-        var rest = hexadecimal[...]
-        for index in 0..<4 {
-            guard let word = UInt64(rest.prefix(16), radix: 16) else { return nil }
-            words[index] = word
-            rest = rest.dropFirst(16)
-        }
-        (high, low) = (words.lowHalf, words.highHalf)
     }
 }
 

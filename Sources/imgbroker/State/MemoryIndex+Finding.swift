@@ -1,5 +1,7 @@
+import Digests
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 // What there is, and what leads to it.
 extension MemoryIndex {

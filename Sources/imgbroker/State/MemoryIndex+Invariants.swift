@@ -1,5 +1,5 @@
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 extension MemoryIndex {
     /// The first rule that does not hold; nil when all do. Costs a walk over everything.

@@ -1,5 +1,8 @@
+import Digests
+import DiskRecords
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 // What the tables of the index hold, as small as it can be: there may be a million of each. They refer to each other by
 // slots; a chain of them ends with 0, so a link is a slot and 1.

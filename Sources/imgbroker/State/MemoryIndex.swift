@@ -1,6 +1,8 @@
+import Digests
+import DiskRecords
 import HTTPCaching
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 /// What is in memory: originals and pixels in sealed memfds, found by key and by content, under a budget of bytes.
 ///

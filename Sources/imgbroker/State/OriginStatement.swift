@@ -1,6 +1,7 @@
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 /// What an origin has said of an original, and since when that is known.
 ///

@@ -1,4 +1,5 @@
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
 
 /// A response's record as bytes: nine strings take 16 bytes each, and 32 more where they do not fit into those.

@@ -1,5 +1,6 @@
 import IPCProtocol
-import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 /// The decoding of what is there of a body that is still on its way. It belongs to no client, and waits for nothing:
 /// neither for a worker nor for room.

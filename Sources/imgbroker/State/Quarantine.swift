@@ -1,3 +1,5 @@
+import Digests
+import DiskRecords
 import IPCProtocol
 
 /// Pictures on which decoders have died: they are refused for a while, so that nobody can bring the pool down with one

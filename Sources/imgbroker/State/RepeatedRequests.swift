@@ -1,5 +1,6 @@
+import Digests
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 /// A request that was a hit in memory, and the answer that it got.
 final class RepeatedRequest: Sendable {

@@ -1,6 +1,5 @@
 import IPCProtocol
-import LinuxSystem
-import SharedCache
+import SystemValues
 
 /// Which pictures the slots of the validity page name, and what their words are: a slot stands for one original as one
 /// buffer, from when a client was told of it until that buffer is no longer what a request for it gets, or nobody holds it.

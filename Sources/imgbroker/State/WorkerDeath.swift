@@ -1,5 +1,5 @@
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 /// What a worker has died of: judged by how its process ended, and by what the broker had in mind for it.
 struct WorkerDeath: Equatable {
@@ -19,13 +19,13 @@ struct WorkerDeath: Equatable {
         case .notStarted(let text): (cause, detail) = (.notStarted, text)
         // However it ended: it may have done so itself when it was found out.
         case .ended where sentence?.cause == .protocol: (cause, detail) = (.protocol, sentence?.detail ?? "")
-        case .ended(.signal(Signals.kill), let found):
+        case .ended(.signal(SignalNumber.kill), let found):
             if let sentence {
                 (cause, detail) = (sentence.cause, sentence.detail)
             } else if found.isMemoryShort {
                 (cause, detail) = (.memory, "the kernel took it, as memory was short")
             } else {
-                (cause, detail) = (.outside, "\(ChildProcess.Exit.signal(Signals.kill))")
+                (cause, detail) = (.outside, "\(ProcessExit.signal(SignalNumber.kill))")
             }
         case .ended(let end, let found):
             detail =
@@ -33,9 +33,9 @@ struct WorkerDeath: Equatable {
             cause =
                 switch end {
                 case .status: wasReady ? .exit : .notStarted
-                case .signal(Signals.badSystemCall): .seccomp
-                case .signal(Signals.processorTime): .cpu
-                case .signal(let number) where Signals.faults.contains(number):
+                case .signal(SignalNumber.badSystemCall): .seccomp
+                case .signal(SignalNumber.processorTime): .cpu
+                case .signal(let number) where SignalNumber.faults.contains(number):
                     found.peakBytes >= memoryLimit / 4 * 3 ? .memory : .signal
                 // Nothing that a worker does brings it any other.
                 case .signal: .outside

@@ -1,5 +1,5 @@
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 /// The workers of one kind: who is there, who is busy with what, and when the next one may be started.
 struct WorkerPool {

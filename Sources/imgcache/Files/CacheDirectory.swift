@@ -1,5 +1,7 @@
 import IPCProtocol
 import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 /// The directory of the cache:
 ///

@@ -1,4 +1,5 @@
 import LinuxSystem
+import SystemValues
 
 /// The directories that a confined process can reach: those that had the paths when it entered its sandbox. A directory
 /// that replaces one of them later cannot be reached.

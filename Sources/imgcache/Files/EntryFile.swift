@@ -1,6 +1,9 @@
+import Digests
+import DiskRecords
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 
 /// The reason why an entry cannot be read or written.
 enum EntryProblem: Error, CustomStringConvertible {

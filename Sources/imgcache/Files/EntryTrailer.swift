@@ -1,4 +1,7 @@
+import Digests
+import DiskRecords
 import IPCProtocol
+import JSONCoding
 import SharedCache
 
 /// The two kinds of entries. The raw values name directories and tables.
@@ -109,7 +112,7 @@ struct EntryTrailer: Equatable {
         do {
             try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
                 switch name {
-                case "created": created = try reader.integer(name, in: 0...Envelope.maximumInteger)
+                case "created": created = try reader.integer(name, in: 0...JSONReader.maximumInteger)
                 case "digest": digest = try reader.string(name)
                 case "original": original = try OriginalRecord(from: &reader, field: name)
                 case "raster": raster = try RasterRecord(from: &reader, field: name)

@@ -1,3 +1,4 @@
+import DiskRecords
 import IPCProtocol
 
 /// Further cache directories, which are only read: entries are found by path, and never locked, written or indexed.

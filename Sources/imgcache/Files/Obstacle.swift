@@ -1,5 +1,6 @@
 import IPCProtocol
 import LinuxSystem
+import WorkerProtocol
 
 /// The reason why the disk tier is limited or off.
 struct Obstacle: Error, Equatable {

@@ -1,5 +1,7 @@
+import DiskRecords
 import IPCProtocol
 import LinuxSystem
+import WorkerProtocol
 
 /// The file of the broker's quarantine, the images that decoders crashed on: one message, as sent over the socket. It is
 /// replaced as a whole, and lost with the directory. A damaged file counts as empty.

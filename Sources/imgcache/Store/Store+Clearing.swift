@@ -1,5 +1,7 @@
 import IPCProtocol
 import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // Cleared entries count as removed at once. Their files are removed a few at a time, so that messages are answered in
 // between.

@@ -1,5 +1,7 @@
 import IPCProtocol
 import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 // The least recently used entries are evicted while a kind is over its limit, and those that are over the maximum age.
 // Each call does a little, so that messages are answered in between.

@@ -1,6 +1,8 @@
+import DiskRecords
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import WorkerProtocol
 
 extension Store {
     /// The result of `find`.

@@ -1,5 +1,6 @@
 import IPCProtocol
 import LinuxSystem
+import WorkerProtocol
 
 extension Store {
     /// Removes the originals of a URL that are public or belong to `owner` (without an owner: all of them), and the

@@ -1,5 +1,8 @@
+import DiskRecords
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SystemValues
 
 extension Store {
     private static let largestRoom = 1 << 26

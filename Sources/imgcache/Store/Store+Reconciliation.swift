@@ -1,4 +1,5 @@
 import LinuxSystem
+import SystemValues
 
 // Files that are not in the index are added, rows without a file are removed, and rows whose file has another size are
 // replaced (the process was killed after it had replaced the file and before it committed). Half-written files are removed.

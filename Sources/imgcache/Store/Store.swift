@@ -1,6 +1,9 @@
+import DiskRecords
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
+import WorkerProtocol
 
 /// The disk tier: a directory of self-describing files, and an index of them.
 ///

@@ -1,5 +1,7 @@
 internal import HTTPCaching
+import HTTPValues
 internal import IPCProtocol
+import WorkerProtocol
 
 /// The part of a body in a response: `Content-Range` (RFC 9110, section 14.4).
 struct ContentRange: Equatable {

@@ -1,4 +1,6 @@
+import HTTPValues
 internal import IPCProtocol
+import WorkerProtocol
 
 /// The header lines of a request in libcurl's form.
 enum RequestLines {
@@ -7,7 +9,7 @@ enum RequestLines {
         /// For the whole body.
         case full
         /// For the whole body if it has changed.
-        case conditional(FetchJob.Conditions)
+        case conditional(RequestConditions)
         /// For the rest of the body.
         case range(FetchJob.Resumption)
 

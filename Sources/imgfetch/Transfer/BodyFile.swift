@@ -1,3 +1,4 @@
+import Digests
 internal import Glibc
 internal import LinuxSystem
 internal import SharedCache

@@ -1,5 +1,6 @@
 internal import IPCProtocol
 internal import LinuxSystem
+import WorkerProtocol
 
 /// libcurl's cookie jar in one transfer: the cookies of a user. libcurl decides which cookies go to which host, and
 /// which a host may set (RFC 6265 with the public suffix list).

@@ -1,4 +1,5 @@
 internal import CTransfer
+import HTTPValues
 internal import IPCProtocol
 
 /// libcurl's handle of a transfer, with the options that are the same for all transfers.

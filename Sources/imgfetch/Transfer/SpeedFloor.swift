@@ -1,4 +1,5 @@
 internal import LinuxSystem
+import SystemValues
 
 /// The least mean speed of a body, measured over periods of some seconds. An origin that sends a byte now and then never
 /// times out, and would occupy one of the few transfers to its host for as long as there are waiters.

@@ -1,6 +1,9 @@
 internal import CTransfer
+import HTTPValues
 internal import IPCProtocol
 internal import LinuxSystem
+import SystemValues
+import WorkerProtocol
 
 /// One job: a chain of requests along redirects, and the body of the last response.
 ///
@@ -117,7 +120,7 @@ internal import LinuxSystem
     // MARK: Hops
 
     private static func wholeBody(of job: FetchJob) -> RequestLines.Kind {
-        job.conditions.map { $0 == FetchJob.Conditions() ? .full : .conditional($0) } ?? .full
+        job.conditions.map { $0 == RequestConditions() ? .full : .conditional($0) } ?? .full
     }
 
     private func prepareHop() {

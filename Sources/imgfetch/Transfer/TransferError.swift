@@ -1,4 +1,5 @@
 internal import CTransfer
+import HTTPValues
 internal import IPCProtocol
 
 /// Mapping of transfer errors to wire errors: the only place with both libcurl's codes and the wire's.

@@ -1,8 +1,10 @@
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// HTTP caching: modes, revalidation, stale answers and private entries.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct CachingTests {

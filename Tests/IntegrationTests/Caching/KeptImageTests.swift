@@ -1,9 +1,11 @@
 import Glibc
+import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
 import Synchronization
+import SystemValues
 import TestSupport
 import Testing
 
@@ -31,7 +33,7 @@ import Testing
                 environment: ["PATH=/usr/bin:/bin"], control: control)
         }
 
-        deinit { child.send(Signals.kill) }
+        deinit { child.send(SignalNumber.kill) }
 
         /// Sets the oldest version that the process may see from now on, or sends a command.
         func tell(_ oldest: Int) throws {
@@ -46,8 +48,8 @@ import Testing
 
         var version: Int { get throws { try number(at: 8) } }
         var seen: Int { get throws { try number(at: 16) } }
-        var exit: ChildProcess.Exit? { child.waitForExit(milliseconds: 20_000) }
-        var hasEnded: ChildProcess.Exit? { child.waitForExit(milliseconds: 0) }
+        var exit: ProcessExit? { child.waitForExit(milliseconds: 20_000) }
+        var hasEnded: ProcessExit? { child.waitForExit(milliseconds: 0) }
     }
 
     private func picture(_ version: Int, maxAge: Int = 1000) -> LocalOrigin.Response {
@@ -98,7 +100,7 @@ import Testing
     /// A process that may only read, write and exit still gets hits.
     @Test func hitMakesNoSystemCall() throws {
         let setting = try Setting { _ in picture(1) }
-        func exit(_ more: [String] = []) throws -> ChildProcess.Exit? {
+        func exit(_ more: [String] = []) throws -> ProcessExit? {
             let (_, control) = try UnixSocket.pair()
             return try ChildProcess(
                 path: BuiltProducts.folder + "/imgprobe",
@@ -108,7 +110,7 @@ import Testing
         }
         // The library reports hits to the broker once a second, by a system call: a process that did not run for a
         // second makes it during its hits.
-        var ends: [ChildProcess.Exit?] = []
+        var ends: [ProcessExit?] = []
         repeat { ends.append(try exit()) } while ends.last == .signal(SIGKILL) && ends.count < 5
         #expect(ends.last == .status(0))
         // One more call is detected.

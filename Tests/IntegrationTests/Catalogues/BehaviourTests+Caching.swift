@@ -1,10 +1,13 @@
 import Foundation
 import Glibc
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Memory and disk caching: behaviours 18 to 23.
 extension BehaviourTests {

@@ -1,5 +1,6 @@
 import IPCProtocol
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
 

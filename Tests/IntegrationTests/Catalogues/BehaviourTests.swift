@@ -2,8 +2,10 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 // Behaviours that in-process image loaders have, and that a broker must have too. Each has a test here with a broker
 // and an origin; details are tested in the suites of the components.

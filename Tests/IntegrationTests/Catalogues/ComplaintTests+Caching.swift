@@ -1,10 +1,13 @@
 import Foundation
 import Glibc
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Caching, sharing and cancellation: complaints 8 to 16.
 extension ComplaintTests {

@@ -2,8 +2,10 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Requests of administrators, prefetching and events.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct AdminTests {

@@ -1,10 +1,12 @@
 import Foundation
+import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
 import SharedCache
 import Synchronization
+import SystemValues
 import TestSupport
 import Testing
 

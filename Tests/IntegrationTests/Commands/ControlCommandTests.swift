@@ -3,6 +3,7 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
 
@@ -179,7 +180,7 @@ import Testing
             let event = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
             #expect(["failed", "worker"].contains(event?["event"] as? String))
         }
-        #expect(all.exit(after: Signals.interrupt) == .signal(SIGINT))
+        #expect(all.exit(after: SignalNumber.interrupt) == .signal(SIGINT))
         #expect(try setting.broker.stop() == .status(0))
         #expect(some.exit() == .status(1))
     }

@@ -3,6 +3,7 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
 
@@ -151,7 +152,7 @@ import Testing
                         BuiltProducts.folder + "/imgbroker", directory.file("s"),
                     ], environment: ["PATH=/usr/bin:/bin"], control: control))
         }
-        var ended: [ChildProcess.Exit] = []
+        var ended: [ProcessExit] = []
         try eventually("four brokers have exited") {
             for (index, child) in children.enumerated().reversed() {
                 if let exit = child.reap() {

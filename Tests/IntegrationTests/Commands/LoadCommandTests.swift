@@ -2,8 +2,10 @@ import Foundation
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Load options of `get`, and the broker's flags that affect them.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LoadCommandTests {

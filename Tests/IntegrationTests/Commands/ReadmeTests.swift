@@ -2,6 +2,7 @@ import Foundation
 import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
 
@@ -49,8 +50,8 @@ import Testing
                 "--socket", socket, "--workers", "1", "--allow-address", "127.0.0.0/8", "--log-level", "warning",
             ], control: control)
         defer {
-            broker.send(Signals.terminate)
-            if broker.waitForExit(milliseconds: 8000) == nil { broker.send(Signals.kill) }
+            broker.send(SignalNumber.terminate)
+            if broker.waitForExit(milliseconds: 8000) == nil { broker.send(SignalNumber.kill) }
             withExtendedLifetime(own) {}
         }
         try eventually("the broker answers") {

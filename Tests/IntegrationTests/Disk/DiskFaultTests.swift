@@ -3,8 +3,10 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Failing file operations in any process: requests get the right image or an error with a code, and no resource is
 /// lost.

@@ -3,8 +3,10 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Entries on disk after restarts, kills and damage.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct DiskTierTests {

@@ -1,8 +1,10 @@
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Cached entries after a restart.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct RestartCachingTests {

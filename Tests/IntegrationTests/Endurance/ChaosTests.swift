@@ -1,8 +1,10 @@
+import Digests
 import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 

@@ -1,9 +1,11 @@
 import Glibc
+import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 

@@ -3,6 +3,7 @@ import IPCProtocol
 import LinuxSystem
 import LocalOrigin
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 

@@ -1,7 +1,9 @@
+import HTTPValues
 import IPCProtocol
 import LocalOrigin
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Encoded variants and placeholders.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct EncodedImageTests {

@@ -2,6 +2,7 @@ import IPCProtocol
 import LinuxSystem
 import LocalOrigin
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
 

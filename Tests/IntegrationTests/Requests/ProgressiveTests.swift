@@ -3,8 +3,10 @@ import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import imgworker
 

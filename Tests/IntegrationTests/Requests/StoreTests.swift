@@ -3,8 +3,10 @@ import IPCProtocol
 import LinuxSystem
 import LocalOrigin
 import SharedCache
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Uploads: images that clients store.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct StoreTests {

@@ -4,6 +4,7 @@ import LinuxSystem
 import LocalOrigin
 import TestSupport
 import Testing
+import WorkerProtocol
 
 private let ann: UInt32 = 20_001
 private let bob: UInt32 = 20_002

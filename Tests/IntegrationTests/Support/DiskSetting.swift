@@ -3,7 +3,9 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
+import WorkerProtocol
 
 /// An origin, and successive brokers with one cache directory.
 final class DiskSetting {

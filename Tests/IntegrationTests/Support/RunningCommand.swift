@@ -1,4 +1,5 @@
 import LinuxSystem
+import SystemValues
 import TestSupport
 
 /// A command of `imgbroker` that runs beside the test.
@@ -18,7 +19,7 @@ final class RunningCommand {
     }
 
     deinit {
-        child.send(Signals.kill)
+        child.send(SignalNumber.kill)
         _ = child.waitForExit(milliseconds: 5000)
     }
 
@@ -26,7 +27,7 @@ final class RunningCommand {
     var lines: [Substring] { text(ofFile: directory.file("out")).split(separator: "\n") }
 
     /// Sends it a signal, where given, and waits for its end; nil when it does not end in time.
-    func exit(after signal: Int32? = nil) -> ChildProcess.Exit? {
+    func exit(after signal: Int32? = nil) -> ProcessExit? {
         if let signal { child.send(signal) }
         return child.waitForExit(milliseconds: Int(patience * 1000))
     }

@@ -2,6 +2,7 @@ import Glibc
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 
 /// An origin and a broker that may load from it.

@@ -1,6 +1,7 @@
 import Glibc
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import TestSupport
 import Testing
 

@@ -1,6 +1,7 @@
 import IPCProtocol
 import LinuxSystem
 import Testing
+import WorkerProtocol
 
 @testable import imgcache
 

@@ -1,7 +1,9 @@
+import DiskRecords
 import IPCProtocol
 import LinuxSystem
 import SharedCache
 import Testing
+import WorkerProtocol
 
 /// Damaged files are never served, and are removed.
 @Suite(.timeLimit(.minutes(10))) struct DamageTests {

@@ -1,8 +1,10 @@
+import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
 import SharedCache
 import Testing
+import WorkerProtocol
 
 @testable import imgcache
 

@@ -1,3 +1,4 @@
+import DiskRecords
 import IPCProtocol
 import SharedCache
 import Testing

@@ -1,7 +1,9 @@
+import DiskRecords
 import Foundation
 import IPCProtocol
 import LinuxSystem
 import Testing
+import WorkerProtocol
 
 /// The broker's quarantine survives the cache process.
 @Suite(.timeLimit(.minutes(10))) struct QuarantineTests {

@@ -1,7 +1,10 @@
+import DiskRecords
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 @testable import imgcache
 

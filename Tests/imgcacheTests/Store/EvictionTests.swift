@@ -1,7 +1,10 @@
+import DiskRecords
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 /// Eviction by size and by age.
 @Suite(.timeLimit(.minutes(10))) struct EvictionTests {

@@ -1,8 +1,12 @@
+import DiskRecords
 import Glibc
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 import struct TestSupport.SeededRandom
 import func TestSupport.run

@@ -1,8 +1,10 @@
+import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
 import SharedCache
 import Testing
+import WorkerProtocol
 
 /// Several keys, invalid keys, and damaged files.
 @Suite(.timeLimit(.minutes(10))) struct FindingTests {

@@ -1,7 +1,10 @@
+import DiskRecords
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SharedCache
 import Testing
+import WorkerProtocol
 
 /// Stored entries are found, also by the next process.
 @Suite(.timeLimit(.minutes(10))) struct KeepingTests {

@@ -1,8 +1,11 @@
+import DiskRecords
 import Glibc
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SharedCache
 import Testing
+import WorkerProtocol
 
 import struct TestSupport.SeededRandom
 

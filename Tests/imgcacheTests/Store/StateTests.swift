@@ -1,8 +1,11 @@
+import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 /// Directories with obstacles, and the reported states.
 @Suite(.timeLimit(.minutes(10))) struct StateTests {

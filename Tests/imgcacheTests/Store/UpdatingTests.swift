@@ -1,7 +1,10 @@
+import DiskRecords
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import SharedCache
 import Testing
+import WorkerProtocol
 
 @testable import imgcache
 

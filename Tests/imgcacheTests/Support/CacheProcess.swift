@@ -1,9 +1,14 @@
+import Digests
+import DiskRecords
 import Glibc
+import HTTPValues
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 import enum TestSupport.BuiltProducts
 import let TestSupport.patience
@@ -167,7 +172,7 @@ final class CacheProcess {
     }
 
     deinit {
-        process.send(Signals.kill)
+        process.send(SignalNumber.kill)
         _ = process.waitForExit(milliseconds: Int(patience * 1000))
     }
 
@@ -319,7 +324,7 @@ final class CacheProcess {
     }
 
     /// Closes this end and waits for the process to exit.
-    func finish() throws -> ChildProcess.Exit? {
+    func finish() throws -> ProcessExit? {
         shutdown(channel.socket.raw, Int32(SHUT_WR))
         while try receive() != nil {}
         return process.waitForExit(milliseconds: Int(patience * 1000))
@@ -332,7 +337,7 @@ final class CacheProcess {
     }
 
     func kill() {
-        process.send(Signals.kill)
+        process.send(SignalNumber.kill)
         _ = process.waitForExit(milliseconds: Int(patience * 1000))
     }
 

@@ -1,8 +1,11 @@
+import DiskRecords
 import Glibc
 import IPCProtocol
 import LinuxSystem
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 import enum TestSupport.Compiler
 

@@ -1,7 +1,10 @@
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import Testing
+import WorkerProtocol
 
 private let tag = "W/\"v1\""
 private let old = "Sun, 06 Nov 1994 08:49:37 GMT"

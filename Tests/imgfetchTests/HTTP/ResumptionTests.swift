@@ -1,9 +1,13 @@
+import Digests
 import Glibc
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }
 private let other = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 &* 17 ^ $0 >> 5) }
@@ -111,7 +115,7 @@ private func job(
         }
         defer { origin.stop() }
         var job = job(origin, validator: validator)
-        job.conditions = FetchJob.Conditions(etag: tag, lastModified: old)
+        job.conditions = RequestConditions(etag: tag, lastModified: old)
         let run = try FetchWorker().run(job, continuing: Array(picture.prefix(100_000)))
         #expect(run.body == picture)
         #expect(run.result?.bytes == picture.count)

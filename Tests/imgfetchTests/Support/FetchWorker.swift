@@ -1,9 +1,12 @@
 import Foundation
+import HTTPValues
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import SystemValues
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// A download worker process, and the broker's end of its socket.
 final class FetchWorker {
@@ -68,7 +71,7 @@ final class FetchWorker {
     }
 
     deinit {
-        process.send(Signals.kill)
+        process.send(SignalNumber.kill)
         while !hasEnded, process.reap() == nil { usleep(1000) }
     }
 
@@ -172,7 +175,7 @@ final class FetchWorker {
     }
 
     /// Waits for the process to exit.
-    func waitForExit() throws -> ChildProcess.Exit {
+    func waitForExit() throws -> ProcessExit {
         let deadline = Instant.now.adding(milliseconds: 20_000)
         while Instant.now < deadline {
             if let exit = process.reap() {

@@ -1,6 +1,7 @@
 import Foundation
 import IPCProtocol
 import Testing
+import WorkerProtocol
 
 /// An HTTPS server with a self-signed certificate. It answers with the client's port, which identifies the connection.
 private final class TLSServer {

@@ -1,6 +1,8 @@
+import HTTPValues
 import IPCProtocol
 import LocalOrigin
 import Testing
+import WorkerProtocol
 
 @testable import imgfetch
 
@@ -12,7 +14,7 @@ private func line(_ name: String, _ value: String, host: String = "127.0.0.1", e
 @Suite(.timeLimit(.minutes(10))) struct CookieTests {
     private func run(
         _ worker: FetchWorker, _ url: String, cookies: [String]?, headers: [HeaderField] = [],
-        conditions: FetchJob.Conditions? = nil
+        conditions: RequestConditions? = nil
     ) throws -> FetchWorker.Run {
         try worker.run(
             FetchJob(

@@ -1,9 +1,13 @@
+import Digests
 import Foundation
+import HTTPValues
 import IPCProtocol
 import LinuxSystem
 import LocalOrigin
 import SharedCache
+import SystemValues
 import Testing
+import WorkerProtocol
 
 private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }
 

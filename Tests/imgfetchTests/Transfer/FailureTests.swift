@@ -1,9 +1,12 @@
 import Foundation
+import HTTPValues
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import LocalOrigin
+import SystemValues
 import Testing
+import WorkerProtocol
 
 private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 7) }
 

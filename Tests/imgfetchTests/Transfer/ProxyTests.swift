@@ -1,6 +1,8 @@
+import HTTPValues
 import IPCProtocol
 import LocalOrigin
 import Testing
+import WorkerProtocol
 
 @Suite(.timeLimit(.minutes(10))) struct ProxyTests {
     @Test func `every hop goes through the proxy, which looks up names itself`() throws {

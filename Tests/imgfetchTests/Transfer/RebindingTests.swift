@@ -2,6 +2,7 @@ import IPCProtocol
 import LocalOrigin
 import TestSupport
 import Testing
+import WorkerProtocol
 
 /// Names whose addresses change between look-ups (DNS rebinding). The address that is checked is the one that is
 /// connected to, each time.

@@ -1,6 +1,8 @@
+import HTTPValues
 import IPCProtocol
 import LocalOrigin
 import Testing
+import WorkerProtocol
 
 @Suite(.timeLimit(.minutes(10))) struct RedirectTests {
     /// Paths "/5" to "/1" redirect to the next lower one, "/0" echoes the request.

@@ -1,7 +1,9 @@
+import Digests
 import Foundation
 import HTTPCaching
+import HTTPValues
 import IPCProtocol
-import LinuxSystem
+import SystemValues
 
 @testable import imgbroker
 

@@ -1,0 +1,48 @@
+/// A hash of bytes in a few nanoseconds: eight at a time are multiplied and the product folded. It does not withstand anybody
+/// who knows the seed and wants texts to fall together; it is for tables where they would harm only him, or nobody much.
+package enum FoldedHash {
+    /// The hash of `bytes`.
+    package static func hash(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 0) -> UInt64 {
+        var (hash, offset) = (seed ^ UInt64(bytes.count), 0)
+        func mix(_ word: UInt64) {
+            let product = (hash ^ word).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+            hash = product.high ^ product.low
+        }
+        while offset + 8 <= bytes.count {
+            mix(unsafe bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            offset += 8
+        }
+        var last: UInt64 = 0
+        while offset < bytes.count {
+            last = last << 8 | UInt64(unsafe bytes[offset])
+            offset += 1
+        }
+        mix(last)
+        return hash
+    }
+}
+
+extension ArraySlice<UInt8> {
+    /// Whether these are the same bytes, compared eight at a time.
+    package func hasSameBytes(as other: [UInt8]) -> Bool {
+        if count != other.count { return false }
+        return unsafe withUnsafeBytes { mine in
+            unsafe other.withUnsafeBytes { others in
+                var offset = 0
+                while offset + 8 <= mine.count {
+                    if unsafe mine.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+                        != others.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+                    {
+                        return false
+                    }
+                    offset += 8
+                }
+                while offset < mine.count {
+                    if unsafe mine[offset] != others[offset] { return false }
+                    offset += 1
+                }
+                return true
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+internal import CNettle
+
+/// A SHA-256 digest (FIPS 180-4) in the making, computed by nettle.
+package struct SHA256: ~Copyable {
+    private var context = sha256_ctx()
+
+    /// Starts with nothing hashed.
+    package init() {
+        unsafe nettle_sha256_init(&context)
+    }
+
+    /// Hashes more bytes.
+    package mutating func update(_ bytes: UnsafeRawBufferPointer) {
+        guard let base = bytes.baseAddress else { return }
+        unsafe nettle_sha256_update(&context, bytes.count, base.assumingMemoryBound(to: UInt8.self))
+    }
+
+    /// The digest of everything hashed, as 64 hexadecimal digits in lower case.
+    package consuming func hexadecimalDigest() -> String {
+        var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_SIZE))
+        unsafe nettle_sha256_digest(&context, digest.count, &digest)
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+
+    /// The digest of `bytes`, as 64 hexadecimal digits in lower case.
+    package static func hexadecimalDigest(of bytes: some Sequence<UInt8>) -> String {
+        var hash = SHA256()
+        unsafe Array(bytes).withUnsafeBytes { unsafe hash.update($0) }
+        return hash.hexadecimalDigest()
+    }
+}

@@ -1,0 +1,108 @@
+/// A range of addresses in CIDR notation (RFC 4632): "10.0.0.0/8", "fd00::/8", or one address.
+package struct AddressRange: Hashable, Sendable, CustomStringConvertible {
+    /// The first address of the range.
+    package let base: IPAddress
+    /// How many leading bits all its addresses share.
+    package let prefixLength: Int
+
+    /// The range of the addresses that share `prefixLength` bits with `address`; nil when it has not so many.
+    package init?(_ address: IPAddress, prefixLength: Int) {
+        // A mapped range is the range of IPv4 that it stands for.
+        let mapped = prefixLength >= 96 ? address.mappedIPv4 : nil
+        let prefixLength = mapped == nil ? prefixLength : prefixLength - 96
+        let address = mapped ?? address
+        guard (0...address.bytes.count * 8).contains(prefixLength) else { return nil }
+        let bytes = address.bytes.indices.map { index in
+            let bits = min(max(prefixLength - 8 * index, 0), 8)
+            return address.bytes[index] & ~UInt8(truncatingIfNeeded: 0xFF >> bits)
+        }
+        guard let base = IPAddress(bytes: bytes) else { return nil }
+        self.base = base
+        self.prefixLength = prefixLength
+    }
+
+    /// Reads "address/length", or an address alone; nil for anything else. Bits behind the prefix are ignored.
+    package init?(_ text: some StringProtocol) {
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let first = parts.first, let address = IPAddress(first) else { return nil }
+        var length = address.bytes.count * 8
+        if parts.count == 2 {
+            guard parts[1].utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+                let number = Int(parts[1])
+            else { return nil }
+            length = number
+        }
+        self.init(address, prefixLength: length)
+    }
+
+    /// Whether `address` is in the range.
+    package func contains(_ address: IPAddress) -> Bool {
+        address.bytes.count == base.bytes.count && AddressRange(address, prefixLength: prefixLength)?.base == base
+    }
+
+    /// The range in CIDR notation.
+    package var description: String { "\(base)/\(prefixLength)" }
+}
+
+/// Which addresses a download may connect to: those that are globally routable, and the ranges that the administrator
+/// opened.
+///
+/// An address of IPv6 that carries one of IPv4 must be permitted itself and carry a permitted one; a mapped one is
+/// simply the address of IPv4.
+package struct AddressPolicy: Sendable {
+    /// The ranges opened beyond the globally routable ones.
+    package let allowed: [AddressRange]
+
+    /// A policy that permits what is globally routable, and `allowed`.
+    package init(allowed: [AddressRange] = []) {
+        self.allowed = allowed
+    }
+
+    /// Whether a download may connect to `address`.
+    package func permits(_ address: IPAddress) -> Bool {
+        if let mapped = address.mappedIPv4 { return permits(mapped) }
+        guard Self.isGlobal(address) || allowed.contains(where: { $0.contains(address) }) else { return false }
+        return address.embeddedIPv4.allSatisfy { permits($0) }
+    }
+
+    private static func isGlobal(_ address: IPAddress) -> Bool {
+        if address.isIPv4 { return !specialIPv4.contains { $0.contains(address) } }
+        return globalIPv6.contains { $0.contains(address) } && !specialIPv6.contains { $0.contains(address) }
+    }
+
+    /// IANA's IPv4 special-purpose address registry without what it calls globally reachable, and multicast. Of
+    /// 192.0.0.0/24 two addresses are reachable; no web server is there.
+    private static let specialIPv4 = ranges(
+        "0.0.0.0/8",  // this network
+        "10.0.0.0/8",  // private
+        "100.64.0.0/10",  // shared by a carrier's customers
+        "127.0.0.0/8",  // loopback
+        "169.254.0.0/16",  // link-local, and the clouds' metadata
+        "172.16.0.0/12",  // private
+        "192.0.0.0/24",  // protocol assignments
+        "192.0.2.0/24",  // documentation
+        "192.88.99.0/24",  // 6to4 relays, deprecated
+        "192.168.0.0/16",  // private
+        "198.18.0.0/15",  // benchmarking
+        "198.51.100.0/24",  // documentation
+        "203.0.113.0/24",  // documentation
+        "224.0.0.0/4",  // multicast
+        "240.0.0.0/4"  // reserved, limited broadcast
+    )
+
+    /// The global unicast addresses in use, and the well-known prefix of NAT64.
+    private static let globalIPv6 = ranges("2000::/3", "64:ff9b::/96")
+
+    /// What IANA's IPv6 special-purpose address registry has within them. Of 2001::/23 a few are reachable, where no
+    /// web server is; of 6to4 it says nothing. The rest of the registry is outside `globalIPv6`.
+    private static let specialIPv6 = ranges(
+        "2001::/23",  // protocol assignments, with Teredo, benchmarking and ORCHID
+        "2001:db8::/32",  // documentation
+        "2002::/16",  // 6to4
+        "3fff::/20"  // documentation
+    )
+
+    private static func ranges(_ texts: String...) -> [AddressRange] {
+        texts.map { AddressRange($0)! }
+    }
+}

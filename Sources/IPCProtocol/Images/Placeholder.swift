@@ -1,0 +1,93 @@
+package import JSONCoding
+
+/// What can be shown of a picture before it is there.
+public struct Placeholder: Hashable, Sendable {
+    /// The longest ThumbHash, in bytes.
+    public static let longestHash = 25
+
+    /// The colour's four channels, the length of the hash, and the hash with zeros behind it. Not as texts, which would lie
+    /// elsewhere: a cache may have a million of them.
+    private var bytes = InlineArray<30, UInt8>(repeating: 0)
+
+    /// A placeholder; nil when the hash is empty or too long.
+    public init?(averageColor: SIMD4<UInt8>, thumbHash: [UInt8]) {
+        guard (1...Self.longestHash).contains(thumbHash.count) else { return nil }
+        for channel in 0..<4 { bytes[channel] = averageColor[channel] }
+        bytes[4] = UInt8(thumbHash.count)
+        for (place, byte) in thumbHash.enumerated() { bytes[5 + place] = byte }
+    }
+
+    /// Reads both texts; nil when they are not spelled as they are written here.
+    public init?(averageColor: String?, thumbHash: String?) {
+        guard let averageColor, let thumbHash, let color = Self.color(averageColor),
+            let hash = Self.bytes(ofBase64: thumbHash)
+        else { return nil }
+        self.init(averageColor: color, thumbHash: hash)
+        if self.averageColor != averageColor || self.thumbHash != thumbHash { return nil }
+    }
+
+    /// The mean of all pixels as CSS writes colours: `#rrggbb`, or `#rrggbbaa` where the picture is not opaque.
+    public var averageColor: String {
+        var text = [UInt8(ascii: "#")]
+        for channel in 0..<(bytes[3] == .max ? 3 : 4) {
+            text += [Self.hexadecimal[Int(bytes[channel] >> 4)], Self.hexadecimal[Int(bytes[channel] & 15)]]
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// The picture's ThumbHash, in Base64 (RFC 4648, section 4).
+    public var thumbHash: String {
+        let count = Int(bytes[4])
+        var text: [UInt8] = []
+        text.reserveCapacity((count + 2) / 3 * 4)
+        for start in stride(from: 0, to: count, by: 3) {
+            let length = min(3, count - start)
+            let word = (0..<length).reduce(0) { $0 | Int(bytes[5 + start + $1]) << (16 - 8 * $1) }
+            for place in 0..<4 {
+                text.append(place <= length ? Self.base64[word >> (18 - 6 * place) & 63] : UInt8(ascii: "="))
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// Writes both members.
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("averageColor", averageColor)
+        writer.member("thumbHash", thumbHash)
+    }
+
+    public static func == (left: Placeholder, right: Placeholder) -> Bool {
+        left.bytes.indices.allSatisfy { left.bytes[$0] == right.bytes[$0] }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        for place in bytes.indices { hasher.combine(bytes[place]) }
+    }
+
+    // MARK: Texts
+
+    private static let hexadecimal = Array("0123456789abcdef".utf8)
+    private static let base64 = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+
+    private static func color(_ text: String) -> SIMD4<UInt8>? {
+        guard text.utf8.first == UInt8(ascii: "#"), let number = UInt32(text.dropFirst(), radix: 16) else { return nil }
+        let word = text.utf8.count == 7 ? number << 8 | 0xFF : number
+        return SIMD4(truncatingIfNeeded: SIMD4(word >> 24, word >> 16, word >> 8, word))
+    }
+
+    /// What is no digit ends the text; whoever calls compares.
+    private static func bytes(ofBase64 text: String) -> [UInt8]? {
+        guard text.utf8.count <= (longestHash + 2) / 3 * 4 else { return nil }
+        var (bytes, word, bits): ([UInt8], Int, Int) = ([], 0, 0)
+        for digit in text.utf8 {
+            guard let value = base64.firstIndex(of: digit) else { break }
+            word = (word << 6 | value) & 0xFFFF
+            bits += 6
+            if bits >= 8 {
+                bits -= 8
+                bytes.append(UInt8(truncatingIfNeeded: word >> bits))
+            }
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,117 @@
+package import JSONCoding
+
+/// The closed set of codes by which an error is known on the wire, in statistics and in exit messages.
+public enum ErrorCode: String, CaseIterable, Sendable {
+    // The message is wrong.
+    case badFrame = "bad-frame"
+    case badRequest = "bad-request"
+    case unsupportedVersion = "unsupported-version"
+    // Policy.
+    case unsupportedScheme = "unsupported-scheme"
+    case forbiddenAddress = "forbidden-address"
+    case forbidden
+    // The request's fate.
+    case notCached = "not-cached"
+    case blacklisted
+    case cancelled
+    case shuttingDown = "shutting-down"
+    case overloaded
+    case quotaExceeded = "quota-exceeded"
+    // The download.
+    case hostUnavailable = "host-unavailable"
+    case dnsFailed = "dns-failed"
+    case connectFailed = "connect-failed"
+    case tlsFailed = "tls-failed"
+    case timeout
+    case tooManyRedirects = "too-many-redirects"
+    case httpStatus = "http-status"
+    case transferFailed = "transfer-failed"
+    case tooLarge = "too-large"
+    // The image.
+    case unsupportedFormat = "unsupported-format"
+    case truncated
+    case decodeFailed = "decode-failed"
+    case tooManyPixels = "too-many-pixels"
+    case emptyImage = "empty-image"
+    case decoderCrashed = "decoder-crashed"
+    case decoderUnavailable = "decoder-unavailable"
+    // The broker.
+    case outOfMemory = "out-of-memory"
+    case diskFailed = "disk-failed"
+    case `internal`
+
+    /// Whether the same request may succeed when asked again later, unchanged. An `http-status` is retryable by its
+    /// status instead: `WireError` knows it.
+    public var isRetryable: Bool {
+        switch self {
+        case .shuttingDown, .overloaded, .quotaExceeded, .hostUnavailable, .dnsFailed, .connectFailed, .timeout,
+            .transferFailed, .decoderUnavailable, .outOfMemory, .diskFailed, .internal:
+            true
+        case .badFrame, .badRequest, .unsupportedVersion, .unsupportedScheme, .forbiddenAddress, .forbidden,
+            .notCached, .blacklisted, .cancelled, .tlsFailed, .tooManyRedirects, .httpStatus, .tooLarge,
+            .unsupportedFormat, .truncated, .decodeFailed, .tooManyPixels, .emptyImage, .decoderCrashed:
+            false
+        }
+    }
+}
+
+/// An error as it goes over the wire.
+public struct WireError: Error, Hashable, Sendable {
+    /// What kind of error it is.
+    public var code: ErrorCode
+    /// One English sentence for a person.
+    public var message: String
+    /// The origin's status, with `http-status`.
+    public var httpStatus: Int?
+    /// After how many milliseconds to ask again, where that is known.
+    public var retryAfterMs: Int?
+    /// The first failure's code, with `blacklisted`.
+    public var cause: ErrorCode?
+    /// Whether this failure put the URL on the failed list.
+    public var blacklisted = false
+
+    /// An error with what applies to it.
+    public init(_ code: ErrorCode, _ message: String, httpStatus: Int? = nil, retryAfterMs: Int? = nil) {
+        self.code = code
+        self.message = message
+        self.httpStatus = httpStatus
+        self.retryAfterMs = retryAfterMs
+    }
+
+    /// Whether the same request may succeed when asked again later, unchanged. Of HTTP's statuses those are 408, 425,
+    /// 429 and 5xx but 501 and 505 (RFC 9110, section 15; RFC 8470; RFC 6585).
+    public var isRetryable: Bool {
+        guard code == .httpStatus, let httpStatus else { return code.isRetryable }
+        return [408, 425, 429].contains(httpStatus)
+            || (500...599).contains(httpStatus) && ![501, 505].contains(httpStatus)
+    }
+
+    /// Reads the members of an error from a message.
+    package init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        var code: ErrorCode?
+        self.init(.internal, "")
+        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
+            switch name {
+            case "code": code = try reader.choice(name)
+            case "message": message = try reader.string(name) ?? ""
+            case "httpStatus": httpStatus = try reader.integer(name, in: 0...999)
+            case "retryAfterMs": retryAfterMs = try reader.integer(name, in: 0...Int.max)
+            case "cause": cause = try reader.choice(name)
+            case "blacklisted": blacklisted = try reader.boolean(name) ?? false
+            default: try reader.skip()
+            }
+        }
+        if let code { self.code = code } else { reader.note("code", expected: "a known code") }
+    }
+
+    /// Writes the members of an error.
+    package func write(to writer: inout JSONWriter) {
+        writer.member("code", code.rawValue)
+        writer.member("message", message)
+        writer.member("retryable", isRetryable)
+        writer.member("httpStatus", httpStatus)
+        writer.member("retryAfterMs", retryAfterMs)
+        writer.member("cause", cause?.rawValue)
+        if blacklisted { writer.member("blacklisted", true) }
+    }
+}

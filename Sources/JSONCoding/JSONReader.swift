@@ -1,0 +1,215 @@
+/// Reads JSON (RFC 8259) from bytes, value by value, without building a tree.
+///
+/// A message's values are read in the order in which they stand. A value of the wrong type or out of its range is
+/// noted in `problem` and stepped over, so that the rest of the message is still read and the complaint can carry the
+/// message's `id`. Only bytes that are no JSON end the reading, with `MalformedJSON`.
+package struct JSONReader {
+    /// Bytes that are no JSON: what was expected, at which offset.
+    package struct MalformedJSON: Error, Equatable {
+        /// What should have stood there.
+        package let expected: String
+        /// The offset from the first byte of the text.
+        package let offset: Int
+    }
+
+    /// A member that is not what the protocol says.
+    package struct FieldProblem: Error, Equatable {
+        /// The member's name.
+        package let field: String
+        /// What it should have been: "an integer from 1 to 65535".
+        package let expected: String
+    }
+
+    /// The largest integer that every JSON implementation represents exactly: 2^53 - 1.
+    package static let maximumInteger = 1 << 53 - 1
+
+    /// The deepest nesting that is read.
+    package static let maximumDepth = 64
+
+    /// The first member that was not what the protocol says.
+    package private(set) var problem: FieldProblem?
+
+    let bytes: ArraySlice<UInt8>
+    var position: Int
+    var depth = 0
+
+    /// Starts at the first of `bytes`, which are not copied.
+    package init(_ bytes: ArraySlice<UInt8>) {
+        self.bytes = bytes
+        position = bytes.startIndex
+    }
+
+    /// Notes that `field` is not `expected`, unless something was noted before. A name that came with the message is
+    /// not repeated at whatever length it has.
+    package mutating func note(_ field: String, expected: String) {
+        if problem == nil { problem = FieldProblem(field: String(field.prefix(80)), expected: expected) }
+    }
+
+    // MARK: Structure
+
+    /// Reads an object, and nothing but white space after it. `member` must read exactly one value for each name.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func readMessage(
+        _ member: (inout JSONReader, String) throws(MalformedJSON) -> Void
+    ) throws(MalformedJSON) {
+        try readObject(member)
+        skipWhitespace()
+        if position != bytes.endIndex { throw malformed("the end of the text") }
+    }
+
+    /// Reads an object. `member` must read exactly one value for each name.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func readObject(
+        _ member: (inout JSONReader, String) throws(MalformedJSON) -> Void
+    ) throws(MalformedJSON) {
+        try expect(UInt8(ascii: "{"), "an object")
+        try enter()
+        if !take(UInt8(ascii: "}")) {
+            repeat {
+                skipWhitespace()
+                let name = try scanString()
+                try expect(UInt8(ascii: ":"), "a colon")
+                try member(&self, name)
+            } while take(UInt8(ascii: ","))
+            try expect(UInt8(ascii: "}"), "a comma or the end of the object")
+        }
+        depth -= 1
+    }
+
+    /// Reads an array. `element` must read exactly one value for each element.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func readArray(
+        _ element: (inout JSONReader) throws(MalformedJSON) -> Void
+    ) throws(MalformedJSON) {
+        try expect(UInt8(ascii: "["), "an array")
+        try enter()
+        if !take(UInt8(ascii: "]")) {
+            repeat { try element(&self) } while take(UInt8(ascii: ","))
+            try expect(UInt8(ascii: "]"), "a comma or the end of the array")
+        }
+        depth -= 1
+    }
+
+    /// Steps over one value of any kind.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func skip() throws(MalformedJSON) {
+        switch peek() {
+        case UInt8(ascii: "{"): try readObject { (reader, _) throws(MalformedJSON) in try reader.skip() }
+        case UInt8(ascii: "["): try readArray { (reader) throws(MalformedJSON) in try reader.skip() }
+        case UInt8(ascii: "\""): try skipString()
+        case UInt8(ascii: "t"): try scanWord("true")
+        case UInt8(ascii: "f"): try scanWord("false")
+        case UInt8(ascii: "n"): try scanWord("null")
+        default: _ = try scanNumber()
+        }
+    }
+
+    /// Whether an object stands next.
+    package var nextIsObject: Bool { nextByte == UInt8(ascii: "{") }
+    /// Whether an array stands next.
+    package var nextIsArray: Bool { nextByte == UInt8(ascii: "[") }
+    /// Whether a string stands next.
+    package var nextIsString: Bool { nextByte == UInt8(ascii: "\"") }
+    /// Whether a null stands next.
+    package var nextIsNull: Bool { nextByte == UInt8(ascii: "n") }
+
+    // MARK: Values
+
+    /// The string of member `field`; nil, and a note, when it is none.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func string(_ field: String) throws(MalformedJSON) -> String? {
+        if peek() == UInt8(ascii: "\"") { return try scanString() }
+        return try reject(field, "a string")
+    }
+
+    /// The boolean of member `field`; nil, and a note, when it is none.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func boolean(_ field: String) throws(MalformedJSON) -> Bool? {
+        switch peek() {
+        case UInt8(ascii: "t"):
+            try scanWord("true")
+            return true
+        case UInt8(ascii: "f"):
+            try scanWord("false")
+            return false
+        default: return try reject(field, "true or false")
+        }
+    }
+
+    /// The integer of member `field`; nil, and a note, when it is none or outside `range`.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func integer(_ field: String, in range: ClosedRange<Int>) throws(MalformedJSON) -> Int? {
+        // Written only where it is needed: this is called for every integer of every message.
+        func expected() -> String { "an integer from \(range.lowerBound) to \(range.upperBound)" }
+        switch peek() {
+        case .some(UInt8(ascii: "-")), .some(UInt8(ascii: "0")...UInt8(ascii: "9")):
+            if let value = try scanNumber(), range.contains(value) { return value }
+            note(field, expected: expected())
+            return nil
+        default: return try reject(field, expected())
+        }
+    }
+
+    /// The number of member `field` as floating point; nil, and a note, when it is none.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func number(_ field: String) throws(MalformedJSON) -> Double? {
+        switch peek() {
+        case .some(UInt8(ascii: "-")), .some(UInt8(ascii: "0")...UInt8(ascii: "9")):
+            skipWhitespace()
+            let start = position
+            _ = try scanNumber()
+            return Double(String(decoding: bytes[start..<position], as: UTF8.self))
+        default: return try reject(field, "a number")
+        }
+    }
+
+    /// The word of member `field` as one of an enumeration's; nil, and a note, when it is none of them.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func choice<Choice>(
+        _ field: String, of type: Choice.Type = Choice.self
+    ) throws(MalformedJSON) -> Choice? where Choice: RawRepresentable<String> & CaseIterable {
+        if peek() == UInt8(ascii: "\""), let value = Choice(rawValue: try scanString()) { return value }
+        let expected = "one of " + Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+        if previousByte == UInt8(ascii: "\"") {
+            note(field, expected: expected)
+            return nil
+        }
+        return try reject(field, expected)
+    }
+
+    /// Reads the object of member `field`; a note when it is none.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func object(
+        _ field: String, _ member: (inout JSONReader, String) throws(MalformedJSON) -> Void
+    ) throws(MalformedJSON) {
+        if nextIsObject { try readObject(member) } else { let _: Never? = try reject(field, "an object") }
+    }
+
+    /// Reads the array of member `field`; a note when it is none.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package mutating func array(
+        _ field: String, _ element: (inout JSONReader) throws(MalformedJSON) -> Void
+    ) throws(MalformedJSON) {
+        if nextIsArray { try readArray(element) } else { let _: Never? = try reject(field, "an array") }
+    }
+
+    /// Reads member `field`, an array of strings.
+    package mutating func strings(_ field: String) throws(MalformedJSON) -> [String] {
+        var strings: [String] = []
+        try array(field) { (reader) throws(MalformedJSON) in
+            if let string = try reader.string(field) { strings.append(string) }
+        }
+        return strings
+    }
+}

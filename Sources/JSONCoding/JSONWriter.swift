@@ -1,0 +1,173 @@
+/// Writes one JSON object (RFC 8259) into bytes, member by member.
+package struct JSONWriter {
+    /// What was written so far.
+    package private(set) var bytes: [UInt8]
+    private var needsComma = false
+
+    /// Starts after `prefix`, which stays as it is. Of `storage` nothing is used but its memory.
+    package init(prefix: [UInt8] = [], capacity: Int = 512, reusing storage: consuming [UInt8] = []) {
+        bytes = consume storage
+        bytes.removeAll(keepingCapacity: true)
+        bytes.reserveCapacity(capacity)
+        bytes.append(contentsOf: prefix)
+    }
+
+    /// Writes an object, as a value or as the whole text, with what `members` writes.
+    package mutating func object(_ members: (inout JSONWriter) -> Void) {
+        open(UInt8(ascii: "{"))
+        members(&self)
+        close(UInt8(ascii: "}"))
+    }
+
+    /// Writes member `name` with an object.
+    package mutating func object(_ name: String, _ members: (inout JSONWriter) -> Void) {
+        self.name(name)
+        object(members)
+    }
+
+    /// Writes member `name` with an array of objects.
+    package mutating func array<Element>(
+        _ name: String, of elements: some Sequence<Element>, _ members: (inout JSONWriter, Element) -> Void
+    ) {
+        self.name(name)
+        open(UInt8(ascii: "["))
+        for element in elements { object { members(&$0, element) } }
+        close(UInt8(ascii: "]"))
+    }
+
+    /// Writes member `name` with an array of strings.
+    package mutating func array(_ name: String, of strings: some Sequence<String>) {
+        self.name(name)
+        open(UInt8(ascii: "["))
+        for string in strings {
+            separate()
+            quote(string)
+        }
+        close(UInt8(ascii: "]"))
+    }
+
+    /// Writes member `name` with an array of integers.
+    package mutating func array(_ name: String, of integers: some Sequence<Int>) {
+        self.name(name)
+        open(UInt8(ascii: "["))
+        for integer in integers {
+            separate()
+            append(decimal: integer)
+        }
+        close(UInt8(ascii: "]"))
+    }
+
+    /// Writes member `name` with a string; nothing when it is nil.
+    package mutating func member(_ name: String, _ value: String?) {
+        guard let value else { return }
+        self.name(name)
+        quote(value)
+        needsComma = true
+    }
+
+    /// Writes member `name` with an integer; nothing when it is nil.
+    package mutating func member(_ name: String, _ value: Int?) {
+        guard let value else { return }
+        self.name(name)
+        append(decimal: value)
+        needsComma = true
+    }
+
+    /// Writes member `name` with a number, to three places; nothing when it is nil.
+    package mutating func member(_ name: String, _ value: Double?) {
+        guard let value else { return }
+        self.name(name)
+        let rounded = (value * 1000).rounded() / 1000
+        bytes.append(contentsOf: (rounded.isFinite ? rounded.description : "0").utf8)
+        needsComma = true
+    }
+
+    /// Writes member `name` with a boolean; nothing when it is nil.
+    package mutating func member(_ name: String, _ value: Bool?) {
+        guard let value else { return }
+        self.name(name)
+        bytes.append(contentsOf: (value ? "true" : "false").utf8)
+        needsComma = true
+    }
+
+    /// Writes member `name` with null.
+    package mutating func null(_ name: String) {
+        self.name(name)
+        bytes.append(contentsOf: "null".utf8)
+        needsComma = true
+    }
+
+    /// Overwrites the four bytes at `offset`, written before, with a big-endian integer.
+    package mutating func overwrite(at offset: Int, with value: UInt32) {
+        for index in 0..<4 { bytes[offset + index] = UInt8(truncatingIfNeeded: value >> (24 - 8 * index)) }
+    }
+
+    private mutating func open(_ bracket: UInt8) {
+        separate()
+        bytes.append(bracket)
+        needsComma = false
+    }
+
+    private mutating func close(_ bracket: UInt8) {
+        bytes.append(bracket)
+        needsComma = true
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+
+    private mutating func name(_ name: String) {
+        separate()
+        quote(name)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    /// Appends bytes as they are.
+    package mutating func append(_ text: [UInt8]) { bytes.append(contentsOf: text) }
+
+    /// Appends an integer's digits.
+    package mutating func append(decimal value: Int) {
+        if value < 0 { bytes.append(UInt8(ascii: "-")) }
+        var first = bytes.count
+        var rest = value.magnitude
+        repeat {
+            bytes.append(UInt8(ascii: "0") + UInt8(rest % 10))
+            rest /= 10
+        } while rest > 0
+        // They stand in the wrong order. Not `reverse` of a slice, which would be a copy.
+        var last = bytes.count - 1
+        while first < last {
+            bytes.swapAt(first, last)
+            first += 1
+            last -= 1
+        }
+    }
+
+    private mutating func quote(_ string: String) {
+        var string = string
+        bytes.append(UInt8(ascii: "\""))
+        string.withUTF8 { text in
+            let isPlain = unsafe text.allSatisfy { $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
+            if isPlain { unsafe bytes.append(contentsOf: text) } else { unsafe text.forEach { escape($0) } }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+            bytes.append(UInt8(ascii: "\\"))
+            bytes.append(byte)
+        case 0x0A: bytes.append(contentsOf: "\\n".utf8)
+        case 0..<0x20:
+            let digits = Array("0123456789abcdef".utf8)
+            bytes.append(contentsOf: "\\u00".utf8)
+            bytes.append(digits[Int(byte >> 4)])
+            bytes.append(digits[Int(byte & 15)])
+        default: bytes.append(byte)
+        }
+    }
+}

@@ -1,0 +1,27 @@
+/// A point in time on the monotonic clock, which runs evenly and cannot be set.
+package struct Instant: Comparable, Hashable, Sendable {
+    /// Nanoseconds since the machine started.
+    package let nanoseconds: Int64
+
+    /// The point `nanoseconds` after the machine's start.
+    package init(nanoseconds: Int64) {
+        self.nanoseconds = nanoseconds
+    }
+
+    /// Returns the point `milliseconds` later. Saturates on overflow.
+    package func adding(milliseconds: Int) -> Instant {
+        let (product, overflowed) = Int64(milliseconds).multipliedReportingOverflow(by: 1_000_000)
+        let (sum, carried) = nanoseconds.addingReportingOverflow(product)
+        return Instant(nanoseconds: overflowed || carried ? .max : sum)
+    }
+
+    /// Returns the microseconds from `earlier` to this point.
+    package func microseconds(since earlier: Instant) -> Int {
+        Int((nanoseconds - earlier.nanoseconds) / 1000)
+    }
+
+    /// Whether `left` is before `right`.
+    package static func < (left: Instant, right: Instant) -> Bool {
+        left.nanoseconds < right.nanoseconds
+    }
+}

@@ -1,0 +1,39 @@
+/// The numbers of signals, the same on every architecture of Linux that Swift supports.
+package enum SignalNumber {
+    /// `SIGTERM`: asks the process to shut down.
+    package static let terminate: Int32 = 15
+    /// `SIGINT`: Ctrl-C.
+    package static let interrupt: Int32 = 2
+    /// `SIGHUP`: the terminal was closed.
+    package static let hangup: Int32 = 1
+    /// `SIGPIPE`: a write to a pipe or socket without a reader.
+    package static let brokenPipe: Int32 = 13
+    /// `SIGKILL`: cannot be caught.
+    package static let kill: Int32 = 9
+
+    /// `SIGSYS`: a system call that a seccomp filter kills the process for.
+    package static let badSystemCall: Int32 = 31
+    /// `SIGXCPU`: the limit of processor time (RLIMIT_CPU) is reached.
+    package static let processorTime: Int32 = 24
+    /// The signals by which the kernel or the C library kills a process that has failed: SIGSEGV, SIGABRT, SIGBUS, SIGILL,
+    /// SIGFPE, SIGTRAP, SIGPIPE and SIGXFSZ.
+    package static let faults: Set<Int32> = [11, 6, 7, 4, 8, 5, 13, 25]
+
+    /// Returns the C library's English name of a signal (`strsignal`): "Killed".
+    package static func name(of number: Int32) -> String {
+        switch number {
+        case 1...31: names[Int(number) - 1]
+        case 34...64: "Real-time signal \(number - 34)"
+        default: "Unknown signal \(number)"
+        }
+    }
+
+    private static let names = [
+        "Hangup", "Interrupt", "Quit", "Illegal instruction", "Trace/breakpoint trap", "Aborted", "Bus error",
+        "Floating point exception", "Killed", "User defined signal 1", "Segmentation fault",
+        "User defined signal 2", "Broken pipe", "Alarm clock", "Terminated", "Stack fault", "Child exited",
+        "Continued", "Stopped (signal)", "Stopped", "Stopped (tty input)", "Stopped (tty output)",
+        "Urgent I/O condition", "CPU time limit exceeded", "File size limit exceeded", "Virtual timer expired",
+        "Profiling timer expired", "Window changed", "I/O possible", "Power failure", "Bad system call",
+    ]
+}

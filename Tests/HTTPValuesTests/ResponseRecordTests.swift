@@ -1,0 +1,48 @@
+import CodingTestSupport
+import HTTPValues
+import JSONCoding
+import Testing
+
+@Suite struct ResponseRecordTests {
+    static let records: [(String, ResponseRecord)] = [
+        (
+            "response-record",
+            ResponseRecord(
+                status: 200, requestedAt: 1_795_000_000_000, receivedAt: 1_795_000_000_123,
+                date: "Sun, 06 Nov 1994 08:49:37 GMT", age: "7", cacheControl: "max-age=60, private=\"set-cookie\"",
+                expires: "0", etag: "W/\"1\"", lastModified: "Sun Nov  6 08:49:37 1994", vary: "Accept, Cookie",
+                contentType: "image/png", servedBy: "http://other.test:80/")
+        ),
+        ("response-record-bare", ResponseRecord(status: 999, requestedAt: 0, receivedAt: 9_007_199_254_740_991)),
+    ]
+
+    private func read(_ text: some Collection<UInt8>) throws -> (ResponseRecord?, problem: JSONReader.FieldProblem?) {
+        var reader = JSONReader(Array(text)[...])
+        let record = try ResponseRecord(from: &reader, field: "response")
+        return (record, reader.problem)
+    }
+
+    @Test(arguments: records)
+    func `a record is read and written`(name: String, record: ResponseRecord) throws {
+        var writer = JSONWriter()
+        writer.object { record.writeMembers(to: &$0) }
+        let text = try Golden(of: "HTTPValuesTests").text(name, of: writer.bytes)
+        #expect(try read(text).0 == record)
+    }
+
+    @Test func `every sample is checked`() throws {
+        #expect(try Golden(of: "HTTPValuesTests").names().sorted() == Self.records.map(\.0).sorted())
+    }
+
+    @Test(arguments: [
+        "{}", "17", #"{"status":200,"requestedAt":0}"#, #"{"status":200,"receivedAt":0}"#,
+        #"{"requestedAt":0,"receivedAt":0}"#, #"{"status":99,"requestedAt":0,"receivedAt":0}"#,
+        #"{"status":1000,"requestedAt":0,"receivedAt":0}"#, #"{"status":200,"requestedAt":-1,"receivedAt":0}"#,
+        #"{"status":200,"requestedAt":0,"receivedAt":9223372036854775808}"#,
+    ])
+    func `an incomplete record is none`(text: String) throws {
+        let (record, problem) = try read(text.utf8)
+        #expect(record == nil)
+        #expect(problem != nil)
+    }
+}

@@ -1,0 +1,288 @@
+import CodingTestSupport
+import DiskRecords
+import HTTPValues
+import IPCProtocol
+import Testing
+import WorkerProtocol
+
+/// What the broker and its workers say to each other, in bytes.
+@Suite struct GoldenWorkerTests {
+    static let decodeOrders: [(String, DecodeOrder)] = {
+        guard let geometry = PixelGeometry(width: 640, height: 480) else { return [] }
+        let transform = Transform(width: 64, fit: .cover, byteLimit: 60_000_000, pixelFormat: .bgra8, alpha: .straight)
+        var encoding = DecodeJob(id: 4, transform: Transform(frames: .one(3)), maxPixels: 1000)
+        encoding.encoding = Encoding(.jpeg, quality: 60)
+        encoding.wantsPlaceholder = true
+        var partial = DecodeJob(id: 5, transform: Transform(frames: .all), maxPixels: 1000)
+        partial.partialBytes = 20_000
+        return [
+            ("decode-order-decode", .decode(DecodeJob(id: 1, transform: transform, maxPixels: 1000))),
+            ("decode-order-decode-encoded", .decode(encoding)),
+            ("decode-order-decode-partial", .decode(partial)),
+            ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
+            ("decode-order-output", .output(job: 1)),
+            ("decode-order-refuse", .refuse(job: 1)),
+            (
+                "decode-order-encode",
+                .encode(
+                    EncodeJob(
+                        id: 3, format: .webp, geometry: geometry, pixelFormat: .rgba8, alpha: .premultiplied,
+                        quality: 90))
+            ),
+        ]
+    }()
+
+    static let decodeReports: [(String, DecodeReport)] = {
+        guard let geometry = PixelGeometry(width: 65_535, height: 1) else { return [] }
+        var animated = DecodeResult(bytes: 786_420)
+        animated.timing = AnimationTiming(delaysMs: [100, 40, 0], loops: 0)
+        animated.placeholder = Placeholder(averageColor: "#0a80ff", thumbHash: "3OcRJYB4d3h/iIeHeEh3eIhw+j2w")
+        animated.ignoredProfile = true
+        return [
+            ("decode-report-ready", .ready(nil)),
+            (
+                "decode-report-ready-confined",
+                .ready(SandboxReport(seccomp: true, landlock: 7), build: "0.1.0-0123456789abcdef")
+            ),
+            (
+                "decode-report-header",
+                .header(
+                    job: 1,
+                    DecodePlan(
+                        header: ImageHeader(format: .webp, geometry: geometry, frameCount: 6), result: geometry,
+                        workingBytes: 1000))
+            ),
+            ("decode-report-finished", .finished(job: 1, DecodeResult(bytes: 262_140))),
+            ("decode-report-finished-animation", .finished(job: 1, animated)),
+            (
+                "decode-report-header-partial",
+                .header(
+                    job: 1,
+                    DecodePlan(
+                        header: ImageHeader(format: .jpeg, geometry: geometry), result: geometry, workingBytes: 1000,
+                        stage: 3))
+            ),
+            ("decode-report-failed", .failed(job: 1, WireError(.truncated, "The file ends within its pixels."))),
+        ]
+    }()
+
+    static let forkReports: [(String, ForkReport)] = [
+        ("fork-report-ready", .ready), ("fork-report-forked", .forked(pid: 4321)),
+    ]
+
+    static let fetchOrders: [(String, FetchOrder)] = [
+        (
+            "fetch-order-fetch",
+            .fetch(
+                FetchJob(
+                    id: 1, url: "http://example.org:8080/a.png",
+                    headers: [
+                        HeaderField(name: "accept", value: "image/*"), HeaderField(name: "x-note", value: "\"quoted\""),
+                    ],
+                    credentials: Credentials(username: "reader", password: "secret"), maxBytes: 33_554_432))
+        ),
+        ("fetch-order-fetch-plain", .fetch(FetchJob(id: 2, url: "https://example.org/", maxBytes: 0))),
+        (
+            "fetch-order-fetch-known",
+            .fetch(
+                FetchJob(
+                    id: 3, url: "https://example.org/", maxBytes: 1000,
+                    conditions: RequestConditions(
+                        etag: "W/\"1\"", lastModified: "Wed, 21 Oct 2015 07:28:00 GMT"),
+                    resumption: FetchJob.Resumption(offset: 100, validator: "\"1\"", total: 900),
+                    cookies: ["example.org\tFALSE\t/\tFALSE\t0\tname\tvalue"], allowInvalidCertificates: true))
+        ),
+        ("fetch-order-stop", .stop(job: 1)),
+        ("fetch-order-identify", .identify(job: 4, bytes: 1234)),
+    ]
+
+    static let response = ResponseRecord(
+        requestedAt: 1_795_262_400_000, receivedAt: 1_795_262_400_250, date: "Sat, 21 Nov 2026 12:00:00 GMT", age: "10",
+        cacheControl: "max-age=60, stale-if-error=600", expires: "0", etag: "W/\"1\"",
+        lastModified: "Wed, 21 Oct 2015 07:28:00 GMT", vary: "Accept", contentType: "image/png")
+    static let cookies = CookieChanges(
+        changed: ["example.org\tFALSE\t/\tFALSE\t0\tname\tnew"],
+        removed: ["example.org\tFALSE\t/\tFALSE\t0\tname\told"])
+
+    static let fetchReports: [(String, FetchReport)] = [
+        ("fetch-report-ready", .ready(nil)),
+        ("fetch-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7))),
+        ("fetch-report-progress", .progress(job: 1, received: 4096, expected: 34_567)),
+        ("fetch-report-progress-unknown", .progress(job: 1, received: 4096, expected: nil)),
+        (
+            "fetch-report-finished",
+            .finished(
+                job: 1,
+                FetchResult(
+                    bytes: 34_567, digest: String(repeating: "0123456789abcdef", count: 4), response: response,
+                    remoteAddress: "192.0.2.1", cookies: cookies))
+        ),
+        (
+            "fetch-report-finished-bare",
+            .finished(
+                job: 2, FetchResult(bytes: 0, digest: String(repeating: "0", count: 64), remoteAddress: "2001:db8::1"))
+        ),
+        (
+            "fetch-report-failed",
+            .failed(
+                job: 1,
+                FetchFailure(
+                    WireError(.httpStatus, "example.org answered 404.", httpStatus: 404),
+                    response: ResponseRecord(status: 404, requestedAt: 1, receivedAt: 2, cacheControl: "max-age=5"),
+                    cookies: cookies))
+        ),
+        (
+            "fetch-report-failed-midway",
+            .failed(job: 1, FetchFailure(WireError(.transferFailed, "It was cut short."), received: 4096))
+        ),
+        ("fetch-report-responded", .responded(job: 1, response, validator: "\"1\"", total: 34_567)),
+        (
+            "fetch-report-responded-bare",
+            .responded(job: 1, ResponseRecord(requestedAt: 1, receivedAt: 2), validator: nil, total: nil)
+        ),
+        (
+            "fetch-report-not-modified",
+            .notModified(
+                job: 1,
+                FetchConfirmation(
+                    response: ResponseRecord(status: 304, requestedAt: 1, receivedAt: 2, etag: "\"1\""),
+                    remoteAddress: "192.0.2.1", cookies: cookies))
+        ),
+        ("fetch-report-stopped", .stopped(job: 1, received: 4096)),
+    ]
+
+    static let names =
+        decodeOrders.map(\.0) + decodeReports.map(\.0) + fetchOrders.map(\.0) + fetchReports.map(\.0)
+        + storeOrders.map(\.0) + storeReports.map(\.0) + ["fork-order-fork"] + forkReports.map(\.0)
+
+    @Test func everyFileIsChecked() throws {
+        #expect(try Golden(of: "WorkerProtocolTests").names().sorted() == Self.names.sorted())
+        #expect(Set(Self.names).count == Self.names.count)
+    }
+
+    private func check<Message: WorkerMessage>(_ name: String, _ message: Message) throws {
+        let text = try Golden(of: "WorkerProtocolTests").text(name, of: message.encoded().dropFirst(Frame.headerLength))
+        #expect(try Message(decoding: text) == message)
+        #expect(try Envelope(text).descriptors == message.descriptorCount)
+    }
+
+    @Test(arguments: decodeOrders)
+    func decodeOrdersAreReadAndWritten(name: String, message: DecodeOrder) throws { try check(name, message) }
+
+    @Test(arguments: decodeReports)
+    func decodeReportsAreReadAndWritten(name: String, message: DecodeReport) throws { try check(name, message) }
+
+    @Test(arguments: fetchOrders)
+    func fetchOrdersAreReadAndWritten(name: String, message: FetchOrder) throws { try check(name, message) }
+
+    @Test(arguments: forkReports)
+    func forkReportsAreReadAndWritten(name: String, message: ForkReport) throws { try check(name, message) }
+
+    @Test func forkOrdersAreReadAndWritten() throws { try check("fork-order-fork", ForkOrder.fork) }
+
+    private static var original: OriginalRecord {
+        OriginalRecord(
+            key: String(repeating: "a", count: 64), url: "http://a/", owner: 1000,
+            digest: String(repeating: "b", count: 64),
+            bytes: 1234, response: response, varyKey: "accept: image/*\n")
+    }
+
+    private static var raster: RasterRecord? {
+        guard let source = PixelGeometry(width: 640, height: 480), let result = PixelGeometry(width: 64, height: 48)
+        else {
+            return nil
+        }
+        var header = ImageHeader(format: .jpeg, geometry: source)
+        header.placeholder = Placeholder(averageColor: "#0a80ff80", thumbHash: "3OcRJYB4d3h/iIeHeEh3eIhw+j2w")
+        return RasterRecord(
+            original: original.digest, form: "64x0-inside-0-rgba8-straight-webp-85-2", header: header, geometry: result,
+            bytes: 4321)
+    }
+
+    private static let quarantined = QuarantineRecord(
+        digest: String(repeating: "b", count: 64), build: "0.1.0-0123456789abcdef", until: 1_795_262_400_000,
+        milliseconds: 600_000)
+
+    static var storeOrders: [(String, StoreOrder)] {
+        guard let raster else { return [] }
+        return [
+            ("store-order-find", .find(job: 1, keys: [original.key, raster.original], form: raster.form)),
+            ("store-order-find-raster", .find(job: 7, keys: [original.key], form: raster.form, rasterOnly: true)),
+            ("store-order-find-original", .find(job: 2, keys: [original.key], form: nil)),
+            ("store-order-keep-original", .keepOriginal(job: 3, original)),
+            ("store-order-keep-raster", .keepRaster(job: 4, raster)),
+            ("store-order-query", .query(job: 5, keys: [original.key])),
+            ("store-order-touch", .touch(keys: [original.key])),
+            ("store-order-update", .update(original)),
+            ("store-order-forget", .forget(job: 6, url: "http://a/", owner: 1000)),
+            ("store-order-forget-all", .forget(job: 6, url: "http://a/", owner: nil)),
+            ("store-order-clear", .clear(job: 7, olderThanSeconds: 86_400)),
+            ("store-order-clear-all", .clear(job: 8, olderThanSeconds: nil)),
+            ("store-order-quarantine", .quarantine([quarantined])), ("store-order-quarantine-none", .quarantine([])),
+        ]
+    }
+
+    static var storeReports: [(String, StoreReport)] {
+        guard let raster else { return [] }
+        return [
+            ("store-report-ready", .ready(nil)),
+            ("store-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7))),
+            (
+                "store-report-state",
+                .state(
+                    DiskReport(state: .full, reason: "No space is left.", entries: 3, bytes: 4000, mayHaveOwned: true))
+            ),
+            ("store-report-found-original", .foundOriginal(job: 1, original)),
+            ("store-report-found-raster", .foundRaster(job: 1, original, raster)),
+            ("store-report-missing", .missing(job: 2)), ("store-report-queried", .queried(job: 5, original)),
+            ("store-report-queried-missing", .queried(job: 5, nil)),
+            ("store-report-cleared", .cleared(job: 8, removed: 3, bytes: 5000)),
+            ("store-report-kept", .kept(job: 3)), ("store-report-not-kept", .notKept(job: 4)),
+            ("store-report-forgotten", .forgotten(job: 6, keys: [original.key])),
+            ("store-report-quarantine", .quarantine([quarantined])),
+        ]
+    }
+
+    @Test(arguments: storeOrders)
+    func storeOrdersAreReadAndWritten(name: String, message: StoreOrder) throws { try check(name, message) }
+
+    @Test(arguments: storeReports)
+    func storeReportsAreReadAndWritten(name: String, message: StoreReport) throws { try check(name, message) }
+
+    @Test(arguments: fetchReports)
+    func fetchReportsAreReadAndWritten(name: String, message: FetchReport) throws { try check(name, message) }
+
+    /// A member that is missing or wrong makes a message bad; it never gets a value of somebody's choice.
+    @Test func everyMemberThatMattersIsNeeded() throws {
+        let optional: Set<String> = [
+            "fds", "credentials", "headers", "expected", "contentType", "etag", "lastModified", "httpStatus",
+            "retryAfterMs", "retryable", "message", "width", "height", "byteLimit", "response", "remoteAddress",
+            "cookies",
+            "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
+            "sandbox", "build", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs", "loops",
+        ]
+        func check<Message: WorkerMessage>(_ message: Message) throws {
+            let text = Array(message.encoded().dropFirst(Frame.headerLength))
+            guard case .object(let members) = try JSONValue(reading: text) else { return }
+            for name in members.keys where !optional.contains(name) {
+                let renamed = String(decoding: text, as: UTF8.self).replacing("\"\(name)\":", with: "\"_\":")
+                #expect(throws: BadWorkerMessage.self, "\(message.type) without \(name)") {
+                    try Message(decoding: Array(renamed.utf8)[...])
+                }
+            }
+            for (name, value) in members {
+                if case .object = value { continue }
+                let wrong = String(decoding: text, as: UTF8.self).replacing(
+                    "\"\(name)\":", with: "\"\(name)\":{},\"_\":")
+                if name == "fds" || name == "retryable" { continue }
+                #expect(throws: BadWorkerMessage.self, "\(message.type) with a wrong \(name)") {
+                    try Message(decoding: Array(wrong.utf8)[...])
+                }
+            }
+        }
+        for (_, message) in Self.decodeOrders { try check(message) }
+        for (_, message) in Self.decodeReports { try check(message) }
+        for (_, message) in Self.fetchOrders { try check(message) }
+        for (_, message) in Self.fetchReports { try check(message) }
+    }
+}

@@ -1,0 +1,18 @@
+import CodingTestSupport
+import Testing
+import WorkerProtocol
+
+/// Random bytes crash no reader of messages.
+@Suite struct RandomBytesTests {
+    @Test(arguments: 200..<204)
+    func noBytesAtAllCrashTheReader(seed: UInt64) {
+        var random = RandomSource(seed: seed)
+        for _ in 0..<2000 {
+            let count = Int.random(in: 0...40, using: &random)
+            var text = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
+            if random.once(in: 2) { text = Array("{\"a\":".utf8) + text }
+            _ = try? DecodeOrder(decoding: text[...])
+            _ = try? FetchReport(decoding: text[...])
+        }
+    }
+}
