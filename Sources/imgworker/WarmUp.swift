@@ -5,16 +5,17 @@ import LinuxSystem
 import SharedCache
 import WorkerProtocol
 
-/// Whole jobs on built-in samples, ordered and reported as the broker's are. What a process does once is so not done on a
-/// client's time: libraries look at the processor and fill tables, the Swift runtime looks for conformances, the heap
-/// grows, pages are mapped and copied. What opens files for that has to be done before the process is confined.
+/// Whole jobs on built-in samples, ordered and reported with the broker's messages. They do what a process does once
+/// (libraries inspect the processor and fill tables, the Swift runtime looks up conformances, the heap grows, pages are
+/// mapped and copied), so that no client waits for it. Libraries open files for some of it, so it must precede the
+/// sandbox.
 struct WarmUp {
     private let broker: FrameChannel
     private let loop: JobLoop
     private let originals: [FileDescriptor]
     private let output: FileDescriptor
 
-    /// Makes what the jobs take: a confined process can make no socket and no memfd.
+    /// Makes the sockets and memfds that the jobs need, which a confined process cannot make.
     ///
     /// - Throws: `SystemError`.
     init(_ conversions: ColorConversions) throws(SystemError) {
@@ -31,26 +32,26 @@ struct WarmUp {
         output = try WritableBuffer(name: "warm-up", size: 1 << 16).descriptor
     }
 
-    /// Does the jobs, one after the other.
+    /// Runs the jobs, one after the other.
     ///
-    /// - Parameter isUrgent: whether there is something better to do now.
-    /// - Throws: `WireError` when a codec does not work at all; `FrameChannel.Failure`.
+    /// - Parameter isUrgent: Returns whether a job of the broker has arrived, which ends the warm-up.
+    /// - Throws: `WireError` when a codec does not work; `FrameChannel.Failure`.
     func run(unless isUrgent: () -> Bool = { false }) throws {
         codec_warm_up()
-        // The kernel lets so many descriptors at most be on their way for a user: others' may be too many for a confined
-        // process to send any.
-        var isHeard = true
+        // The kernel limits a user's descriptors in flight. Other processes may have used up the limit, so that a
+        // confined process can send none.
+        var canSend = true
         for original in originals {
             for transform in [Transform(pixelFormat: .rgba8), Transform(width: 3, pixelFormat: .bgra8)] {
                 if isUrgent() { return }
                 var job = DecodeJob(id: 0, transform: transform)
                 job.wantsPlaceholder = true
-                if isHeard {
+                if canSend {
                     broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
                     broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
-                    isHeard = try broker.flush()
+                    canSend = try broker.flush()
                 }
-                if isHeard {
+                if canSend {
                     _ = try loop.doNext()
                     try receiveReports()
                 } else {

@@ -48,7 +48,7 @@ struct EntryFile {
         }
         guard status.isRegular else { throw .damaged("it is not a regular file") }
         trailer = try Self.readTrailer(of: descriptor, size: status.size)
-        guard trailer.name == name else { throw .damaged("it belongs under another name") }
+        guard trailer.name == name else { throw .damaged("its trailer is that of another entry") }
         // A sparse file can be of any size, and all of it would be copied into memory.
         guard trailer.bodySize <= largestBody else { throw .damaged("it is larger than the limit of a body") }
     }

@@ -81,7 +81,7 @@ extension Store {
                 case .system(let error) where error.code == SystemError.isDirectory: return false
                 case .system(let error):
                     if error.isLackOfSpace { neededRoom = min(bodySize, Self.largestRoom) }
-                    note(Obstacle(writing: directory.path, error))
+                    setObstacle(Obstacle(writing: directory.path, error))
                 case .damaged, .outdated, .absent:
                     log.warning("not kept: \(error)")
                     return false

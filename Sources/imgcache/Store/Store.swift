@@ -62,7 +62,7 @@ final class Store {
         let taken = directory.take(holding: nil)
         lock = taken.lock
         switch taken.obstacle?.state {
-        case .locked, .off: note(taken.obstacle)
+        case .locked, .off: setObstacle(taken.obstacle)
         // A failed write is found again by `open`.
         case .readOnly, .full, .on, nil: break
         }
@@ -73,7 +73,7 @@ final class Store {
         if confinement?.holds(options.directory) == false {
             dropIndex()
             lock = nil
-            note(Obstacle(.off, "\(directory.path) was removed or replaced"))
+            setObstacle(Obstacle(.off, "\(directory.path) was removed or replaced"))
             return exitSoon()
         }
         let opened = directory.open(holding: lock, room: max(neededRoom, Self.smallestRoom))
@@ -85,7 +85,7 @@ final class Store {
         case .full: if index == nil { _ = openIndex() }
         case .on, nil: if !hasIndexFile { found = openIndex() }
         }
-        note(found)
+        setObstacle(found)
         switch found?.state {
         case .locked, .off, .readOnly: break
         case .on, nil:
@@ -100,7 +100,7 @@ final class Store {
         guard let retryAt, retryAt <= .now else { return }
         // A missing directory cannot be made from within the sandbox.
         if confinement != nil, obstacle?.state == .off {
-            note(obstacle)
+            setObstacle(obstacle)
             exitSoon()
         } else {
             open()
@@ -130,7 +130,7 @@ final class Store {
     }
 
     /// Sets the obstacle; nil for none.
-    func note(_ new: Obstacle?) {
+    func setObstacle(_ new: Obstacle?) {
         // Another process exits without notice, so its lock is checked more often.
         let interval = new?.state == .locked ? min(options.retryInterval, 3000) : options.retryInterval
         retryAt = new.map { _ in Instant.now.adding(milliseconds: interval) }
@@ -215,9 +215,9 @@ final class Store {
             if error.isDamage, !isRepeated, lock != nil {
                 lastRebuild = .now
                 directory.removeIndex()
-                if let obstacle = openIndex() { note(obstacle) }
+                if let obstacle = openIndex() { setObstacle(obstacle) }
             } else {
-                note(Self.obstacle(error))
+                setObstacle(Self.obstacle(error))
                 openIndexInMemory()
             }
             return nil
@@ -250,7 +250,7 @@ final class Store {
             try FileDescriptor.remove(directory.file(name))
         } catch {
             guard error.isMissingPath || error.code == SystemError.isDirectory else {
-                note(Obstacle(writing: directory.path, error))
+                setObstacle(Obstacle(writing: directory.path, error))
                 return .failed
             }
             removal = .absent
