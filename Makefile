@@ -78,7 +78,7 @@ test-addresses: ## Tests of parsers and codecs, with the address sanitizer
 	$(swift) build --build-tests $(with_addresses)
 	# Without leak detection, which reports tables of the Swift runtime.
 	ASAN_OPTIONS=detect_leaks=0 $(sanitized_tests) $(with_addresses) \
-		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests|PackedResponseTests' \
+		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests' \
 		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
 
 .PHONY: test-threads

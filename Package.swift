@@ -119,11 +119,19 @@ let package = Package(
             ],
             swiftSettings: swift),
 
+        // The broker's decisions, without a system module.
+        .target(
+            name: "BrokerCore",
+            dependencies: [
+                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues", "WorkerProtocol",
+            ],
+            swiftSettings: swift),
+
         // Processes.
         .executableTarget(
             name: "imgbroker",
             dependencies: [
-                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "ImageBrokerClient", "IPCProtocol",
+                "BrokerCore", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "ImageBrokerClient", "IPCProtocol",
                 "IPCTransport", "JSONCoding", "LinuxSystem", "SharedCache", "SystemValues", "WorkerProtocol",
             ],
             swiftSettings: swift),
@@ -223,9 +231,17 @@ let package = Package(
             ],
             swiftSettings: swift),
         .testTarget(
+            name: "BrokerCoreTests",
+            dependencies: [
+                "BrokerCore", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues",
+                "WorkerProtocol",
+            ],
+            swiftSettings: swift),
+        .testTarget(
             name: "imgbrokerTests",
             dependencies: [
-                "imgbroker", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "LinuxSystem",
+                "BrokerCore", "imgbroker", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol",
+                "LinuxSystem",
                 "SharedCache", "SystemValues", "WorkerProtocol",
             ],
             swiftSettings: swift),

@@ -32,16 +32,15 @@ let package = Package(
             name: "HTTPCaching", dependencies: ["HTTPValues", "IPCProtocol"], path: "Product/HTTPCaching",
             swiftSettings: swift),
         .target(
-            name: "imgbroker",
+            name: "BrokerCore",
             dependencies: [
-                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "SystemValues",
-                "WorkerProtocol",
+                "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues", "WorkerProtocol",
             ],
-            path: "Product/imgbroker/State", swiftSettings: swift),
+            path: "Product/BrokerCore", swiftSettings: swift),
         .executableTarget(
             name: "cachesim",
             dependencies: [
-                "Digests", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues", "imgbroker",
+                "Digests", "HTTPCaching", "HTTPValues", "IPCProtocol", "SystemValues", "BrokerCore",
             ],
             swiftSettings: [.swiftLanguageMode(.v6), .enableUpcomingFeature("MemberImportVisibility")]),
     ],

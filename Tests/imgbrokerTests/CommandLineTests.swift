@@ -1,3 +1,4 @@
+import BrokerCore
 import HTTPCaching
 import HTTPValues
 import IPCProtocol
@@ -128,15 +129,21 @@ struct CommandLineTests {
     @Test func `help and version`() throws {
         for words in [["--help"], ["-h"], ["--workers", "2", "--help"]] {
             guard case .help = try Configuration.read(words) else {
-                complain("no help")
+                Issue.record("no help")
                 continue
             }
         }
         guard case .formats(json: true) = try Configuration.read(["--formats", "--json"]),
             case .formats(json: false) = try Configuration.read(["--formats"])
-        else { return complain("no formats") }
+        else {
+            Issue.record("no formats")
+            return
+        }
         #expect(throws: UsageError.self) { try read("--formats", "--workers") }
-        guard case .version = try Configuration.read(["--version"]) else { return complain("no version") }
+        guard case .version = try Configuration.read(["--version"]) else {
+            Issue.record("no version")
+            return
+        }
     }
 
     @Test func `sizes for people`() {

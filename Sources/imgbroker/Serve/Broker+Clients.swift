@@ -1,3 +1,4 @@
+import BrokerCore
 import IPCProtocol
 import IPCTransport
 import JSONCoding
@@ -5,7 +6,7 @@ import LinuxSystem
 import SharedCache
 import SystemValues
 
-// Connections: taking them, reading requests, sending answers.
+// Connections: accepting them, reading requests, sending replies.
 extension Broker {
     func accept() {
         // A few at a time, so that a flood of connections does not keep the loop.
@@ -22,7 +23,7 @@ extension Broker {
                 clients[client.id] = client
                 handle(.clientConnected(client.id, uid: client.uid, isAdmin: client.isAdmin))
             } catch {
-                // Said once for as long as it lasts: it is tried again and again.
+                // Logged once for as long as it lasts, because it is retried.
                 if acceptAgainAt == nil { log.warning("a connection could not be accepted: \(error)") }
                 if [SystemError.tooManyOpenFiles, SystemError.tooManyOpenFilesInSystem].contains(error.code) {
                     acceptAgainAt = Instant.now.adding(milliseconds: 100)
@@ -39,7 +40,7 @@ extension Broker {
         return (try? UnixSocket.peerGroups(of: socket).contains(group)) ?? false
     }
 
-    /// Leaves new connections in the backlog for a moment: the listener would be reported again and again.
+    /// Leaves new connections in the kernel's backlog for a moment. A watched listener would be reported all the time.
     private func pauseAccepting() {
         queue.remove(listener.descriptor.raw)
         isAccepting = false
@@ -52,19 +53,19 @@ extension Broker {
     }
 
     func becameReadable(_ client: ClientConnection) {
-        // When nothing is read from it, this is news of its end.
+        // While nothing is read from it, only its end is reported.
         if !client.watched.reading { return disconnect(client) }
         putIntoBacklog(client)
     }
 
-    /// Deals with what a client has sent: with what is left from its last turn before anything else is received.
-    /// `now` is the time, more or less, and moves on.
+    /// Serves a client's messages: those left from its last turn, otherwise newly received ones. `now` is the approximate
+    /// time, and is advanced.
     func receive(from client: ClientConnection, at now: inout Instant) {
         if client.hasMore { return takeFrames(from: client, at: &now) }
-        // Whoever has to read first is reported again once it has.
+        // A client that must read first is reported again once it has.
         if client.isClosing || client.isBackedUp { return }
         do {
-            // What is left of a long frame is not answered at once.
+            // The rest of a long frame leads to no immediate reply.
             switch try client.isInsideFrame ? client.channel.fill() : client.channel.fillPeeking() {
             case .wouldBlock: return
             case .end: return disconnect(client)
@@ -76,18 +77,18 @@ extension Broker {
         takeFrames(from: client, at: &now)
     }
 
-    /// What there is of a client's messages.
+    /// The next step with a client's messages.
     private enum Step {
         case event(Event)
-        /// Dealt with already.
+        /// The fast path has answered.
         case done
-        /// More has to arrive first.
+        /// More must arrive first.
         case waits
-        /// It goes on in the next turn.
+        /// It goes on in the next iteration.
         case goesOn
     }
 
-    /// Deals with what was received from a client: all of it, unless that takes long, or the client has to read first.
+    /// Serves the received messages of a client, for at most 2 ms, and until the client must read first.
     private func takeFrames(from client: ClientConnection, at now: inout Instant) {
         let begun = now
         var hasCompleted = false
@@ -97,7 +98,7 @@ extension Broker {
                 putIntoBacklog(client)
                 break
             }
-            let hits = state.counters.memoryHits
+            let hitsBefore = state.memoryHits
             let before = now
             switch nextStep(from: client, at: now) {
             case .done: hasCompleted = true
@@ -113,13 +114,9 @@ extension Broker {
                 if !uploads.isEmpty { uploads[client.id] = nil }
             }
             now = .now
-            if state.counters.memoryHits > hits {
-                state.counters.hits.record(microseconds: now.microseconds(since: before))
-                if let text = repeatable { state.rememberHit(text, of: client.uid) }
-            }
-            repeatable = nil
+            if state.memoryHits > hitsBefore { hits.record(microseconds: now.microseconds(since: before)) }
         }
-        // Parts of messages take time, too.
+        // Incomplete messages take time, too.
         if !hasCompleted { now = .now }
         if !client.hasMore {
             client.channel.closeDescriptors(keeping: client.isInsideFrame ? 1 : 0)
@@ -140,30 +137,25 @@ extension Broker {
                 let message = "A frame of \(error.length) bytes: only 1 to \(Frame.maximumLength) are allowed."
                 return .event(.streamBroken(client.id, WireError(.badFrame, message)))
             }
-            if answerAtOnce(text, to: client, at: now) { return .done }
+            if answerRepeated(text, to: client, at: now) { return .done }
             if let event = read(text, from: client) { return .event(event) }
         }
     }
 
-    /// Deals with a frame that needs not be read, as most do on a busy day: what was a hit before, and leases given back.
-    private func answerAtOnce(_ text: ArraySlice<UInt8>, to client: ClientConnection, at now: Instant) -> Bool {
-        if let buffer = RepeatableText.releasedBuffer(text) {
-            guard state.releaseAtOnce(Identifier(number: buffer), from: client.id) else { return false }
-            writePage()
-            return true
+    /// Answers a frame by the state's fast path; false when it must be read.
+    private func answerRepeated(_ text: ArraySlice<UInt8>, to client: ClientConnection, at now: Instant) -> Bool {
+        switch state.answerRepeated(text, from: client.id, at: now) {
+        case nil: return false
+        case .released(let changes): writePage(changes)
+        case .image(let id, let rest, let buffer):
+            let frame = Reply.imageFrame(id: id, rest: rest, reusing: client.channel.takeStorage())
+            let descriptor = buffer.flatMap { buffers[$0] }
+            client.channel.enqueue(frame, descriptors: descriptor.map { [$0] } ?? [])
         }
-        guard let text = RepeatableText(text) else { return false }
-        guard let answer = state.answerAgain(text, from: client.id, uid: client.uid, at: now) else {
-            repeatable = text
-            return false
-        }
-        let frame = Reply.imageFrame(id: text.id, rest: answer.rest, reusing: client.channel.takeStorage())
-        let buffer = answer.descriptor.flatMap { buffers[$0] }
-        client.channel.enqueue(frame, descriptors: buffer.map { [$0.descriptor] } ?? [])
         return true
     }
 
-    /// Reads a frame; nil when it is a `store` whose bytes are to come.
+    /// Reads a frame; nil when it is a `store` whose bytes have not arrived yet.
     private func read(_ text: ArraySlice<UInt8>, from client: ClientConnection) -> Event? {
         do {
             let (decoded, envelope) = try ClientMessage.decode(text)
@@ -191,7 +183,7 @@ extension Broker {
         }
     }
 
-    // MARK: What clients give
+    // MARK: Stored bytes
 
     private func take(_ request: StoreRequest, _ descriptor: FileDescriptor?, from client: ClientConnection) -> Event? {
         do {
@@ -227,7 +219,7 @@ extension Broker {
         }
     }
 
-    /// Takes what has arrived of a payload, or the next part of a file.
+    /// Takes the received part of a payload, or the next part of a file.
     private func receive(_ upload: Upload, from client: ClientConnection) -> Step {
         var failure: WireError?
         do throws(SystemError) {
@@ -252,9 +244,10 @@ extension Broker {
         return .event(.messageRejected(client.id, id: upload.request.id, failure))
     }
 
-    // MARK: What arrives
+    // MARK: Arriving bytes
 
-    /// Gives a client room for bytes that are to arrive. Each takes a descriptor, too, so none counts for nothing.
+    /// Reserves room for bytes that a client is sending. Each message counts for at least a longest frame, because it takes
+    /// a descriptor too.
     private func take(_ bytes: Int, ofArrivingFor client: ClientConnection) throws(WireError) {
         giveBackArriving(of: client)
         let amount = max(bytes, Frame.maximumLength)
@@ -272,7 +265,7 @@ extension Broker {
         client.arriving = 0
     }
 
-    /// A long frame takes room while it arrives, and there is only so much for all of them.
+    /// Reserves room for a long frame while it arrives.
     private func countArriving(of client: ClientConnection) {
         if client.upload != nil { return }
         if client.channel.bufferedBytes <= ClientConnection.smallFrame { return giveBackArriving(of: client) }
@@ -284,9 +277,9 @@ extension Broker {
         }
     }
 
-    /// Tells the state when a frame begins that is not complete yet, and when it is.
+    /// Reports to the state when an incomplete frame begins, and when it is complete.
     private func noteArrival(_ client: ClientConnection, hasCompleted: Bool) {
-        // Whoever has sent all of a frame need not hurry.
+        // A complete frame has no deadline, even if it is not read yet.
         let isWaitedFor = client.isInsideFrame && !client.hasMore
         if client.hasBegunFrame, hasCompleted || !isWaitedFor {
             client.hasBegunFrame = false
@@ -303,7 +296,8 @@ extension Broker {
         var reply = reply
         if case .stats(let id, var report) = reply {
             report[.openDescriptors] = CurrentProcess.openDescriptors
-            report[.loopMicroseconds] = turns.quantiles(unit: 1)
+            report[.hitMicroseconds] = hits.quantiles(unit: 1)
+            report[.loopMicroseconds] = iterations.quantiles(unit: 1)
             reply = .stats(id: id, report)
         }
         let frame = reply.encoded(reusing: connection.channel.takeStorage())
@@ -311,34 +305,34 @@ extension Broker {
         case .nothing: connection.channel.enqueue(frame)
         case .page: connection.channel.enqueue(frame, descriptors: page.map { [$0.descriptor] } ?? [])
         case .descriptor(let buffer):
-            connection.channel.enqueue(frame, descriptors: buffers[buffer].map { [$0.descriptor] } ?? [])
+            connection.channel.enqueue(frame, descriptors: buffers[buffer].map { [$0] } ?? [])
         case .payload(let buffer, let count):
             let payload = buffers[buffer].map {
-                FrameChannel.FilePayload(file: $0.descriptor, count: count, name: buffer.number)
+                FrameChannel.FilePayload(file: $0, count: count, name: buffer.number)
             }
             connection.channel.enqueue(frame, payload: payload)
         }
         unflushed.insert(client)
     }
 
-    /// In one turn of the loop so many bytes of payloads are sent, to all clients together.
-    private static let payloadBytesOfTurn = 8 << 20
-    /// So many to one client at least, or the calls would take longer than the bytes.
+    /// The bytes of payloads sent in one iteration, to all clients together.
+    private static let payloadBytesOfIteration = 8 << 20
+    /// The least bytes sent to one client, below which the calls would take longer than the bytes.
     private static let payloadBytesOfClient = 4096
 
     func flushClients() {
-        // In equal parts. Whoever could take more is reported as writable again, and nobody waits for that in between.
+        // In equal parts. A client that could take more is reported as writable again.
         let readers = unflushed.count { clients[$0].map { $0.channel.queuedPayloads > 0 } ?? false }
-        let share = max(Self.payloadBytesOfTurn / max(readers, 1), Self.payloadBytesOfClient)
+        let share = max(Self.payloadBytesOfIteration / max(readers, 1), Self.payloadBytesOfClient)
         while let id = unflushed.popFirst() {
             guard let client = clients[id] else { continue }
             do {
                 let queued = client.channel.queuedDescriptors
                 if queued > 0 {
-                    client.channel.maximumUnread = unread.allowance(of: client, among: clients, at: turnBegunAt)
+                    client.channel.maximumUnread = unread.allowance(of: client, among: clients, at: iterationBegunAt)
                 }
                 let isEmpty = try client.channel.flush(payloadBytes: share)
-                // Not before what it has asked for is sent, or it would be woken twice.
+                // Only after its replies are sent: otherwise a blocked client would be woken twice.
                 try client.channel.receivePeeked()
                 unread.sent(queued - client.channel.queuedDescriptors)
                 for buffer in client.channel.takeSentPayloads() {
@@ -369,7 +363,7 @@ extension Broker {
     private func disconnect(_ client: ClientConnection) {
         queue.remove(client.channel.socket.raw)
         giveBackArriving(of: client)
-        if unread.leave(client) { state.connectionLeft(of: client.uid) }
+        if unread.leave(client) { handle(.connectionLingers(uid: client.uid)) }
         clients[client.id] = nil
         unflushed.remove(client.id)
         handle(.clientDisconnected(client.id))

@@ -1,3 +1,4 @@
+import BrokerCore
 import DiskRecords
 import IPCProtocol
 import IPCTransport
@@ -6,7 +7,7 @@ import SharedCache
 import SystemValues
 import WorkerProtocol
 
-// Workers: starting them, giving them jobs, hearing what they report.
+// Workers: starting them, handing them jobs, and receiving their reports.
 extension Broker {
     func start(_ kind: WorkerKind, _ id: WorkerID) {
         do {
@@ -25,13 +26,13 @@ extension Broker {
         }
     }
 
-    /// A process for a worker, by the fork server where that can.
+    /// Starts a process for a worker: a fork of the fork server if that can, otherwise the program.
     private func startProcess(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
         if kind == .decode {
             if let forkServer {
                 let wasReady = forkServer.isReady
                 let worker = wasReady ? forkServer.fork() : nil
-                if forkServer.isOld { renewForkServer() }
+                if forkServer.isOld { respawnForkServer() }
                 if let worker { return worker }
                 if wasReady { log.warning("the fork server has made no worker in time") }
             }
@@ -40,22 +41,22 @@ extension Broker {
         return try launcher.start(kind)
     }
 
-    /// Starts the fork server and waits until it is ready, so that the first workers are its own. Nobody is served yet.
+    /// Starts the fork server and waits until it is ready, so that the first workers are its forks. No client is served yet.
     func startForkServer() {
-        renewForkServer()
+        respawnForkServer()
         if let server = forkServer, !server.waitUntilReady(milliseconds: 1000) { dropForkServer() }
     }
 
-    /// Starts another in the place of one that has ended, unless that has not lasted: it would be no better.
+    /// Replaces a fork server that has exited, unless it lived for less than a second: then another would not live longer.
     func replaceForkServer() {
         let now = Instant.now
         dropForkServer()
         if let forkServerStartedAt, now.microseconds(since: forkServerStartedAt) < 1_000_000 { return }
-        renewForkServer()
+        respawnForkServer()
     }
 
-    /// Starts a fork server, in an address space that is laid out anew, and ends the one there is.
-    func renewForkServer() {
+    /// Starts a fork server with a new memory layout, and kills the present one.
+    func respawnForkServer() {
         dropForkServer()
         forkServerStartedAt = .now
         guard let server = try? ForkServer(launcher),
@@ -72,19 +73,19 @@ extension Broker {
         forkServer = nil
     }
 
-    /// Whether a worker is found to be ending, so that it gets no `job`. Its end is reported a millisecond later, and a
-    /// spare may be there now.
-    private func isEnding(_ worker: WorkerID, for job: JobID) -> Bool {
+    /// Whether a worker is found exiting, so that it gets no `job`. Its exit is reported a millisecond later, and a spare may
+    /// be ready now.
+    private func isExiting(_ worker: WorkerID, before job: JobID) -> Bool {
         guard workers[worker]?.child.isEnding == true else { return false }
-        events.append(.workerEnding(worker, job))
+        events.append(.workerExiting(worker, job))
         return true
     }
 
     func startFetch(_ job: FetchJob, on worker: WorkerID) {
         let id = JobID(number: job.id)
-        if isEnding(worker, for: id) { return }
+        if isExiting(worker, before: id) { return }
         do {
-            // A body that is continued is there already.
+            // The product of a continued download exists already.
             let product = try job.resumption.flatMap { _ in products[id] } ?? Product(name: "imgbroker-original")
             products[id] = product
             send(FetchOrder.fetch(job), product.descriptor.map { [$0] } ?? [], to: worker)
@@ -96,8 +97,8 @@ extension Broker {
     }
 
     func identify(_ buffer: BufferID, bytes: Int, for job: JobID, on worker: WorkerID) {
-        if isEnding(worker, for: job) { return }
-        guard let descriptor = buffers[buffer]?.descriptor else {
+        if isExiting(worker, before: job) { return }
+        guard let descriptor = buffers[buffer] else {
             let error = WireError(.internal, "The bytes are gone.")
             return events.append(.fetchFailed(worker, job, FetchFailure(error)))
         }
@@ -106,30 +107,30 @@ extension Broker {
 
     func startDecode(_ job: DecodeJob, of body: BufferID, on id: WorkerID) {
         guard let worker = workers[id] else { return }
-        guard let buffer = buffers[body] else {
+        guard let descriptor = buffers[body] else {
             let error = WireError(.internal, "The encoded bytes are gone.")
             return events.append(.decodeFailed(id, Identifier(number: job.id), error))
         }
-        if isEnding(id, for: Identifier(number: job.id)) { return }
-        begin(job, with: buffer.descriptor, on: worker)
+        if isExiting(id, before: Identifier(number: job.id)) { return }
+        begin(job, with: descriptor, on: worker)
     }
 
     func startPartialDecode(_ job: DecodeJob, of fetch: JobID, on id: WorkerID) {
         guard let worker = workers[id] else { return }
-        if isEnding(id, for: Identifier(number: job.id)) { return }
+        if isExiting(id, before: Identifier(number: job.id)) { return }
         do {
             guard let body = products[fetch]?.descriptor else {
                 throw SystemError("open", code: SystemError.invalidArgument)
             }
-            // Opened once more: whoever decodes must not be able to change what is downloaded.
+            // Opened once more, read-only: a decoder must not be able to change a body that is being downloaded.
             begin(job, with: try FileDescriptor.open(readingAt: "/proc/self/fd/\(body.raw)"), on: worker)
         } catch {
-            let error = WireError(.internal, "What is there of the bytes cannot be read: \(error).")
+            let error = WireError(.internal, "The received bytes cannot be read: \(error).")
             events.append(.decodeFailed(id, Identifier(number: job.id), error))
         }
     }
 
-    /// Hands over a job, and notes what the worker has used of a processor before it.
+    /// Hands over a job, and notes the processor time that the worker has used before it.
     private func begin(_ job: DecodeJob, with bytes: FileDescriptor, on worker: WorkerProcess) {
         worker.processorTimeBefore = worker.child.processorMilliseconds ?? 0
         send(DecodeOrder.decode(job), [bytes], to: worker.id)
@@ -141,15 +142,15 @@ extension Broker {
             products[job] = product
             send(DecodeOrder.output(job: job.number), product.descriptor.map { [$0] } ?? [], to: worker)
         } catch {
-            let error = WireError(.outOfMemory, "There is no room for the picture: \(error).")
+            let error = WireError(.outOfMemory, "There is no room for the image: \(error).")
             events.append(.decodeFailed(worker, job, error))
             send(DecodeOrder.refuse(job: job.number), to: worker)
         }
     }
 
     func keep(_ order: StoreOrder, _ buffer: BufferID, _ job: JobID, on worker: WorkerID) {
-        guard let descriptor = buffers[buffer]?.descriptor else {
-            return events.append(.keepingEnded(worker, job, isKept: false))
+        guard let descriptor = buffers[buffer] else {
+            return events.append(.keepFinished(worker, job, isKept: false))
         }
         send(order, [descriptor], to: worker)
     }
@@ -161,7 +162,7 @@ extension Broker {
     }
 
     func flush(_ worker: WorkerProcess) {
-        // A worker that is gone is noticed by its end; its jobs go to another then.
+        // A lost worker is noticed by its exit; its jobs go to another one then.
         guard !worker.hasEnded, let isEmpty = try? worker.channel.flush() else { return }
         if worker.channel.isStalled { stalledWorkers.insert(worker.id) }
         let isWriting = !isEmpty && !worker.channel.isStalled
@@ -171,7 +172,7 @@ extension Broker {
             worker.channel.socket.raw, token: Self.token(.worker, worker.id.number), reading: true, writing: isWriting)
     }
 
-    /// Takes what a worker has said; whether there may be more.
+    /// Receives a worker's reports; returns whether there may be more.
     @discardableResult
     func receive(from worker: WorkerProcess) -> Bool {
         do {
@@ -191,17 +192,17 @@ extension Broker {
             case .fetch:
                 while let (report, _) = try worker.channel.nextMessage(FetchReport.self) { take(report, from: worker) }
             case .decode:
-                // What follows a report that it had no right to make is not even read.
+                // Nothing is read after a report that it must not make.
                 while !worker.isUnheard, let (report, _) = try worker.channel.nextMessage(DecodeReport.self) {
                     take(report, from: worker)
                 }
             }
-            // Descriptors that nobody asked for do not pile up; the cache process's may precede their message.
+            // Unexpected descriptors are closed at once; the cache process's may precede their message.
             if worker.kind != .cache || !worker.channel.isInsideFrame { worker.channel.closeDescriptors() }
             return fill == .received
         } catch {
             if !worker.isUnheard { handle(.workerMisbehaved(worker.id, "it sent \(error)")) }
-            stopHearing(worker)
+            stopReceiving(from: worker)
             return false
         }
     }
@@ -216,9 +217,9 @@ extension Broker {
         case .finished(let job, let result):
             let id = JobID(number: job)
             // Another worker's job is not this one's to end.
-            guard state.fetchPool.isRunning(id, on: worker.id) else { return }
+            guard state.isRunning(id, on: worker.id) else { return }
             do {
-                // Bytes that were given are sealed already.
+                // Stored bytes are sealed already.
                 if products[id] != nil { try seal(id, size: result.bytes) }
                 handle(.fetchFinished(worker.id, id, result))
                 measure(worker)
@@ -266,9 +267,9 @@ extension Broker {
             handle(.diskQueried(worker.id, Identifier(number: job), record))
         case .cleared(let job, let removed, let bytes):
             handle(.cleared(worker.id, Identifier(number: job), removed: removed, bytes: bytes))
-        case .quarantine(let records): handle(.quarantineRemembered(records))
-        case .kept(let job): handle(.keepingEnded(worker.id, Identifier(number: job), isKept: true))
-        case .notKept(let job): handle(.keepingEnded(worker.id, Identifier(number: job), isKept: false))
+        case .quarantine(let records): handle(.quarantineLoaded(records))
+        case .kept(let job): handle(.keepFinished(worker.id, Identifier(number: job), isKept: true))
+        case .notKept(let job): handle(.keepFinished(worker.id, Identifier(number: job), isKept: false))
         case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))
         }
     }
@@ -278,16 +279,16 @@ extension Broker {
         try product.seal(size: size)
     }
 
-    /// Takes a buffer that another process made, if it is sealed and of the right size.
+    /// Accepts a buffer that the cache process made, if it is sealed and of the right size.
     private func accept(_ descriptor: FileDescriptor?, _ size: Int, for job: JobID, _ worker: WorkerProcess) -> Bool {
-        guard let descriptor, state.cachePool.isRunning(job, on: worker.id),
+        guard let descriptor, state.isRunning(job, on: worker.id),
             let buffer = try? SealedBuffer(verifying: descriptor, size: size)
         else { return false }
         products[job] = Product(sealed: buffer)
         return true
     }
 
-    /// Tells the state how much memory of its own a worker has after a job.
+    /// Reports a worker's own memory after a job to the state.
     private func measure(_ worker: WorkerProcess) {
         if let bytes = worker.child.residentBytes { handle(.workerMeasured(worker.id, residentBytes: bytes)) }
     }
@@ -300,39 +301,39 @@ extension Broker {
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
         case .finished(let job, let result):
             let id = JobID(number: job)
-            guard state.isDue(result, of: id, on: worker.id) else {
-                return handle(.workerMisbehaved(worker.id, "it reported a result that nobody waits for"))
+            guard state.expects(result, of: id, on: worker.id) else {
+                return handle(.workerMisbehaved(worker.id, "it reported a result without being asked"))
             }
             do {
                 try seal(id, size: result.bytes)
             } catch {
-                // It maps the buffer, which no decoder of ours does. Waiting until it no longer does would keep everybody
-                // else waiting; with the worker's end the buffer goes.
+                // It maps the buffer writable, which no decoder of ours does. The broker cannot wait until it unmaps it; the
+                // buffer goes with the worker.
                 return handle(.workerMisbehaved(worker.id, "it keeps its result from being sealed: \(error)"))
             }
             handle(.decodeFinished(worker.id, id, result))
             measure(worker)
         case .failed(let job, let error): handle(.decodeFailed(worker.id, Identifier(number: job), error))
         }
-        if state.decodePool.workers[worker.id]?.isDying == true { stopHearing(worker) }
+        if state.isCondemned(worker.id) { stopReceiving(from: worker) }
     }
 
-    /// Nothing of what a worker says counts any more, so that it may say as much as it likes.
-    private func stopHearing(_ worker: WorkerProcess) {
+    /// Reads no more of a condemned worker's reports, however many it sends.
+    private func stopReceiving(from worker: WorkerProcess) {
         worker.isUnheard = true
         queue.remove(worker.channel.socket.raw)
     }
 
-    /// Deals with a worker that has ended: first with what it had still said.
+    /// Takes the exit of a worker, after its last reports.
     func reap(_ worker: WorkerProcess) {
         guard let exit = worker.child.reap() else { return }
-        // Its socket need not have ended: another process may hold it.
+        // Its socket need not have ended, because another process may hold it.
         while !worker.hasEnded, receive(from: worker) {}
         queue.remove(worker.channel.socket.raw)
         queue.remove(worker.child.descriptor.raw)
         workers[worker.id] = nil
         var found = ExitCircumstances(peakBytes: worker.child.peakBytes)
-        if exit == .signal(SignalNumber.kill), !state.isEnding(worker.id) {
+        if exit == .signal(SignalNumber.kill), !state.isCondemned(worker.id) {
             found.isMemoryShort = memoryShortage.takeKill()
         }
         handle(.workerExited(worker.id, .ended(exit, found)))

@@ -1,3 +1,4 @@
+import BrokerCore
 import HTTPValues
 import IPCProtocol
 import IPCTransport
@@ -6,23 +7,16 @@ import SharedCache
 import SystemValues
 import WorkerProtocol
 
-/// The memfd of a buffer. How long it is says the state, or the kernel.
-struct HeldBuffer: KeyedRecord {
-    let key: BufferID
-    let descriptor: FileDescriptor
-}
-
-/// The shell around the state: turns what the kernel reports into events, and performs the actions they lead to. One
-/// thread; nothing in it waits but the event queue.
+/// The shell around the state: it turns the kernel's reports into events, and performs the actions they lead to. It has one
+/// thread, and only the event queue waits.
 final class Broker {
     enum Source: UInt64 {
         case listener, timer, signals, client, worker, workerExit, forkServer
     }
 
-    /// In one turn of the loop so much time is spent on what all clients have sent: when it is over nobody else's turn comes
-    /// before the next.
+    /// The time that one iteration of the event loop spends on messages of all clients.
     private static let microsecondsForClients = 5000
-    /// How often that is tried again of which nothing tells when it can be done.
+    /// The poll interval for work without a readiness event.
     private static let retryMilliseconds = 100
 
     let configuration: Configuration
@@ -40,39 +34,40 @@ final class Broker {
     let receiveBuffer = FrameChannel.ReceiveBuffer()
     var clientIDs = IdentifierSource<ClientKind>()
     var unflushed: Set<ClientID> = []
-    /// Clients that have sent something that is not dealt with yet, those first whose turn it is.
+    /// Clients with unread messages, in the order of their turns.
     private var backlog: [ClientID] = []
-    /// The bytes that clients are sending: of payloads, files to be copied, and long frames.
+    /// The bytes that clients are sending: payloads, files to be copied, and long frames.
     var arriving: SharedPool
-    /// Descriptors on their way to clients.
+    /// Descriptors sent to clients and not received yet.
     var unread: UnreadDescriptors
-    /// Clients whose descriptors wait until others have received theirs; tried again every 100 ms.
+    /// Clients whose descriptors wait until other clients have received theirs; polled every 100 ms.
     var stalled: Set<ClientID> = []
     var stalledWorkers: Set<WorkerID> = []
     var workers: [WorkerID: WorkerProcess] = [:]
-    /// Makes decode workers; nil while there is none, and they are started as programs.
+    /// The fork server for decode workers; without one, they are started as programs.
     var forkServer: ForkServer?
     var forkServerStartedAt: Instant?
-    /// Fork servers that are ending; looked at in each turn, and every 100 ms.
+    /// Fork servers that are exiting; polled in each iteration, and every 100 ms.
     var formerServers: [ChildProcess] = []
     var products: [JobID: Product] = [:]
-    var buffers = SlotTable<HeldBuffer>()
-    /// What is being dealt with, if it is worth remembering should it prove to be a hit.
-    var repeatable: RepeatableText?
-    /// What clients have given and the state is about to take, or not.
+    /// The memfds of the buffers.
+    var buffers: [BufferID: FileDescriptor] = [:]
+    /// The bytes of `store`s that the state is about to accept or refuse.
     var uploads: [ClientID: SealedBuffer] = [:]
-    /// What tells a worker that the kernel took for want of memory from one that somebody ended.
+    /// Tells a worker that the kernel killed for want of memory from one that was killed from outside.
     var memoryShortage = MemoryShortage()
-    /// How long the turns of the loop take: while one lasts, nobody else is served.
-    var turns = LatencyHistogram()
-    /// Where clients see what they would get again; nil where the kernel cannot do what it takes.
+    /// The durations of the event loop's iterations: while one lasts, no other event is served.
+    var iterations = LatencyHistogram()
+    /// The durations of hits, from the frame to the queued reply.
+    var hits = LatencyHistogram()
+    /// The validity page; nil if the kernel cannot seal it.
     let page: ValidityPage?
     private let closer = DescriptorCloser()
     private var timerSetTo: Instant?
     private var retriedAt = Instant(nanoseconds: 0)
-    var turnBegunAt = Instant.now
+    var iterationBegunAt = Instant.now
     var isAccepting = true
-    /// When to try again, after there were no descriptors for new connections.
+    /// When to accept again, after no descriptor was left for a new connection.
     var acceptAgainAt: Instant?
     private var isFinished = false
 
@@ -102,15 +97,16 @@ final class Broker {
             limits.validitySlots = 0
         }
         unread = UnreadDescriptors(limit: descriptors / 2, departedLimit: maximumClients / 8)
-        // As good as no limit where four of the largest bodies are no number.
+        // Saturates on overflow.
         let (bodies, isUnbounded) = limits.maxDownloadBytes.multipliedReportingOverflow(by: 4)
         arriving = SharedPool(limit: max(isUnbounded ? .max : bodies, limits.memoryBytes / 4))
         let policy = configuration.addressPolicy
-        // Through a proxy only its own address is ever heard of.
+        // Through a proxy, only the proxy's address is known.
         let hasProxy = configuration.proxy != nil
         state = BrokerState(
-            limits: limits, isAllowedAddress: { hasProxy || IPAddress($0).map(policy.permits) ?? false }, at: .now)
-        // SIGPIPE is among them only to be silent: sendfile cannot be told not to raise it.
+            limits: limits, isAllowedAddress: { hasProxy || IPAddress($0).map(policy.permits) ?? false },
+            seed: UInt64.random(in: .min ... .max), at: .now)
+        // SIGPIPE is among them only to be ignored, because sendfile has no flag against it.
         signals = try Signals([
             SignalNumber.terminate, SignalNumber.interrupt, SignalNumber.hangup, SignalNumber.brokenPipe,
         ])
@@ -121,7 +117,7 @@ final class Broker {
         try queue.add(signals.descriptor.raw, token: Self.token(.signals))
     }
 
-    /// Serves until a signal asks it to end, and leaves nothing behind.
+    /// Serves until a signal asks it to shut down.
     func run() {
         let limits = configuration.limits
         log.notice(
@@ -130,11 +126,10 @@ final class Broker {
         startForkServer()
         handle(.timePassed)
         while !isFinished {
-            // Not a property of the state's own: asking for that copies all of it.
-            let reminder = state.reminders.next
-            if reminder != timerSetTo {
-                timerSetTo = reminder
-                timer.set(to: reminder)
+            let deadline = state.nextDeadline
+            if deadline != timerSetTo {
+                timerSetTo = deadline
+                timer.set(to: deadline)
             }
             let isRetrying =
                 !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
@@ -148,7 +143,7 @@ final class Broker {
                 break
             }
             let begun = Instant.now
-            turnBegunAt = begun
+            iterationBegunAt = begun
             for event in ready { dispatch(event) }
             workOffBacklog(at: begun)
             if begun.microseconds(since: retriedAt) >= Self.retryMilliseconds * 1000 {
@@ -158,23 +153,23 @@ final class Broker {
             }
             if !formerServers.isEmpty { formerServers.removeAll { $0.reap() != nil } }
             flushClients()
-            for user in unread.takeForgotten() { state.connectionClosed(of: user) }
-            turns.record(microseconds: Instant.now.microseconds(since: begun))
+            for user in unread.takeForgotten() { handle(.connectionClosed(uid: user)) }
+            iterations.record(microseconds: Instant.now.microseconds(since: begun))
             resumeAccepting()
         }
         end()
     }
 
-    /// Puts a client behind those that wait for their turn, unless it waits already.
+    /// Adds a client to the end of the backlog, unless it is there already.
     func putIntoBacklog(_ client: ClientConnection) {
         if client.isInBacklog { return }
         client.isInBacklog = true
         backlog.append(client.id)
     }
 
-    /// Deals with what clients have sent, each at most once, until the time for it is over.
+    /// Serves the clients of the backlog, each at most once, until the iteration's time for it is over.
     private func workOffBacklog(at begun: Instant) {
-        // Whoever has sent more comes behind these.
+        // A client that has sent more is appended behind these.
         let waiting = backlog.count
         var (served, now) = (0, begun)
         while served < waiting {
@@ -207,7 +202,7 @@ final class Broker {
         switch Source(rawValue: event.token >> 56) {
         case .listener: accept()
         case .timer:
-            // Setting it also makes it unreadable: nothing may be due any more, and the loop would not rest.
+            // Setting it also makes it unreadable; otherwise the loop would spin when nothing is due any more.
             timer.set(to: nil)
             timerSetTo = nil
             handle(.timePassed)
@@ -233,9 +228,11 @@ final class Broker {
         }
     }
 
-    /// Says on the validity page what has changed, before anybody hears of it.
-    func writePage() {
-        for change in state.index.takeSlotChanges() { page?.store(change.word, in: change.slot) }
+    func writePage(_ changes: [ValiditySlots.Change]) {
+        for change in changes {
+            let word = ValidityWord(generation: change.generation, validUntil: change.validUntil)
+            page?.store(word, in: change.slot)
+        }
     }
 
     /// Lets the state handle an event, and performs what follows; that may lead to further events.
@@ -245,7 +242,6 @@ final class Broker {
         guard events.count == 1 else { return }
         while let event = events.first {
             let actions = state.handle(event, at: .now, unixMs: WallClock.milliseconds)
-            writePage()
             for action in actions { perform(action) }
             events.removeFirst()
         }
@@ -260,7 +256,7 @@ final class Broker {
         case .startWorker(let kind, let worker): start(kind, worker)
         case .killWorker(let worker): workers[worker]?.child.send(SignalNumber.kill)
         case .retireWorker(let worker): workers[worker]?.channel.endSending()
-        case .renewForkServer: renewForkServer()
+        case .respawnForkServer: respawnForkServer()
         case .find(let worker, let job, let keys, let form, let rasterOnly):
             send(StoreOrder.find(job: job.number, keys: keys, form: form, rasterOnly: rasterOnly), to: worker)
         case .touch(let worker, let keys): send(StoreOrder.touch(keys: keys), to: worker)
@@ -269,7 +265,7 @@ final class Broker {
         case .update(let worker, let record): send(StoreOrder.update(record), to: worker)
         case .clear(let worker, let job, let seconds):
             send(StoreOrder.clear(job: job.number, olderThanSeconds: seconds), to: worker)
-        case .rememberQuarantine(let worker, let records): send(StoreOrder.quarantine(records), to: worker)
+        case .saveQuarantine(let worker, let records): send(StoreOrder.quarantine(records), to: worker)
         case .keepOriginal(let worker, let job, let record, let buffer):
             keep(.keepOriginal(job: job.number, record), buffer, job, on: worker)
         case .keepRaster(let worker, let job, let record, let buffer):
@@ -293,7 +289,8 @@ final class Broker {
         case .publish(let job, let buffer): hold(products.removeValue(forKey: job)?.sealed, as: buffer)
         case .discard(let job): products[job] = nil
         case .dropBuffer(let buffer):
-            if let slot = buffers.slot(of: buffer) { closer.close(buffers.remove(at: slot).descriptor) }
+            if let descriptor = buffers.removeValue(forKey: buffer) { closer.close(descriptor) }
+        case .updateValidity(let changes): writePage(changes)
         case .stopListening:
             queue.remove(listener.descriptor.raw)
             listener.remove()
@@ -305,17 +302,17 @@ final class Broker {
 
     private func hold(_ sealed: SealedBuffer?, as buffer: BufferID) {
         guard let sealed else { return }
-        _ = buffers.insert(HeldBuffer(key: buffer, descriptor: sealed.descriptor))
+        buffers[buffer] = sealed.descriptor
     }
 
-    // MARK: The end
+    // MARK: Shutdown
 
     private func end() {
         page?.end()
         flushClients()
         clients = [:]
         listener.remove()
-        // A worker ends by itself when its socket does; whoever does not is ended.
+        // A worker exits by itself when its socket ends; one that does not is killed.
         closer.end()
         if let server = forkServer { formerServers.append(server.child) }
         forkServer = nil

@@ -1,3 +1,4 @@
+import BrokerCore
 import HTTPCaching
 import HTTPValues
 import IPCProtocol
@@ -21,7 +22,7 @@ struct Configuration {
     var proxy: String?
     /// The slowest body that is waited for, in bytes a second; 0 for any.
     var slowestBody = 1000
-    var limits = BrokerState.Limits()
+    var limits = BrokerLimits()
     /// A system call that nobody foresaw ends a worker: for tests.
     var hasStrictSandbox = false
     var logLevel = LogLevel.notice

@@ -1,3 +1,4 @@
+import BrokerCore
 import IPCTransport
 import LinuxSystem
 import SystemValues

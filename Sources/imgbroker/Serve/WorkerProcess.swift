@@ -1,3 +1,4 @@
+import BrokerCore
 import IPCProtocol
 import IPCTransport
 import LinuxSystem

@@ -5,7 +5,7 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 
-@testable import imgbroker
+@testable import BrokerCore
 
 /// What the index takes for each entry beside the pixels, and what a look into it costs: an original, a header and one
 /// picture for each of many URLs.

@@ -1,6 +1,6 @@
 import Foundation
 
-@testable import struct imgbroker.SplitMix64
+@testable import struct BrokerCore.SplitMix64
 
 /// A picture as the memory keeps it: what it takes there, and what it takes to make it.
 struct Picture {

@@ -1,9 +1,9 @@
 import Foundation
 
-@testable import struct imgbroker.EvictionQueue
-@testable import struct imgbroker.MinHeap
-@testable import struct imgbroker.SplitMix64
-@testable import struct imgbroker.UseQueue
+@testable import struct BrokerCore.EvictionQueue
+@testable import struct BrokerCore.MinHeap
+@testable import struct BrokerCore.SplitMix64
+@testable import struct BrokerCore.UseQueue
 
 /// What leaves the cache when there is no room. Pictures are named by their place in the list of all.
 protocol Policy {

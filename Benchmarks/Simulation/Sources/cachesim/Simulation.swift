@@ -1,6 +1,6 @@
 import Foundation
 
-@testable import struct imgbroker.SplitMix64
+@testable import struct BrokerCore.SplitMix64
 
 /// All traces through all policies, for caches of several sizes.
 enum Simulation {

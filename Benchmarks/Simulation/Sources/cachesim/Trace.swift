@@ -1,6 +1,6 @@
 import Foundation
 
-@testable import struct imgbroker.SplitMix64
+@testable import struct BrokerCore.SplitMix64
 
 /// Who asks for which picture, one after the other: places in a list of pictures.
 struct Trace: Sendable {

@@ -1,0 +1,361 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+
+/// The connected clients, their unanswered requests, leases and subscriptions, and the quotas of what they share.
+///
+/// A quota is a fair share of a pool (`FairShare`): of connections, of the weight of unanswered requests, of subscriptions,
+/// and of the memory that leases keep from being freed.
+package struct Clients {
+    package struct Client {
+        let uid: UInt32
+        let isAdmin: Bool
+        /// The unanswered `get`s by request id.
+        fileprivate(set) var gets: [Int: WaiterID] = [:]
+        /// The unanswered `prefetch`es by request id.
+        fileprivate(set) var prefetches: [Int: PrefetchID] = [:]
+        /// The ids of other unanswered requests, which wait for the disk tier or a decoder.
+        fileprivate(set) var others: Set<Int> = []
+        /// The waiters of its `store`s that are being decoded.
+        fileprivate(set) var stores: Set<WaiterID> = []
+        /// The weight of its unanswered requests.
+        fileprivate(set) var weight = 0
+        fileprivate(set) var subscriptions: [(events: Set<BrokerEvent.Name>, id: Int)] = []
+        /// When the frame began that is still arriving.
+        fileprivate(set) var frameBegunAt: Instant?
+        /// Whether it received the validity page.
+        fileprivate(set) var hasPage = false
+
+        /// The number of its unanswered requests of every kind.
+        var unanswered: Int { gets.count + prefetches.count + others.count }
+
+        /// Whether an answer to the request `id` is still owed.
+        func isPending(_ id: Int) -> Bool { gets[id] != nil || others.contains(id) || prefetches[id] != nil }
+    }
+
+    /// What a client left behind when it disconnected.
+    struct Departure {
+        let prefetches: [PrefetchID]
+        let gets: [WaiterID]
+        let stores: [WaiterID]
+    }
+
+    /// How a client gets the bytes of a buffer.
+    enum Use {
+        /// It leases the buffer and has its descriptor.
+        case lease
+        /// The bytes are sent inline; the client gets no descriptor.
+        case sending
+    }
+
+    /// What leases and sendings may still keep from being freed.
+    struct Room {
+        let bytes: Int
+        let buffers: Int
+    }
+
+    /// A client may always have this many requests, unless the pool is exhausted.
+    static let guaranteedRequests = 256
+    private static let maximumSubscriptions = 8
+
+    private let limits: BrokerLimits
+    private var clients: [ClientID: Client] = [:]
+    private var connections: SharedPool
+    private var requests: SharedPool
+    private var subscriptions: SharedPool
+    private var subscribers: Set<ClientID> = []
+    private var leases = LeaseTable()
+    /// Buffers whose bytes are being sent inline.
+    private var sendings = LeaseTable()
+
+    init(limits: BrokerLimits) {
+        self.limits = limits
+        connections = SharedPool(limit: limits.maxClients)
+        requests = SharedPool(limit: limits.maxRequests)
+        subscriptions = SharedPool(limit: limits.maxSubscriptions)
+    }
+
+    var count: Int { clients.count }
+    subscript(client: ClientID) -> Client? { clients[client] }
+
+    /// The user of a client, found without a copy of the client.
+    func user(of client: ClientID) -> UInt32? { clients.index(forKey: client).map { clients.values[$0].uid } }
+
+    /// Whether a client has no unanswered requests, and no validity page.
+    func isIdle(_ client: ClientID) -> Bool {
+        guard let place = clients.index(forKey: client) else { return false }
+        return clients.values[place].unanswered == 0 && !clients.values[place].hasPage
+    }
+
+    // MARK: Connections
+
+    /// Adds a client, unless its user has its share of connections. A connection cannot hold another one, so only the
+    /// user's share counts; administrators have no such share.
+    mutating func connected(_ client: ClientID, uid: UInt32, isAdmin: Bool) -> WireError? {
+        let refusal = connections.refusal(of: 1, own: 0, user: uid, isAdmin: isAdmin)
+        if let refusal, !isAdmin || connections.taken >= connections.limit {
+            let message = "This user has \(connections.taken(by: uid)) connections of \(connections.taken)."
+            return error(refusal, message)
+        }
+        connections.take(1, for: uid)
+        clients[client] = Client(uid: uid, isAdmin: isAdmin)
+        return nil
+    }
+
+    /// Counts a connection whose client is gone while its socket stays open: it takes a place as before, so that
+    /// reconnecting gains nothing.
+    mutating func connectionLingers(of uid: UInt32) { connections.take(1, for: uid) }
+
+    /// Notes that such a connection is closed.
+    mutating func connectionClosed(of uid: UInt32) { connections.give(1, from: uid) }
+
+    /// The requests that a disconnected client left unanswered. They must be ended before `removed` is called.
+    func departure(of client: ClientID) -> Departure? {
+        clients[client].map {
+            Departure(
+                prefetches: $0.prefetches.values.sorted(), gets: $0.gets.values.sorted(), stores: $0.stores.sorted())
+        }
+    }
+
+    /// Removes a client and returns the buffers that it held.
+    mutating func removed(_ client: ClientID) -> [BufferID] {
+        guard let gone = clients.removeValue(forKey: client) else { return [] }
+        requests.give(gone.weight, from: gone.uid)
+        connections.give(1, from: gone.uid)
+        subscriptions.give(gone.subscriptions.count, from: gone.uid)
+        subscribers.remove(client)
+        return leases.releaseAll(from: client) + sendings.releaseAll(from: client)
+    }
+
+    mutating func receivedPage(_ client: ClientID) { clients[client]?.hasPage = true }
+
+    /// Notes when the frame began that is arriving; nil when none is.
+    mutating func frameBegan(_ client: ClientID, at instant: Instant?) { clients[client]?.frameBegunAt = instant }
+
+    // MARK: Requests
+
+    /// The weight of all unanswered requests.
+    var pendingWeight: Int { requests.taken }
+
+    /// The reason to refuse a request that is not answered at once; nil when it may be made.
+    func refusal(ofWeight weight: Int, from client: Client) -> WireError? {
+        let unanswered = client.unanswered
+        if unanswered >= limits.maxPendingRequests {
+            return WireError(.quotaExceeded, "\(unanswered) requests of this client are pending already.")
+        }
+        switch requests.refusal(of: weight, own: client.weight, user: client.uid, isAdmin: client.isAdmin) {
+        case nil: return nil
+        case .share where unanswered >= Self.guaranteedRequests || requests.taken(by: client.uid) > client.weight:
+            return WireError(.quotaExceeded, "Too many requests of this client, or of its user, are pending already.")
+        case .share, .exhausted:
+            return WireError(.overloaded, "Too many requests are pending already.")
+        }
+    }
+
+    mutating func began(get id: Int, _ waiter: WaiterID, weight: Int, of client: ClientID) {
+        clients[client]?.gets[id] = waiter
+        take(weight, of: client)
+    }
+
+    mutating func ended(get id: Int, weight: Int, of client: ClientID) {
+        clients[client]?.gets[id] = nil
+        give(weight, of: client)
+    }
+
+    mutating func began(store waiter: WaiterID, of client: ClientID) { clients[client]?.stores.insert(waiter) }
+    mutating func ended(store waiter: WaiterID, of client: ClientID) { clients[client]?.stores.remove(waiter) }
+
+    mutating func began(prefetch id: Int, _ prefetch: PrefetchID, weight: Int, of client: ClientID) {
+        clients[client]?.prefetches[id] = prefetch
+        take(weight, of: client)
+    }
+
+    mutating func ended(prefetch id: Int, weight: Int, of client: ClientID) {
+        clients[client]?.prefetches[id] = nil
+        give(weight, of: client)
+    }
+
+    /// Notes an unanswered request that is neither a `get` nor a `prefetch`.
+    mutating func began(other id: Int, of client: ClientID) {
+        if clients[client]?.others.insert(id).inserted == true { take(1, of: client) }
+    }
+
+    /// Ends such a request; returns whether its answer was still owed.
+    mutating func ended(other id: Int, of client: ClientID) -> Bool {
+        guard clients[client]?.others.remove(id) != nil else { return false }
+        give(1, of: client)
+        return true
+    }
+
+    private mutating func take(_ weight: Int, of client: ClientID) {
+        guard let uid = clients[client]?.uid else { return }
+        clients[client]?.weight += weight
+        requests.take(weight, for: uid)
+    }
+
+    private mutating func give(_ weight: Int, of client: ClientID) {
+        guard let uid = clients[client]?.uid else { return }
+        clients[client]?.weight -= weight
+        requests.give(weight, from: uid)
+    }
+
+    // MARK: Subscriptions
+
+    var hasSubscribers: Bool { !subscribers.isEmpty }
+
+    /// Adds a subscription; returns the reason when it is refused.
+    mutating func subscribe(_ client: ClientID, to events: Set<BrokerEvent.Name>, id: Int) -> WireError? {
+        guard let asking = clients[client] else { return nil }
+        let own = asking.subscriptions.count
+        if own >= Self.maximumSubscriptions {
+            return WireError(.quotaExceeded, "A client may subscribe \(Self.maximumSubscriptions) times.")
+        }
+        if let refusal = subscriptions.refusal(of: 1, own: own, user: asking.uid, isAdmin: asking.isAdmin) {
+            return error(refusal, "\(subscriptions.taken) subscriptions are open already.")
+        }
+        subscriptions.take(1, for: asking.uid)
+        clients[client]?.subscriptions.append((events, id))
+        subscribers.insert(client)
+        return nil
+    }
+
+    /// The subscriptions that an event goes to: those of administrators, and of the users that it is about.
+    func recipients(of event: BrokerEvent.Name, about uids: Set<UInt32>) -> [(client: ClientID, id: Int)] {
+        subscribers.sorted().flatMap { client -> [(client: ClientID, id: Int)] in
+            guard let subscriber = clients[client], subscriber.isAdmin || uids.contains(subscriber.uid) else {
+                return []
+            }
+            return subscriber.subscriptions.filter { $0.events.contains(event) }.map { (client, $0.id) }
+        }
+    }
+
+    // MARK: Buffers
+
+    func holds(_ client: ClientID, _ buffer: BufferID, _ use: Use = .lease) -> Bool {
+        use == .lease ? leases.holds(client, buffer) : sendings.holds(client, buffer)
+    }
+
+    /// Adds a hold; returns whether it is the client's first of that kind on the buffer.
+    mutating func grant(_ buffer: BufferID, bytes: Int, to client: ClientID, of uid: UInt32, _ use: Use) -> Bool {
+        switch use {
+        case .lease: leases.grant(buffer, bytes: bytes, to: client, of: uid)
+        case .sending: sendings.grant(buffer, bytes: bytes, to: client, of: uid)
+        }
+    }
+
+    /// Ends a hold; returns whether it was the client's last of that kind on the buffer.
+    mutating func release(_ buffer: BufferID, from client: ClientID, _ use: Use = .lease) -> Bool {
+        use == .lease ? leases.release(buffer, from: client) : sendings.release(buffer, from: client)
+    }
+
+    /// The reason to refuse a client one more buffer; nil when it may have it.
+    func refusal(
+        of bytes: Int, in buffer: BufferID, to client: ClientID, of uid: UInt32, by delivery: GetOptions.Delivery,
+        room: Room
+    ) -> WireError? {
+        switch delivery {
+        case .fd where !leases.holds(client, buffer): return refusal(ofHolding: bytes, client, uid, room)
+        case .inline:
+            if bytes > limits.maxInlineBytes {
+                let message = "\(bytes) bytes are more than an inline payload may have (\(limits.maxInlineBytes))."
+                return WireError(.tooLarge, message)
+            }
+            if sendings.holds(client, buffer) { return nil }
+            let unsent = sendings.held(by: client).bytes
+            if unsent == 0 || unsent + bytes <= limits.maxInlineBytes {
+                return refusal(ofHolding: bytes, client, uid, room)
+            }
+            let message = "\(unsent) bytes of inline images wait for this client to receive them."
+            return WireError(.quotaExceeded, message)
+        case .fd, .none: return nil
+        }
+    }
+
+    /// A client's holds count in full, whether their buffers are evicted or not. Its share is of the room that all holds
+    /// leave.
+    private func refusal(ofHolding bytes: Int, _ client: ClientID, _ uid: UInt32, _ room: Room) -> WireError? {
+        let leased = leases.held(by: client)
+        let own = leased + sendings.held(by: client)
+        // A client that holds nothing is served while any room is left, even if it is less than this buffer.
+        if own.buffers == 0 {
+            if room.bytes <= 0 || room.buffers <= 0 {
+                let taken = limits.maxEvictedBytes - room.bytes
+                return WireError(.overloaded, "\(taken) bytes are leased beside what is cached.")
+            }
+        } else if leased.bytes + bytes > limits.maxLeasedBytes || leased.buffers >= limits.maxLeasedBuffers
+            || !Self.permits(bytes, own, room, FairShare.ofClient)
+        {
+            let message = "This client holds \(own.buffers) buffers with \(own.bytes) bytes already."
+            return WireError(.quotaExceeded, message)
+        }
+        if clients[client]?.isAdmin != false { return nil }
+        let users = leases.held(byUser: uid) + sendings.held(byUser: uid)
+        if users.buffers == 0 || Self.permits(bytes, users, room, FairShare.ofUser) { return nil }
+        let message = "This user's clients hold \(users.buffers) buffers with \(users.bytes) bytes already."
+        return WireError(.quotaExceeded, message)
+    }
+
+    private static func permits(_ bytes: Int, _ own: LeaseTable.Amount, _ room: Room, _ multiple: Int) -> Bool {
+        FairShare.permits(bytes, own: own.bytes, left: room.bytes, multiple)
+            && FairShare.permits(1, own: own.buffers, left: room.buffers, multiple)
+    }
+
+    private func error(_ refusal: SharedPool.Refusal, _ message: String) -> WireError {
+        WireError(refusal == .share ? .quotaExceeded : .overloaded, message)
+    }
+
+    // MARK: Invariants
+
+    /// The holds by buffer: one for each client that leases it, and one for each to which its bytes are being sent.
+    var holdings: [BufferID: Int] { leases.holdings.merging(sendings.holdings, uniquingKeysWith: +) }
+
+    /// Whether no bytes are being sent inline.
+    var isSendingNothing: Bool { sendings.isEmpty }
+
+    /// The amounts held, for tests.
+    func held(by client: ClientID, _ use: Use = .lease) -> LeaseTable.Amount {
+        use == .lease ? leases.held(by: client) : sendings.held(by: client)
+    }
+    func leased(byUser uid: UInt32) -> LeaseTable.Amount { leases.held(byUser: uid) }
+    var subscriptionsTaken: Int { subscriptions.taken }
+    var connectionsTaken: Int { connections.taken }
+    func pendingWeight(of uid: UInt32) -> Int { requests.taken(by: uid) }
+
+    /// The first rule that does not hold; nil when all do. The weights are those of the unanswered requests by waiter and
+    /// by prefetch.
+    func brokenInvariant(getWeight: (WaiterID) -> Int?, prefetchWeight: (PrefetchID) -> Int?) -> String? {
+        let users = Set(clients.values.map(\.uid))
+        for (pool, name, amount) in [
+            (connections, "connections", { (_: Client) in 1 }),
+            (requests, "requests", { (client: Client) in client.weight }),
+            (subscriptions, "subscriptions", { (client: Client) in client.subscriptions.count }),
+        ] {
+            if pool.taken != clients.values.reduce(0, { $0 + amount($1) }) { return "pool of \(name)" }
+            if pool.taken != users.reduce(0, { $0 + pool.taken(by: $1) }) { return "pool of users' \(name)" }
+            if pool.taken > pool.limit { return "more \(name) than the limit" }
+        }
+        for client in clients.values {
+            let gets = client.gets.values.reduce(0) { $0 + (getWeight($1) ?? 0) }
+            let lists = client.prefetches.values.reduce(0) { $0 + (prefetchWeight($1) ?? 0) }
+            if client.weight != gets + lists + client.others.count { return "weight of requests" }
+            if client.unanswered > limits.maxPendingRequests { return "too many requests of one client" }
+            if client.stores.contains(where: { getWeight($0) == nil }) { return "a store without a waiter" }
+        }
+        if subscribers != Set(clients.filter { !$0.value.subscriptions.isEmpty }.keys) { return "subscribers" }
+        return leases.brokenInvariant() ?? sendings.brokenInvariant()
+    }
+}
+
+extension GetRequest {
+    /// Its weight among unanswered requests: one, and one more for each full KiB of URL and headers.
+    var weight: Int { 1 + (url.text.utf8.count + options.headerBytes) >> 10 }
+}
+
+extension PrefetchRequest {
+    /// Its weight among unanswered requests: one, and one more for each full KiB of URLs and headers.
+    var weight: Int { 1 + (urls.reduce(0) { $0 + $1.text.utf8.count } + options.headerBytes) >> 10 }
+}
+
+extension GetOptions {
+    fileprivate var headerBytes: Int { headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
+}

@@ -1,0 +1,78 @@
+package import DiskRecords
+package import IPCProtocol
+package import WorkerProtocol
+
+/// Something to be done outside of the state, in the order given.
+package enum Action: Equatable {
+    /// What accompanies a reply.
+    package enum Attachment: Equatable {
+        case nothing
+        /// The buffer's descriptor.
+        case descriptor(BufferID)
+        /// The buffer's bytes after the frame.
+        case payload(BufferID, count: Int)
+        /// The validity page's descriptor.
+        case page
+    }
+
+    // Clients.
+    case reply(ClientID, Reply, Attachment)
+    /// Close the connection once everything queued is sent.
+    case close(ClientID)
+
+    // Workers.
+    case startWorker(WorkerKind, WorkerID)
+    case killWorker(WorkerID)
+    /// Close a worker's socket, so that it exits by itself.
+    case retireWorker(WorkerID)
+    /// Start another fork server, so that the next decoders have another memory layout.
+    case respawnForkServer
+    /// Hand over a download. With a resumption, the job's product exists already.
+    case startFetch(WorkerID, FetchJob)
+    /// Have the bytes of a buffer identified.
+    case identify(WorkerID, JobID, BufferID, bytes: Int)
+    case stopFetch(WorkerID, JobID)
+    case startDecode(WorkerID, DecodeJob, body: BufferID)
+    /// Hand over the received part of a download's body, read-only.
+    case startPartialDecode(WorkerID, DecodeJob, of: JobID)
+    /// Make a memfd of this size, or of at most this size, and let the worker fill it.
+    case provideOutput(WorkerID, JobID, bytes: Int, isExact: Bool)
+    case refuseOutput(WorkerID, JobID)
+    /// Report the processor time that a worker has used since its job began.
+    case measureProcessorTime(WorkerID, JobID)
+
+    // The disk tier.
+    case find(WorkerID, JobID, keys: [String], form: String?, rasterOnly: Bool)
+    /// These originals were used by way of memory.
+    case touch(WorkerID, keys: [String])
+    case queryDisk(WorkerID, JobID, keys: [String])
+    case keepOriginal(WorkerID, JobID, OriginalRecord, BufferID)
+    case keepRaster(WorkerID, JobID, RasterRecord, BufferID)
+    /// The origin has confirmed an original with this response.
+    case update(WorkerID, OriginalRecord)
+    case forget(WorkerID, JobID, url: String, owner: UInt32?)
+    case clear(WorkerID, JobID, olderThanSeconds: Int?)
+    case saveQuarantine(WorkerID, [QuarantineRecord])
+
+    // Buffers.
+    /// The job's product becomes a buffer.
+    case publish(JobID, BufferID)
+    /// The bytes that a client stored become a buffer.
+    case adopt(ClientID, BufferID)
+    /// The job's product is discarded.
+    case discard(JobID)
+    case dropBuffer(BufferID)
+    /// Write these words to the validity page. Comes before all replies.
+    case updateValidity([ValiditySlots.Change])
+
+    // The process.
+    case stopListening
+    case exit
+    case log(LogLine)
+
+    /// A line for the log, by severity.
+    package enum LogLine: Equatable {
+        case warning(String)
+        case notice(String)
+    }
+}

@@ -1,0 +1,341 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+// Messages of clients: each is answered here, or becomes a request that waits.
+extension BrokerState {
+    // MARK: Connections
+
+    mutating func clientConnected(_ client: ClientID, uid: UInt32, isAdmin: Bool) {
+        guard let refusal = clients.connected(client, uid: uid, isAdmin: isAdmin) else { return }
+        reject(nil, of: client, with: refusal)
+        actions.append(.close(client))
+    }
+
+    mutating func clientDisconnected(_ client: ClientID) {
+        guard let departure = clients.departure(of: client) else { return }
+        for prefetch in departure.prefetches { abandon(prefetch) }
+        for waiter in departure.gets { abandon(waiter) }
+        for waiter in departure.stores { abandon(waiter) }
+        let buffers = clients.removed(client)
+        noteEvictionsForSubscribers()
+        for buffer in buffers { unhold(buffer) }
+    }
+
+    private mutating func noteEvictionsForSubscribers() {
+        memory.notesEvictions = clients.hasSubscribers
+        if !memory.notesEvictions { _ = memory.takeEvicted() }
+    }
+
+    // MARK: Messages
+
+    mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
+        guard let asking = clients[client] else { return }
+        if let id = message.id, asking.isPending(id) {
+            return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
+        }
+        if message.isAdministrative, !asking.isAdmin {
+            return reject(message.id, of: client, with: WireError(.forbidden, "Only administrators may do this."))
+        }
+        switch message {
+        case .hello(let id, _, let validity): greet(client, id: id, withPage: validity)
+        case .get(let request): get(request, from: client, asking)
+        case .cancel(let id, let request): cancel(request, id: id, from: client, asking)
+        case .release(let buffers): for buffer in buffers { release(Identifier(number: buffer), from: client) }
+        case .touch(let buffers, let hits): touch(buffers, hits: hits, from: client)
+        case .query(let request): query(request, from: client, asking)
+        case .prefetch(let request): prefetch(request, from: client, asking)
+        // Its bytes come with it, so it is an event of its own.
+        case .store: break
+        case .remove(let id, let url): remove(url, id: id, from: client, asking)
+        case .stats(let id): reply(.stats(id: id, report), to: client)
+        case .subscribe(let id, let events): subscribe(to: events, id: id, from: client)
+        case .clear(let id, let tier, let seconds): clear(tier, olderThanSeconds: seconds, id: id, from: client)
+        case .failedList(let id, let url): listRecentFailures(url, id: id, from: client)
+        case .failedClear(let id, let url):
+            recentFailures.removeExpired(at: now.instant)
+            reply(.removed(id: id, count: recentFailures.clear(url: url?.text)), to: client)
+        case .suspend(let id):
+            isSuspended = true
+            reply(.ok(id: id), to: client)
+        case .resume(let id):
+            isSuspended = false
+            reply(.ok(id: id), to: client)
+        case .cancelAll(let id):
+            failAll(WireError(.cancelled, "An administrator has cancelled all requests."))
+            reply(.ok(id: id), to: client)
+        }
+    }
+
+    /// Answers a malformed message. If its id is that of a pending request, the error names none, because that request gets
+    /// its own answer.
+    mutating func messageRejected(_ id: Int?, of client: ClientID, with error: WireError) {
+        let isTaken = id.flatMap { clients[client]?.isPending($0) } ?? false
+        reject(isTaken ? nil : id, of: client, with: error)
+    }
+
+    private mutating func greet(_ client: ClientID, id: Int, withPage: Bool) {
+        guard withPage, limits.validitySlots > 0 else { return reply(.hello(id: id, hello), to: client) }
+        clients.receivedPage(client)
+        var hello = hello
+        hello.slots = limits.validitySlots
+        reply(.hello(id: id, hello), .page, to: client)
+    }
+
+    private mutating func release(_ buffer: BufferID, from client: ClientID) {
+        if clients.release(buffer, from: client) { unhold(buffer) }
+    }
+
+    /// Notes hits that a client found on the validity page.
+    private mutating func touch(_ buffers: [Int], hits: Int, from client: ClientID) {
+        // Each once, however often it is named.
+        for number in Set(buffers) {
+            let buffer = BufferID(number: number)
+            guard clients.holds(client, buffer) else { continue }
+            memory.touch(buffer, at: now.instant)
+            if disk.notesUse { for key in memory.keysWithSlot(for: buffer) { noteUse(of: key) } }
+        }
+        let (sum, overflowed) = counters.mappedHits.addingReportingOverflow(hits)
+        counters.mappedHits = overflowed ? .max : sum
+    }
+
+    private mutating func cancel(_ request: Int, id: Int, from client: ClientID, _ asking: Clients.Client) {
+        let error = WireError(.cancelled, "The request was cancelled.")
+        if let waiter = asking.gets[request] { fail(waiter, error) }
+        if let prefetch = asking.prefetches[request] { fail(prefetch, error) }
+        reply(.ok(id: id), to: client)
+    }
+
+    private mutating func subscribe(to events: Set<BrokerEvent.Name>, id: Int, from client: ClientID) {
+        if let refusal = clients.subscribe(client, to: events, id: id) {
+            return reject(id, of: client, with: refusal)
+        }
+        noteEvictionsForSubscribers()
+        reply(.ok(id: id), to: client)
+    }
+
+    private mutating func listRecentFailures(_ url: SourceURL?, id: Int, from client: ClientID) {
+        // As many as fit one frame, with room to spare.
+        var bytes = 0
+        let entries = recentFailures.entries(at: now.instant).filter { url == nil || $0.url == url?.text }.prefix {
+            bytes += $0.url.utf8.count * 3 + 100
+            return bytes < Frame.maximumLength
+        }
+        let found = entries.map {
+            let seconds = ($0.expires.microseconds(since: now.instant) + 999_999) / 1_000_000
+            return FailedEntry(url: $0.url, code: $0.error.code, expires: now.unixMs / 1000 + seconds)
+        }
+        reply(.failedEntries(id: id, found), to: client)
+    }
+
+    // MARK: query, remove and clear
+
+    private mutating func query(_ request: GetRequest, from client: ClientID, _ asking: Clients.Client) {
+        let waiter = Waiter(
+            id: WaiterID(number: 0), client: client, uid: asking.uid, purpose: .get, request: request,
+            key: OriginalKey(request, uid: asking.uid), receivedAt: now.instant)
+        var (isInMemory, isFresh): (Bool, Bool?) = (false, nil)
+        var placeholder: Placeholder?
+        if let (key, original) = stored(for: waiter) {
+            placeholder = memory.header(of: original.digest)?.placeholder
+            isInMemory = memory.buffer(VariantKey(digest: original.digest, form: form(of: request))) != nil
+            isFresh = self.isFresh(original.origin, for: key)
+        }
+        guard canLookUp else {
+            let status = CacheStatus(memory: isInMemory, disk: false, fresh: isFresh ?? false, placeholder: placeholder)
+            return reply(.queried(id: request.id, status), to: client)
+        }
+        if let refusal = clients.refusal(ofWeight: 1, from: asking) {
+            return reject(request.id, of: client, with: refusal)
+        }
+        let known = DiskRequest.Known(inMemory: isInMemory, isFresh: isFresh, placeholder: placeholder)
+        ask(.query(began(request.id, of: client), keys: waiter.keys, known))
+    }
+
+    private mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Clients.Client) {
+        if canLookUp, let refusal = clients.refusal(ofWeight: 1, from: asking) {
+            return reject(id, of: client, with: refusal)
+        }
+        // An administrator removes every user's.
+        let owner = asking.isAdmin ? nil : asking.uid
+        let matches = { (key: OriginalKey) in
+            key.nonce == 0 && key.url == url && (owner == nil || key.owner == nil || key.owner == owner)
+        }
+        let keys = memory.keys(at: url).filter(matches)
+        for key in keys { dropRemoved(memory.remove(key)) }
+        carryOut(downloads.dropKept(where: matches))
+        // A lookup in flight would find the original that is being removed.
+        endLookups(where: matches)
+        guard canLookUp else { return reply(.removed(id: id, count: keys.count), to: client) }
+        ask(.forget(began(id, of: client), url: url.text, owner: owner, inMemory: Set(keys.map(\.word))))
+    }
+
+    private mutating func clear(_ tier: CacheTier, olderThanSeconds: Int?, id: Int, from client: ClientID) {
+        var (removed, bytes) = (0, 0)
+        if tier.includesDisk, canLookUp, let asking = clients[client],
+            let refusal = clients.refusal(ofWeight: 1, from: asking)
+        {
+            return reject(id, of: client, with: refusal)
+        }
+        if tier.includesMemory {
+            let seconds = olderThanSeconds ?? 0
+            let time = Instant(nanoseconds: now.instant.nanoseconds - Int64(seconds) * 1_000_000_000)
+            let keys = seconds == 0 ? memory.keys { $0.nonce == 0 } : memory.keys(unusedSince: time)
+            for key in keys where key.nonce == 0 {
+                bytes += memory.bytes(of: key)
+                removed += 1
+                dropRemoved(memory.remove(key))
+            }
+            if olderThanSeconds == nil { carryOut(downloads.dropKept { _ in true }) }
+        }
+        guard tier.includesDisk, canLookUp else {
+            return reply(.cleared(id: id, removed: removed, bytes: bytes), to: client)
+        }
+        endLookups { _ in true }
+        let requester = began(id, of: client)
+        ask(.clear(requester, olderThanSeconds: olderThanSeconds, removed: removed, bytes: bytes))
+    }
+
+    /// Notes a request that waits for the disk tier.
+    private mutating func began(_ id: Int, of client: ClientID) -> DiskRequest.Requester {
+        clients.began(other: id, of: client)
+        return DiskRequest.Requester(client: client, id: id)
+    }
+
+    // MARK: prefetch
+
+    private mutating func prefetch(_ request: PrefetchRequest, from client: ClientID, _ asking: Clients.Client) {
+        if isDraining { return reject(request.id, of: client, with: WireError(.shuttingDown, "The broker is ending.")) }
+        if let refusal = refusal(of: request.options) { return reject(request.id, of: client, with: refusal) }
+        if asking.prefetches.count >= limits.maxPrefetches {
+            let message = "\(asking.prefetches.count) prefetches of this client are pending already."
+            return reject(request.id, of: client, with: WireError(.quotaExceeded, message))
+        }
+        if let refusal = clients.refusal(ofWeight: request.weight, from: asking) {
+            return reject(request.id, of: client, with: refusal)
+        }
+        let prefetch = Prefetch(request, of: client, uid: asking.uid)
+        let id = requests.begin(prefetch)
+        clients.began(prefetch: request.id, id, weight: prefetch.weight, of: client)
+        beginMore(of: id)
+    }
+
+    /// Begins as many URLs of a prefetch as may be loaded concurrently. Those in memory end at once.
+    private mutating func beginMore(of id: PrefetchID) {
+        guard requests.beginAdvancing(id) else { return }
+        while let waiter = requests.beginNext(of: id, atMost: limits.prefetchesAtOnce, at: now.instant) {
+            schedule(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
+            advance(waiter.id)
+        }
+        requests.endAdvancing(id)
+        guard let prefetch = requests[id], prefetch.running.isEmpty, prefetch.remaining.isEmpty else { return }
+        // An empty list has no progress of its own.
+        if prefetch.total == 0 { reply(prefetch.progress, to: prefetch.client) }
+        _ = end(id)
+        reply(.ok(id: prefetch.request), to: prefetch.client)
+    }
+
+    /// Counts a URL of a prefetch that is loaded, or has failed, and begins the next.
+    mutating func ended(_ waiter: WaiterID, of id: PrefetchID, hasFailed: Bool) {
+        guard let prefetch = requests.ended(waiter, of: id, hasFailed: hasFailed) else { return }
+        if !hasFailed { counters.prefetched += 1 }
+        reply(prefetch.progress, to: prefetch.client)
+        beginMore(of: id)
+    }
+
+    /// Ends a prefetch with an error.
+    mutating func fail(_ id: PrefetchID, _ error: WireError) {
+        guard let prefetch = requests[id] else { return }
+        abandon(id)
+        reject(prefetch.request, of: prefetch.client, with: error)
+    }
+
+    /// Ends a prefetch without a frame.
+    private mutating func abandon(_ id: PrefetchID) {
+        guard let prefetch = end(id) else { return }
+        for waiter in prefetch.running.sorted() { abandon(waiter) }
+    }
+
+    private mutating func end(_ id: PrefetchID) -> Prefetch? {
+        guard let prefetch = requests.end(id) else { return nil }
+        clients.ended(prefetch: prefetch.request, weight: prefetch.weight, of: prefetch.client)
+        return prefetch
+    }
+
+    // MARK: store
+
+    /// Takes the bytes of a `store`, which the shell has sealed. They are identified and decoded under a hidden key, so
+    /// that no request finds them before they are accepted.
+    mutating func store(_ request: StoreRequest, bytes: Int, from client: ClientID) {
+        guard let asking = clients[client] else { return }
+        if asking.isPending(request.id) {
+            let message = "id \(request.id) is that of a pending request."
+            return reject(nil, of: client, with: WireError(.badRequest, message))
+        }
+        if let refusal = refusal(ofStoring: bytes, from: asking) {
+            return reject(request.id, of: client, with: refusal)
+        }
+        clients.began(other: request.id, of: client)
+
+        let buffer = newBufferID()
+        actions.append(.adopt(client, buffer))
+        var options = GetOptions()
+        options.delivery = .none
+        // A large image need not be decoded at full size to be accepted.
+        options.variant.scaleDown = true
+        let job = newJobID()
+        let get = GetRequest(id: 0, url: request.url, options: options)
+        let key = OriginalKey(get, uid: asking.uid).hidden(as: job.number)
+        let waiter = requests.makeWaiter(.store(request), get, key: key, of: client, uid: asking.uid, at: now.instant)
+        register(waiter)
+        requests.wait(waiter.id, for: .downloading(job))
+        let download = Download(
+            DownloadKey(original: key, isForced: false), url: request.url, subscriber: waiter.subscriber)
+        downloads.identify(download, buffer, bytes: bytes, as: job)
+        evictToFit()
+    }
+
+    private func refusal(ofStoring bytes: Int, from client: Clients.Client) -> WireError? {
+        if isDraining { return WireError(.shuttingDown, "The broker is ending.") }
+        if bytes == 0 { return WireError(.emptyImage, "There are no bytes.") }
+        if bytes > limits.maxDownloadBytes {
+            return WireError(.tooLarge, "\(bytes) bytes are more than \(limits.maxDownloadBytes).")
+        }
+        if let refusal = clients.refusal(ofWeight: 1, from: client) { return refusal }
+        return hasRoom(for: bytes) ? nil : WireError(.overloaded, "There is no room for the bytes at present.")
+    }
+
+    /// The response assumed for stored bytes: fresh for a year.
+    func storedStatement(_ request: StoreRequest, for key: OriginalKey) -> OriginStatement {
+        let response = ResponseRecord(
+            requestedAt: now.unixMs, receivedAt: now.unixMs, cacheControl: "max-age=31536000",
+            contentType: request.contentType)
+        return statement(response, for: key, varyKey: nil)
+    }
+
+    /// Lets requests find stored bytes that were decoded: the user's, or every user's if an administrator stored them.
+    mutating func accept(_ original: MemoryIndex.Original, _ request: StoreRequest, from waiter: Waiter) {
+        let shared = OriginalKey(waiter.request, uid: waiter.uid)
+        let key = clients[waiter.client]?.isAdmin == true ? shared : shared.owned(by: waiter.uid)
+        guard memory.original(waiter.key) != nil, let body = body(of: original) else {
+            let error = WireError(.overloaded, "The bytes have left the memory before they were decoded.")
+            return rejectStored(request, error, from: waiter)
+        }
+        let accepted = MemoryIndex.Original(
+            digest: original.digest, bytes: original.bytes, origin: storedStatement(request, for: key))
+        dropRemoved(memory.insert(accepted, for: key))
+        dropRemoved(memory.remove(waiter.key))
+        keep(body, as: key, accepted)
+        recentFailures.succeeded(key, form: form(of: waiter.request))
+        guard clients.ended(other: request.id, of: waiter.client) else { return }
+        reply(.ok(id: request.id), to: waiter.client)
+    }
+
+    /// Answers a `store` whose bytes are no image.
+    mutating func rejectStored(_ request: StoreRequest, _ error: WireError, from waiter: Waiter) {
+        dropRemoved(memory.remove(waiter.key))
+        guard clients.ended(other: request.id, of: waiter.client) else { return }
+        reject(request.id, of: waiter.client, with: error)
+    }
+}

@@ -1,0 +1,192 @@
+import IPCProtocol
+import SystemValues
+package import WorkerProtocol
+
+// Reports of decode workers: headers, which are admitted when memory allows, results, and failures.
+extension BrokerState {
+    // MARK: Start
+
+    /// Hands a queued decoding to a worker, unless decoders have died on its image while it waited.
+    mutating func startDecode(_ job: JobID, on worker: WorkerID) {
+        if refuseQueued(job) { return }
+        guard let decode = decoding[job] else { return }
+        supervision.assign(job, to: worker)
+        let hasPlaceholder = memory.header(of: decode.variant.digest)?.placeholder != nil
+        guard let order = decoding.start(job, on: worker, wantsPlaceholder: !hasPlaceholder, at: now.instant) else {
+            return
+        }
+        watchDecoder(job, on: worker)
+        actions.append(.startDecode(worker, order, body: decode.body))
+    }
+
+    /// Ends a queued decoding whose image is refused; returns whether it is.
+    mutating func refuseQueued(_ job: JobID) -> Bool {
+        guard let decode = decoding[job],
+            let error = decodingRefusal(of: decode.variant.digest, from: decode.responsible)
+        else { return false }
+        if let end = decoding.end(job) { free(end, job) }
+        for waiter in decode.subscribers.compactMap({ requests[$0.waiter] }) { failImage(waiter, error) }
+        return true
+    }
+
+    /// Bounds the time of a decoding that begins.
+    mutating func watchDecoder(_ job: JobID, on worker: WorkerID) {
+        schedule(.decode(worker, job), in: limits.decodeDeadlineMs)
+        // A decoder has one thread, so its processor time cannot be used up earlier.
+        schedule(.processorTime(worker, job), in: 1000 * limits.decodeSeconds)
+    }
+
+    // MARK: Headers and admission
+
+    mutating func headerRead(_ worker: WorkerID, _ job: JobID, _ plan: DecodePlan) {
+        if decoding[part: job] != nil { return partHeaderRead(worker, job, plan) }
+        guard supervision.isRunning(job, on: worker), decoding.expectsHeader(job), let decode = decoding[job] else {
+            return reportedUnasked(worker, "a header")
+        }
+        var plan = plan
+        plan.header.placeholder = memory.header(of: decode.variant.digest)?.placeholder
+        let outcome = decoding.headerRead(job, plan)
+        if case .wrongPlan = outcome {
+            return workerMisbehaved(worker, "it planned another result than was ordered")
+        }
+        memory.insert(plan.header, of: decode.variant.digest)
+        switch outcome {
+        case .wrongPlan: break
+        case .described: finish(job, plan, in: decode.body, bytes: decode.bodyBytes, plan.header.geometry)
+        case .parked: admitDecodings()
+        case .refused(let error):
+            actions.append(.refuseOutput(worker, job))
+            decodeFailed(worker, job, error)
+        }
+    }
+
+    /// Lets decodings that wait for memory write, as far as memory allows.
+    mutating func admitDecodings() {
+        while decoding.isParking {
+            let free = limits.memoryBytes - reservedBytes
+            guard let admitted = decoding.admitNext(hasRoom: { $0 <= free }, at: now.instant) else { return }
+            schedule(.decode(admitted.worker, admitted.job), in: limits.decodeDeadlineMs)
+            evictToFit()
+            actions.append(
+                .provideOutput(admitted.worker, admitted.job, bytes: admitted.bytes, isExact: admitted.isExact))
+        }
+    }
+
+    // MARK: Results
+
+    /// Whether a worker is about to finish a job, and `result` can be its result. Only then is the product sealed.
+    package func expects(_ result: DecodeResult, of job: JobID, on worker: WorkerID) -> Bool {
+        supervision.isRunning(job, on: worker) && decoding.expects(result, of: job)
+    }
+
+    /// A worker has one job at a time, and nothing takes it away: it knows what it may report.
+    mutating func reportedUnasked(_ worker: WorkerID, _ report: String) {
+        if supervision.jobs(of: worker) != nil, !supervision.isCondemned(worker) {
+            workerMisbehaved(worker, "it reported \(report) without being asked")
+        }
+    }
+
+    mutating func decodeFinished(_ worker: WorkerID, _ job: JobID, _ result: DecodeResult) {
+        if decoding[part: job] != nil { return partFinished(worker, job, result) }
+        guard expects(result, of: job, on: worker), let decode = decoding[job], let run = decode.run,
+            var plan = decode.plan
+        else { return reportedUnasked(worker, "a result") }
+        let bytes = result.bytes
+        plan.header.timing = result.timing
+        plan.header.placeholder = plan.header.placeholder ?? result.placeholder
+        memory.insert(plan.header, of: decode.variant.digest)
+        if let known = memory.buffer(decode.variant) {
+            // The disk tier had it under another URL, and was faster.
+            actions.append(.discard(job))
+            return finish(job, plan, in: known, bytes: bytes, plan.result)
+        }
+        let buffer = newBufferID()
+        let microseconds = now.instant.microseconds(since: run.startedAt)
+        actions.append(.publish(job, buffer))
+        counters.decodes += 1
+        counters.pixelsDecoded += plan.result.pixels * (result.timing?.delaysMs.count ?? 1)
+        if result.ignoredProfile { counters.ignoredProfiles += 1 }
+        counters.decodeTimes.record(microseconds: microseconds)
+        // The original may have been removed or replaced by now; then the result is for its waiters alone.
+        let isKept = memory.isKnown(decode.variant.digest)
+        if isKept {
+            memory.insert(
+                buffer, as: decode.variant, bytes: bytes, geometry: plan.result, at: now.instant, worth: microseconds)
+            keepRaster(buffer, decode.variant, plan, bytes: bytes, microseconds: microseconds)
+        }
+        finish(job, plan, in: buffer, bytes: bytes, plan.result)
+        if !isKept { drop([buffer]) }
+    }
+
+    /// Answers all waiters of a decoding.
+    private mutating func finish(
+        _ job: JobID, _ plan: DecodePlan, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry
+    ) {
+        guard let decode = decoding[job] else { return }
+        // Requests that come while these are answered are too late for this decoding.
+        decoding.close(job)
+        for waiter in decode.subscribers.compactMap({ requests[$0.waiter] }) {
+            guard let original = waiter.original else { continue }
+            deliver(buffer, bytes: bytes, geometry, original, plan.header, to: waiter)
+        }
+        if let end = decoding.end(job) { free(end, job) }
+        evictToFit()
+    }
+
+    mutating func decodeFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {
+        if decoding[part: job] != nil { return partFailed(worker, job, error) }
+        guard supervision.isRunning(job, on: worker), let end = decoding.end(job) else {
+            return reportedUnasked(worker, "a failure")
+        }
+        free(end, job)
+        actions.append(.discard(job))
+        for subscriber in end.decode.subscribers { imageFailed(subscriber.waiter, error) }
+    }
+
+    /// Frees the worker of a decoding that was taken out, and releases its body.
+    mutating func free(_ end: Decoding.End, _ job: JobID) {
+        if let worker = end.worker { supervision.unassign(job, from: worker) }
+        unhold(end.decode.body)
+    }
+
+    // MARK: Time and lost workers
+
+    mutating func decodeTimePassed(_ worker: WorkerID, _ job: JobID) {
+        guard supervision.isRunning(job, on: worker), decoding.isOverdue(job, at: now.instant) else { return }
+        condemn(worker, .deadline, "it was at one image for \(limits.decodeDeadlineMs) ms")
+    }
+
+    /// Kills a worker that has used up its job's processor time, or looks again when it may have. The kernel's limit
+    /// (RLIMIT_CPU) would need a privilege that root may lack where the workers are another user's.
+    mutating func processorTimeUsed(_ worker: WorkerID, _ job: JobID, milliseconds: Int) {
+        guard supervision.isRunning(job, on: worker) else { return }
+        let left = 1000 * limits.decodeSeconds - milliseconds
+        if left > 0 { return schedule(.processorTime(worker, job), in: max(left, 10)) }
+        condemn(worker, .cpu, "it used \(milliseconds) ms of a processor for one image")
+    }
+
+    /// Queues the decodings of a worker that exited once more, or refuses their images.
+    mutating func decodeWorkerExited(_ jobs: Set<JobID>, _ cause: DeathCause) {
+        for job in jobs {
+            partWorkerExited(job, cause)
+            guard decoding[job] != nil else { continue }
+            actions.append(.discard(job))
+            guard let (loss, isQuarantined) = decoding.workerExited(job, cause, at: now) else { continue }
+            if isQuarantined { saveQuarantine() }
+            switch loss {
+            case .requeued: break
+            case .ended(let end): free(end, job)
+            case .refused(let end, let error):
+                free(end, job)
+                for waiter in end.decode.subscribers.compactMap({ requests[$0.waiter] }) { failImage(waiter, error) }
+            }
+        }
+    }
+
+    /// Has the disk tier save the quarantine, if its process can take it; it is saved again when the tier is on.
+    mutating func saveQuarantine() {
+        guard decoding.isQuarantineUnsaved, let worker = supervision.available(.cache) else { return }
+        let records = decoding.saveQuarantine(isOn: disk.report.state == .on, unixMs: now.unixMs)
+        actions.append(.saveQuarantine(worker, records))
+    }
+}

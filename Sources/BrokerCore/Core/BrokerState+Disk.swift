@@ -1,0 +1,338 @@
+import Digests
+import DiskRecords
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+// Answers of the cache process: what it found, kept, forgot and cleared, and what follows when it does not answer.
+extension BrokerState {
+    // MARK: Lookups
+
+    mutating func startLookup(_ job: JobID, on worker: WorkerID) {
+        guard let lookup = disk[job] else { return }
+        supervision.assign(job, to: worker)
+        let hasBody = !disk.isAmbiguous(lookup) && hasBody(lookup)
+        disk.start(lookup: job, on: worker, isForRaster: hasBody)
+        actions.append(
+            .find(worker, job, keys: lookup.keys.map(\.word), form: lookup.key.form.rasterWord, rasterOnly: hasBody))
+    }
+
+    /// Whether the original that a lookup is for is in memory already.
+    private func hasBody(_ lookup: Lookup) -> Bool {
+        lookup.keys.lazy.compactMap { self.memory.original($0) }.first.flatMap { body(of: $0) } != nil
+    }
+
+    mutating func found(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord, _ raster: RasterRecord?) {
+        guard supervision.isRunning(job, on: worker), let lookup = disk[job] else { return }
+        guard let digest = ContentDigest(hexadecimal: record.digest),
+            let key = lookup.keys.first(where: { $0.word == record.key }),
+            raster.map({ isMatch($0, of: record, as: lookup.key.form) }) ?? true
+        else { return notFound(worker, job) }
+        // Memory knows the newer original.
+        let known = memory.original(key)
+        let origin = known?.origin ?? statement(record.response, for: key, varyKey: record.varyKey)
+        if known.map({ $0.digest != digest }) ?? (origin.policy.storability == .never) { return notFound(worker, job) }
+        disk.answeredLookup()
+        _ = endLookup(job)
+        noteOwned(lookup, found: key)
+
+        let original = MemoryIndex.Original(
+            digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true, isOnDisk: true)
+        // An entry with a cache key keeps the URL that it was loaded from; `remove` finds it by that.
+        let url = known?.origin.url ?? (try? SourceURL(record.url)) ?? key.url
+        dropRemoved(memory.insert(original, for: key.cacheKey == nil ? key : key.loaded(from: url)))
+        let variant = VariantKey(digest: digest, form: raster == nil ? .original : lookup.key.form)
+        // If memory had the variant, it only did not know that this original was meant.
+        let source: ImageReply.Source = known != nil && memory.buffer(variant) != nil ? .memory : .disk
+        let buffer = adopt(raster, job, variant, bytes: record.bytes)
+        // Held, so that serving the first waiter cannot evict it before the last one is served.
+        memory.hold(buffer)
+        for waiter in lookup.subscribers.map(\.waiter) {
+            requests.foundOnDisk(waiter, key, source: source)
+            advance(waiter)
+        }
+        if known == nil, !lookup.mayStay { dropRemoved(memory.remove(key)) }
+        unhold(buffer)
+        drop(memory.dropSpareBody(of: digest))
+        evictToFit()
+    }
+
+    /// Makes the product of a lookup a buffer, unless memory has the variant already.
+    private mutating func adopt(_ raster: RasterRecord?, _ job: JobID, _ variant: VariantKey, bytes: Int) -> BufferID {
+        guard let raster else { return adoptBody(of: job, variant.digest, bytes: bytes) }
+        defer { memory.insert(raster.header, of: variant.digest) }
+        if let known = memory.buffer(variant) {
+            actions.append(.discard(job))
+            return known
+        }
+        let buffer = newBufferID()
+        actions.append(.publish(job, buffer))
+        memory.insert(buffer, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant)
+        return buffer
+    }
+
+    /// Whether a raster is of this original and form, and as long as its pixels.
+    private func isMatch(_ raster: RasterRecord, of record: OriginalRecord, as form: Form) -> Bool {
+        raster.original == record.digest && raster.form == form.rasterWord
+            && (form.encoding != nil || raster.bytes == raster.geometry.bytes)
+    }
+
+    mutating func notFound(_ worker: WorkerID, _ job: JobID) {
+        guard supervision.isRunning(job, on: worker), let lookup = endLookup(job) else { return }
+        disk.answeredLookup()
+        if !lookup.isForRaster { noteOwned(lookup, found: nil) }
+        actions.append(.discard(job))
+        // Only a raster was looked for, and the original has left the memory meanwhile.
+        goOn(lookup, looksAgain: lookup.isForRaster && !hasBody(lookup))
+    }
+
+    private mutating func noteOwned(_ lookup: Lookup, found key: OriginalKey?) {
+        if disk.noteOwned(lookup, found: key) { memory.endSlots() }
+    }
+
+    mutating func lookupTimePassed(_ job: JobID) {
+        guard let lookup = endLookup(job) else { return }
+        actions.append(.log(.warning("the disk tier did not answer within \(limits.lookupDeadlineMs) ms")))
+        goOn(lookup)
+        missedDiskAnswer()
+    }
+
+    /// Takes a lookup out, and from its worker.
+    private mutating func endLookup(_ job: JobID) -> Lookup? {
+        guard let lookup = disk.end(lookup: job) else { return nil }
+        if let worker = lookup.worker { supervision.unassign(job, from: worker) }
+        return lookup
+    }
+
+    /// Ends the lookups for originals that must not be found any more.
+    mutating func endLookups(where matches: (OriginalKey) -> Bool) {
+        for job in disk.lookups(where: matches) { if let lookup = endLookup(job) { goOn(lookup) } }
+    }
+
+    /// Lets the waiters of a lookup go on without a result.
+    private mutating func goOn(_ lookup: Lookup, looksAgain: Bool = false) {
+        for waiter in lookup.subscribers.map(\.waiter) {
+            requests.lookupEnded(waiter, again: looksAgain)
+            advance(waiter)
+        }
+    }
+
+    // MARK: Keeping
+
+    /// Gives an original to the disk tier; when too much waits to be kept, later, if it is still in memory then.
+    mutating func keep(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
+        // One above the bound would wait for ever.
+        if original.bytes > limits.maxKeepingBytes { return }
+        guard let worker = keeper(of: original.bytes) else {
+            if canLookUp { disk.postpone(key) }
+            return
+        }
+        hold(body, bytes: original.bytes, as: key, on: worker) {
+            .keepOriginal(worker, $0, Self.record(of: original, key), body)
+        }
+    }
+
+    /// Gives a variant to the disk tier, if it took longer to make than to read: 5 ns a byte, against about 1 ns for a copy
+    /// with its digest.
+    mutating func keepRaster(
+        _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, microseconds: Int
+    ) {
+        guard let form = variant.form.rasterWord, microseconds * 1000 >= bytes * 5, let worker = keeper(of: bytes)
+        else { return }
+        let record = RasterRecord(
+            original: variant.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result, bytes: bytes)
+        hold(buffer, bytes: bytes, as: nil, on: worker) { .keepRaster(worker, $0, record, buffer) }
+    }
+
+    private mutating func hold(
+        _ buffer: BufferID, bytes: Int, as key: OriginalKey?, on worker: WorkerID, _ action: (JobID) -> Action
+    ) {
+        let job = newJobID()
+        disk.keep(buffer, bytes: bytes, as: key, job: job)
+        supervision.assign(job, to: worker)
+        memory.hold(buffer)
+        actions.append(action(job))
+    }
+
+    /// Tells the disk tier of the response by which an origin confirmed an original.
+    mutating func updateOnDisk(_ original: MemoryIndex.Original, _ key: OriginalKey) {
+        guard canLookUp, let worker = supervision.available(.cache) else { return }
+        actions.append(.update(worker, Self.record(of: original, key)))
+    }
+
+    private static func record(of original: MemoryIndex.Original, _ key: OriginalKey) -> OriginalRecord {
+        OriginalRecord(
+            key: key.word, url: key.url.text, owner: key.owner, digest: original.digest.hexadecimal,
+            bytes: original.bytes, response: original.origin.response, varyKey: original.origin.varyKey)
+    }
+
+    /// The worker that can keep this many bytes more.
+    private func keeper(of bytes: Int) -> WorkerID? {
+        canLookUp && disk.mayKeep(bytes) ? supervision.available(.cache) : nil
+    }
+
+    mutating func keepFinished(_ worker: WorkerID, _ job: JobID, isKept: Bool) {
+        guard case .keep(let buffer, _, let key)? = answered(job, on: worker) else { return }
+        if isKept, let key { memory.noteOnDisk(key, buffer) }
+        unhold(buffer)
+        keepPostponed()
+    }
+
+    private mutating func keepPostponed() {
+        while let key = disk.nextUnkept {
+            guard let original = memory.original(key), !original.isOnDisk, let body = body(of: original) else {
+                disk.dropNextUnkept()
+                continue
+            }
+            if keeper(of: original.bytes) == nil { return }
+            disk.dropNextUnkept()
+            keep(body, as: key, original)
+        }
+    }
+
+    // MARK: Forgetting
+
+    /// Removes an original that is of no use any more, from disk too.
+    mutating func forget(_ key: OriginalKey) {
+        dropRemoved(memory.remove(key))
+        forgetOnDisk(key)
+    }
+
+    /// Removes an original from disk; with a user's own, the shared one too.
+    mutating func forgetOnDisk(_ key: OriginalKey) {
+        guard canLookUp else { return }
+        // No user has the last uid (POSIX: it means "unchanged").
+        ask(.forget(nil, url: key.url.text, owner: key.owner ?? .max, inMemory: []))
+    }
+
+    // MARK: Requests
+
+    /// Asks the disk tier. `assignJobs` starts the request, once the process is ready.
+    mutating func ask(_ request: DiskRequest) {
+        let job = newJobID()
+        schedule(.diskRequest(job), in: disk.patienceMs(for: request))
+        if let refused = disk.enqueue(request, as: job) { answer(refused) }
+    }
+
+    mutating func startDiskRequests() {
+        while disk.hasQueued, let worker = supervision.available(.cache), let (job, request) = disk.startNext() {
+            supervision.assign(job, to: worker)
+            switch request {
+            case .keep: break
+            case .forget(_, let url, let owner, _): actions.append(.forget(worker, job, url: url, owner: owner))
+            case .query(_, let keys, _): actions.append(.queryDisk(worker, job, keys: keys.map(\.word)))
+            case .clear(_, let seconds, _, _): actions.append(.clear(worker, job, olderThanSeconds: seconds))
+            }
+        }
+    }
+
+    /// Answers a request without the disk tier, which has not answered in time.
+    mutating func diskRequestTimePassed(_ job: JobID) {
+        guard let (request, isMissed) = disk.due(job) else { return }
+        answer(request)
+        if isMissed { missedDiskAnswer() }
+    }
+
+    /// Kills a cache process that has not answered several times in a row.
+    private mutating func missedDiskAnswer() {
+        let worker = supervision.available(.cache)
+        if disk.missedAnswer(canReplace: worker != nil), let worker { condemn(worker, .deadline, "it did not answer") }
+    }
+
+    private mutating func answered(_ job: JobID, on worker: WorkerID) -> DiskRequest? {
+        guard supervision.isRunning(job, on: worker) else { return nil }
+        supervision.unassign(job, from: worker)
+        return disk.answered(job)
+    }
+
+    mutating func diskQueried(_ worker: WorkerID, _ job: JobID, _ record: OriginalRecord?) {
+        if let request = answered(job, on: worker) { answer(request, record) }
+    }
+
+    mutating func forgotten(_ worker: WorkerID, _ job: JobID, _ keys: [String]) {
+        if let request = answered(job, on: worker) { answer(request, forgotten: Set(keys)) }
+    }
+
+    mutating func cleared(_ worker: WorkerID, _ job: JobID, removed: Int, bytes: Int) {
+        if let request = answered(job, on: worker) {
+            answer(request, removed: min(max(removed, 0), 1 << 40), bytes: min(max(bytes, 0), 1 << 60))
+        }
+    }
+
+    /// Answers the client with what the disk tier has said, if anything.
+    private mutating func answer(
+        _ request: DiskRequest, _ record: OriginalRecord? = nil, forgotten: Set<String> = [], removed: Int = 0,
+        bytes: Int = 0
+    ) {
+        switch request {
+        case .keep(let buffer, _, _): unhold(buffer)
+        case .forget(let requester, _, _, let inMemory):
+            guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
+            reply(.removed(id: requester.id, count: inMemory.union(forgotten).count), to: requester.client)
+        case .query(let requester, let keys, let known):
+            guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
+            let onDisk = record.flatMap { record in
+                keys.first { $0.word == record.key }.map { key in
+                    self.isFresh(statement(record.response, for: key, varyKey: record.varyKey), for: key)
+                }
+            }
+            let status = CacheStatus(
+                memory: known.inMemory, disk: onDisk != nil, fresh: known.isFresh ?? onDisk ?? false,
+                placeholder: known.placeholder)
+            reply(.queried(id: requester.id, status), to: requester.client)
+        case .clear(let requester, _, let removedBefore, let bytesBefore):
+            guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
+            let reply = Reply.cleared(id: requester.id, removed: removedBefore + removed, bytes: bytesBefore + bytes)
+            self.reply(reply, to: requester.client)
+        }
+    }
+
+    // MARK: Use
+
+    /// Notes that an original was used by way of memory, for the disk tier's order of eviction.
+    mutating func noteUse(of key: OriginalKey) {
+        guard disk.notesUse else { return }
+        if disk.noteUse(of: key) { schedule(.reportUse, in: 1000) }
+    }
+
+    mutating func reportUse() {
+        let keys = disk.takeUsed()
+        if let worker = supervision.available(.cache) { actions.append(.touch(worker, keys: keys)) }
+    }
+
+    // MARK: The process
+
+    mutating func diskReported(_ report: DiskReport) {
+        if disk.reported(report) {
+            let reason = report.reason ?? "no reason given"
+            let isOn = report.state == .on
+            actions.append(
+                .log(
+                    isOn
+                        ? .notice("the disk tier is on")
+                        : .warning("the disk tier is \(report.state.rawValue): \(reason)")))
+        }
+        if report.state == .on { saveQuarantine() }
+    }
+
+    /// Goes on without a cache process that exited: its requests are asked of the next one, its lookups have ended.
+    mutating func cacheWorkerExited(_ jobs: Set<JobID>, ownMaking: Bool) {
+        disk.processExited()
+        for job in jobs.sorted() {
+            actions.append(.discard(job))
+            switch disk.lost(job, ownMaking: ownMaking) {
+            case .unhold(let buffer): unhold(buffer)
+            case .dropped(let request):
+                actions.append(.log(.warning("the disk tier has crashed twice on one order, which is dropped")))
+                answer(request)
+            case .requeued, nil: break
+            }
+            if let lookup = endLookup(job) { goOn(lookup) }
+        }
+        disk.forgetCrashes()
+        // The queued lookups wait for the next process, unless none is to be expected.
+        if supervision.isDown(.cache) { endLookups { _ in true } }
+    }
+}

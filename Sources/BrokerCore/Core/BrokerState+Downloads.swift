@@ -1,0 +1,352 @@
+import Digests
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+// Reports of download workers: bodies and confirmations, which are cached where they may be and served to their waiters,
+// and failures.
+extension BrokerState {
+    // MARK: Start
+
+    /// Hands a queued download to a worker.
+    mutating func startDownload(_ job: JobID, on worker: WorkerID) {
+        guard let download = downloads[job], let start = downloads.start(job, on: worker, at: now.instant) else {
+            return
+        }
+        switch start {
+        case .hostUnavailable(let milliseconds):
+            return downloadFailed(job, hostUnavailable(download.origin, milliseconds: milliseconds))
+        case .identify(let buffer, let bytes):
+            supervision.assign(job, to: worker, exclusively: download.isSuspect)
+            actions.append(.identify(worker, job, buffer, bytes: bytes))
+        case .transfer(let order):
+            supervision.assign(job, to: worker, exclusively: download.isSuspect)
+            for subscriber in download.subscribers {
+                schedule(.silence(subscriber.waiter), in: subscriber.silenceMs)
+            }
+            actions.append(.startFetch(worker, order))
+            tell(.started, of: download)
+        }
+    }
+
+    // MARK: Progress
+
+    mutating func fetchResponded(
+        _ worker: WorkerID, _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?
+    ) {
+        guard supervision.isRunning(job, on: worker) else { return }
+        let download = downloads.responded(job, response, validator: validator, total: total, at: now.instant)
+        if let download { tell(.responded, of: download) }
+    }
+
+    mutating func fetchProgressed(_ worker: WorkerID, _ job: JobID, received: Int, expected: Int?) {
+        guard supervision.isRunning(job, on: worker),
+            let download = downloads.progressed(job, received: received, expected: expected, at: now.instant)
+        else { return }
+        evictToFit()
+        for subscriber in download.subscribers {
+            reportProgress(download.received, expected, to: subscriber.waiter)
+        }
+        renderPart(of: job)
+    }
+
+    private mutating func reportProgress(_ received: Int, _ expected: Int?, to id: WaiterID) {
+        guard let client = requests[id]?.client else { return }
+        for frame in requests.progress(received, of: expected, for: id) { reply(frame, to: client) }
+    }
+
+    // MARK: A body
+
+    mutating func fetchFinished(_ worker: WorkerID, _ job: JobID, _ result: FetchResult) {
+        guard supervision.isRunning(job, on: worker) else { return }
+        if downloads.isStopping(job) { return stopped(job, received: 0) }
+        guard let digest = ContentDigest(hexadecimal: result.digest), result.bytes <= limits.maxDownloadBytes else {
+            return fetchFailed(worker, job, .internal, "The download worker reported nonsense.")
+        }
+        if downloads[job]?.given != nil { return identified(job, digest, bytes: result.bytes) }
+        guard isAllowedAddress(result.remoteAddress) else {
+            let message = "\(result.remoteAddress) is not an address that may be loaded from."
+            return fetchFailed(worker, job, .forbiddenAddress, message)
+        }
+        guard let response = result.response else {
+            return fetchFailed(worker, job, .internal, "The download worker reported no response.")
+        }
+        guard let download = downloads[job] else { return }
+        tell(.finished, of: download)
+        downloads.apply(result.cookies, of: download.original)
+        carryOut(downloads.end(job))
+        counters.downloads += 1
+        counters.bytesDownloaded += result.bytes
+        received(job, download, digest, bytes: result.bytes, download.complete(response))
+    }
+
+    /// Caches a received original where it may be, and serves its waiters.
+    private mutating func received(
+        _ job: JobID, _ download: Download, _ digest: ContentDigest, bytes: Int, _ response: ResponseRecord
+    ) {
+        var waiting = download.subscribers
+        var key = download.original
+        let varyKey = OriginStatement.varyKey(response, of: key)
+        var origin = statement(response, for: key, varyKey: varyKey)
+        if origin.policy.storability != .shared, key.owner == nil, let uid = waiting.first?.uid {
+            // It is for one user; the others' requests are downloaded for themselves.
+            key = key.owned(by: uid)
+            origin = statement(response, for: key, varyKey: varyKey)
+            let others = waiting.filter { $0.uid != uid }
+            waiting.removeAll { $0.uid != uid }
+            for other in others {
+                guard let waiter = requests[other.waiter] else { continue }
+                requests.setKey(waiter.key.owned(by: waiter.uid), of: other.waiter)
+                self.download(for: other.waiter)
+            }
+        }
+        carryOut(downloads.dropKept { $0 == key || $0 == download.original })
+        let waiters = waiting.compactMap { requests[$0.waiter] }
+        let isStorable = origin.policy.storability != .never
+        let staysInMemory = isStorable && waiters.contains(where: \.mayEnterMemory)
+        let entersDisk = isStorable && waiters.contains(where: \.mayEnterDisk)
+        // What must not stay is known under a hidden key, for as long as variants are made of it.
+        let name = staysInMemory ? key : key.hidden(as: job.number)
+        // The old original is no answer any more, unless all who have loaded the new one wanted the cache left alone.
+        if waiters.contains(where: { $0.request.options.cache != .noStore }) {
+            forgetReplaced(
+                key, download.original, by: digest, staysInMemory: staysInMemory,
+                isKeptOnDisk: isStorable && waiters.contains(where: \.mayEnterDisk))
+        }
+        let original = MemoryIndex.Original(digest: digest, bytes: bytes, origin: origin)
+        dropRemoved(memory.insert(original, for: name))
+        // A body that enters the disk tier need not be downloaded again, so its download's time is not its worth.
+        let start = entersDisk && limits.usesDisk ? nil : download.transfer?.startedAt
+        let body = adoptBody(of: job, digest, bytes: bytes, since: start)
+        if entersDisk { keep(body, as: key, original) }
+        // The disk tier's original is older than this one.
+        if staysInMemory { endLookups { $0 == key } }
+        serve(waiting, original, from: body, key: key, reportingProgress: bytes)
+        if !staysInMemory { dropRemoved(memory.remove(name)) }
+    }
+
+    private mutating func forgetReplaced(
+        _ key: OriginalKey, _ requested: OriginalKey, by digest: ContentDigest, staysInMemory: Bool, isKeptOnDisk: Bool
+    ) {
+        let known = memory.original(key) ?? memory.original(requested)
+        if !staysInMemory {
+            for key in Set([key, requested]) where memory.original(key).map({ $0.digest != digest }) ?? false {
+                dropRemoved(memory.remove(key))
+            }
+        }
+        // An original that is kept on disk replaces the old one there.
+        if !isKeptOnDisk, known.map({ $0.digest != digest }) ?? true { forgetOnDisk(key) }
+    }
+
+    /// Makes a job's product the body of an original, unless its bytes are in memory already. `start` is when its download
+    /// began, whose time is the worth of the body.
+    mutating func adoptBody(of job: JobID, _ digest: ContentDigest, bytes: Int, since start: Instant? = nil) -> BufferID
+    {
+        let key = VariantKey(digest: digest, form: .original)
+        if let known = memory.buffer(key) {
+            actions.append(.discard(job))
+            return known
+        }
+        let body = newBufferID()
+        actions.append(.publish(job, body))
+        let worth = start.map { now.instant.microseconds(since: $0) } ?? 0
+        memory.insert(body, as: key, bytes: bytes, at: now.instant, worth: worth)
+        return body
+    }
+
+    /// Serves waiters whose original has arrived: at once where the variant is in memory, else by decoding.
+    private mutating func serve(
+        _ waiting: [Subscriber], _ original: MemoryIndex.Original, from body: BufferID, key: OriginalKey?,
+        reportingProgress bytes: Int? = nil
+    ) {
+        // Held, so that serving the first waiter cannot evict it before the last one is served.
+        memory.hold(body)
+        for id in waiting.map(\.waiter) {
+            if let key { requests.setKey(key, of: id) }
+            requests.setOriginal(original, of: id)
+            if let bytes { reportProgress(bytes, bytes, to: id) }
+            requests.endStage(id)
+            guard let waiter = requests[id] else { continue }
+            let variant = VariantKey(digest: original.digest, form: form(of: waiter.request))
+            if waiter.purpose == .refresh {
+                finishRefresh(id)
+            } else if let header = memory.header(of: original.digest), let buffer = memory.buffer(variant) {
+                deliver(buffer, size(of: buffer, header), original, header, to: waiter)
+            } else {
+                decode(variant, of: body, for: id)
+            }
+        }
+        unhold(body)
+        evictToFit()
+    }
+
+    /// Takes the digest of bytes that a client stored, and has them decoded.
+    private mutating func identified(_ job: JobID, _ digest: ContentDigest, bytes: Int) {
+        guard let download = downloads[job], bytes == download.received,
+            let waiter = download.subscribers.first.flatMap({ requests[$0.waiter] }),
+            case .store(let request) = waiter.purpose, let given = downloads.takeGiven(job)
+        else { return downloadFailed(job, WireError(.internal, "The download worker reported nonsense.")) }
+        carryOut(downloads.end(job))
+        let original = MemoryIndex.Original(
+            digest: digest, bytes: bytes, origin: storedStatement(request, for: download.original))
+        dropRemoved(memory.insert(original, for: download.original))
+        let variant = VariantKey(digest: digest, form: .original)
+        var body = given
+        if let known = memory.buffer(variant) {
+            drop([given])
+            body = known
+        } else {
+            memory.insert(given, as: variant, bytes: bytes, at: now.instant)
+        }
+        serve(download.subscribers, original, from: body, key: nil)
+    }
+
+    // MARK: A confirmation
+
+    mutating func fetchNotModified(_ worker: WorkerID, _ job: JobID, _ confirmation: FetchConfirmation) {
+        guard supervision.isRunning(job, on: worker) else { return }
+        if downloads.isStopping(job) { return stopped(job, received: 0) }
+        guard let download = downloads[job], let known = download.revalidating else {
+            return fetchFailed(worker, job, .internal, "The download worker confirmed an original without being asked.")
+        }
+        guard isAllowedAddress(confirmation.remoteAddress) else {
+            let message = "\(confirmation.remoteAddress) is not an address that may be loaded from."
+            return fetchFailed(worker, job, .forbiddenAddress, message)
+        }
+        downloads.confirmed(job, at: now.instant)
+        tell(.finished, of: download)
+        downloads.apply(confirmation.cookies, of: download.original)
+        carryOut(downloads.end(job))
+        actions.append(.discard(job))
+        counters.revalidated += 1
+
+        let key = download.original
+        let response = known.origin.response.refreshed(by: confirmation.response)
+        let origin = statement(response, for: key, varyKey: OriginStatement.varyKey(response, of: key))
+        let isOther =
+            Self.isStrong(known.origin.response.etag) && Self.isStrong(confirmation.response.etag)
+            && known.origin.response.etag != confirmation.response.etag
+        let isPermitted =
+            origin.policy.storability == .shared || origin.policy.storability == .personal && key.owner != nil
+        if isOther || !isPermitted { return downloadInstead(download) }
+        var original = MemoryIndex.Original(digest: known.digest, bytes: known.bytes, origin: origin)
+        (original.isFromDisk, original.isOnDisk) = (known.isFromDisk, known.isOnDisk)
+        // It may have been removed or replaced meanwhile.
+        let isInIndex = memory.original(key)?.digest == known.digest
+        if isInIndex { dropRemoved(memory.insert(original, for: key)) }
+        updateOnDisk(original, key)
+        for id in download.subscribers.map(\.waiter) {
+            guard let waiter = requests[id] else { continue }
+            if waiter.purpose == .refresh {
+                finishRefresh(id)
+                continue
+            }
+            requests.confirmed(id, isInMemory: isInIndex && body(of: known) != nil)
+            advance(id)
+        }
+        drop(memory.dropSpareBody(of: known.digest))
+    }
+
+    /// Downloads a confirmed original anew, because it is another version (RFC 9111, section 4.3.4) or must not be stored
+    /// as before.
+    private mutating func downloadInstead(_ download: Download) {
+        if !download.subscribers.isEmpty { forget(download.original) }
+        for id in download.subscribers.map(\.waiter) {
+            requests.endStage(id)
+            requests.reject(id)
+            self.download(for: id)
+        }
+    }
+
+    private static func isStrong(_ etag: String?) -> Bool { etag.map { !$0.hasPrefix("W/") } ?? false }
+
+    // MARK: Failures and ends
+
+    private mutating func fetchFailed(_ worker: WorkerID, _ job: JobID, _ code: ErrorCode, _ message: String) {
+        fetchFailed(worker, job, FetchFailure(WireError(code, message)))
+    }
+
+    mutating func fetchFailed(_ worker: WorkerID, _ job: JobID, _ failure: FetchFailure) {
+        guard supervision.isRunning(job, on: worker) else { return }
+        if downloads.isStopping(job) { return stopped(job, received: failure.received) }
+        guard let download = downloads[job] else { return }
+        downloads.apply(failure.cookies, of: download.original)
+        let retry = downloads.failed(
+            job, failure.error, received: failure.received, isDraining: isDraining, at: now.instant)
+        if let retry { return carryOut(retry) }
+        downloadFailed(job, failure.error, response: failure.response)
+    }
+
+    /// Ends a download for good: its waiters fail, unless the stale original will do.
+    mutating func downloadFailed(_ job: JobID, _ error: WireError, response: ResponseRecord? = nil) {
+        guard let download = downloads[job] else { return }
+        tell(.failed, of: download, reason: error.code.rawValue)
+        carryOut(downloads.fail(job, isDraining: isDraining, at: now.instant))
+        let waiters = download.subscribers.compactMap { requests[$0.waiter] }
+        // An original that is gone from its origin is removed here, unless all waiters wanted the cache left alone.
+        if error.code == .httpStatus, [404, 410].contains(error.httpStatus),
+            download.revalidating != nil || download.key.isForced,
+            waiters.contains(where: { $0.request.options.cache != .noStore })
+        {
+            forget(download.original)
+        }
+        let lifetime = response.flatMap { CachePolicy.statedLifetime(ofFailure: $0) }
+        for id in download.subscribers.map(\.waiter) {
+            guard let waiter = requests[id] else { continue }
+            if case .store = waiter.purpose {
+                fail(waiter, error)
+            } else {
+                let noted = noteFailure(error, of: waiter, lifetime: lifetime)
+                failOrServeStale(id, noted, revalidating: download.revalidating)
+            }
+        }
+    }
+
+    mutating func fetchStopped(_ worker: WorkerID, _ job: JobID, received: Int) {
+        guard supervision.isRunning(job, on: worker), downloads.isStopping(job) else { return }
+        stopped(job, received: received)
+    }
+
+    private mutating func stopped(_ job: JobID, received: Int) {
+        carryOut(downloads.stopped(job, received: received, isDraining: isDraining, at: now.instant))
+    }
+
+    /// Puts the downloads of a worker that exited back in the queue, or fails those that crash every worker.
+    mutating func downloadWorkerExited(_ jobs: Set<JobID>, ownMaking: Bool) {
+        for job in jobs.sorted(by: >) {
+            let (loss, outcomes) = downloads.workerExited(
+                job, ownMaking: ownMaking, wasAlone: jobs.count == 1, isDraining: isDraining, at: now.instant)
+            carryOut(outcomes)
+            if case .poisonous = loss {
+                downloadFailed(job, WireError(.transferFailed, "The download worker crashed again and again."))
+            }
+        }
+    }
+
+    /// Tells subscribers of a download.
+    private mutating func tell(_ name: BrokerEvent.Name, of download: Download, reason: String? = nil) {
+        if !clients.hasSubscribers || download.isGiven { return }
+        tell(BrokerEvent(name, url: download.url.text, reason: reason), uids: Set(download.subscribers.map(\.uid)))
+    }
+
+    // MARK: Outcomes
+
+    /// Carries out the outcomes of the downloads' machine. Bodies are released at the end of the event only, when their waiters
+    /// have gone on.
+    mutating func carryOut(_ outcomes: [Downloads.Outcome]) {
+        for outcome in outcomes {
+            switch outcome {
+            case .freed(let job, let worker): supervision.unassign(job, from: worker)
+            case .stop(let job, let worker): actions.append(.stopFetch(worker, job))
+            case .discard(let job): actions.append(.discard(job))
+            case .drop(let buffer): drop([buffer])
+            case .unhold(let buffer): heldUntilEnd.append(buffer)
+            case .retry(let job, let at): deadlines.add(.retry(job), at: at)
+            case .stopDeadline(let job): schedule(.stop(job), in: limits.stopDeadlineMs)
+            case .keptBody(let key, let until): deadlines.add(.keptBody(key), at: until)
+            }
+        }
+    }
+}

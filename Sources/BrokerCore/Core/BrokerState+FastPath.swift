@@ -1,0 +1,75 @@
+import HTTPValues
+import IPCProtocol
+package import SystemValues
+import WorkerProtocol
+
+// The fast path: a `get` whose text was a memory hit before and still is one, and the release of a single buffer. Anything
+// unusual is left to `handle`, and both ways have the same effect.
+extension BrokerState {
+    /// What the fast path did.
+    package enum RepeatedAnswer {
+        /// The reply is an `image` frame with this id, this text after the id, and the descriptor of this buffer, if any.
+        case image(id: Int, rest: [UInt8], descriptor: BufferID?)
+        /// A lease was released. There is no reply; these words are to be written to the validity page.
+        case released([ValiditySlots.Change])
+    }
+
+    /// Answers a client's frame without reading it as JSON. Returns nil when the shell must read the frame and pass its
+    /// message to `handle` next; if that is a memory hit, it is remembered under this text.
+    package mutating func answerRepeated(
+        _ frame: ArraySlice<UInt8>, from client: ClientID, at time: Instant
+    ) -> RepeatedAnswer? {
+        repeatable = nil
+        if let number = RepeatableText.releasedBuffer(frame) {
+            return releaseResident(BufferID(number: number), from: client) ? .released(memory.takeSlotChanges()) : nil
+        }
+        guard let text = RepeatableText(frame), let uid = clients.user(of: client) else { return nil }
+        guard let known = repeats.find(text.rest, uid: uid), known.revision == memory.revision,
+            time < known.freshUntil, !isDraining, !disk.report.mayHaveOwned, clients.isIdle(client)
+        else {
+            repeatable = (client, text)
+            return nil
+        }
+        // A client that leases the buffer may add a lease, because quotas count a buffer once.
+        let isHeld = clients.holds(client, known.buffer)
+        if !isHeld,
+            clients.refusal(of: known.bytes, in: known.buffer, to: client, of: uid, by: .fd, room: leaseRoom) != nil
+        {
+            return nil
+        }
+        now = Moment(instant: time, unixMs: now.unixMs)
+        counters.requests += 1
+        memory.touch(known.buffer, at: time)
+        noteUse(of: known.key)
+        if clients.grant(known.buffer, bytes: known.bytes, to: client, of: uid, .lease) { memory.hold(known.buffer) }
+        counters.count(.memoryHits)
+        noteNextDeadline()
+        return .image(
+            id: text.id, rest: isHeld ? known.answer : known.answerWithDescriptor,
+            descriptor: isHeld ? nil : known.buffer)
+    }
+
+    /// Releases a lease if that has no other effect: the buffer stays resident and nothing must be evicted.
+    private mutating func releaseResident(_ buffer: BufferID, from client: ClientID) -> Bool {
+        guard memory.record(of: buffer)?.isResident == true, memory.fits else { return false }
+        if clients.release(buffer, from: client) { unhold(buffer) }
+        return true
+    }
+
+    /// Remembers the memory hit that was just answered under the text that `answerRepeated` has seen, if the same request
+    /// would be the same hit again.
+    mutating func rememberHit(_ request: GetRequest, from client: ClientID, of uid: UInt32, _ hit: MemoryHit) {
+        guard let (asking, text) = repeatable.take(), asking == client, text.id == request.id,
+            request.options.delivery == .fd, !request.options.retryFailed,
+            case .reply(_, .image(_, let image), _)? = actions.last, let buffer = image.buffer, !image.stale,
+            image.slot == nil
+        else { return }
+        let revision = memory.revision
+        repeats.note(text.rest, uid: uid) {
+            guard text.isPlain else { return nil }
+            return RepeatedRequest(
+                uid: uid, text: Array(text.rest), key: hit.key, image: image, buffer: BufferID(number: buffer),
+                freshUntil: hit.original.origin.freshUntil, revision: revision)
+        }
+    }
+}

@@ -1,0 +1,121 @@
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+// Partial images, for clients that want to see an image while it is downloaded. They use idle workers and free memory only.
+extension BrokerState {
+    /// The pause after a partial decoding, as a multiple of its duration: they take a fifth of a worker at most.
+    private static let partialPauseShare = 4
+
+    /// Decodes the received beginning of a body, if a client wants it and enough has arrived since the last time.
+    mutating func renderPart(of job: JobID) {
+        guard let download = downloads[job], downloads.mayRenderPart(of: job, at: now.instant), !isDraining,
+            let transform = viewers(of: download).first?.partialTransform(scaleDownLimit: limits.scaleDownBytes),
+            !download.responsibleOrigins.contains(where: { decoding.isOverBudget($0, at: now.instant) }),
+            !supervision.areDecodersBroken(at: now.instant),
+            // One that the download had before it began anew.
+            !decoding.isRendering(job)
+        else { return }
+        guard !decoding.hasQueued, !decoding.isParking, let worker = supervision.available(.decode) else {
+            return pauseParts(of: job, Downloads.partialPauseMs)
+        }
+        let part = newJobID()
+        supervision.assign(part, to: worker)
+        downloads.beganPart(of: job, as: part)
+        let decode = PartialDecode(
+            download: job, transform: transform, responsible: download.responsibleOrigins, worker: worker,
+            startedAt: now.instant, deadline: now.instant.adding(milliseconds: limits.decodeDeadlineMs))
+        let order = decoding.begin(decode, as: part, bytes: download.received)
+        watchDecoder(part, on: worker)
+        actions.append(.startPartialDecode(worker, order, of: job))
+    }
+
+    /// The waiters that want partial images, and may have them.
+    private func viewers(of download: Download) -> [Waiter] {
+        let waiters = download.subscribers.compactMap { requests[$0.waiter] }
+        let wanting = waiters.filter { $0.partialTransform(scaleDownLimit: limits.scaleDownBytes) != nil }
+        guard !wanting.isEmpty, let response = download.response, response.status == 200 else { return [] }
+        if statement(response, for: download.original, varyKey: nil).policy.storability == .shared { return wanting }
+        // A response for one user is the first one's; the others are going to download their own.
+        return wanting.filter { $0.uid == waiters.first?.uid }
+    }
+
+    private mutating func pauseParts(of job: JobID, _ milliseconds: Int) {
+        guard downloads.pauseParts(of: job, until: now.instant.adding(milliseconds: milliseconds)) else { return }
+        schedule(.nextPart(job), in: milliseconds)
+    }
+
+    // MARK: Reports
+
+    mutating func partHeaderRead(_ worker: WorkerID, _ job: JobID, _ plan: DecodePlan) {
+        guard supervision.isRunning(job, on: worker), let part = decoding[part: job], part.plan == nil else {
+            return reportedUnasked(worker, "a header")
+        }
+        guard let stage = plan.stage, let (output, needed, fits) = decoding.check(part: job, plan) else {
+            return workerMisbehaved(worker, "it planned another result than was ordered")
+        }
+        guard let download = downloads.download(of: job, part.download), fits, stage > download.rendered.stage,
+            hasRoom(for: needed + decoding.workingBytes)
+        else {
+            actions.append(.refuseOutput(worker, job))
+            return endPart(job, isLast: !fits)
+        }
+        decoding.admit(part: job, plan, bytes: output)
+        evictToFit()
+        actions.append(.provideOutput(worker, job, bytes: output, isExact: true))
+    }
+
+    mutating func partFinished(_ worker: WorkerID, _ job: JobID, _ result: DecodeResult) {
+        guard expects(result, of: job, on: worker), let part = decoding[part: job], let plan = part.plan else {
+            return reportedUnasked(worker, "a result")
+        }
+        let viewers = downloads.download(of: job, part.download).map(viewers(of:)) ?? []
+        let meant = viewers.filter { $0.partialTransform(scaleDownLimit: limits.scaleDownBytes) == part.transform }
+        guard !meant.isEmpty else {
+            actions.append(.discard(job))
+            return endPart(job)
+        }
+        let buffer = newBufferID()
+        actions.append(.publish(job, buffer))
+        counters.partialDecodes += 1
+        downloads.showedPart(of: part.download, stage: plan.stage ?? 0)
+        let etag = downloads[part.download]?.response?.etag
+        for waiter in meant { show(buffer, bytes: result.bytes, plan, etag: etag, to: waiter) }
+        endPart(job)
+        drop([buffer])
+    }
+
+    /// A body too short for a partial image is tried again when more has arrived.
+    mutating func partFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {
+        guard supervision.isRunning(job, on: worker) else { return reportedUnasked(worker, "a failure") }
+        actions.append(.discard(job))
+        endPart(job, isLast: error.code != .truncated)
+    }
+
+    mutating func partWorkerExited(_ job: JobID, _ cause: DeathCause) {
+        guard decoding[part: job] != nil else { return }
+        actions.append(.discard(job))
+        decoding.workerExited(part: job, cause, at: now.instant)
+        endPart(job, isLast: cause.isOwnMaking)
+    }
+
+    private mutating func endPart(_ job: JobID, isLast: Bool = false) {
+        guard let part = decoding.end(part: job) else { return }
+        supervision.unassign(job, from: part.worker)
+        downloads.endedPart(of: part.download, job, isLast: isLast)
+        let milliseconds = now.instant.microseconds(since: part.startedAt) / 1000
+        pauseParts(of: part.download, max(Downloads.partialPauseMs, Self.partialPauseShare * milliseconds))
+    }
+
+    /// Sends a client a partial image, unless that would leave no room for the complete one.
+    private mutating func show(_ buffer: BufferID, bytes: Int, _ plan: DecodePlan, etag: String?, to waiter: Waiter) {
+        guard refusal(of: 2 * bytes, in: buffer, to: waiter) == nil else { return }
+        var image = waiter.reply(for: plan.header, as: plan.result, bytes: bytes)
+        image.final = false
+        image.etag = etag
+        let attachment = lend(buffer, to: waiter, in: &image)
+        reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
+    }
+}

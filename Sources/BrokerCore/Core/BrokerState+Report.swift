@@ -1,0 +1,116 @@
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+// The broker's account of itself, and the rules that always hold between machines.
+extension BrokerState {
+    var hello: HelloReply {
+        HelloReply(
+            server: "imgbroker/\(ProductVersion.current)", formats: ImageFormat.decoded.map(\.rawValue),
+            limits: [
+                "maxFrameBytes": Frame.maximumLength, "maxPixels": limits.maxPixels,
+                "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
+                "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
+                "maxLeasedBytes": limits.maxLeasedBytes,
+            ])
+    }
+
+    /// All figures except those that only the shell knows.
+    var report: StatsReport {
+        var report = StatsReport()
+        counters.fill(&report)
+        report[.uptimeSeconds] = now.instant.microseconds(since: startedAt) / 1_000_000
+        report[.workers] = supervision.ready(.decode)
+        report[.fetchers] = supervision.ready(.fetch)
+        report[.workerRestarts] = supervision.restarts
+        report[.clients] = clients.count
+        report[.queued] = disk.queuedLookups + downloads.queued + decoding.queued
+        report[.running] = WorkerKind.allCases.reduce(0) { $0 + supervision.runningJobs($1) }
+        report[.blacklistedUrls] = recentFailures.count(at: now.instant)
+        report[.memoryBytes] = memory.residentBytes
+        report[.memoryLimitBytes] = limits.memoryBytes
+        report[.memoryEntries] = memory.entries
+        report[.leasedBytes] = memory.heldBytes
+        report[.evictedLeasedBytes] = memory.evictedBytes
+        report[.reservedBytes] = reservedBytes
+        report[.evictions] = memory.evictions
+        report[.diskBytes] = disk.report.bytes
+        report[.diskEntries] = disk.report.entries
+        report[.diskLimitBytes] = limits.usesDisk ? limits.diskBytes : 0
+        report.sandbox = supervision.sandbox.level
+        report.diskState = disk.report.state.rawValue
+        return report
+    }
+
+    // MARK: Invariants
+
+    /// Whether every `get` has exactly one outcome; nil when it has. Cheap enough to be checked after every event.
+    func brokenOutcomes() -> String? {
+        let outcomes = StatsReport.Figure.outcomes.reduce(0) { $0 + (counters.outcomes[$1] ?? 0) }
+        return outcomes + requests.gets == counters.requests ? nil : "a get without exactly one outcome"
+    }
+
+    /// The first rule that does not hold, within or between machines; nil when all do. Walks over every table.
+    func brokenInvariant() -> String? {
+        if let broken = brokenOutcomes() { return broken }
+        for (machine, broken) in [
+            ("memory index", memory.brokenInvariant()), ("downloads", downloads.brokenInvariant()),
+            ("decoding", decoding.brokenInvariant()), ("disk tier", disk.brokenInvariant()),
+            (
+                "clients",
+                clients.brokenInvariant(
+                    getWeight: { requests[$0]?.request.weight }, prefetchWeight: { requests[$0]?.weight })
+            ),
+            ("requests", requests.brokenInvariant(isOwned: isOwned, waits: isWaiting)),
+            (
+                "supervision",
+                supervision.brokenInvariant(running: [(.fetch, downloads.running), (.decode, decoding.running)])
+            ),
+        ] {
+            if let broken { return "\(machine): \(broken)" }
+        }
+        if supervision.runningJobs(.cache) != disk.runningJobs { return "busy cache is not its running jobs" }
+        let subscribers =
+            disk.lookups().reduce(0) { $0 + (disk[$1]?.subscribers.count ?? 0) }
+            + downloads.active.values.reduce(0) { $0 + $1.subscribers.count } + decoding.subscribers
+        if subscribers != requests.count { return "a job with waiters that are gone" }
+        if memory.reservedBytes != reservedBytes { return "reserved bytes" }
+        if downloads.active.contains(where: { job, download in
+            download.rendered.job.map { decoding.renderedDownloads[$0] != job } ?? false
+        }) {
+            return "a partial decoding that is gone"
+        }
+        var holders = clients.holdings
+        for buffer in disk.keptBuffers + downloads.heldBodies + decoding.bodies { holders[buffer, default: 0] += 1 }
+        let isHeldRight = memory.bufferIDs.allSatisfy { memory.record(of: $0)?.holders == holders[$0] ?? 0 }
+        return isHeldRight ? nil : "holders of a buffer"
+    }
+
+    private func isOwned(_ waiter: Waiter) -> Bool {
+        switch waiter.purpose {
+        case .get: clients[waiter.client]?.gets[waiter.request.id] == waiter.id
+        case .store(let request): clients[waiter.client]?.others.contains(request.id) == true
+        case .prefetch, .refresh: true
+        }
+    }
+
+    private func isWaiting(_ waiter: Waiter) -> Bool {
+        switch waiter.stage {
+        case .deciding: false
+        case .lookingUp(let job): disk[job]?.subscribers.contains { $0.waiter == waiter.id } == true
+        case .downloading(let job): downloads[job]?.subscribers.contains { $0.waiter == waiter.id } == true
+        case .decoding(let job): decoding[job]?.subscribers.contains { $0.waiter == waiter.id } == true
+        }
+    }
+
+    // MARK: The shell's queries
+
+    /// Whether `worker` runs `job`: another worker's product is not this one's to seal.
+    package func isRunning(_ job: JobID, on worker: WorkerID) -> Bool { supervision.isRunning(job, on: worker) }
+
+    /// Whether the broker has condemned a worker, so that its reports do not count any more.
+    package func isCondemned(_ worker: WorkerID) -> Bool { supervision.isCondemned(worker) }
+
+    /// The number of requests answered from memory.
+    package var memoryHits: Int { counters.memoryHits }
+}

@@ -1,0 +1,507 @@
+import Digests
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+// The lifecycle of a request: `advance` decides its next step until it is delivered, fails, or is abandoned. Each has
+// exactly one of these ends.
+extension BrokerState {
+    // MARK: get
+
+    mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Clients.Client) {
+        counters.requests += 1
+        let waiter = requests.makeWaiter(
+            .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
+        if isDraining { return fail(waiter, WireError(.shuttingDown, "The broker is ending.")) }
+        if let refusal = refusal(of: request.options) { return fail(waiter, refusal) }
+
+        // A fresh variant in memory needs neither a place in a queue nor a deadline.
+        if let hit = memoryHit(for: waiter) {
+            var waiter = waiter
+            waiter.key = hit.key
+            deliver(
+                hit.buffer, size(of: hit.buffer, hit.header), hit.original, hit.header, to: waiter,
+                offersSlot: asking.hasPage && !request.options.retryFailed)
+            return rememberHit(request, from: client, of: asking.uid, hit)
+        }
+        if let refusal = clients.refusal(ofWeight: request.weight, from: asking) { return fail(waiter, refusal) }
+        register(waiter)
+        advance(waiter.id)
+    }
+
+    /// The error for options that no client of this broker may use.
+    func refusal(of options: GetOptions) -> WireError? {
+        guard options.allowInvalidCertificates, !limits.allowsInvalidCertificates else { return nil }
+        return WireError(.forbidden, "This broker does not load from servers whose certificate cannot be verified.")
+    }
+
+    // MARK: Lookup in memory
+
+    /// The stored original for a request: the user's own is preferred to the shared one.
+    func stored(for waiter: Waiter) -> (key: OriginalKey, original: MemoryIndex.Original)? {
+        if waiter.key.owner == nil, memory.hasAny(ownedBy: waiter.uid) {
+            let own = waiter.key.owned(by: waiter.uid)
+            if let original = memory.original(own) { return (own, original) }
+        }
+        return memory.original(waiter.key).map { (waiter.key, $0) }
+    }
+
+    /// A variant that answers a request without anything else.
+    struct MemoryHit {
+        let key: OriginalKey
+        let original: MemoryIndex.Original
+        let header: ImageHeader
+        let buffer: BufferID
+    }
+
+    /// The answer to a request from memory alone; nil if that has none.
+    func memoryHit(for waiter: Waiter) -> MemoryHit? {
+        guard !mayHaveOwnedOnDisk(waiter), let (key, original) = stored(for: waiter),
+            waiter.decision(about: original, at: now.instant) == .use(isStale: false),
+            let header = memory.header(of: original.digest),
+            let buffer = memory.buffer(VariantKey(digest: original.digest, form: form(of: waiter.request)))
+        else { return nil }
+        return MemoryHit(key: key, original: original, header: header, buffer: buffer)
+    }
+
+    /// Whether only the disk tier may have the user's own original, which is preferred to the shared one.
+    private func mayHaveOwnedOnDisk(_ waiter: Waiter) -> Bool {
+        guard disk.report.mayHaveOwned, waiter.key.owner == nil, !waiter.hasQueriedDisk, canLookUp else { return false }
+        let own = waiter.key.owned(by: waiter.uid)
+        return memory.original(own) == nil && disk.mayHave(owned: own)
+    }
+
+    func form(of request: GetRequest) -> Form { Form(request.options, scaleDownLimit: limits.scaleDownBytes) }
+
+    /// Whether a request could be answered without asking the origin.
+    func isFresh(_ origin: OriginStatement, for key: OriginalKey) -> Bool {
+        !origin.isStale(at: now.instant) && !origin.policy.alwaysRevalidate && origin.matches(key)
+    }
+
+    /// The size of the image in a buffer, as shown.
+    func size(of buffer: BufferID, _ header: ImageHeader) -> PixelGeometry {
+        memory.record(of: buffer)?.geometry ?? header.geometry
+    }
+
+    // MARK: Steps
+
+    mutating func register(_ waiter: Waiter) {
+        requests.register(waiter)
+        switch waiter.purpose {
+        case .get:
+            clients.began(get: waiter.request.id, waiter.id, weight: waiter.request.weight, of: waiter.client)
+        case .store: clients.began(store: waiter.id, of: waiter.client)
+        case .prefetch, .refresh: break
+        }
+        schedule(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
+    }
+
+    /// Takes a request, which waits for no job, its next step. A lookup that ends and a confirmation lead back here; a body goes
+    /// on to `serve`, a variant to `deliver`, and a failure to `failOrServeStale` or `imageFailed`.
+    mutating func advance(_ id: WaiterID) {
+        requests.decideAnew(id)
+        guard let waiter = requests[id] else { return }
+        let mode = waiter.request.options.cache
+        let isTrusted = waiter.trust == .confirmed || waiter.trust == .staleAllowed
+        if !isTrusted, waiter.isForced {
+            // The new original replaces the user's own.
+            if let (key, _) = stored(for: waiter) { requests.setKey(key, of: id) }
+            return download(for: id)
+        }
+        if mayHaveOwnedOnDisk(waiter) { return lookUp(for: id) }
+        guard let (key, original) = stored(for: waiter) else {
+            if canLookUp, !waiter.hasQueriedDisk { return lookUp(for: id) }
+            if mode == .onlyIfCached { return fail(waiter, waiter.notCached) }
+            requests.lostOriginal(id)
+            return download(for: id)
+        }
+        requests.setKey(key, of: id)
+        switch waiter.decision(about: original, at: now.instant) {
+        case .use: produce(original, for: id)
+        case .useAndRefresh:
+            refresh(key, original, for: waiter)
+            produce(original, for: id)
+        case .revalidate where waiter.request.options.staleFirst && mode == .noCache && waiter.preview != .done:
+            requests.beginPreview(id)
+            produce(original, for: id)
+        case .revalidate: download(for: id, revalidating: original)
+        case .load: download(for: id)
+        case .refuse: fail(waiter, waiter.notCached)
+        }
+    }
+
+    /// Produces the answer from a stored original.
+    private mutating func produce(_ original: MemoryIndex.Original, for id: WaiterID) {
+        requests.setOriginal(original, of: id)
+        guard let waiter = requests[id] else { return }
+        let form = form(of: waiter.request)
+        let variant = VariantKey(digest: original.digest, form: form)
+        if let header = memory.header(of: original.digest), let buffer = memory.buffer(variant) {
+            return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
+        }
+        let body = body(of: original)
+        let mayHaveRaster = original.isFromDisk && form.rasterWord != nil
+        if canLookUp, !waiter.hasQueriedDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
+        if let body {
+            // A cached original is served even if its URL failed recently, unless its own bytes are the cause.
+            if let refusal = recentFailure(of: waiter), refusal.cause.map(Self.imageErrors.contains) == true {
+                return fail(waiter, refusal)
+            }
+            decode(variant, of: body, for: id)
+        } else if waiter.preview == .showing {
+            endPreview(id)
+        } else if waiter.request.options.cache == .onlyIfCached {
+            fail(waiter, waiter.notCached)
+        } else {
+            // Metadata without a body.
+            requests.reject(id)
+            download(for: id)
+        }
+    }
+
+    /// The errors that the bytes of an image cause, whichever origin serves them.
+    private static let imageErrors: Set<ErrorCode> = [
+        .unsupportedFormat, .truncated, .decodeFailed, .emptyImage, .tooManyPixels,
+    ]
+
+    /// Goes on to the answer proper, whether or not the preview was shown.
+    private mutating func endPreview(_ id: WaiterID) {
+        requests.endPreview(id)
+        advance(id)
+    }
+
+    /// Revalidates a stale original after it was served (RFC 5861, section 3): one refresh at a time.
+    private mutating func refresh(_ key: OriginalKey, _ original: MemoryIndex.Original, for served: Waiter) {
+        guard !downloads.isRunning(DownloadKey(original: key, isForced: false)),
+            clients.pendingWeight < limits.maxRequests / 2, requests.count < limits.maxRequests, !isDraining
+        else { return }
+        var options = served.request.options
+        options.cache = .noCache
+        options.priority = .low
+        options.progress = false
+        options.delivery = .none
+        options.storage = .both
+        let request = GetRequest(id: 0, url: served.request.url, options: options)
+        let waiter = requests.makeWaiter(
+            .refresh, request, key: key, of: served.client, uid: served.uid, at: now.instant)
+        register(waiter)
+        download(for: waiter.id, revalidating: original)
+    }
+
+    // MARK: Jobs
+
+    /// Lets a waiter join a lookup in the disk tier, or queues one. `assignJobs`
+    /// starts it.
+    private mutating func lookUp(for id: WaiterID) {
+        guard let waiter = requests[id] else { return }
+        let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request))
+        if let job = disk.join(key, waiter.subscriber, mayStay: waiter.mayEnterMemory) {
+            return requests.wait(id, for: .lookingUp(job), joining: true)
+        }
+        let job = newJobID()
+        disk.enqueue(key, keys: waiter.keys, waiter.subscriber, mayStay: waiter.mayEnterMemory, as: job)
+        requests.wait(id, for: .lookingUp(job))
+        schedule(.lookup(job), in: limits.lookupDeadlineMs)
+    }
+
+    /// Lets a waiter join the download of its original, or queues one. With `original`, the origin is asked to confirm it. `assignJobs`
+    /// starts it.
+    mutating func download(for id: WaiterID, revalidating original: MemoryIndex.Original? = nil) {
+        requests.setSource(.network, of: id)
+        guard let waiter = requests[id] else { return }
+        if let refusal = recentFailure(of: waiter) { return failOrServeStale(id, refusal) }
+        let url = waiter.request.url
+        if let wait = downloads.delay(of: url.origin, at: now.instant) {
+            return failOrServeStale(id, hostUnavailable(url.origin, milliseconds: wait))
+        }
+        let subscriber = waiter.subscriber
+        if let (job, lastActivity) = downloads.join(waiter.key, isForced: waiter.isForced, subscriber) {
+            requests.wait(id, for: .downloading(job), joining: true)
+            if let lastActivity {
+                let heard = max(lastActivity, now.instant)
+                deadlines.add(.silence(id), at: heard.adding(milliseconds: subscriber.silenceMs))
+            }
+            return
+        }
+        let body = original.flatMap { self.body(of: $0) }
+        if let body { memory.hold(body) }
+        // As the Fetch standard has it ("HTTP-network-or-cache fetch"), so that no cache on the way answers instead.
+        let cacheControl =
+            waiter.isForced ? "no-cache" : waiter.request.options.cache == .noCache ? "max-age=0" : nil
+        let job = enqueue(
+            Download(
+                DownloadKey(original: waiter.key, isForced: waiter.isForced), url: url,
+                credentials: waiter.request.options.credentials, cacheControl: cacheControl, subscriber: subscriber,
+                revalidating: original, revalidatedBody: body))
+        requests.wait(id, for: .downloading(job))
+    }
+
+    /// Allocates a job's id and lets a download continue with it.
+    private mutating func enqueue(_ download: Download) -> JobID {
+        var ids = jobIDs
+        defer { jobIDs = ids }
+        return downloads.enqueue(download, newJob: { ids.next() }, at: now.instant)
+    }
+
+    /// Lets a waiter join the decoding of a variant, or queues one of the encoded bytes in `body`. `assignJobs`
+    /// starts it.
+    mutating func decode(_ variant: VariantKey, of body: BufferID, for id: WaiterID) {
+        guard let waiter = requests[id] else { return }
+        if let job = decoding.join(variant, waiter.subscriber) {
+            return requests.wait(id, for: .decoding(job), joining: true)
+        }
+        let responsible = responsible(for: waiter)
+        if let error = decodingRefusal(of: variant.digest, from: responsible) {
+            requests.endStage(id)
+            return failImage(waiter, error)
+        }
+        let job = newJobID()
+        decoding.enqueue(
+            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible, waiter.subscriber,
+            as: job)
+        requests.wait(id, for: .decoding(job))
+        memory.hold(body)
+    }
+
+    /// The origins, or the user, that an image's cost in decoders is counted for.
+    private func responsible(for waiter: Waiter) -> [String] {
+        if case .store = waiter.purpose { return ["user \(waiter.uid)"] }
+        return Download.responsibleOrigins(
+            asked: waiter.request.url.origin, servedBy: waiter.original?.origin.response.servedBy)
+    }
+
+    mutating func decodingRefusal(of digest: ContentDigest, from responsible: [String]) -> WireError? {
+        decoding.refusal(
+            of: digest, from: responsible, areDecodersBroken: supervision.areDecodersBroken(at: now.instant), at: now)
+    }
+
+    func hostUnavailable(_ origin: String, milliseconds: Int) -> WireError {
+        let seconds = (milliseconds + 999) / 1000
+        return WireError(.hostUnavailable, "\(origin) is left alone for \(seconds) s.", retryAfterMs: milliseconds)
+    }
+
+    // MARK: Delivery
+
+    /// Answers a request, registered or not, with a buffer.
+    mutating func deliver(
+        _ buffer: BufferID, bytes: Int? = nil, _ geometry: PixelGeometry, _ original: MemoryIndex.Original,
+        _ header: ImageHeader, to waiter: Waiter, offersSlot: Bool = false
+    ) {
+        let bytes = bytes ?? memory.record(of: buffer)?.bytes ?? 0
+        if let refusal = refusal(of: bytes, in: buffer, to: waiter) { return fail(waiter, refusal) }
+        memory.touch(buffer, at: now.instant)
+        if waiter.source == .memory { noteUse(of: waiter.key) }
+        if waiter.source != .memory || waiter.request.options.retryFailed {
+            recentFailures.succeeded(waiter.key, form: form(of: waiter.request))
+        }
+        guard waiter.purpose == .get else { return delivered(original, to: waiter) }
+
+        var image = waiter.reply(for: header, as: geometry, bytes: bytes, of: original, at: now.instant)
+        let attachment = lend(buffer, to: waiter, in: &image)
+        if offersSlot, image.buffer != nil { image.slot = memory.slot(of: buffer, for: waiter.key) }
+        if waiter.preview != .showing { unregister(waiter) }
+        if image.final { countAnswer(to: waiter, isStale: image.stale) }
+        reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
+        if waiter.preview == .showing { endPreview(waiter.id) }
+    }
+
+    /// The reason not to give a client a buffer; nil when it may have it.
+    func refusal(of bytes: Int, in buffer: BufferID, to waiter: Waiter) -> WireError? {
+        clients.refusal(
+            of: bytes, in: buffer, to: waiter.client, of: waiter.uid, by: waiter.request.options.delivery,
+            room: leaseRoom)
+    }
+
+    /// The memory and descriptors that leases of evicted buffers may still take.
+    var leaseRoom: Clients.Room {
+        Clients.Room(
+            bytes: limits.maxEvictedBytes - memory.evictedBytes,
+            buffers: limits.maxEvictedBuffers - memory.evictedBuffers)
+    }
+
+    /// Gives a client a buffer in the way that it asked for.
+    mutating func lend(_ buffer: BufferID, to waiter: Waiter, in image: inout ImageReply) -> Action.Attachment {
+        switch waiter.request.options.delivery {
+        case .fd:
+            image.buffer = buffer.number
+            guard clients.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid, .lease) else {
+                return .nothing
+            }
+            memory.hold(buffer)
+            image.descriptors = 1
+            return .descriptor(buffer)
+        case .inline:
+            if clients.grant(buffer, bytes: image.bytes, to: waiter.client, of: waiter.uid, .sending) {
+                memory.hold(buffer)
+            }
+            image.payload = image.bytes
+            return .payload(buffer, count: image.bytes)
+        case .none: return .nothing
+        }
+    }
+
+    private mutating func countAnswer(to waiter: Waiter, isStale: Bool) {
+        counters.count(waiter.isCoalesced ? .coalesced : Self.outcomes[waiter.source] ?? .memoryHits)
+        if isStale { counters.staleServed += 1 }
+        if waiter.source == .network {
+            counters.loads.record(microseconds: now.instant.microseconds(since: waiter.receivedAt))
+        }
+    }
+
+    private static let outcomes: [ImageReply.Source: StatsReport.Figure] = [
+        .memory: .memoryHits, .disk: .diskHits, .network: .networkLoads, .shared: .sharedHits,
+    ]
+
+    /// Ends a request that is not a client's `get`.
+    private mutating func delivered(_ original: MemoryIndex.Original, to waiter: Waiter) {
+        unregister(waiter)
+        switch waiter.purpose {
+        case .get, .refresh: break
+        case .prefetch(let prefetch): ended(waiter.id, of: prefetch, hasFailed: false)
+        case .store(let request): accept(original, request, from: waiter)
+        }
+    }
+
+    // MARK: Failure
+
+    /// Ends a request, registered or not, with an error. It waits for no job any more.
+    mutating func fail(_ waiter: Waiter, _ error: WireError) {
+        unregister(waiter)
+        switch waiter.purpose {
+        case .get:
+            counters.count(error.code == .cancelled ? .cancelled : .failed)
+            reject(waiter.request.id, of: waiter.client, with: error)
+        case .prefetch(let prefetch): ended(waiter.id, of: prefetch, hasFailed: true)
+        case .refresh: break
+        case .store(let request): rejectStored(request, error, from: waiter)
+        }
+    }
+
+    /// Ends a registered request with an error; it leaves its job.
+    mutating func fail(_ id: WaiterID, _ error: WireError) {
+        guard let waiter = requests[id] else { return }
+        unregister(waiter)
+        leaveJob(waiter)
+        fail(waiter, error)
+    }
+
+    /// Ends a request that has no client any more.
+    mutating func abandon(_ id: WaiterID) {
+        guard let waiter = requests[id] else { return }
+        unregister(waiter)
+        leaveJob(waiter)
+        if waiter.purpose == .get { counters.count(.cancelled) }
+        if case .store = waiter.purpose { dropRemoved(memory.remove(waiter.key)) }
+    }
+
+    /// Ends a request of the broker's own.
+    mutating func finishRefresh(_ id: WaiterID) { _ = requests.unregister(id) }
+
+    private mutating func unregister(_ waiter: Waiter) {
+        guard requests.unregister(waiter.id) else { return }
+        switch waiter.purpose {
+        case .get: clients.ended(get: waiter.request.id, weight: waiter.request.weight, of: waiter.client)
+        case .store: clients.ended(store: waiter.id, of: waiter.client)
+        case .prefetch, .refresh: break
+        }
+    }
+
+    /// Takes a waiter out of its job. A download without waiters is stopped; a decoding only if it has not begun.
+    private mutating func leaveJob(_ waiter: Waiter) {
+        switch waiter.stage {
+        case .deciding: break
+        case .lookingUp(let job):
+            if let worker = disk.leave(lookup: job, waiter.id)?.worker { supervision.unassign(job, from: worker) }
+        case .downloading(let job):
+            carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
+        case .decoding(let job): if let end = decoding.leave(job, waiter.id) { free(end, job) }
+        }
+    }
+
+    /// Ends a request whose original cannot be had: with the stale one, if that may be served (RFC 5861, section 4), else
+    /// with the error. `known` is what the origin was asked to confirm, which only the disk tier may still have.
+    mutating func failOrServeStale(
+        _ id: WaiterID, _ error: WireError, revalidating known: MemoryIndex.Original? = nil
+    ) {
+        guard let waiter = requests[id] else { return }
+        let mode = waiter.request.options.cache
+        let stored = stored(for: waiter)?.original
+        guard waiter.trust == .unchecked, mode == .default || mode == .noCache, waiter.purpose != .refresh,
+            let original = stored ?? (waiter.cachedIn == .disk ? known : nil),
+            waiter.mayServeStale(original, after: error, at: now.instant)
+        else { return fail(waiter, error) }
+        requests.allowStale(id, isInMemory: stored.flatMap { body(of: $0) } != nil)
+        advance(id)
+    }
+
+    /// Ends a request whose image is not decoded now; a preview that cannot be had is left out.
+    mutating func failImage(_ waiter: Waiter, _ error: WireError) {
+        if waiter.preview == .showing { endPreview(waiter.id) } else { fail(waiter, error) }
+    }
+
+    /// Ends a request whose bytes are no image. A cached original is removed and loaded once more, because the origin may
+    /// have replaced it.
+    mutating func imageFailed(_ id: WaiterID, _ error: WireError) {
+        guard let waiter = requests[id] else { return }
+        if case .store = waiter.purpose { return fail(waiter, error) }
+        // An image whose later frames are damaged may still have a good first one.
+        let isBadOriginal =
+            !form(of: waiter.request).isOfOtherFrames
+            && [.unsupportedFormat, .truncated, .decodeFailed, .emptyImage].contains(error.code)
+        if isBadOriginal { forget(waiter.key) }
+        if waiter.preview == .showing {
+            if isBadOriginal { requests.reject(id) }
+            return endPreview(id)
+        }
+        if isBadOriginal, waiter.source != .network, waiter.trust != .rejected,
+            ![.onlyIfCached, .forceCache].contains(waiter.request.options.cache)
+        {
+            requests.endStage(id)
+            requests.reject(id)
+            return download(for: id)
+        }
+        fail(waiter, noteFailure(error, of: waiter, lifetime: nil))
+    }
+
+    /// The error of a URL that failed recently; nil when it may be tried.
+    private func recentFailure(of waiter: Waiter) -> WireError? {
+        if waiter.request.options.retryFailed { return nil }
+        let form = form(of: waiter.request)
+        return waiter.keys.lazy.compactMap { self.recentFailures.refusal(of: $0, form: form, at: self.now.instant) }
+            .first
+    }
+
+    /// Notes a failure among the recent ones, if it is of a kind that belongs there. `lifetime` is in seconds.
+    mutating func noteFailure(_ error: WireError, of waiter: Waiter, lifetime: Int?) -> WireError {
+        var error = error
+        error.blacklisted = recentFailures.note(
+            error, key: waiter.key, form: form(of: waiter.request), url: waiter.request.url.text, lifetime: lifetime,
+            at: now.instant)
+        return error
+    }
+
+    // MARK: Time
+
+    mutating func totalTimePassed(_ id: WaiterID) {
+        guard let late = requests[id] else { return }
+        let seconds = Double(late.request.options.totalTimeoutMs) / 1000
+        fail(id, WireError(.timeout, "\(late.request.url.host): not loaded within \(seconds) s."))
+    }
+
+    /// A download's silence is measured from the last byte, or from its start.
+    mutating func silenceTimePassed(_ id: WaiterID) {
+        guard let late = requests[id], case .downloading(let job) = late.stage,
+            let lastActivity = downloads.lastActivity(of: job)
+        else { return }
+        let deadline = lastActivity.adding(milliseconds: late.request.options.timeoutMs)
+        if deadline > now.instant { return deadlines.add(.silence(id), at: deadline) }
+        let seconds = Double(late.request.options.timeoutMs) / 1000
+        let error = WireError(.timeout, "\(late.request.url.host) sent nothing for \(seconds) s.")
+        downloads.blameSilence(of: job, error, at: now.instant)
+        leaveJob(late)
+        requests.endStage(id)
+        failOrServeStale(id, error)
+    }
+}

@@ -1,0 +1,140 @@
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+// Workers: queued jobs are assigned to them, and their exits lead back to their jobs.
+extension BrokerState {
+    // MARK: Assignment
+
+    /// Assigns queued jobs to workers that can take them.
+    mutating func assignJobs() {
+        startDiskRequests()
+        while disk.hasQueuedLookups, hasRoomForOriginals, let worker = supervision.available(.cache),
+            let job = disk.popLookup()
+        {
+            startLookup(job, on: worker)
+        }
+        // One at a time, on a spare if there is one, because no other job waits for the spare.
+        while !isSuspended, downloads.hasSuspects, hasRoomForOriginals, !supervision.runsExclusively(.fetch),
+            let worker = supervision.freshest(.fetch), let job = downloads.popSuspect()
+        {
+            startDownload(job, on: worker)
+        }
+        while !isSuspended, downloads.hasQueued, hasRoomForOriginals, let worker = supervision.available(.fetch),
+            let job = downloads.popQueued()
+        {
+            startDownload(job, on: worker)
+        }
+        // While decoders are broken, queued images are refused rather than left to wait for the next decoder.
+        if decoding.hasQueued, supervision.areDecodersBroken(at: now.instant) {
+            while let job = decoding.popQueued() { _ = refuseQueued(job) }
+        }
+        while decoding.hasQueued, let worker = supervision.available(.decode), let job = decoding.popQueued() {
+            let isRetry = decoding[job]?.crashes ?? 0 > 0
+            startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : worker)
+        }
+    }
+
+    /// Whether more originals may be fetched, from the network or from disk. Originals that wait for a decoder cannot be
+    /// evicted: while they fill half of the memory, no more are fetched. Each decoding that ends makes room.
+    private var hasRoomForOriginals: Bool {
+        let half = limits.memoryBytes / 2
+        // Stored bytes are in memory already, and identifying them frees them.
+        if reservedBytes >= half, supervision.runningJobs(.fetch) > 0, reservedBytes - downloads.givenBytes >= half {
+            return false
+        }
+        return decoding.count == 0 || decoding.bodyBytes < half && decoding.count < limits.memoryEntries / 2
+    }
+
+    // MARK: Starts
+
+    /// Starts the workers that are missing and may be started now.
+    mutating func startWorkers() {
+        if isDraining, requests.isEmpty { return }
+        let started = supervision.startMissing(at: now.instant)
+        if started.isEmpty { return }
+        for (kind, worker) in started {
+            actions.append(.startWorker(kind, worker))
+            schedule(.workerStart(worker), in: limits.workerStartDeadlineMs)
+        }
+        for kind in WorkerKind.allCases { scheduleRestart(of: kind) }
+    }
+
+    /// Starts a missing worker that may not be started now when it may.
+    private mutating func scheduleRestart(of kind: WorkerKind) {
+        if let at = supervision.nextStart(kind, after: now.instant) { deadlines.add(.restart, at: at) }
+    }
+
+    mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?, build: String?) {
+        switch supervision.becameReady(worker, sandbox) {
+        case .accepted: if let build { decoding.becameReady(build: build) }
+        case .ignored: break
+        case .repeated: workerMisbehaved(worker, "it said twice that it is ready")
+        case .refused(let message):
+            actions.append(.log(.warning(message)))
+            condemn(worker, .unconfined, "its sandbox is too weak")
+        }
+    }
+
+    // MARK: Ends
+
+    /// Condemns a worker and kills it; its jobs are dealt with when it has exited.
+    mutating func condemn(_ worker: WorkerID, _ cause: DeathCause, _ detail: String) {
+        if supervision.condemn(worker, cause, detail) { actions.append(.killWorker(worker)) }
+    }
+
+    mutating func workerMisbehaved(_ worker: WorkerID, _ detail: String) { condemn(worker, .protocol, detail) }
+
+    /// Gives a worker without a socket no more jobs; those it has are dealt with when it has exited.
+    mutating func workerHungUp(_ worker: WorkerID) {
+        supervision.hungUp(worker)
+        schedule(.workerExit(worker), in: limits.workerEndDeadlineMs)
+    }
+
+    /// Gives the job of a worker that was found exiting to another one. Its exit is reported later.
+    mutating func workerExiting(_ worker: WorkerID, before job: JobID) {
+        guard let kind = supervision.foundExiting(worker, before: job, at: now.instant) else { return }
+        schedule(.workerExit(worker), in: limits.workerEndDeadlineMs)
+        if kind == .fetch {
+            carryOut(downloads.notStarted(job, isDraining: isDraining, at: now.instant))
+        } else {
+            supervision.unassign(job, from: worker)
+            decodeWorkerExited([job], .outside)
+        }
+    }
+
+    mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
+        // The images of one origin that is over its budget do not count against the pool.
+        let origins = supervision.jobs(of: worker)?.flatMap { decoding.responsible(for: $0) } ?? []
+        let isForgiven = origins.contains { decoding.isOverBudget($0, at: now.instant) }
+        guard
+            let exit = supervision.exited(
+                worker, exit, isForgiven: isForgiven, isDraining: isDraining, at: now.instant)
+        else { return }
+        let reason = exit.wasRetired ? "let go" : exit.death.reason
+        tell(BrokerEvent(.worker, pid: exit.pid, reason: reason), uids: [])
+        let cause = exit.death.cause
+        if !exit.wasRetired {
+            counters.workerDeaths[cause, default: 0] += 1
+            if !isDraining {
+                actions.append(.log(.warning("a \(exit.kind.rawValue) worker is gone: \(exit.death.reason)")))
+            }
+        }
+        switch exit.kind {
+        case .fetch: downloadWorkerExited(exit.jobs, ownMaking: cause.isOwnMaking)
+        case .decode:
+            if exit.respawnsForkServer { actions.append(.respawnForkServer) }
+            decodeWorkerExited(exit.jobs, cause)
+        case .cache: cacheWorkerExited(exit.jobs, ownMaking: cause.isOwnMaking)
+        }
+        scheduleRestart(of: exit.kind)
+    }
+
+    /// Closes the sockets of retired workers that have no job left, so that they exit.
+    mutating func retireWorkers() {
+        for worker in supervision.takeFinished() {
+            actions.append(.retireWorker(worker))
+            schedule(.workerExit(worker), in: limits.workerEndDeadlineMs)
+        }
+    }
+}

@@ -1,0 +1,365 @@
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+package import SystemValues
+import WorkerProtocol
+
+/// The broker's state: the machines, and the events and actions that connect them.
+///
+/// Events go in, actions come out. It is a value without descriptors, clocks or memory of its own: time and everything from
+/// outside are inputs, so a test can drive it through any history. The shell enters by `handle`, and by `answerRepeated` for
+/// the one fast path. Each machine owns its tables and returns outcomes; the extensions of this type carry an outcome from
+/// one machine to the next:
+///
+/// | file | connects |
+/// |---|---|
+/// | `BrokerState+Clients` | a client's message with the machine that answers it |
+/// | `BrokerState+Requests` | a request with memory, disk tier, downloads and decodings, until it has its answer |
+/// | `BrokerState+Downloads` | a worker's report on a download with memory, disk tier and its waiters |
+/// | `BrokerState+Decoding` | a worker's report on a decoding with memory, disk tier and its waiters |
+/// | `BrokerState+Partials` | a download's progress with decoders, for partial images |
+/// | `BrokerState+Disk` | an answer of the cache process with memory and its waiters |
+/// | `BrokerState+FastPath` | a repeated hit with memory and leases, without reading the message |
+/// | `BrokerState+Workers` | queued jobs with workers, and a worker's exit with its jobs |
+package struct BrokerState {
+    /// Whether the broker goes on.
+    enum Shutdown {
+        /// → `draining`.
+        case none
+        /// Unanswered requests may still end. → `overdue`.
+        case draining
+        /// What is not sent by now is not waited for.
+        case overdue
+    }
+
+    let limits: BrokerLimits
+    /// Whether a download from this numeric address may be accepted.
+    let isAllowedAddress: (String) -> Bool
+    let startedAt: Instant
+
+    var clients: Clients
+    var requests = Requests()
+    var downloads: Downloads
+    var decoding: Decoding
+    var disk: DiskTier
+    var supervision: Supervision
+    var memory: MemoryIndex
+    var recentFailures = RecentFailures()
+    var counters = Counters()
+    var deadlines = DeadlineQueue<Deadline>()
+    var repeats: RepeatedRequests
+    /// The text of the `get` that `handle` is about to take, from `answerRepeated`.
+    var repeatable: (client: ClientID, text: RepeatableText)?
+
+    /// Whether new loads wait for `resume`.
+    var isSuspended = false
+    private(set) var shutdown = Shutdown.none
+    /// Buffers that were removed while a job still needs them.
+    private(set) var removedInUse: Set<BufferID> = []
+    /// Buffers that ended downloads held: released at the end of the event, when their waiters have gone on.
+    var heldUntilEnd: [BufferID] = []
+    /// Whether the disk tier was to be queried for users' own originals after the last event.
+    private var queriedOwned = false
+
+    var jobIDs = IdentifierSource<JobKind>()
+    private var bufferIDs = IdentifierSource<BufferKind>()
+
+    /// The time of the current event, and the actions that it has led to.
+    var now: Moment
+    var actions: [Action] = []
+    /// When `timePassed` is due; nil when nothing is waited for.
+    package private(set) var nextDeadline: Instant?
+
+    /// A broker without clients or workers. Retry delays follow from `seed`.
+    package init(
+        limits: BrokerLimits, isAllowedAddress: @escaping (String) -> Bool = { _ in true }, seed: UInt64,
+        at now: Instant
+    ) {
+        self.limits = limits
+        self.isAllowedAddress = isAllowedAddress
+        self.now = Moment(instant: now, unixMs: 0)
+        startedAt = now
+        repeats = RepeatedRequests(seed: seed)
+        clients = Clients(limits: limits)
+        downloads = Downloads(limits: limits, seed: seed)
+        decoding = Decoding(limits: limits)
+        disk = DiskTier(limits: limits)
+        supervision = Supervision(limits: limits)
+        memory = MemoryIndex(
+            limit: limits.memoryBytes, maximumEntries: limits.memoryEntries, slots: limits.validitySlots)
+    }
+
+    // MARK: Events
+
+    /// Takes one event and returns the actions to perform, in order.
+    package mutating func handle(_ event: Event, at time: Instant, unixMs: Int) -> [Action] {
+        now = Moment(instant: time, unixMs: unixMs)
+        // The memory of the last event's actions is used again if the caller no longer has them.
+        actions.removeAll(keepingCapacity: actions.capacity <= Self.keptActions)
+        receive(event)
+        finishEvent()
+        return actions
+    }
+
+    private mutating func receive(_ event: Event) {
+        switch event {
+        case .clientConnected(let client, let uid, let isAdmin): clientConnected(client, uid: uid, isAdmin: isAdmin)
+        case .clientDisconnected(let client): clientDisconnected(client)
+        case .connectionLingers(let uid): clients.connectionLingers(of: uid)
+        case .connectionClosed(let uid): clients.connectionClosed(of: uid)
+        case .messageReceived(let client, let message): messageReceived(message, from: client)
+        case .messageRejected(let client, let id, let error): messageRejected(id, of: client, with: error)
+        case .storeReceived(let client, let request, let bytes): store(request, bytes: bytes, from: client)
+        case .streamBroken(let client, let error):
+            reject(nil, of: client, with: error)
+            actions.append(.close(client))
+        case .frameBegun(let client):
+            clients.frameBegan(client, at: now.instant)
+            schedule(.frame(client, begunAt: now.instant), in: limits.frameDeadlineMs)
+        case .frameCompleted(let client): clients.frameBegan(client, at: nil)
+        case .payloadSent(let client, let buffer): if clients.release(buffer, from: client, .sending) { unhold(buffer) }
+        case .workerStarted(let worker, let pid): supervision.notePID(pid, of: worker)
+        case .workerReady(let worker, let sandbox, let build): workerReady(worker, sandbox, build: build)
+        case .workerMisbehaved(let worker, let detail): workerMisbehaved(worker, detail)
+        case .workerHungUp(let worker): workerHungUp(worker)
+        case .workerExiting(let worker, let job): workerExiting(worker, before: job)
+        case .workerExited(let worker, let exit): workerExited(worker, exit)
+        case .fetchProgressed(let worker, let job, let received, let expected):
+            fetchProgressed(worker, job, received: received, expected: expected)
+        case .fetchFinished(let worker, let job, let result): fetchFinished(worker, job, result)
+        case .fetchResponded(let worker, let job, let response, let validator, let total):
+            fetchResponded(worker, job, response, validator: validator, total: total)
+        case .fetchNotModified(let worker, let job, let confirmation): fetchNotModified(worker, job, confirmation)
+        case .fetchFailed(let worker, let job, let failure): fetchFailed(worker, job, failure)
+        case .fetchStopped(let worker, let job, let received): fetchStopped(worker, job, received: received)
+        case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
+        case .decodeFinished(let worker, let job, let result): decodeFinished(worker, job, result)
+        case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)
+        case .processorTimeUsed(let worker, let job, let milliseconds):
+            processorTimeUsed(worker, job, milliseconds: milliseconds)
+        case .workerMeasured(let worker, let bytes): supervision.measured(worker, residentBytes: bytes)
+        case .diskReported(let report): diskReported(report)
+        case .foundOriginal(let worker, let job, let record): found(worker, job, record, nil)
+        case .foundRaster(let worker, let job, let record, let raster): found(worker, job, record, raster)
+        case .notFound(let worker, let job): notFound(worker, job)
+        case .diskQueried(let worker, let job, let record): diskQueried(worker, job, record)
+        case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
+        case .keepFinished(let worker, let job, let isKept): keepFinished(worker, job, isKept: isKept)
+        case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
+        case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
+        case .timePassed: break
+        case .shutdownRequested: shutdownRequested()
+        }
+    }
+
+    /// Does what every event may have made due, in this order: deadlines, admission of decodings that wait for memory,
+    /// assignment of queued jobs to workers, release of buffers, eviction, and starts and ends of workers.
+    private mutating func finishEvent() {
+        meetDeadlines()
+        admitDecodings()
+        // Before workers are started, because a start takes a millisecond, and a spare may be ready.
+        assignJobs()
+        while let buffer = heldUntilEnd.popLast() { unhold(buffer) }
+        evictToFit()
+        tellOfEvictions()
+        endDoubtfulSlots()
+        startWorkers()
+        retireWorkers()
+        if isFinished { actions.append(.exit) }
+        // Clients must find the validity page changed before they hear of what changed it.
+        let changes = memory.takeSlotChanges()
+        if !changes.isEmpty { actions.insert(.updateValidity(changes), at: 0) }
+        noteNextDeadline()
+        // Only the event that followed `answerRepeated` has that text.
+        repeatable = nil
+        assert(brokenOutcomes() == nil, brokenOutcomes() ?? "")
+    }
+
+    private static let keptActions = 64
+
+    mutating func noteNextDeadline() { nextDeadline = deadlines.next }
+
+    // MARK: Steps that the machines' connections share
+
+    mutating func newJobID() -> JobID { jobIDs.next() }
+    mutating func newBufferID() -> BufferID { bufferIDs.next() }
+
+    mutating func reply(_ reply: Reply, _ attachment: Action.Attachment = .nothing, to client: ClientID) {
+        actions.append(.reply(client, reply, attachment))
+    }
+
+    mutating func reject(_ id: Int?, of client: ClientID, with error: WireError) {
+        counters.failures[error.code, default: 0] += 1
+        reply(.error(id: id, error), to: client)
+    }
+
+    /// Tells the subscribers that may know: administrators, and the users that the event is about.
+    mutating func tell(_ event: BrokerEvent, uids: Set<UInt32>) {
+        for (client, id) in clients.recipients(of: event.name, about: uids) { reply(.event(id: id, event), to: client) }
+    }
+
+    /// Whether a lookup in the disk tier may find something.
+    var canLookUp: Bool { limits.usesDisk && !supervision.isDown(.cache) }
+
+    // MARK: Memory
+
+    /// The memory that jobs have filled, or are about to fill, before it is in the index.
+    var reservedBytes: Int { downloads.reservedBytes + decoding.reservedBytes }
+
+    /// Whether jobs may fill this much more. Leased buffers do not count: evicted, they are charged to their holders, who
+    /// so cannot keep others from being served.
+    func hasRoom(for bytes: Int) -> Bool { reservedBytes + bytes <= limits.memoryBytes }
+
+    /// Evicts until resident, leased and reserved bytes fit the budget.
+    mutating func evictToFit() {
+        memory.reservedBytes = reservedBytes
+        drop(memory.evictToFit())
+    }
+
+    /// Closes buffers that are in no table and that no job needs.
+    mutating func drop(_ buffers: [BufferID]) {
+        for buffer in buffers { actions.append(.dropBuffer(buffer)) }
+    }
+
+    /// Closes buffers that were removed from the index, leased or not; those that a job still needs, when it has ended.
+    mutating func dropRemoved(_ buffers: [BufferID]) {
+        for buffer in buffers {
+            if isNeeded(buffer) { removedInUse.insert(buffer) } else { drop([buffer]) }
+        }
+    }
+
+    /// Ends a hold, and closes the buffer if that was the last reason to keep it.
+    mutating func unhold(_ buffer: BufferID) {
+        if memory.unhold(buffer) {
+            drop([buffer])
+        } else if removedInUse.contains(buffer), !isNeeded(buffer) {
+            removedInUse.remove(buffer)
+            drop([buffer])
+        }
+    }
+
+    private func isNeeded(_ buffer: BufferID) -> Bool {
+        decoding.needs(buffer) || heldUntilEnd.contains(buffer) || downloads.needs(buffer) || disk.needs(buffer)
+    }
+
+    /// The response of an origin, as of now.
+    func statement(_ response: ResponseRecord, for key: OriginalKey, varyKey: String?) -> OriginStatement {
+        OriginStatement(
+            response, for: key, varyKey: varyKey, settings: limits.caching, at: now.instant, unixMs: now.unixMs)
+    }
+
+    /// The encoded bytes of an original, if they are in memory.
+    func body(of original: MemoryIndex.Original) -> BufferID? {
+        memory.buffer(VariantKey(digest: original.digest, form: .original))
+    }
+
+    /// Reports evictions to subscribers. Which users have asked for a shared original is not known, so only administrators
+    /// hear of those.
+    private mutating func tellOfEvictions() {
+        if !clients.hasSubscribers { return }
+        for keys in memory.takeEvicted() {
+            for key in keys.sorted(by: { $0.url.text < $1.url.text }) {
+                tell(BrokerEvent(.evicted, url: key.url.text), uids: key.owner.map { [$0] } ?? [])
+            }
+        }
+    }
+
+    /// Ends all validity slots once users may have own originals that only the disk tier knows of, because a request must
+    /// query it first from then on.
+    private mutating func endDoubtfulSlots() {
+        let queriesOwned = disk.report.mayHaveOwned && canLookUp
+        if queriesOwned, !queriedOwned { memory.endSlots() }
+        queriedOwned = queriesOwned
+    }
+
+    // MARK: Deadlines
+
+    mutating func schedule(_ deadline: Deadline, in milliseconds: Int) {
+        deadlines.add(deadline, at: now.instant.adding(milliseconds: milliseconds))
+        // The deadlines of what has ended may lie far ahead, so they are swept out when they are many.
+        let live = 2 * requests.count + downloads.deadlines + decoding.deadlines + disk.deadlines + clients.count + 64
+        deadlines.sweep(live: live, stillStands: isPending)
+    }
+
+    private func isPending(_ deadline: Deadline) -> Bool {
+        switch deadline {
+        case .total(let waiter), .silence(let waiter): requests[waiter] != nil
+        case .decode(_, let job), .processorTime(_, let job): decoding.isPending(job)
+        case .lookup(let job): disk.isPending(lookup: job)
+        case .diskRequest(let job): disk.isPending(request: job)
+        case .retry(let job): downloads.isBackingOff(job)
+        case .stop(let job): downloads.isStopping(job)
+        case .keptBody(let key): downloads.hasKept(key)
+        case .nextPart(let job): downloads[job] != nil
+        case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
+        case .reportUse, .workerStart, .workerExit, .restart, .drain: true
+        }
+    }
+
+    private mutating func meetDeadlines() {
+        while let deadline = deadlines.popDue(at: now.instant) {
+            switch deadline {
+            case .total(let waiter): totalTimePassed(waiter)
+            case .silence(let waiter): silenceTimePassed(waiter)
+            case .decode(let worker, let job): decodeTimePassed(worker, job)
+            case .processorTime(let worker, let job):
+                if supervision.isRunning(job, on: worker) { actions.append(.measureProcessorTime(worker, job)) }
+            case .lookup(let job): lookupTimePassed(job)
+            case .diskRequest(let job): diskRequestTimePassed(job)
+            case .retry(let job):
+                if let wait = downloads.retryDue(job, at: now.instant), let download = downloads[job] {
+                    downloadFailed(job, hostUnavailable(download.origin, milliseconds: wait))
+                }
+            case .stop(let job):
+                if let worker = downloads.overdueStop(job) {
+                    condemn(worker, .deadline, "it did not stop a transfer")
+                }
+            case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
+            case .nextPart(let job): renderPart(of: job)
+            case .reportUse: reportUse()
+            case .workerStart(let worker):
+                if supervision.isStarting(worker) {
+                    condemn(worker, .notStarted, "it was not ready within \(limits.workerStartDeadlineMs) ms")
+                }
+            case .workerExit(let worker): condemn(worker, .deadline, "it did not end with its socket")
+            case .frame(let client, let begunAt):
+                guard clients[client]?.frameBegunAt == begunAt else { break }
+                reject(nil, of: client, with: WireError(.badFrame, "A frame was not completed in time."))
+                actions.append(.close(client))
+            case .drain: if isDraining { endAll() }
+            case .restart: break
+            }
+        }
+    }
+
+    // MARK: Shutdown
+
+    package var isDraining: Bool { if case .none = shutdown { false } else { true } }
+
+    private var isFinished: Bool {
+        guard isDraining, requests.isEmpty else { return false }
+        if case .overdue = shutdown { return true }
+        return clients.isSendingNothing && disk.isIdle
+    }
+
+    /// Starts to drain; a second request ends everything at once.
+    private mutating func shutdownRequested() {
+        if isDraining { return endAll() }
+        shutdown = .draining
+        isSuspended = false
+        memory.endSlots()
+        actions.append(.stopListening)
+        schedule(.drain, in: limits.drainMs)
+    }
+
+    private mutating func endAll() {
+        shutdown = .overdue
+        failAll(WireError(.shuttingDown, "The broker is ending."))
+    }
+
+    /// Ends all requests with an error; the prefetches first, because they would begin others.
+    mutating func failAll(_ error: WireError) {
+        for prefetch in requests.prefetchIDsInOrder { fail(prefetch, error) }
+        for waiter in requests.ids { fail(waiter, error) }
+    }
+}

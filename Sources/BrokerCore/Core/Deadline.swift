@@ -1,0 +1,27 @@
+import SystemValues
+
+/// Something that is looked at when its time has come. What it is about may have ended meanwhile.
+enum Deadline {
+    /// A request's total time is up.
+    case total(WaiterID)
+    /// A request may have waited too long for a byte.
+    case silence(WaiterID)
+    case decode(WorkerID, JobID)
+    /// A job may have used up its processor time.
+    case processorTime(WorkerID, JobID)
+    case lookup(JobID)
+    case diskRequest(JobID)
+    case retry(JobID)
+    /// A worker has not stopped a transfer.
+    case stop(JobID)
+    case keptBody(OriginalKey)
+    /// Another partial image may be made of a download.
+    case nextPart(JobID)
+    case reportUse
+    case workerStart(WorkerID)
+    case workerExit(WorkerID)
+    /// A missing worker may be started.
+    case restart
+    case frame(ClientID, begunAt: Instant)
+    case drain
+}

@@ -1,0 +1,80 @@
+package import DiskRecords
+package import HTTPValues
+package import IPCProtocol
+import SystemValues
+package import WorkerProtocol
+
+/// Something that happened outside of the state.
+package enum Event {
+    // MARK: Clients
+
+    case clientConnected(ClientID, uid: UInt32, isAdmin: Bool)
+    case clientDisconnected(ClientID)
+    /// A disconnected client's socket stays open, because descriptors sent to it were not received. It still counts as a
+    /// connection of this user.
+    case connectionLingers(uid: UInt32)
+    /// Such a socket was closed.
+    case connectionClosed(uid: UInt32)
+    case messageReceived(ClientID, ClientMessage)
+    /// A malformed message; the connection goes on.
+    case messageRejected(ClientID, id: Int?, WireError)
+    /// A `store` with its bytes, which the shell has.
+    case storeReceived(ClientID, StoreRequest, bytes: Int)
+    /// Bytes that are no frame: the connection must be closed.
+    case streamBroken(ClientID, WireError)
+    /// A frame has begun to arrive, or the begun one is complete.
+    case frameBegun(ClientID)
+    case frameCompleted(ClientID)
+    /// An inline payload was sent completely.
+    case payloadSent(ClientID, BufferID)
+
+    // MARK: Workers
+
+    case workerStarted(WorkerID, pid: Int)
+    /// It can take jobs. A decoder also reports its build.
+    case workerReady(WorkerID, SandboxReport?, build: String? = nil)
+    /// It sent a malformed message, or one that it must not send.
+    case workerMisbehaved(WorkerID, String)
+    /// Its socket has ended; its process should exit.
+    case workerHungUp(WorkerID)
+    /// Its process was found exiting before it was told of a download or a decoding.
+    case workerExiting(WorkerID, JobID)
+    case workerExited(WorkerID, WorkerExit)
+    /// A body begins, which can be continued by `validator`.
+    case fetchResponded(WorkerID, JobID, ResponseRecord, validator: String?, total: Int?)
+    case fetchProgressed(WorkerID, JobID, received: Int, expected: Int?)
+    case fetchFinished(WorkerID, JobID, FetchResult)
+    case fetchNotModified(WorkerID, JobID, FetchConfirmation)
+    case fetchFailed(WorkerID, JobID, FetchFailure)
+    /// A transfer that was to be stopped writes no more.
+    case fetchStopped(WorkerID, JobID, received: Int)
+    case headerRead(WorkerID, JobID, DecodePlan)
+    /// The result is complete, and sealed where it was asked for.
+    case decodeFinished(WorkerID, JobID, DecodeResult)
+    case decodeFailed(WorkerID, JobID, WireError)
+
+    /// The processor time of a worker since its job began.
+    case processorTimeUsed(WorkerID, JobID, milliseconds: Int)
+    /// A worker's own memory after a job, in bytes.
+    case workerMeasured(WorkerID, residentBytes: Int)
+
+    // MARK: The disk tier
+
+    case diskReported(DiskReport)
+    /// The original was found, and is the job's product.
+    case foundOriginal(WorkerID, JobID, OriginalRecord)
+    case foundRaster(WorkerID, JobID, OriginalRecord, RasterRecord)
+    case notFound(WorkerID, JobID)
+    case diskQueried(WorkerID, JobID, OriginalRecord?)
+    /// A buffer was kept, or could not be.
+    case keepFinished(WorkerID, JobID, isKept: Bool)
+    case forgotten(WorkerID, JobID, keys: [String])
+    case cleared(WorkerID, JobID, removed: Int, bytes: Int)
+    /// The quarantine that an earlier broker saved.
+    case quarantineLoaded([QuarantineRecord])
+
+    /// Time has passed.
+    case timePassed
+    /// The process is asked to shut down.
+    case shutdownRequested
+}

@@ -1,0 +1,92 @@
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+/// The decoding of an original into a variant. It belongs to no client; one whose last subscriber left while it ran is
+/// finished all the same, for the next request.
+struct Decode {
+    /// Where a decoding is on its worker.
+    struct Run {
+        let worker: WorkerID
+        let startedAt: Instant
+        var phase = Phase.readingHeader(deadline: Instant(nanoseconds: .max))
+    }
+
+    enum Phase {
+        /// → `parked`; ends when the image is only described.
+        case readingHeader(deadline: Instant)
+        /// Waits for memory, without a deadline. → `writing`.
+        case parked(DecodePlan)
+        /// The worker fills its output. Ends when finished or failed.
+        case writing(DecodePlan, reserved: Int, deadline: Instant)
+    }
+
+    enum State {
+        /// → `running`; ends when nobody waits any more.
+        case queued
+        /// → `queued` once, if its worker exits.
+        case running(Run)
+    }
+
+    let variant: VariantKey
+    /// The origins, or the user, that the image's cost in decoders is counted for.
+    let responsible: [String]
+    /// The encoded bytes, held for as long as the decoding lasts.
+    let body: BufferID
+    let bodyBytes: Int
+    var subscribers: [Subscriber]
+    var priority: GetOptions.Priority
+    var state = State.queued
+    /// The workers that died on it by their own making.
+    var crashes = 0
+
+    var run: Run? { if case .running(let run) = state { run } else { nil } }
+    var phase: Phase? { run?.phase }
+    var plan: DecodePlan? { phase?.plan }
+    /// The bytes reserved for the result.
+    var reserved: Int { phase?.reserved ?? 0 }
+    /// The frames of the result.
+    func frames(in plan: DecodePlan) -> Int { variant.form.transform?.frames.count(of: plan.header.frameCount) ?? 1 }
+
+    mutating func enter(_ phase: Phase) {
+        guard case .running(var run) = state else { return }
+        run.phase = phase
+        state = .running(run)
+    }
+}
+
+extension Decode.Phase {
+    var plan: DecodePlan? {
+        switch self {
+        case .readingHeader: nil
+        case .parked(let plan), .writing(let plan, _, _): plan
+        }
+    }
+
+    var reserved: Int { if case .writing(_, let reserved, _) = self { reserved } else { 0 } }
+
+    /// When the worker has taken too long; nil while it waits for memory.
+    var deadline: Instant? {
+        switch self {
+        case .readingHeader(let deadline), .writing(_, _, let deadline): deadline
+        case .parked: nil
+        }
+    }
+}
+
+/// The decoding of the beginning of a body that is being downloaded. It belongs to no client, and waits neither for a worker
+/// nor for memory.
+struct PartialDecode {
+    /// The download whose bytes are decoded.
+    let download: JobID
+    let transform: Transform
+    /// The origins that the image's cost in decoders is counted for.
+    let responsible: [String]
+    let worker: WorkerID
+    let startedAt: Instant
+    /// When the worker has taken too long.
+    let deadline: Instant
+    var plan: DecodePlan?
+    /// The bytes reserved for the result.
+    var reserved = 0
+}

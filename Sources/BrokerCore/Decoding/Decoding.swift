@@ -1,0 +1,395 @@
+import Digests
+import DiskRecords
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+/// The decodings: one for each variant, however many requests wait for it and by whichever URL.
+///
+/// A decoding is queued, reads the header on a worker, waits for memory, and writes its result. Images that kill decoders are
+/// quarantined, and origins that serve many of them are refused.
+package struct Decoding {
+    /// What a header leads to.
+    enum HeaderOutcome {
+        /// The worker may write when memory allows (`admitNext`).
+        case parked(DecodePlan)
+        /// The image was only to be described.
+        case described(DecodePlan)
+        /// The result would take too much memory.
+        case refused(WireError)
+        /// The worker planned another result than was ordered.
+        case wrongPlan
+    }
+
+    /// A decoding that was taken out.
+    struct End {
+        let decode: Decode
+        /// The worker that ran it.
+        let worker: WorkerID?
+    }
+
+    /// What becomes of the decoding of a worker that exited.
+    enum Loss {
+        case requeued
+        /// Nobody waits for it.
+        case ended(End)
+        /// The image has cost too much and is refused.
+        case refused(End, WireError)
+    }
+
+    private let limits: BrokerLimits
+    private var decodes: [JobID: Decode] = [:]
+    private var jobByVariant: [VariantKey: JobID] = [:]
+    private var parts: [JobID: PartialDecode] = [:]
+    /// Decodings that wait for memory, in the order of their headers.
+    private var parked: [JobID] = []
+    private var queue: JobQueue
+    private var quarantine = Quarantine()
+    /// Whether the disk tier lacks the latest quarantine.
+    private(set) var isQuarantineUnsaved = false
+    private var crashBudget = CrashBudget()
+    /// The decoders' build.
+    private var build = ""
+    /// The encoded bytes of all decodings, counted for each.
+    private(set) var bodyBytes = 0
+    /// The bytes that decodings are about to fill.
+    private(set) var reservedBytes = 0
+
+    init(limits: BrokerLimits) {
+        self.limits = limits
+        queue = JobQueue(order: limits.queueOrder)
+    }
+
+    subscript(job: JobID) -> Decode? { decodes[job] }
+    /// All decodings, in the order of their jobs.
+    var all: [Decode] { decodes.sorted { $0.key < $1.key }.map(\.value) }
+    subscript(part job: JobID) -> PartialDecode? { parts[job] }
+    var count: Int { decodes.count }
+    var queued: Int { queue.count }
+
+    /// Whether a decoding needs this buffer.
+    func needs(_ buffer: BufferID) -> Bool { decodes.values.contains { $0.body == buffer } }
+
+    // MARK: Refusals
+
+    /// The reason not to decode an image now; nil when it may be decoded.
+    mutating func refusal(
+        of digest: ContentDigest, from responsible: [String], areDecodersBroken: Bool, at now: Moment
+    ) -> WireError? {
+        if quarantine.refuses(digest, build: build, unixMs: now.unixMs) {
+            quarantine.noteUse(of: digest)
+            return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
+        }
+        for origin in responsible {
+            guard let wait = crashBudget.refusal(of: origin, at: now.instant) else { continue }
+            let message =
+                "Too many decoders have died on images of \(origin); no more of them is decoded for a while."
+            return WireError(.decoderUnavailable, message, retryAfterMs: wait)
+        }
+        if areDecodersBroken {
+            let message = "Decoders keep crashing; no new image is decoded for a while."
+            return WireError(.decoderUnavailable, message, retryAfterMs: 10_000)
+        }
+        return nil
+    }
+
+    /// Whether too many decoders have died on an origin's images lately.
+    func isOverBudget(_ origin: String, at now: Instant) -> Bool { crashBudget.refusal(of: origin, at: now) != nil }
+
+    /// The origins, or the users, that a job's cost is counted for.
+    func responsible(for job: JobID) -> [String] { decodes[job]?.responsible ?? parts[job]?.responsible ?? [] }
+
+    mutating func countDeath(for responsible: [String], at now: Instant) {
+        for origin in responsible where !isOverBudget(origin, at: now) { crashBudget.note(origin, at: now) }
+    }
+
+    // MARK: Joining and beginning
+
+    /// Lets a waiter join the decoding of a variant; nil when there is none.
+    mutating func join(_ variant: VariantKey, _ subscriber: Subscriber) -> JobID? {
+        guard let job = jobByVariant[variant], let decode = decodes[job] else { return nil }
+        decodes[job]?.subscribers.append(subscriber)
+        if decode.priority < subscriber.priority { setPriority(of: job, subscriber.priority) }
+        return job
+    }
+
+    /// Queues a decoding of a body, which the caller holds.
+    mutating func enqueue(
+        _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: [String], _ subscriber: Subscriber,
+        as job: JobID
+    ) {
+        decodes[job] = Decode(
+            variant: variant, responsible: responsible, body: body, bodyBytes: bytes, subscribers: [subscriber],
+            priority: subscriber.priority)
+        jobByVariant[variant] = job
+        bodyBytes += bytes
+        queue.push(job, priority: subscriber.priority, client: subscriber.client)
+    }
+
+    private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
+        decodes[job]?.priority = priority
+        queue.change(job, to: priority)
+    }
+
+    /// Takes a waiter out of a decoding; a queued decoding without subscribers is taken out.
+    mutating func leave(_ job: JobID, _ waiter: WaiterID) -> End? {
+        decodes[job]?.subscribers.remove(waiter)
+        guard let decode = decodes[job] else { return nil }
+        if let priority = decode.subscribers.priority {
+            setPriority(of: job, priority)
+            return nil
+        }
+        return decode.run == nil ? end(job) : nil
+    }
+
+    // MARK: Running
+
+    var hasQueued: Bool { !queue.isEmpty }
+    mutating func popQueued() -> JobID? { queue.pop() }
+
+    /// Starts a decoding that was popped, on a worker.
+    mutating func start(_ job: JobID, on worker: WorkerID, wantsPlaceholder: Bool, at now: Instant) -> DecodeJob? {
+        guard let decode = decodes[job] else { return nil }
+        let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
+        decodes[job]?.state = .running(
+            Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline)))
+        var order = DecodeJob(
+            id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
+            maxWorkingBytes: limits.maxWorkingBytes)
+        if let transform = decode.variant.form.transform {
+            order.transform = transform
+            order.encoding = decode.variant.form.encoding
+            // A placeholder shows the first frame.
+            order.wantsPlaceholder = wantsPlaceholder && (transform.frames == .all || transform.frames == .one(0))
+        } else {
+            order.purpose = .describe
+        }
+        return order
+    }
+
+    /// Whether a worker is expected to say what the image is.
+    func expectsHeader(_ job: JobID) -> Bool { if case .readingHeader = decodes[job]?.phase { true } else { false } }
+
+    /// Takes what a worker has read. The worker has checked the limits; the decision is made here all the same.
+    mutating func headerRead(_ job: JobID, _ plan: DecodePlan) -> HeaderOutcome {
+        guard let decode = decodes[job] else { return .wrongPlan }
+        guard let transform = decode.variant.form.transform else {
+            decodes[job]?.enter(.parked(plan))
+            return .described(plan)
+        }
+        let planned = transform.plan(for: plan.header.geometry, frameCount: plan.header.frameCount)
+        if planned?.result != plan.result { return .wrongPlan }
+        let frames = decode.frames(in: plan)
+        let output = plan.outputBytes(transform, decode.variant.form.encoding)
+        let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)
+        guard plan.result.pixels * frames <= limits.maxPixels, frames <= FrameSelection.most, !overflow,
+            bytes <= limits.workerMemoryBytes
+        else {
+            let size = "\(plan.result.width) × \(plan.result.height)" + (frames > 1 ? " × \(frames)" : "")
+            let message = "\(size) pixels are too many, or take too much memory to decode."
+            return .refused(WireError(.tooManyPixels, message))
+        }
+        decodes[job]?.enter(.parked(plan))
+        parked.append(job)
+        return .parked(plan)
+    }
+
+    /// A decoding that may write.
+    struct Admission {
+        let job: JobID
+        let worker: WorkerID
+        /// The size of its output, or the bound of it if it is encoded.
+        let bytes: Int
+        let isExact: Bool
+    }
+
+    /// Admits the decoding that has waited longest, if `hasRoom` for what it needs. One may always run, because otherwise
+    /// none ever would.
+    mutating func admitNext(hasRoom: (Int) -> Bool, at now: Instant) -> Admission? {
+        guard let job = parked.first, let decode = decodes[job], let run = decode.run, let plan = decode.plan,
+            let transform = decode.variant.form.transform
+        else { return nil }
+        let encoding = decode.variant.form.encoding
+        let output = plan.outputBytes(transform, encoding)
+        // An encoded image is hardly ever larger than its pixels, and pages that are not written take no memory.
+        let expected = encoding == nil ? output : plan.result.bytes
+        let isAlone = !decodes.values.contains { $0.reserved > 0 }
+        guard hasRoom(expected + plan.workingBytes + workingBytes) || isAlone else { return nil }
+        parked.removeFirst()
+        let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
+        decodes[job]?.enter(.writing(plan, reserved: expected, deadline: deadline))
+        reservedBytes += expected
+        return Admission(job: job, worker: run.worker, bytes: output, isExact: encoding == nil)
+    }
+
+    var isParking: Bool { !parked.isEmpty }
+
+    /// The memory that decoders hold beside their results; evicting gives none of it back.
+    var workingBytes: Int {
+        decodes.values.reduce(0) { $0 + ($1.reserved > 0 ? $1.plan?.workingBytes ?? 0 : 0) }
+            + parts.values.reduce(0) { $0 + ($1.reserved > 0 ? $1.plan?.workingBytes ?? 0 : 0) }
+    }
+
+    /// Whether the worker of a job is about to finish it, and `result` can be its result.
+    func expects(_ result: DecodeResult, of job: JobID) -> Bool {
+        if let part = parts[job] { return part.reserved == result.bytes && result.timing == nil }
+        guard let decode = decodes[job], case .writing(let plan, let reserved, _) = decode.phase, reserved > 0,
+            let transform = decode.variant.form.transform
+        else { return false }
+        let encoding = decode.variant.form.encoding
+        let most = plan.outputBytes(transform, encoding)
+        let frames = transform.frames == .all ? plan.header.frameCount : nil
+        return (encoding == nil ? most...most : 1...most).contains(result.bytes)
+            && result.timing?.delaysMs.count == frames
+    }
+
+    /// Lets no more requests join a decoding whose subscribers are being answered.
+    mutating func close(_ job: JobID) {
+        if let variant = decodes[job]?.variant, jobByVariant[variant] == job { jobByVariant[variant] = nil }
+    }
+
+    /// Takes a decoding out, queued or running.
+    mutating func end(_ job: JobID) -> End? {
+        guard let decode = decodes.removeValue(forKey: job) else { return nil }
+        if jobByVariant[decode.variant] == job { jobByVariant[decode.variant] = nil }
+        bodyBytes -= decode.bodyBytes
+        reservedBytes -= decode.reserved
+        if decode.run == nil { queue.remove(job) } else { parked.removeAll { $0 == job } }
+        return End(decode: decode, worker: decode.run?.worker)
+    }
+
+    /// Whether a job has run past its deadline.
+    func isOverdue(_ job: JobID, at now: Instant) -> Bool {
+        (decodes[job]?.phase?.deadline ?? parts[job]?.deadline).map { $0 <= now } ?? false
+    }
+
+    /// Whether a job needs its deadline and processor time watched.
+    func isPending(_ job: JobID) -> Bool { decodes[job] != nil || parts[job] != nil }
+
+    // MARK: Lost workers
+
+    /// Takes back the decoding of a worker that exited, and queues it once more. An image that two decoders have died of is
+    /// quarantined, and so is one that used up its processor time, because it would do so again.
+    mutating func workerExited(
+        _ job: JobID, _ cause: DeathCause, at now: Moment
+    ) -> (loss: Loss, isQuarantined: Bool)? {
+        guard var decode = decodes[job] else { return nil }
+        reservedBytes -= decode.reserved
+        parked.removeAll { $0 == job }
+        // The cost of encoding, or of other frames, is no reason to refuse the image's pixels.
+        let isFormAlone = cause == .cpu && decode.variant.form.isCostly
+        if cause.isOwnMaking {
+            decode.crashes += 1
+            if !isFormAlone { countDeath(for: decode.responsible, at: now.instant) }
+        }
+        decode.state = .queued
+        decodes[job] = decode
+        let isPoison = decode.crashes > 1 || cause == .cpu
+        let isQuarantined = isPoison && !isFormAlone
+        if isQuarantined {
+            quarantine.add(decode.variant.digest, build: build, unixMs: now.unixMs)
+            isQuarantineUnsaved = true
+        }
+        if !decode.subscribers.isEmpty, !isPoison {
+            queue.push(job, priority: decode.priority, client: decode.subscribers.first?.client, atFront: true)
+            return (.requeued, isQuarantined)
+        }
+        guard let end = end(job) else { return nil }
+        if decode.subscribers.isEmpty { return (.ended(end), isQuarantined) }
+        let message =
+            cause == .cpu
+            ? "This image takes more than \(limits.decodeSeconds) s of a processor."
+            : "The decoder died twice on this image."
+        return (.refused(end, WireError(.decoderCrashed, message)), isQuarantined)
+    }
+
+    // MARK: Quarantine
+
+    /// Notes the build of the decoders: another build may have fixed what killed this one.
+    mutating func becameReady(build: String) { self.build = build }
+
+    /// Takes the quarantine that the disk tier kept.
+    mutating func restore(_ records: [QuarantineRecord], unixMs: Int) { quarantine.restore(records, unixMs: unixMs) }
+
+    /// The quarantine for the disk tier, which saves it if `isOn`.
+    mutating func saveQuarantine(isOn: Bool, unixMs: Int) -> [QuarantineRecord] {
+        isQuarantineUnsaved = !isOn
+        return quarantine.records(unixMs: unixMs)
+    }
+
+    // MARK: Partial images
+
+    func isRendering(_ download: JobID) -> Bool { parts.values.contains { $0.download == download } }
+
+    mutating func begin(_ part: PartialDecode, as job: JobID, bytes: Int) -> DecodeJob {
+        parts[job] = part
+        var order = DecodeJob(
+            id: job.number, transform: part.transform, maxPixels: limits.maxPixels,
+            maxSourcePixels: limits.maxSourcePixels, maxWorkingBytes: limits.maxWorkingBytes)
+        order.partialBytes = bytes
+        return order
+    }
+
+    /// Checks a partial header. Returns the bytes of its output, nil when the worker planned another result than was
+    /// ordered, and whether the result is within the limits.
+    func check(part job: JobID, _ plan: DecodePlan) -> (output: Int, needed: Int, fits: Bool)? {
+        guard let part = parts[job], plan.stage != nil,
+            part.transform.plan(for: plan.header.geometry)?.result == plan.result
+        else { return nil }
+        let output = plan.outputBytes(part.transform, nil)
+        let (bytes, overflow) = output.addingReportingOverflow(plan.workingBytes)
+        return (output, bytes, plan.result.pixels <= limits.maxPixels && !overflow && bytes <= limits.workerMemoryBytes)
+    }
+
+    mutating func admit(part job: JobID, _ plan: DecodePlan, bytes: Int) {
+        parts[job]?.plan = plan
+        parts[job]?.reserved = bytes
+        reservedBytes += bytes
+    }
+
+    mutating func end(part job: JobID) -> PartialDecode? {
+        guard let part = parts.removeValue(forKey: job) else { return nil }
+        reservedBytes -= part.reserved
+        return part
+    }
+
+    /// Counts the death of a worker on a partial image.
+    mutating func workerExited(part job: JobID, _ cause: DeathCause, at now: Instant) {
+        if cause.isOwnMaking, let part = parts[job] { countDeath(for: part.responsible, at: now) }
+    }
+
+    // MARK: Invariants
+
+    /// The jobs that run on workers.
+    var running: [JobID: WorkerID] {
+        decodes.compactMapValues { $0.run?.worker }.merging(parts.mapValues(\.worker)) { $1 }
+    }
+    /// The number of subscribers of all decodings.
+    var subscribers: Int { decodes.values.reduce(0) { $0 + $1.subscribers.count } }
+    /// The held bodies, once for each decoding.
+    var bodies: [BufferID] { decodes.values.map(\.body) }
+    /// The downloads that are being rendered.
+    var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
+    /// The number of entries that may have a deadline.
+    var deadlines: Int { 2 * (decodes.count + parts.count) }
+    var hasParts: Bool { !parts.isEmpty }
+
+    /// The first rule that does not hold; nil when all do.
+    func brokenInvariant() -> String? {
+        if decodes.values.contains(where: { $0.subscribers.isEmpty && $0.run == nil }) {
+            return "a queued decoding without subscribers"
+        }
+        if jobByVariant.count != decodes.count || jobByVariant.contains(where: { decodes[$1]?.variant != $0 }) {
+            return "two decodings of one variant"
+        }
+        if queue.count != decodes.values.count(where: { $0.run == nil }) { return "queue" }
+        if decodes.contains(where: { $0.value.run == nil && !queue.contains($0.key) }) { return "queue" }
+        let waiting = decodes.filter { if case .parked = $0.value.phase { true } else { false } }
+        if Set(waiting.keys) != Set(parked) || parked.count != waiting.count { return "decodings that wait for memory" }
+        let reserved = decodes.values.reduce(0) { $0 + $1.reserved } + parts.values.reduce(0) { $0 + $1.reserved }
+        if reserved != reservedBytes { return "reserved bytes" }
+        if decodes.values.reduce(0, { $0 + $1.bodyBytes }) != bodyBytes { return "bytes of bodies" }
+        if Set(parts.values.map(\.download)).count != parts.count { return "two partial decodings of one download" }
+        return nil
+    }
+}

@@ -1,0 +1,72 @@
+import Digests
+import DiskRecords
+
+/// The images that decoders have died on. They are refused for a while, so that one image requested repeatedly cannot take
+/// down the pool. They are known by content, because a URL may serve a repaired image, and by the decoders' build, because
+/// another build may decode them. Times are those of the day, because the list outlives the process.
+struct Quarantine {
+    private struct Entry {
+        var record: QuarantineRecord
+        /// Larger for entries added or requested later.
+        var use: Int
+    }
+
+    static let firstMilliseconds = 10 * 60 * 1000
+    static let longestMilliseconds = 24 * 3600 * 1000
+    static let maximumEntries = 1024
+
+    private var entries: [ContentDigest: Entry] = [:]
+    private var uses = 0
+
+    var count: Int { entries.count }
+
+    /// Refuses an image for ten minutes, and four times as long each further time, up to a day.
+    mutating func add(_ digest: ContentDigest, build: String, unixMs: Int) {
+        let last = entries[digest].flatMap { $0.record.build == build ? $0.record.milliseconds : nil }
+        let milliseconds = last.map { min($0 * 4, Self.longestMilliseconds) } ?? Self.firstMilliseconds
+        insert(
+            QuarantineRecord(
+                digest: digest.hexadecimal, build: build, until: unixMs + milliseconds, milliseconds: milliseconds),
+            digest)
+    }
+
+    /// Whether an image is refused now by decoders of this build.
+    func refuses(_ digest: ContentDigest, build: String, unixMs: Int) -> Bool {
+        guard let record = entries[digest]?.record, record.build == build else { return false }
+        // A time further ahead means that the clock was set back.
+        return record.until > unixMs && record.until <= unixMs + Self.longestMilliseconds
+    }
+
+    /// Notes that an image was refused: requested entries are forgotten last.
+    mutating func noteUse(of digest: ContentDigest) {
+        uses += 1
+        entries[digest]?.use = uses
+    }
+
+    // MARK: Persistence
+
+    /// The entries to save, the least used first. An expired entry is saved for another day, because its image is refused for
+    /// longer the next time.
+    func records(unixMs: Int) -> [QuarantineRecord] {
+        entries.values.filter { $0.record.until + Self.longestMilliseconds > unixMs }.sorted { $0.use < $1.use }
+            .map(\.record)
+    }
+
+    /// Takes saved entries. Entries that exist already are newer.
+    mutating func restore(_ records: [QuarantineRecord], unixMs: Int) {
+        for record in records {
+            guard let digest = ContentDigest(hexadecimal: record.digest), entries[digest] == nil,
+                record.until + Self.longestMilliseconds > unixMs, record.milliseconds <= Self.longestMilliseconds
+            else { continue }
+            insert(record, digest)
+        }
+    }
+
+    private mutating func insert(_ record: QuarantineRecord, _ digest: ContentDigest) {
+        uses += 1
+        entries[digest] = Entry(record: record, use: uses)
+        if entries.count > Self.maximumEntries, let oldest = entries.min(by: { $0.value.use < $1.value.use }) {
+            entries[oldest.key] = nil
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import IPCProtocol
+
+/// A lookup in the disk tier: queued, or running on the cache process.
+struct Lookup {
+    let key: LookupKey
+    /// The keys that are looked for, in order of preference.
+    let keys: [OriginalKey]
+    var subscribers: [Subscriber]
+    /// The cache process that runs it; nil while it is queued.
+    var worker: WorkerID?
+    /// Whether a subscriber lets the result stay in memory.
+    var mayStay: Bool
+    /// Whether the original is in memory, so that only a raster is looked for.
+    var isForRaster = false
+}
+
+/// The identity of a lookup.
+struct LookupKey: Hashable {
+    let original: OriginalKey
+    /// The requesting user, whose own original is preferred to the shared one.
+    let uid: UInt32
+    let form: Form
+}
+
+/// A request to the cache process, lookups aside.
+enum DiskRequest {
+    /// Keeps a buffer, held until then: an original's bytes, or a raster when `as` is nil.
+    case keep(BufferID, bytes: Int, as: OriginalKey?)
+    /// Forgets a URL. The client, if one has asked, is told the number of originals, those in memory included.
+    case forget(Requester?, url: String, owner: UInt32?, inMemory: Set<String>)
+    /// Asks whether an original is cached.
+    case query(Requester?, keys: [OriginalKey], Known)
+    /// Empties the tier. The counts are those of memory.
+    case clear(Requester?, olderThanSeconds: Int?, removed: Int, bytes: Int)
+
+    /// What memory knows of a queried original.
+    struct Known {
+        let inMemory: Bool
+        /// Nil when memory has no such original.
+        let isFresh: Bool?
+        let placeholder: Placeholder?
+    }
+
+    /// The client that is to be answered, and its request's id.
+    struct Requester {
+        let client: ClientID
+        let id: Int
+    }
+
+    /// The bytes to keep; 0 for other requests.
+    var keptBytes: Int { if case .keep(_, let bytes, _) = self { bytes } else { 0 } }
+
+    /// The same request after its client was answered.
+    var withoutRequester: DiskRequest {
+        switch self {
+        case .keep: self
+        case .forget(_, let url, let owner, let inMemory): .forget(nil, url: url, owner: owner, inMemory: inMemory)
+        case .query(_, let keys, let known): .query(nil, keys: keys, known)
+        case .clear(_, let seconds, let removed, let bytes):
+            .clear(nil, olderThanSeconds: seconds, removed: removed, bytes: bytes)
+        }
+    }
+}

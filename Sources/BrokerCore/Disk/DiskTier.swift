@@ -1,0 +1,267 @@
+import DiskRecords
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+/// The disk tier as the broker sees it: lookups, requests to the cache process, and what it has said of itself.
+///
+/// It may be slow, full or missing; then a lookup finds nothing, and everything else goes on. The caller says whether the
+/// cache process is usable (`Supervision`).
+package struct DiskTier {
+    /// What the caller has to do about a request that its process lost.
+    enum Loss {
+        /// The buffer is no longer held.
+        case unhold(BufferID)
+        /// It waits for the next process.
+        case requeued
+        /// The process crashed twice on it: it is answered without the disk tier.
+        case dropped(DiskRequest)
+    }
+
+    private let limits: BrokerLimits
+    private var lookups: [JobID: Lookup] = [:]
+    private var lookupByKey: [LookupKey: JobID] = [:]
+    private var lookupQueue = JobQueue()
+    private var running: [JobID: DiskRequest] = [:]
+    /// Requests that wait for a cache process.
+    private var queued: [JobID: DiskRequest] = [:]
+    /// The cache processes that died by their own making with a request that is asked again.
+    private var crashes: [JobID: Int] = [:]
+    /// Originals to keep when less waits to be kept.
+    private var unkept: ArraySlice<OriginalKey> = []
+    /// Originals used by way of memory since the disk tier was last told.
+    private(set) var used: Set<OriginalKey> = []
+    /// Users' own originals that the disk tier is known not to have.
+    private var missingOwned: Set<OriginalKey> = []
+    /// Lookups and requests in a row that were not answered in time.
+    private var missedAnswers = 0
+    /// What the cache process said of itself last.
+    private(set) var report = DiskReport(state: .off)
+
+    init(limits: BrokerLimits) { self.limits = limits }
+
+    // MARK: Lookups
+
+    subscript(job: JobID) -> Lookup? { lookups[job] }
+    var queuedLookups: Int { lookupQueue.count }
+
+    /// Whether the disk tier may have an original of the user's own, which is preferred to the shared one.
+    func mayHave(owned key: OriginalKey) -> Bool { report.mayHaveOwned && !missingOwned.contains(key) }
+
+    /// Lets a waiter join a lookup; nil when none is running or queued for the same.
+    mutating func join(_ key: LookupKey, _ subscriber: Subscriber, mayStay: Bool) -> JobID? {
+        guard let job = lookupByKey[key], let lookup = lookups[job] else { return nil }
+        lookups[job]?.subscribers.append(subscriber)
+        lookups[job]?.mayStay = lookup.mayStay || mayStay
+        return job
+    }
+
+    /// Queues a lookup.
+    mutating func enqueue(_ key: LookupKey, keys: [OriginalKey], _ subscriber: Subscriber, mayStay: Bool, as job: JobID)
+    {
+        lookups[job] = Lookup(key: key, keys: keys, subscribers: [subscriber], mayStay: mayStay)
+        lookupByKey[key] = job
+        lookupQueue.push(job, priority: subscriber.priority, client: subscriber.client)
+    }
+
+    var hasQueuedLookups: Bool { !lookupQueue.isEmpty }
+    mutating func popLookup() -> JobID? { lookupQueue.pop() }
+
+    /// Whether memory cannot know which original a lookup will find, because the user may have an own one on disk.
+    func isAmbiguous(_ lookup: Lookup) -> Bool { lookup.keys.count > 1 && mayHave(owned: lookup.keys[0]) }
+
+    /// Starts a lookup that was popped, on a worker; with `isForRaster` only a raster is looked for.
+    mutating func start(lookup job: JobID, on worker: WorkerID, isForRaster: Bool) {
+        lookups[job]?.worker = worker
+        lookups[job]?.isForRaster = isForRaster
+    }
+
+    /// Takes a lookup out, queued or running.
+    mutating func end(lookup job: JobID) -> Lookup? {
+        guard let lookup = lookups.removeValue(forKey: job) else { return nil }
+        if lookupByKey[lookup.key] == job { lookupByKey[lookup.key] = nil }
+        if lookup.worker == nil { lookupQueue.remove(job) }
+        return lookup
+    }
+
+    /// Takes a waiter out of a lookup; returns the lookup if it has ended with it.
+    mutating func leave(lookup job: JobID, _ waiter: WaiterID) -> Lookup? {
+        lookups[job]?.subscribers.remove(waiter)
+        return lookups[job]?.subscribers.isEmpty == true ? end(lookup: job) : nil
+    }
+
+    /// The lookups for one of these originals, or all.
+    func lookups(where matches: (OriginalKey) -> Bool = { _ in true }) -> [JobID] {
+        lookups.filter { $0.value.keys.contains(where: matches) }.keys.sorted()
+    }
+
+    /// Remembers that the disk tier has no original of the user's own. Returns whether everything remembered before was
+    /// forgotten, for want of room.
+    mutating func noteOwned(_ lookup: Lookup, found key: OriginalKey?) -> Bool {
+        guard lookup.keys.count > 1, key != lookup.keys[0], report.mayHaveOwned else { return false }
+        let isFull = missingOwned.count >= limits.memoryEntries
+        if isFull { missingOwned = [] }
+        missingOwned.insert(lookup.keys[0])
+        return isFull
+    }
+
+    // MARK: Keeping
+
+    /// Whether this many bytes more may wait to be kept.
+    func mayKeep(_ bytes: Int) -> Bool {
+        guard report.state != .locked, report.state != .off else { return false }
+        return running.values.reduce(0) { $0 + $1.keptBytes } + bytes <= limits.maxKeepingBytes
+    }
+
+    /// Notes that a buffer is being kept.
+    mutating func keep(_ buffer: BufferID, bytes: Int, as key: OriginalKey?, job: JobID) {
+        if let key, key.owner != nil { missingOwned.remove(key) }
+        running[job] = .keep(buffer, bytes: bytes, as: key)
+    }
+
+    /// Remembers an original to keep later.
+    mutating func postpone(_ key: OriginalKey) {
+        if unkept.count < limits.memoryEntries { unkept.append(key) }
+    }
+
+    /// The next original to keep.
+    var nextUnkept: OriginalKey? { unkept.first }
+    mutating func dropNextUnkept() { unkept.removeFirst() }
+
+    /// Whether a buffer is being kept.
+    func needs(_ buffer: BufferID) -> Bool {
+        running.values.contains { if case .keep(buffer, _, _) = $0 { true } else { false } }
+    }
+
+    // MARK: Requests
+
+    /// Queues a request. Returns it instead if too many wait: then it is answered without the disk tier.
+    mutating func enqueue(_ request: DiskRequest, as job: JobID) -> DiskRequest? {
+        if queued.count >= limits.maxPendingRequests { return request }
+        queued[job] = request
+        return nil
+    }
+
+    /// How long a request may take, in milliseconds. Emptying a large cache takes longer.
+    func patienceMs(for request: DiskRequest) -> Int {
+        if case .clear = request { limits.clearDeadlineMs } else { limits.lookupDeadlineMs }
+    }
+
+    var hasQueued: Bool { !queued.isEmpty }
+
+    /// Starts the oldest queued request.
+    mutating func startNext() -> (job: JobID, request: DiskRequest)? {
+        guard let job = queued.keys.min(), let request = queued.removeValue(forKey: job) else { return nil }
+        running[job] = request
+        return (job, request)
+    }
+
+    /// Takes the request that a cache process has answered.
+    mutating func answered(_ job: JobID) -> DiskRequest? {
+        missedAnswers = 0
+        return running.removeValue(forKey: job)
+    }
+
+    /// Notes that the cache process has answered a lookup.
+    mutating func answeredLookup() { missedAnswers = 0 }
+
+    /// Notes that a request was not answered in time. It is answered now; it is still carried out, except for a queued
+    /// query. `isMissed` says whether the process had it.
+    mutating func due(_ job: JobID) -> (request: DiskRequest, isMissed: Bool)? {
+        if let request = running[job] {
+            running[job] = request.withoutRequester
+            return (request, true)
+        }
+        guard let request = queued[job] else { return nil }
+        if case .query = request { queued[job] = nil } else { queued[job] = request.withoutRequester }
+        return (request, false)
+    }
+
+    /// Counts an answer that did not come in time; returns whether the process is to be replaced, as it or its disk hangs.
+    mutating func missedAnswer(canReplace: Bool) -> Bool {
+        missedAnswers += 1
+        guard missedAnswers >= Self.toleratedMisses, canReplace else { return false }
+        missedAnswers = 0
+        return true
+    }
+
+    private static let toleratedMisses = 3
+
+    // MARK: Use
+
+    /// Whether uses are worth noting: a disk tier exists, and little enough was noted since it was last told.
+    var notesUse: Bool { limits.usesDisk && used.count < Self.maximumUsed }
+
+    /// Notes that an original was used by way of memory, because the disk tier evicts by age of use. Returns whether it is
+    /// the first since `takeUsed`.
+    mutating func noteUse(of key: OriginalKey) -> Bool {
+        let isFirst = used.isEmpty
+        used.insert(key)
+        return isFirst
+    }
+
+    /// The keys of the originals used since the last call.
+    mutating func takeUsed() -> [String] {
+        defer { used = [] }
+        return used.map(\.word).sorted()
+    }
+
+    private static let maximumUsed = 1000
+
+    // MARK: The process
+
+    /// Takes what the cache process says of itself; returns whether that is news.
+    mutating func reported(_ new: DiskReport) -> Bool {
+        defer { report = new }
+        return (new.state, new.reason) != (report.state, report.reason)
+    }
+
+    /// Notes that the process exited.
+    mutating func processExited() {
+        unkept = []
+        // A reason that the next process gives as well is not logged again.
+        report = DiskReport(state: .off, reason: report.state == .off ? report.reason : nil)
+    }
+
+    /// Takes back the request of a process that exited: it is asked again, but not of a third process after two died of it.
+    mutating func lost(_ job: JobID, ownMaking: Bool) -> Loss? {
+        guard let request = running.removeValue(forKey: job) else { return nil }
+        if case .keep(let buffer, _, _) = request { return .unhold(buffer) }
+        if ownMaking { crashes[job, default: 0] += 1 }
+        if crashes[job, default: 0] >= 2 { return .dropped(request) }
+        queued[job] = request
+        return .requeued
+    }
+
+    /// Forgets the crashes of requests that are not asked again.
+    mutating func forgetCrashes() { crashes = crashes.filter { queued[$0.key] != nil } }
+
+    // MARK: Invariants
+
+    func isPending(lookup job: JobID) -> Bool { lookups[job] != nil }
+    func isPending(request job: JobID) -> Bool { running[job] != nil || queued[job] != nil }
+    var isIdle: Bool { running.isEmpty && queued.isEmpty }
+    /// The number of entries that may have a deadline.
+    var deadlines: Int { lookups.count + running.count + queued.count }
+    /// The number of jobs that run on the cache process.
+    var runningJobs: Int { running.count + lookups.values.count { $0.worker != nil } }
+    /// The buffers that are being kept, once for each request.
+    var keptBuffers: [BufferID] {
+        running.values.compactMap { if case .keep(let buffer, _, _) = $0 { buffer } else { nil } }
+    }
+    var hasUnkept: Bool { !unkept.isEmpty }
+
+    /// The first rule that does not hold; nil when all do.
+    func brokenInvariant() -> String? {
+        if lookups.values.contains(where: \.subscribers.isEmpty) { return "a lookup without subscribers" }
+        if lookupByKey.count != lookups.count || lookupByKey.contains(where: { lookups[$1]?.key != $0 }) {
+            return "two lookups of one key"
+        }
+        if lookupQueue.count != lookups.values.count(where: { $0.worker == nil }) { return "queue of lookups" }
+        if lookups.contains(where: { $0.value.worker == nil && !lookupQueue.contains($0.key) }) {
+            return "queue of lookups"
+        }
+        if queued.values.contains(where: { $0.keptBytes > 0 }) { return "a queued request to keep" }
+        return nil
+    }
+}

@@ -1,0 +1,169 @@
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+/// The identity of a download. A forced one (`reload`, `no-store`) never asks whether the cached original is still good, so
+/// it is another download than one that may.
+struct DownloadKey: Hashable {
+    let original: OriginalKey
+    let isForced: Bool
+}
+
+/// A download: queued, running, or waiting to be retried. It belongs to no client.
+struct Download {
+    /// A transfer that a worker runs.
+    struct Transfer {
+        let worker: WorkerID
+        let startedAt: Instant
+        /// When the origin was last heard from.
+        var lastActivity: Instant
+        /// Whether this transfer received a response header. Before that, a continued one may still start over.
+        var hasResponded = false
+        /// Whether the origin was counted as failing for this transfer's silence.
+        var isBlamed = false
+        /// Whether it is the only job of its worker.
+        let isAlone: Bool
+    }
+
+    enum State {
+        /// → `running`; ends when nobody waits any more.
+        case queued
+        /// → `queued` (lost worker, continuation), `backingOff`, `stopping`; ends when received, confirmed or failed.
+        case running(Transfer)
+        /// Waits to be retried. → `queued`; ends when nobody waits any more.
+        case backingOff(until: Instant)
+        /// It has no subscribers; its worker was told to stop. Ends when the worker has.
+        case stopping(Transfer)
+    }
+
+    let key: DownloadKey
+    /// The URL to request. With a cache key of the client's own it is one of several.
+    let url: SourceURL
+    let credentials: Credentials?
+    /// The `Cache-Control` of the request, for caches on the way.
+    let cacheControl: String?
+    var subscribers: [Subscriber]
+    var priority: GetOptions.Priority
+    /// The cached original that the origin is asked to confirm.
+    let revalidating: MemoryIndex.Original?
+    /// Its bytes, if they are in memory: held, as they may be decoded next.
+    var revalidatedBody: BufferID?
+    /// The bytes of a `store`, which only need to be identified.
+    var given: BufferID?
+    var state = State.queued
+    /// The bytes received; they are reserved memory.
+    var received = 0
+    /// How much of the body was rendered as partial images.
+    var rendered = PartialProgress()
+    var expected: Int?
+    /// The response when the body began, the validator by which it can be continued, and its length.
+    var response: ResponseRecord?
+    var validator: String?
+    var total: Int?
+    /// The transfers begun, continuations aside.
+    var attempts = 0
+    /// The continuations, and the number of bytes at the latest one's start.
+    var resumptions = 0
+    var resumedFrom = 0
+    /// Whether its worker died by its own making: it is retried alone on a worker, so that a next death is its own doing.
+    var isSuspect = false
+    /// The workers that died by their own making while it was their only job.
+    var crashes = 0
+
+    init(
+        _ key: DownloadKey, url: SourceURL, credentials: Credentials? = nil, cacheControl: String? = nil,
+        subscriber: Subscriber, revalidating: MemoryIndex.Original? = nil, revalidatedBody: BufferID? = nil
+    ) {
+        (self.key, self.url, self.credentials, self.cacheControl) = (key, url, credentials, cacheControl)
+        (subscribers, priority) = ([subscriber], subscriber.priority)
+        (self.revalidating, self.revalidatedBody) = (revalidating, revalidatedBody)
+    }
+
+    var original: OriginalKey { key.original }
+    var origin: String { url.origin }
+    /// Whether its bytes are a client's `store`.
+    var isGiven: Bool { original.nonce != 0 }
+    var isStopping: Bool { if case .stopping = state { true } else { false } }
+    var retryAt: Instant? { if case .backingOff(let until) = state { until } else { nil } }
+
+    /// The transfer, running or stopping.
+    var transfer: Transfer? {
+        get {
+            switch state {
+            case .running(let transfer), .stopping(let transfer): transfer
+            case .queued, .backingOff: nil
+            }
+        }
+        set {
+            guard let newValue else { return }
+            state = isStopping ? .stopping(newValue) : .running(newValue)
+        }
+    }
+
+    /// The start of a continuation; nil when the next transfer must start over.
+    var resumption: FetchJob.Resumption? {
+        guard let validator, received > 0 else { return nil }
+        return FetchJob.Resumption(offset: received, validator: validator, total: total)
+    }
+
+    /// The response to which a part belongs, because the part's own is less complete (RFC 9111, section 3.4).
+    func complete(_ response: ResponseRecord) -> ResponseRecord {
+        guard response.status == 206 else { return response }
+        var whole = self.response?.refreshed(by: response) ?? response
+        whole.status = 200
+        return whole
+    }
+
+    /// The origins that are responsible for the body: the one that sent it, and the one that redirected there.
+    var responsibleOrigins: [String] { Self.responsibleOrigins(asked: origin, servedBy: response?.servedBy) }
+
+    /// An origin that redirects is not responsible for what the other one serves. But everything it redirects to is
+    /// counted together, because otherwise an origin that redirects to ever new names would never be refused.
+    static func responsibleOrigins(asked: String, servedBy: String?) -> [String] {
+        guard let servedBy, let server = try? SourceURL(servedBy), server.origin != asked else { return [asked] }
+        return [server.origin, "what \(asked) redirects to"]
+    }
+}
+
+/// The beginning of a body, kept for later requests after the last subscriber left.
+struct KeptBody {
+    /// The job that downloaded it: its product is kept under that id.
+    let job: JobID
+    /// The URL it came from. With a cache key of the client's own it is one of several.
+    let url: SourceURL
+    let received: Int
+    let response: ResponseRecord
+    let validator: String
+    let total: Int?
+    let until: Instant
+}
+
+/// How much of a body that is being downloaded was rendered as partial images.
+struct PartialProgress {
+    /// The partial decoding that runs, of which there is at most one.
+    var job: JobID?
+    /// The number of bytes that the latest one had.
+    var bytes = 0
+    /// The stage of the latest partial image shown.
+    var stage = 0
+    /// When the next partial decoding may begin.
+    var notBefore: Instant?
+    /// Whether no more are made: the format has no partial images, or the image has cost a decoder.
+    var isOver = false
+
+    /// Whether enough bytes were received since the latest partial decoding.
+    func isWorthwhile(received: Int) -> Bool {
+        received - bytes >= max(Self.leastBytes, bytes / 20)
+    }
+
+    /// Forgets the progress of bytes that were discarded.
+    mutating func startOver() {
+        job = nil
+        bytes = 0
+        stage = 0
+    }
+
+    private static let leastBytes = 1024
+}

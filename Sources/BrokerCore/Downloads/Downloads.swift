@@ -1,0 +1,564 @@
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+/// The downloads: one for each original, however many requests wait for it.
+///
+/// It owns the queue, retries and continuations, the beginnings of bodies that are kept for later, and what is known of each
+/// origin. It keeps no bytes: a job's product is in the hands of the shell.
+package struct Downloads {
+    /// What the caller has to do, in this order.
+    enum Outcome {
+        /// The worker no longer runs the job.
+        case freed(JobID, WorkerID)
+        /// The worker is to stop the transfer.
+        case stop(JobID, WorkerID)
+        /// The job's product is discarded.
+        case discard(JobID)
+        /// A given buffer is dropped.
+        case drop(BufferID)
+        /// A body is no longer held for revalidation.
+        case unhold(BufferID)
+        /// `retryDue` is to be called then.
+        case retry(JobID, at: Instant)
+        /// `stopOverdue` is to be called when the worker has not stopped by then.
+        case stopDeadline(JobID)
+        /// `keptBodyDue` is to be called then.
+        case keptBody(OriginalKey, until: Instant)
+    }
+
+    /// How a queued download begins.
+    enum Start {
+        case transfer(FetchJob)
+        case identify(BufferID, bytes: Int)
+        /// The origin must not be asked for this many milliseconds.
+        case hostUnavailable(milliseconds: Int)
+    }
+
+    /// What becomes of the job of a worker that exited.
+    enum Loss {
+        case requeued
+        /// Its worker crashed repeatedly: it fails.
+        case poisonous
+        /// It was to stop anyway.
+        case stopped
+        case unknown
+    }
+
+    private let limits: BrokerLimits
+    private var downloads: [JobID: Download] = [:]
+    /// The active downloads: those that are stopping are not found by key.
+    private var jobByKey: [DownloadKey: JobID] = [:]
+    private var keptBodies: [OriginalKey: KeptBody] = [:]
+    private var queue: JobQueue
+    /// Downloads that are to be retried alone.
+    private var suspects = JobQueue()
+    private var hosts = HostTable()
+    /// The cookies of each user who has used any.
+    private var cookies: [UInt32: CookieStore] = [:]
+    private var random: SplitMix64
+    /// The bytes received of bodies that are neither complete nor discarded.
+    private(set) var reservedBytes = 0
+
+    init(limits: BrokerLimits, seed: UInt64) {
+        self.limits = limits
+        queue = JobQueue(groupLimit: limits.transfersPerOrigin, order: limits.queueOrder)
+        random = SplitMix64(state: seed)
+    }
+
+    /// An active download.
+    subscript(job: JobID) -> Download? { downloads[job].flatMap { $0.isStopping ? nil : $0 } }
+
+    /// The number of queued downloads.
+    var queued: Int { queue.count + suspects.count }
+    var isEmpty: Bool { !downloads.values.contains { !$0.isStopping } }
+    func isStopping(_ job: JobID) -> Bool { downloads[job]?.isStopping == true }
+    func isRunning(_ key: DownloadKey) -> Bool { jobByKey[key] != nil }
+    /// The bytes of `store`s that are to be identified.
+    var givenBytes: Int { downloads.values.reduce(0) { $1.isGiven && !$1.isStopping ? $0 + $1.received : $0 } }
+
+    /// Whether a download still needs this buffer.
+    func needs(_ buffer: BufferID) -> Bool {
+        downloads.values.contains { $0.given == buffer || $0.revalidatedBody == buffer }
+    }
+
+    // MARK: Joining and beginning
+
+    /// Lets a subscriber join a download of its original. A forced one joins only a download that will bring the body.
+    /// Returns the job, and when the origin was last heard from if the transfer is running.
+    mutating func join(
+        _ original: OriginalKey, isForced: Bool, _ subscriber: Subscriber
+    ) -> (job: JobID, lastActivity: Instant?)? {
+        let forced = jobByKey[DownloadKey(original: original, isForced: true)]
+        let plain = jobByKey[DownloadKey(original: original, isForced: false)]
+        let bringsBody = plain.map { downloads[$0]?.revalidating == nil } ?? false
+        guard let job = isForced ? forced ?? (bringsBody ? plain : nil) : plain ?? forced else { return nil }
+        downloads[job]?.subscribers.append(subscriber)
+        if let priority = downloads[job]?.priority, priority < subscriber.priority {
+            setPriority(of: job, subscriber.priority)
+        }
+        return (job, downloads[job]?.transfer?.lastActivity)
+    }
+
+    /// Queues a download. It continues a kept body, whose job's id it then takes over, unless it revalidates.
+    mutating func enqueue(_ download: Download, newJob: () -> JobID, at now: Instant) -> JobID {
+        var download = download
+        let kept = download.revalidating == nil ? takeKept(download.original, from: download.url) : nil
+        let job = kept?.job ?? newJob()
+        if let kept {
+            // Its bytes stay counted.
+            download.received = kept.received
+            download.response = kept.response
+            download.validator = kept.validator
+            download.total = kept.total
+            // A client that has left may have been shown a partial image just now.
+            download.rendered.notBefore = now.adding(milliseconds: Self.partialPauseMs)
+        }
+        downloads[job] = download
+        jobByKey[download.key] = job
+        queue.push(
+            job, priority: download.priority, client: download.subscribers.first?.client, group: download.origin)
+        return job
+    }
+
+    /// Queues the identification of bytes that a client gave.
+    mutating func identify(_ download: Download, _ buffer: BufferID, bytes: Int, as job: JobID) {
+        downloads[job] = download
+        downloads[job]?.given = buffer
+        setReceived(of: job, bytes)
+        jobByKey[download.key] = job
+        queue.push(job, priority: download.priority, client: download.subscribers.first?.client)
+    }
+
+    private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
+        downloads[job]?.priority = priority
+        queue.change(job, to: priority)
+        suspects.change(job, to: priority)
+    }
+
+    /// Sets the bytes received, which are reserved memory.
+    private mutating func setReceived(of job: JobID, _ received: Int) {
+        guard let before = downloads[job]?.received else { return }
+        reservedBytes += received - before
+        downloads[job]?.received = received
+        if received == 0 { downloads[job]?.rendered.startOver() }
+    }
+
+    // MARK: Running
+
+    var hasQueued: Bool { !queue.isEmpty }
+    var hasSuspects: Bool { !suspects.isEmpty }
+    mutating func popQueued() -> JobID? { queue.pop() }
+    mutating func popSuspect() -> JobID? { suspects.pop() }
+
+    /// Starts a download that was popped, on a worker.
+    mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
+        guard let download = self[job] else { return nil }
+        if !download.isGiven, let wait = hosts.admit(download.origin, at: now) {
+            if !download.isSuspect { queue.jobEnded(inGroup: download.origin) }
+            return .hostUnavailable(milliseconds: wait)
+        }
+        downloads[job]?.state = .running(
+            Download.Transfer(worker: worker, startedAt: now, lastActivity: now, isAlone: download.isSuspect))
+        if let buffer = download.given { return .identify(buffer, bytes: download.received) }
+        let resumption = download.resumption
+        if resumption == nil {
+            downloads[job]?.attempts += 1
+        } else {
+            downloads[job]?.resumptions += 1
+            downloads[job]?.resumedFrom = download.received
+        }
+        let key = download.original
+        var headers = key.headers
+        if let cacheControl = download.cacheControl, !headers.contains(where: { $0.name == "cache-control" }) {
+            headers.append(HeaderField(name: "cache-control", value: cacheControl))
+        }
+        return .transfer(
+            FetchJob(
+                id: job.number, url: download.url.text, headers: headers, credentials: download.credentials,
+                maxBytes: limits.maxDownloadBytes,
+                conditions: resumption == nil ? download.revalidating?.origin.response.conditions : nil,
+                resumption: resumption, cookies: key.cookies ? key.owner.flatMap { cookies[$0]?.lines } ?? [] : nil,
+                allowInvalidCertificates: key.allowInvalidCertificates))
+    }
+
+    /// Notes a response header. Returns the download, if it is active.
+    mutating func responded(
+        _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?, at now: Instant
+    ) -> Download? {
+        guard var download = downloads[job], !download.isGiven else { return nil }
+        hosts.answered(download.origin, status: response.status, retryAfterMs: nil, at: now)
+        download.response = download.complete(response)
+        download.validator = validator
+        download.total = total
+        download.transfer?.lastActivity = now
+        download.transfer?.hasResponded = true
+        // Only a part continues the body; any other response begins it anew.
+        if response.status != 206 { download.resumedFrom = 0 }
+        downloads[job] = download
+        if response.status != 206 { setReceived(of: job, 0) }
+        return self[job]
+    }
+
+    /// Notes received bytes, which are in memory of the broker's. Returns the download, if it is active.
+    mutating func progressed(_ job: JobID, received: Int, expected: Int?, at now: Instant) -> Download? {
+        guard let download = self[job], !download.isGiven else { return nil }
+        setReceived(of: job, min(max(received, download.received), limits.maxDownloadBytes))
+        downloads[job]?.expected = expected
+        downloads[job]?.transfer?.lastActivity = now
+        return self[job]
+    }
+
+    // MARK: Ends
+
+    /// Takes a download out, queued or running. The caller takes its product unless it is told to discard it.
+    mutating func end(_ job: JobID) -> [Outcome] {
+        guard let download = downloads[job] else { return [] }
+        var outcomes: [Outcome] = []
+        if download.transfer != nil {
+            outcomes += unassign(job)
+            if !download.isGiven { hosts.abandoned(download.origin) }
+        } else {
+            queue.remove(job)
+            suspects.remove(job)
+        }
+        downloads[job] = nil
+        jobByKey[download.key] = nil
+        if keptBodies[download.original]?.job != job { reservedBytes -= download.received }
+        if let given = download.given { outcomes.append(.drop(given)) }
+        if let body = download.revalidatedBody { outcomes.append(.unhold(body)) }
+        return outcomes
+    }
+
+    /// Notes that the origin confirmed the cached original.
+    mutating func confirmed(_ job: JobID, at now: Instant) {
+        if let origin = downloads[job]?.origin { hosts.answered(origin, status: 304, retryAfterMs: nil, at: now) }
+    }
+
+    /// Takes the given buffer of an identification that has ended well, so that `end` does not drop it.
+    mutating func takeGiven(_ job: JobID) -> BufferID? { downloads[job]?.given.take() }
+
+    /// Notes a failed transfer, of which the worker says that `received` bytes are in the product. Returns what follows if
+    /// the download goes on: continued where the body was cut short, or retried after a pause, unless all subscribers give
+    /// up before; nil if it has failed.
+    mutating func failed(
+        _ job: JobID, _ error: WireError, received: Int, isDraining: Bool, at now: Instant
+    ) -> [Outcome]? {
+        guard let before = self[job], !before.isGiven else { return nil }
+        if let status = error.httpStatus {
+            hosts.answered(before.origin, status: status, retryAfterMs: error.retryAfterMs, at: now)
+        } else {
+            hosts.failed(before.origin, error, at: now)
+        }
+        setReceived(of: job, before.validator == nil ? 0 : min(max(received, 0), limits.maxDownloadBytes))
+        guard let download = downloads[job], !isDraining else { return nil }
+        let wasCutShort = error.code == .transferFailed || error.code == .timeout
+        if wasCutShort, download.resumption != nil, download.received > download.resumedFrom,
+            download.resumptions < limits.resumptions
+        {
+            return requeue(job)
+        }
+        guard
+            RetryPolicy.mayRetry(
+                error, receivedBytes: download.received, attempt: download.attempts, limit: limits.retries)
+        else { return nil }
+        let at = now.adding(milliseconds: RetryPolicy.delayMs(attempt: download.attempts, random: random.next()))
+        guard let deadline = download.subscribers.map(\.deadline).max(), at < deadline,
+            hosts.mayRetry(download.origin)
+        else { return nil }
+        var outcomes: [Outcome] = []
+        if download.resumption == nil {
+            outcomes.append(.discard(job))
+            setReceived(of: job, 0)
+        } else {
+            // A continuation counts as an attempt once it has failed.
+            downloads[job]?.attempts += 1
+        }
+        outcomes += unassign(job)
+        downloads[job]?.state = .backingOff(until: at)
+        return outcomes + [.retry(job, at: at)]
+    }
+
+    /// Queues a download whose pause is over; returns for how many milliseconds its origin must not be asked, if so.
+    mutating func retryDue(_ job: JobID, at now: Instant) -> Int? {
+        guard let download = downloads[job], let at = download.retryAt, at <= now else { return nil }
+        downloads[job]?.state = .queued
+        if let wait = hosts.refusal(of: download.origin, at: now) { return wait }
+        push(job)
+        return nil
+    }
+
+    /// Ends a download that fails for good. What it received of a body that can be continued is kept.
+    mutating func fail(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
+        let kept = keep(job, isDraining: isDraining, at: now)
+        return (kept ?? [.discard(job)]) + end(job)
+    }
+
+    /// Takes a subscriber out. A download without subscribers is stopped; its body is kept if it can be continued.
+    mutating func leave(_ job: JobID, _ waiter: WaiterID, isDraining: Bool, at now: Instant) -> [Outcome] {
+        downloads[job]?.subscribers.remove(waiter)
+        guard let download = self[job] else { return [] }
+        if let priority = download.subscribers.priority {
+            setPriority(of: job, priority)
+            return []
+        }
+        if let transfer = download.transfer {
+            let stop = Outcome.stop(job, transfer.worker)
+            if download.resumption == nil { return [stop, .discard(job)] + end(job) }
+            downloads[job]?.state = .stopping(transfer)
+            jobByKey[download.key] = nil
+            downloads[job]?.revalidatedBody = nil
+            return [stop, .stopDeadline(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
+        }
+        let kept = keep(job, isDraining: isDraining, at: now)
+        let isWasted = kept == nil && download.received > 0 && !download.isGiven
+        return (kept ?? (isWasted ? [.discard(job)] : [])) + end(job)
+    }
+
+    /// Ends a download that was to stop, and has. `received` bytes of its body are kept, if it can be continued.
+    mutating func stopped(_ job: JobID, received: Int, isDraining: Bool, at now: Instant) -> [Outcome] {
+        guard let download = downloads[job], download.isStopping else { return [] }
+        setReceived(of: job, min(max(received, 0), limits.maxDownloadBytes))
+        var outcomes = unassign(job)
+        hosts.abandoned(download.origin)
+        let kept = keep(job, isDraining: isDraining, at: now)
+        if kept == nil { setReceived(of: job, 0) }
+        downloads[job] = nil
+        outcomes += kept ?? [.discard(job)]
+        return outcomes
+    }
+
+    /// The worker of a download that was to stop and has not.
+    func overdueStop(_ job: JobID) -> WorkerID? { isStopping(job) ? downloads[job]?.transfer?.worker : nil }
+
+    /// Puts the download of a worker that exited back in the queue. One that shared its worker is not blamed for a death
+    /// of the worker's own making, but is retried alone.
+    mutating func workerExited(
+        _ job: JobID, ownMaking: Bool, wasAlone: Bool, isDraining: Bool, at now: Instant
+    ) -> (loss: Loss, outcomes: [Outcome]) {
+        guard let download = downloads[job] else { return (.unknown, []) }
+        let hasResponded = download.transfer?.hasResponded == true
+        if download.isStopping {
+            let received = hasResponded ? download.received : 0
+            return (.stopped, stopped(job, received: received, isDraining: isDraining, at: now))
+        }
+        var outcomes: [Outcome] = []
+        if !download.isGiven {
+            hosts.abandoned(download.origin)
+            // A continuation may have begun anew before it said so.
+            if download.resumption == nil || !hasResponded {
+                outcomes.append(.discard(job))
+                downloads[job]?.validator = nil
+                setReceived(of: job, 0)
+            }
+        }
+        outcomes += unassign(job)
+        if ownMaking {
+            downloads[job]?.isSuspect = true
+            if wasAlone { downloads[job]?.crashes += 1 }
+        }
+        if downloads[job]?.crashes ?? 0 >= Self.fatalCrashes { return (.poisonous, outcomes) }
+        push(job, atFront: true)
+        return (.requeued, outcomes)
+    }
+
+    /// Puts a download back that its worker was not told of, as if it had not been started.
+    mutating func notStarted(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
+        guard let download = downloads[job] else { return [] }
+        if download.isStopping { return stopped(job, received: download.received, isDraining: isDraining, at: now) }
+        if !download.isGiven {
+            hosts.abandoned(download.origin)
+            if download.resumption == nil {
+                downloads[job]?.attempts -= 1
+            } else {
+                downloads[job]?.resumptions -= 1
+            }
+        }
+        return requeue(job)
+    }
+
+    /// Puts a running download at the front of the queue.
+    private mutating func requeue(_ job: JobID) -> [Outcome] {
+        let outcomes = unassign(job)
+        push(job, atFront: true)
+        return outcomes
+    }
+
+    private mutating func push(_ job: JobID, atFront: Bool = false) {
+        guard let download = downloads[job] else { return }
+        let client = download.subscribers.first?.client
+        if download.isSuspect {
+            return suspects.push(job, priority: download.priority, client: client, atFront: atFront)
+        }
+        let group = download.isGiven ? nil : download.origin
+        queue.push(job, priority: download.priority, client: client, group: group, atFront: atFront)
+    }
+
+    /// Takes a running download from its worker.
+    private mutating func unassign(_ job: JobID) -> [Outcome] {
+        guard let download = downloads[job], let transfer = download.transfer else { return [] }
+        if !download.isGiven, !transfer.isAlone { queue.jobEnded(inGroup: download.origin) }
+        downloads[job]?.state = .queued
+        return [.freed(job, transfer.worker)]
+    }
+
+    /// A download fails after this many workers died while it was their only job.
+    private static let fatalCrashes = 3
+
+    // MARK: Origins
+
+    /// For how many milliseconds the origin must not be asked; nil when it may be.
+    func delay(of origin: String, at now: Instant) -> Int? { hosts.refusal(of: origin, at: now) }
+
+    /// When the origin of a running download was last heard from.
+    func lastActivity(of job: JobID) -> Instant? { self[job]?.transfer?.lastActivity }
+
+    /// Counts the origin of a silent transfer as unreachable, once for a transfer, if it has been silent for
+    /// `Limits.patienceMs`: a client's impatience must not close an origin to others.
+    mutating func blameSilence(of job: JobID, _ error: WireError, at now: Instant) {
+        guard let download = self[job], let transfer = download.transfer, !download.isGiven, !transfer.hasResponded,
+            !transfer.isBlamed, transfer.startedAt.adding(milliseconds: limits.patienceMs) <= now
+        else { return }
+        downloads[job]?.transfer?.isBlamed = true
+        hosts.failed(download.origin, error, at: now)
+    }
+
+    /// Applies the cookies that a transfer changed to its user's.
+    mutating func apply(_ changes: CookieChanges, of key: OriginalKey) {
+        guard key.cookies, let owner = key.owner, !changes.isEmpty else { return }
+        cookies[owner, default: CookieStore()].apply(changes)
+    }
+
+    // MARK: Kept bodies
+
+    /// Keeps the beginning of a body for a later request; nil when there is none, or no room. Kept bytes stay reserved.
+    private mutating func keep(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
+        guard let download = downloads[job], let validator = download.validator, let response = download.response,
+            download.received > 0, !download.isGiven, limits.maxPartials > 0,
+            download.received <= limits.maxPartialBytes, keptBodies[download.original] == nil, !isDraining
+        else { return nil }
+        // The beginning of a response must not be kept for users who may not have the whole.
+        let policy = CachePolicy(
+            response, isShared: download.original.owner == nil, sendsCookiesFromJar: download.original.cookies,
+            settings: limits.caching)
+        guard policy.storability == .shared || policy.storability == .personal && download.original.owner != nil
+        else { return nil }
+        let until = now.adding(milliseconds: limits.partialMs)
+        keptBodies[download.original] = KeptBody(
+            job: job, url: download.url, received: download.received, response: response, validator: validator,
+            total: download.total, until: until)
+        // `end` leaves these bytes reserved.
+        var outcomes = [Outcome.keptBody(download.original, until: until)]
+        while keptBodies.count > limits.maxPartials
+            || keptBodies.values.reduce(0, { $0 + $1.received }) > limits.maxPartialBytes,
+            let oldest = keptBodies.filter({ $0.key != download.original })
+                .min(by: { ($0.value.until, $0.value.job) < ($1.value.until, $1.value.job) })?.key
+        {
+            outcomes += dropKept { $0 == oldest }
+        }
+        return outcomes
+    }
+
+    private mutating func takeKept(_ key: OriginalKey, from url: SourceURL) -> KeptBody? {
+        keptBodies[key]?.url == url ? keptBodies.removeValue(forKey: key) : nil
+    }
+
+    /// Drops the kept bodies of these originals.
+    mutating func dropKept(where matches: (OriginalKey) -> Bool) -> [Outcome] {
+        var outcomes: [Outcome] = []
+        for (key, kept) in keptBodies.sorted(by: { $0.value.job < $1.value.job }) where matches(key) {
+            keptBodies[key] = nil
+            reservedBytes -= kept.received
+            outcomes.append(.discard(kept.job))
+        }
+        return outcomes
+    }
+
+    mutating func keptBodyDue(_ key: OriginalKey, at now: Instant) -> [Outcome] {
+        guard let kept = keptBodies[key], kept.until <= now else { return [] }
+        return dropKept { $0 == key }
+    }
+
+    // MARK: Partial images
+
+    /// The least pause between two partial decodings of a body, in milliseconds.
+    static let partialPauseMs = 200
+
+    /// Whether a partial decoding may begin, as far as the download is concerned.
+    func mayRenderPart(of job: JobID, at now: Instant) -> Bool {
+        guard let download = self[job], let transfer = download.transfer, transfer.hasResponded, !download.isGiven
+        else { return false }
+        let rendered = download.rendered
+        return rendered.job == nil && !rendered.isOver && rendered.isWorthwhile(received: download.received)
+            && rendered.notBefore.map { $0 <= now } ?? true
+    }
+
+    mutating func beganPart(of job: JobID, as part: JobID) {
+        guard let received = self[job]?.received else { return }
+        downloads[job]?.rendered.job = part
+        downloads[job]?.rendered.bytes = received
+    }
+
+    mutating func showedPart(of job: JobID, stage: Int) { downloads[job]?.rendered.stage = stage }
+
+    /// Ends a partial decoding; with `isLast` no other one is made of this body.
+    mutating func endedPart(of job: JobID, _ part: JobID, isLast: Bool) {
+        guard downloads[job]?.rendered.job == part else { return }
+        downloads[job]?.rendered.job = nil
+        downloads[job]?.rendered.isOver = isLast
+    }
+
+    /// Lets the next partial decoding begin after a pause; false when the download is gone.
+    mutating func pauseParts(of job: JobID, until instant: Instant) -> Bool {
+        guard self[job] != nil else { return false }
+        downloads[job]?.rendered.notBefore = instant
+        return true
+    }
+
+    /// The download that a partial decoding belongs to; nil when its body was discarded meanwhile.
+    func download(of part: JobID, _ job: JobID) -> Download? {
+        guard let download = self[job], download.rendered.job == part, download.transfer?.hasResponded == true
+        else { return nil }
+        return download
+    }
+
+    // MARK: Invariants
+
+    /// Whether a deadline of this kind may still matter.
+    func isBackingOff(_ job: JobID) -> Bool { self[job]?.retryAt != nil }
+    func hasKept(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
+
+    /// The jobs that run on workers.
+    var running: [JobID: WorkerID] { downloads.compactMapValues { $0.transfer?.worker } }
+    /// The jobs whose beginnings are kept.
+    var keptJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
+    /// The held bodies, and the given buffers.
+    var heldBodies: [BufferID] { downloads.values.compactMap(\.revalidatedBody) }
+    var givenBuffers: [BufferID] { downloads.values.compactMap(\.given) }
+    /// The active downloads.
+    var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
+    var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
+    /// The number of entries that may have a deadline.
+    var deadlines: Int { 3 * downloads.count + keptBodies.count }
+
+    /// The first rule that does not hold; nil when all do.
+    func brokenInvariant() -> String? {
+        let active = active
+        if active.values.contains(where: \.subscribers.isEmpty) { return "a download without subscribers" }
+        if jobByKey.count != active.count || jobByKey.contains(where: { active[$1]?.key != $0 }) {
+            return "two downloads of one key"
+        }
+        let queuedJobs = active.filter { $0.value.transfer == nil && $0.value.retryAt == nil }
+        if queued != queuedJobs.count { return "queue" }
+        if queuedJobs.contains(where: { !queue.contains($0.key) && !suspects.contains($0.key) }) { return "queue" }
+        let received =
+            downloads.values.reduce(0) { $0 + $1.received } + keptBodies.values.reduce(0) { $0 + $1.received }
+        if received != reservedBytes { return "reserved bytes" }
+        if downloads.values.contains(where: { $0.isStopping && !$0.subscribers.isEmpty }) {
+            return "a stopping download with subscribers"
+        }
+        return nil
+    }
+}

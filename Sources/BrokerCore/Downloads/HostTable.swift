@@ -1,0 +1,129 @@
+import IPCProtocol
+import SystemValues
+
+/// The origins in trouble: those that asked not to be contacted for a while, those that cannot be reached (a circuit breaker
+/// each), and their retry budgets. An origin without trouble is not in the table.
+struct HostTable {
+    private struct Host {
+        /// The connections in a row that were refused or timed out.
+        var failures = 0
+        /// When the breaker becomes half open; nil while it is closed.
+        var opensUntil: Instant?
+        /// The duration of the breaker's latest opening.
+        var openMilliseconds = 0
+        /// Whether the one transfer that a half-open breaker admits is running.
+        var isProbing = false
+        /// The end of the time for which the origin asked not to be contacted.
+        var heldUntil: Instant?
+        var budget = RetryBudget()
+
+        /// Whether it equals an unknown origin.
+        var saysNothing: Bool {
+            failures == 0 && opensUntil == nil && heldUntil == nil && budget.isFull
+        }
+
+        mutating func open(for milliseconds: Int, at now: Instant) {
+            openMilliseconds = milliseconds
+            opensUntil = now.adding(milliseconds: milliseconds)
+        }
+    }
+
+    static let failuresToOpen = 5
+    static let firstOpenMilliseconds = 5000
+    static let longestOpenMilliseconds = 60_000
+    /// The range of `Retry-After` that is respected.
+    static let holdMilliseconds = 1000...600_000
+    /// The delay while a probe runs, whose duration is unknown.
+    static let probeMilliseconds = 1000
+
+    private let capacity: Int
+    private var hosts: [String: Host] = [:]
+    /// The hosts by last use.
+    private var uses = UseQueue<String>()
+
+    init(capacity: Int = 10_000) {
+        self.capacity = capacity
+    }
+
+    /// The number of origins in the table.
+    var count: Int { hosts.count }
+
+    /// Admits a transfer now, or returns the milliseconds after which to ask again. A half-open breaker admits one transfer,
+    /// and no other until its outcome is known.
+    mutating func admit(_ origin: String, at now: Instant) -> Int? {
+        if let wait = refusal(of: origin, at: now) { return wait }
+        guard hosts[origin] != nil else { return nil }
+        update(origin, at: now) { host in
+            if host.opensUntil != nil { host.isProbing = true }
+            host.budget.transferBegan()
+        }
+        return nil
+    }
+
+    /// The answer that `admit` would give, without admitting.
+    func refusal(of origin: String, at now: Instant) -> Int? {
+        guard let host = hosts[origin] else { return nil }
+        let until = [host.heldUntil, host.opensUntil].compactMap(\.self).max()
+        if let until, until > now { return max((until.microseconds(since: now) + 999) / 1000, 1) }
+        return host.isProbing ? Self.probeMilliseconds : nil
+    }
+
+    /// Notes an HTTP response of any status, because the origin can be reached. A 429 or 503 with `Retry-After` is respected.
+    mutating func answered(_ origin: String, status: Int, retryAfterMs: Int?, at now: Instant) {
+        let asksForPatience = [429, 503].contains(status) && retryAfterMs != nil
+        guard hosts[origin] != nil || asksForPatience else { return }
+        update(origin, at: now) { host in
+            host.failures = 0
+            host.opensUntil = nil
+            host.openMilliseconds = 0
+            host.isProbing = false
+            guard asksForPatience, let retryAfterMs else { return }
+            let range = Self.holdMilliseconds
+            let hold = now.adding(milliseconds: min(max(retryAfterMs, range.lowerBound), range.upperBound))
+            // Concurrent transfers end in any order.
+            host.heldUntil = max(host.heldUntil ?? hold, hold)
+        }
+    }
+
+    /// Notes a transfer that failed without an HTTP response. Only refused connections and timeouts count.
+    mutating func failed(_ origin: String, _ error: WireError, at now: Instant) {
+        guard error.code == .connectFailed || error.code == .timeout else { return abandoned(origin) }
+        update(origin, at: now) { host in
+            host.failures += 1
+            if host.isProbing {
+                host.isProbing = false
+                host.open(for: min(host.openMilliseconds * 2, Self.longestOpenMilliseconds), at: now)
+            } else if host.opensUntil == nil, host.failures >= Self.failuresToOpen {
+                host.open(for: Self.firstOpenMilliseconds, at: now)
+            }
+            // Otherwise the transfer began before the breaker opened, and says nothing new.
+        }
+    }
+
+    /// Notes a transfer that ended without an outcome; if it was a probe, another may be made.
+    mutating func abandoned(_ origin: String) {
+        hosts[origin]?.isProbing = false
+    }
+
+    /// Takes a retry from the origin's budget, if there is one left.
+    mutating func mayRetry(_ origin: String) -> Bool {
+        var isAllowed = false
+        update(origin, at: nil) { isAllowed = $0.budget.takeRetry() }
+        return isAllowed
+    }
+
+    /// Changes an origin's entry, and removes it once it equals an unknown origin's.
+    private mutating func update(_ origin: String, at now: Instant?, _ change: (inout Host) -> Void) {
+        var host = hosts[origin] ?? Host()
+        if let until = host.heldUntil, let now, until <= now { host.heldUntil = nil }
+        change(&host)
+        if host.saysNothing {
+            uses.remove(origin)
+            hosts[origin] = nil
+            return
+        }
+        hosts[origin] = host
+        uses.use(origin)
+        if hosts.count > capacity, let unused = uses.popOldest() { hosts[unused] = nil }
+    }
+}

@@ -1,0 +1,139 @@
+import IPCProtocol
+import SystemValues
+
+/// The URLs that failed recently and are not tried again for a while (the wire's failed list). Failures that the network or
+/// the broker may have caused are not in it, because they may be over at once.
+struct RecentFailures {
+    /// A URL that failed.
+    struct Entry {
+        let url: String
+        let error: WireError
+        let expires: Instant
+    }
+
+    /// An original in any form, or in one only.
+    private struct Place: Hashable {
+        let key: OriginalKey
+        let form: Form?
+    }
+
+    /// The longest lifetime, whatever the response states.
+    private static let longestSeconds = 3600
+
+    private let capacity: Int
+    private var places: [Place: Entry] = [:]
+    private var expiries = MinHeap<Instant, Place>()
+
+    init(capacity: Int = 10_000) {
+        self.capacity = capacity
+    }
+
+    /// Notes a failure. `lifetime` is the lifetime in seconds that the response states (0 for `no-store`); nil leaves it to the
+    /// kind of failure. Returns whether this failure is remembered.
+    mutating func note(
+        _ error: WireError, key: OriginalKey, form: Form, url: String, lifetime: Int?, at now: Instant
+    ) -> Bool {
+        guard let usual = Self.seconds(for: error) else { return false }
+        let place = Place(key: key, form: error.code == .tooManyPixels || form.isOfOtherFrames ? form : nil)
+        let seconds = min(lifetime ?? usual, Self.longestSeconds)
+        guard seconds > 0, capacity > 0 else {
+            // The origin's latest response must not be relied on.
+            remove(place)
+            return false
+        }
+        let expires = now.adding(milliseconds: seconds * 1000)
+        places[place] = Entry(url: url, error: error, expires: expires)
+        expiries.insert(place, key: expires)
+        sweep()
+        while places.count > capacity, let (expires, place) = expiries.popFirst() {
+            if places[place]?.expires == expires { places[place] = nil }
+        }
+        return places[place] != nil
+    }
+
+    /// The error for a request whose original failed recently; nil when it may be tried.
+    func refusal(of key: OriginalKey, form: Form, at now: Instant) -> WireError? {
+        let entry = [nil, form].lazy.compactMap { places[Place(key: key, form: $0)] }.first { $0.expires > now }
+        guard let entry else { return nil }
+        let milliseconds = (entry.expires.microseconds(since: now) + 999) / 1000
+        let seconds = (milliseconds + 999) / 1000
+        let message = "This has failed before and is not tried again for \(seconds) s: \(entry.error.message)"
+        var error = WireError(
+            .blacklisted, message, httpStatus: entry.error.httpStatus, retryAfterMs: max(milliseconds, 1))
+        error.cause = entry.error.code
+        return error
+    }
+
+    /// Forgets the failures of an original that was loaded after all.
+    mutating func succeeded(_ key: OriginalKey, form: Form) {
+        if places.isEmpty { return }
+        remove(Place(key: key, form: nil))
+        remove(Place(key: key, form: form))
+    }
+
+    /// The current entries, by URL.
+    func entries(at now: Instant) -> [Entry] {
+        places.values.filter { $0.expires > now }.sorted {
+            ($0.url, $0.expires, $0.error.code.rawValue) < ($1.url, $1.expires, $1.error.code.rawValue)
+        }
+    }
+
+    /// Forgets a URL's failures, or all. Returns the number of entries, expired ones included.
+    mutating func clear(url: String?) -> Int {
+        let before = places.count
+        places = url == nil ? [:] : places.filter { $0.value.url != url }
+        sweep()
+        return before - places.count
+    }
+
+    /// The number of current entries.
+    func count(at now: Instant) -> Int {
+        places.values.count { $0.expires > now }
+    }
+
+    /// Removes the expired entries.
+    mutating func removeExpired(at now: Instant) {
+        while let (expires, place) = expiries.first, expires <= now {
+            expiries.popFirst()
+            if places[place]?.expires == expires { places[place] = nil }
+        }
+    }
+
+    private mutating func remove(_ place: Place) {
+        if places.removeValue(forKey: place) != nil { sweep() }
+    }
+
+    private mutating func sweep() {
+        let places = places
+        expiries.sweep(live: places.count) { places[$1]?.expires == $0 }
+    }
+
+    /// The lifetime of a failure in seconds, unless its response states one; nil for a failure that is not remembered.
+    private static func seconds(for error: WireError) -> Int? {
+        switch error.code {
+        case .httpStatus: error.httpStatus.flatMap(seconds(forStatus:))
+        case .tlsFailed, .tooManyRedirects, .unsupportedScheme, .forbiddenAddress: 30
+        case .unsupportedFormat, .truncated, .decodeFailed, .emptyImage: 600
+        case .tooLarge, .tooManyPixels: 3600
+        // The network may have caused these.
+        case .hostUnavailable, .dnsFailed, .connectFailed, .timeout, .transferFailed: nil
+        // About the request, not about its original.
+        case .badFrame, .badRequest, .unsupportedVersion, .forbidden, .notCached, .blacklisted, .cancelled,
+            .shuttingDown, .overloaded, .quotaExceeded:
+            nil
+        // The broker's own. Images that kill decoders are quarantined.
+        case .decoderCrashed, .decoderUnavailable, .outOfMemory, .diskFailed, .internal: nil
+        }
+    }
+
+    private static func seconds(forStatus status: Int) -> Int? {
+        switch status {
+        case 404: 60
+        case 410: 600
+        // These may succeed soon.
+        case 408, 425, 429: nil
+        case 400...499: 30
+        default: nil
+        }
+    }
+}

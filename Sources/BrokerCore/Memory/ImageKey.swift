@@ -1,0 +1,152 @@
+import Digests
+import HTTPValues
+import IPCProtocol
+
+/// The identity of an original: two requests with different keys never share a result, in flight or cached.
+struct OriginalKey: Hashable, Sendable {
+    /// The URL. With a `cacheKey`, one of the URLs that were loaded under it; it does not count for equality then.
+    private(set) var url: SourceURL
+    /// The client's own name for the original, which counts instead of the URL.
+    let cacheKey: String?
+    /// The request headers, with names in lower case, sorted.
+    let headers: [HeaderField]
+    /// A digest of the credentials, so that the index keeps no password.
+    let credentials: String?
+    /// Whether the request sends the user's cookies.
+    let cookies: Bool
+    /// Whether the server's certificate is not verified.
+    let allowInvalidCertificates: Bool
+    /// The user to whom the original belongs, because it was loaded with the user's rights; nil for all users.
+    private(set) var owner: UInt32?
+    /// Not 0 for an original that no request can ask for: uploaded bytes that are not validated yet.
+    private(set) var nonce = 0
+
+    init(_ request: GetRequest, uid: UInt32) {
+        url = request.url
+        let options = request.options
+        (cacheKey, headers, cookies) = (options.cacheKey, options.headers, options.cookies)
+        allowInvalidCertificates = options.allowInvalidCertificates
+        credentials = options.credentials.map {
+            // A user name contains no colon, so the text is unambiguous.
+            SHA256.hexadecimalDigest(of: "\($0.username):\($0.password)".utf8)
+        }
+        let isPersonal =
+            credentials != nil || cookies || cacheKey != nil
+            || headers.contains { RequestHeaders.personal.contains($0.name) }
+        owner = isPersonal ? uid : nil
+    }
+
+    /// Returns the same original as loaded from another URL.
+    func loaded(from url: SourceURL) -> OriginalKey {
+        var key = self
+        key.url = url
+        return key
+    }
+
+    /// Returns the same original as `uid`'s own.
+    func owned(by uid: UInt32) -> OriginalKey {
+        var key = self
+        key.owner = uid
+        return key
+    }
+
+    /// The same original as shared by all users.
+    var ofAll: OriginalKey {
+        var key = self
+        key.owner = nil
+        return key
+    }
+
+    /// Returns the same original under a key that no request has.
+    func hidden(as nonce: Int) -> OriginalKey {
+        var key = self
+        key.nonce = nonce
+        return key
+    }
+
+    static func == (left: OriginalKey, right: OriginalKey) -> Bool {
+        // The URL byte by byte, because different bytes may be canonically equivalent Unicode.
+        left.owner == right.owner && left.nonce == right.nonce && left.cacheKey == right.cacheKey
+            && left.headers == right.headers && left.credentials == right.credentials
+            && left.cookies == right.cookies && left.allowInvalidCertificates == right.allowInvalidCertificates
+            && (left.cacheKey != nil || right.url.isSpelled(left.url.text.utf8Span.span))
+    }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(cacheKey ?? url.text)
+        hasher.combine(owner)
+        if !headers.isEmpty { hasher.combine(headers) }
+    }
+
+    /// The key of the disk tier: 64 hexadecimal digits.
+    var word: String {
+        // No line contains a line break, because neither URLs nor headers may.
+        var lines = [cacheKey.map { "key \($0)" } ?? url.text] + headers.map { "\($0.name): \($0.value)" }
+        lines.append("credentials \(credentials ?? "none")")
+        lines.append("owner \(owner.map { "\($0)" } ?? "all")")
+        if cookies { lines.append("cookies") }
+        if allowInvalidCertificates { lines.append("any certificate") }
+        return SHA256.hexadecimalDigest(of: lines.joined(separator: "\n").utf8)
+    }
+}
+
+/// The form of a variant: what is made of an original's bytes.
+enum Form: Hashable, Sendable {
+    /// The original bytes themselves.
+    case original
+    /// The transformed raster.
+    case pixels(Transform)
+    /// The transformed raster, encoded again.
+    case encoded(Transform, Encoding)
+
+    init(_ options: GetOptions, scaleDownLimit: Int) {
+        var transform = options.variant.transform(scaleDownLimit: scaleDownLimit)
+        if options.representation == .original {
+            self = .original
+        } else if let format = options.representation.format {
+            // An encoded file defines its own pixel format.
+            (transform.pixelFormat, transform.alpha) = (.rgba8, .straight)
+            self = .encoded(transform, Encoding(format, quality: options.quality))
+        } else {
+            self = .pixels(transform)
+        }
+    }
+
+    /// The transform; nil for the original bytes.
+    var transform: Transform? {
+        switch self {
+        case .original: nil
+        case .pixels(let transform), .encoded(let transform, _): transform
+        }
+    }
+
+    /// The encoding; nil for the original bytes and for rasters.
+    var encoding: Encoding? { if case .encoded(_, let encoding) = self { encoding } else { nil } }
+
+    /// Whether it has frames other than the first. A failure then says nothing about other forms.
+    var isOfOtherFrames: Bool { transform.map { $0.frames != .one(0) } ?? false }
+
+    /// Whether it may take much longer to make than decoding alone. A timeout then says nothing about other forms.
+    var isCostly: Bool { encoding != nil || isOfOtherFrames || transform?.isLight == true }
+
+    /// The raster key of the disk tier. Nil for forms that it does not keep: the original, all frames of an animation, and
+    /// rasters of full size, which are decoded about as fast as they are read.
+    var rasterWord: String? {
+        switch self {
+        case .pixels(let transform) where transform.isScaling && transform.frames != .all:
+            "\(transform.canonical)-\(Self.decoderVersion)"
+        case .encoded(let transform, let encoding):
+            "\(transform.canonical)-\(encoding.canonical)-\(Self.decoderVersion)"
+        case .original, .pixels: nil
+        }
+    }
+
+    /// Changes whenever the decode worker makes different pixels from the same bytes.
+    static let decoderVersion = "3"
+}
+
+/// The identity of a result: an original's bytes in a form.
+struct VariantKey: Hashable, Sendable {
+    let digest: ContentDigest
+    let form: Form
+}

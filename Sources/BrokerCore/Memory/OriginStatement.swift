@@ -1,0 +1,69 @@
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+
+/// What an origin's response said about an original: its caching policy, its header fields and its age.
+///
+/// An immutable object and not a structure, because every hit copies it and it holds a dozen strings.
+final class OriginStatement: Sendable {
+    /// The URL that the original was loaded from.
+    let url: SourceURL
+    let policy: CachePolicy
+    let response: ResponseRecord
+    /// The request fields that the response depends on, in canonical spelling; nil when it depends on none.
+    let varyKey: String?
+    /// When the response's age was 0, on the monotonic clock: changes of the time of day do not make it younger or older.
+    private let bornAt: Instant
+
+    init(
+        _ response: ResponseRecord, for key: OriginalKey, varyKey: String?, settings: CacheSettings, at now: Instant,
+        unixMs: Int
+    ) {
+        url = key.url
+        policy = CachePolicy(
+            response, isShared: key.owner == nil, sendsCookiesFromJar: key.cookies, settings: settings)
+        self.response = response
+        self.varyKey = varyKey
+        // Bounded by 136 years, which no lifetime exceeds, so that the subtraction cannot overflow.
+        let age = Int64(min(policy.age(at: unixMs), 1 << 32))
+        bornAt = Instant(nanoseconds: now.nanoseconds - age * 1_000_000_000)
+    }
+
+    private init(_ other: OriginStatement, url: SourceURL) {
+        self.url = url
+        (policy, response, varyKey, bornAt) = (other.policy, other.response, other.varyKey, other.bornAt)
+    }
+
+    /// Returns the same statement about another URL.
+    func named(_ url: SourceURL) -> OriginStatement {
+        self.url == url ? self : OriginStatement(self, url: url)
+    }
+
+    // MARK: Age
+
+    /// Returns the age in seconds.
+    func age(at now: Instant) -> Int { now.microseconds(since: bornAt) / 1_000_000 }
+
+    /// Returns whether the response is stale.
+    func isStale(at now: Instant) -> Bool { !policy.isFresh(atAge: age(at: now)) }
+
+    /// The time from which on the response is stale.
+    var freshUntil: Instant { bornAt.adding(milliseconds: policy.lifetime * 1000) }
+
+    // MARK: Variants
+
+    /// Returns the request fields that the response's `Vary` names, as a request with this key has them; nil when it names
+    /// none, or when no request can ever match.
+    static func varyKey(_ response: ResponseRecord, of key: OriginalKey) -> String? {
+        guard response.vary != nil else { return nil }
+        return Vary.key(response.vary) { name in
+            key.headers.first { $0.name == name }?.value ?? RequestHeaders.defaults.first { $0.name == name }?.value
+        }
+    }
+
+    /// Returns whether a request with this key would select this response.
+    func matches(_ key: OriginalKey) -> Bool {
+        response.vary == nil || varyKey == Self.varyKey(response, of: key)
+    }
+}

@@ -1,0 +1,176 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+
+/// The unanswered requests: what each waits for and what it knows about the cached original.
+///
+/// A request is registered, advances through stages until it has its answer, and is taken out; its terminal frame is the
+/// caller's. The decisions that depend on a request alone are members of `Waiter`.
+package struct Requests {
+    private var waiters: [WaiterID: Waiter] = [:]
+    private var prefetches: [PrefetchID: Prefetch] = [:]
+    private var waiterIDs = IdentifierSource<WaiterKind>()
+    private var prefetchIDs = IdentifierSource<PrefetchKind>()
+
+    var isEmpty: Bool { waiters.isEmpty }
+    var count: Int { waiters.count }
+    /// The number of unanswered `get`s.
+    var gets: Int { waiters.values.count { $0.purpose == .get } }
+    subscript(id: WaiterID) -> Waiter? { waiters[id] }
+    subscript(id: PrefetchID) -> Prefetch? { prefetches[id] }
+    /// All waiters in the order of their arrival.
+    var ids: [WaiterID] { waiters.keys.sorted() }
+    var prefetchIDsInOrder: [PrefetchID] { prefetches.keys.sorted() }
+
+    /// A waiter that is not registered yet.
+    mutating func makeWaiter(
+        _ purpose: Waiter.Purpose, _ request: GetRequest, key: OriginalKey, of client: ClientID, uid: UInt32,
+        at now: Instant
+    ) -> Waiter {
+        Waiter(
+            id: waiterIDs.next(), client: client, uid: uid, purpose: purpose, request: request, key: key,
+            receivedAt: now)
+    }
+
+    mutating func register(_ waiter: Waiter) { waiters[waiter.id] = waiter }
+
+    /// Takes a waiter out; false when it was not registered.
+    mutating func unregister(_ id: WaiterID) -> Bool { waiters.removeValue(forKey: id) != nil }
+
+    // MARK: Stages
+
+    /// Takes a waiter back to its decision.
+    mutating func decideAnew(_ id: WaiterID) {
+        waiters[id]?.stage = .deciding
+        if waiters[id]?.preview == .showing { waiters[id]?.preview = .pending }
+    }
+
+    /// Ends a waiter's stage; its preview, if one is showing, goes on.
+    mutating func endStage(_ id: WaiterID) { waiters[id]?.stage = .deciding }
+
+    /// Lets a waiter wait for a job, which another request had started if `joining`.
+    mutating func wait(_ id: WaiterID, for stage: Waiter.Stage, joining: Bool = false) {
+        waiters[id]?.stage = stage
+        if joining { waiters[id]?.isCoalesced = true }
+    }
+
+    // MARK: What is known of the original
+
+    mutating func setKey(_ key: OriginalKey, of id: WaiterID) { waiters[id]?.key = key }
+    mutating func setOriginal(_ original: MemoryIndex.Original, of id: WaiterID) { waiters[id]?.original = original }
+    mutating func setSource(_ source: ImageReply.Source, of id: WaiterID) { waiters[id]?.source = source }
+
+    /// Notes that the disk tier found the original.
+    mutating func foundOnDisk(_ id: WaiterID, _ key: OriginalKey, source: ImageReply.Source) {
+        waiters[id]?.hasQueriedDisk = true
+        waiters[id]?.key = key
+        waiters[id]?.source = source
+        waiters[id]?.cachedIn = source
+    }
+
+    /// Notes that a lookup ended without a result; with `again`, the disk tier is to be queried once more.
+    mutating func lookupEnded(_ id: WaiterID, again: Bool) {
+        waiters[id]?.isCoalesced = false
+        waiters[id]?.hasQueriedDisk = !again
+    }
+
+    /// Notes that the origin confirmed the cached original. When it has left the memory, the disk tier is queried again.
+    mutating func confirmed(_ id: WaiterID, isInMemory: Bool) {
+        waiters[id]?.trust = .confirmed
+        if !isInMemory { waiters[id]?.hasQueriedDisk = false }
+        if let source = waiters[id]?.cachedIn { waiters[id]?.source = source }
+    }
+
+    /// Notes that the stale original is to be served, because the origin failed. When its body has left the memory, the
+    /// disk tier is queried again.
+    mutating func allowStale(_ id: WaiterID, isInMemory: Bool) {
+        waiters[id]?.trust = .staleAllowed
+        if !isInMemory { waiters[id]?.hasQueriedDisk = false }
+        if let source = waiters[id]?.cachedIn { waiters[id]?.source = source }
+    }
+
+    /// Notes that the confirmed original was removed meanwhile.
+    mutating func lostOriginal(_ id: WaiterID) {
+        if let trust = waiters[id]?.trust, trust != .rejected { waiters[id]?.trust = .unchecked }
+    }
+
+    /// Notes that the cached original is no answer.
+    mutating func reject(_ id: WaiterID) { waiters[id]?.trust = .rejected }
+
+    // MARK: Previews and progress
+
+    mutating func beginPreview(_ id: WaiterID) { waiters[id]?.preview = .showing }
+    mutating func endPreview(_ id: WaiterID) { waiters[id]?.preview = .done }
+
+    /// The `progress` frames for a waiter that wants them; the first one always says that 0 bytes were received.
+    mutating func progress(_ received: Int, of expected: Int?, for id: WaiterID) -> [Reply] {
+        guard let waiter = waiters[id], waiter.purpose == .get, waiter.request.options.progress else { return [] }
+        let now = Reply.progress(id: waiter.request.id, received: received, expected: expected)
+        if waiter.hasReportedProgress { return [now] }
+        waiters[id]?.hasReportedProgress = true
+        let first = Reply.progress(id: waiter.request.id, received: 0, expected: expected)
+        return received == 0 ? [first] : [first, now]
+    }
+
+    // MARK: Prefetches
+
+    mutating func begin(_ prefetch: Prefetch) -> PrefetchID {
+        let id = prefetchIDs.next()
+        prefetches[id] = prefetch
+        return id
+    }
+
+    /// Registers a waiter for the next URL of a prefetch; nil when enough are running or none remains.
+    mutating func beginNext(of id: PrefetchID, atMost limit: Int, at now: Instant) -> Waiter? {
+        guard let prefetch = prefetches[id], prefetch.running.count < limit,
+            let url = prefetches[id]?.remaining.popFirst()
+        else { return nil }
+        let request = GetRequest(id: 0, url: url, options: prefetch.options)
+        let waiter = makeWaiter(
+            .prefetch(id), request, key: OriginalKey(request, uid: prefetch.uid), of: prefetch.client,
+            uid: prefetch.uid, at: now)
+        prefetches[id]?.running.insert(waiter.id)
+        register(waiter)
+        return waiter
+    }
+
+    /// Marks a prefetch as being advanced; false when it is already, or is gone.
+    mutating func beginAdvancing(_ id: PrefetchID) -> Bool {
+        guard prefetches[id]?.isAdvancing == false else { return false }
+        prefetches[id]?.isAdvancing = true
+        return true
+    }
+
+    mutating func endAdvancing(_ id: PrefetchID) { prefetches[id]?.isAdvancing = false }
+
+    /// Counts an ended URL of a prefetch; nil when the prefetch has ended.
+    mutating func ended(_ waiter: WaiterID, of id: PrefetchID, hasFailed: Bool) -> Prefetch? {
+        guard prefetches[id]?.running.remove(waiter) != nil else { return nil }
+        if hasFailed { prefetches[id]?.failed += 1 } else { prefetches[id]?.done += 1 }
+        return prefetches[id]
+    }
+
+    mutating func end(_ id: PrefetchID) -> Prefetch? { prefetches.removeValue(forKey: id) }
+
+    // MARK: Invariants
+
+    /// The first rule that does not hold; nil when all do. `isOwned` says whether the waiter's client knows it, and `waits`
+    /// whether its job does.
+    func brokenInvariant(isOwned: (Waiter) -> Bool, waits: (Waiter) -> Bool) -> String? {
+        for waiter in waiters.values {
+            if case .prefetch(let id) = waiter.purpose, prefetches[id]?.running.contains(waiter.id) != true {
+                return "a waiter without a prefetch"
+            }
+            if !isOwned(waiter) { return "a waiter without a client" }
+            if waiter.stage == .deciding { return "a waiter without a job" }
+            if !waits(waiter) { return "a waiter that its job does not know" }
+        }
+        for (id, prefetch) in prefetches {
+            if prefetch.isAdvancing { return "a prefetch that is being advanced" }
+            if prefetch.running.contains(where: { waiters[$0]?.purpose != .prefetch(id) }) {
+                return "a prefetch whose waiter is gone"
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,170 @@
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+
+/// An unanswered request for an original: a client's `get`, or one that the broker makes itself.
+struct Waiter {
+    /// Why the original is wanted.
+    enum Purpose: Equatable {
+        /// A client's `get`.
+        case get
+        /// A client's `prefetch`.
+        case prefetch(PrefetchID)
+        /// The broker refreshes a stale original that it has answered with.
+        case refresh
+        /// A client's `store`: its bytes are decoded before they are accepted.
+        case store(StoreRequest)
+    }
+
+    /// The job that it waits for.
+    enum Stage: Equatable {
+        /// None: `advance` decides what comes next. → any other.
+        case deciding
+        /// A lookup in the disk tier. → `deciding`.
+        case lookingUp(JobID)
+        /// A download. → `deciding` (confirmed, failed), `decoding` (received).
+        case downloading(JobID)
+        /// A decoding. → `deciding` (the image was bad and is loaded anew).
+        case decoding(JobID)
+    }
+
+    /// What it knows about the original that is cached.
+    enum Trust: Equatable {
+        /// Nothing: the cache mode and the original's age decide. → any other.
+        case unchecked
+        /// The origin failed, and the stale original may be served. → `unchecked`, `rejected`.
+        case staleAllowed
+        /// The origin has confirmed it just now. → `unchecked`, `rejected`.
+        case confirmed
+        /// It is no answer: it was no image, or its bytes are gone. Final.
+        case rejected
+    }
+
+    /// A preview is the cached image, sent ahead of the answer (`staleFirst`).
+    enum Preview: Equatable {
+        /// → `showing`.
+        case pending
+        /// It is being produced. → `done`, `pending`.
+        case showing
+        case done
+    }
+
+    let id: WaiterID
+    let client: ClientID
+    let uid: UInt32
+    let purpose: Purpose
+    let request: GetRequest
+    /// The original; the user's own, once one is known to exist.
+    var key: OriginalKey
+    let receivedAt: Instant
+    var stage = Stage.deciding
+    /// Where the answer's bytes come from.
+    var source = ImageReply.Source.memory
+    /// Where the cached original was found.
+    var cachedIn = ImageReply.Source.memory
+    /// The original, once it is known.
+    var original: MemoryIndex.Original?
+    var trust = Trust.unchecked
+    var preview = Preview.pending
+    /// Whether it joined a job that another request had started.
+    var isCoalesced = false
+    /// Whether the first `progress` frame was sent.
+    var hasReportedProgress = false
+    /// Whether the disk tier was queried.
+    var hasQueriedDisk = false
+
+    init(
+        id: WaiterID, client: ClientID, uid: UInt32, purpose: Purpose, request: GetRequest, key: OriginalKey,
+        receivedAt: Instant
+    ) {
+        (self.id, self.client, self.uid, self.purpose) = (id, client, uid, purpose)
+        (self.request, self.key, self.receivedAt) = (request, key, receivedAt)
+    }
+
+    /// The parts that a job needs to schedule itself and to time out.
+    var subscriber: Subscriber {
+        let options = request.options
+        return Subscriber(
+            waiter: id, client: client, uid: uid, priority: options.priority, silenceMs: options.timeoutMs,
+            deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs))
+    }
+
+    /// Whether its result may stay in memory.
+    var mayEnterMemory: Bool { request.options.cache != .noStore && request.options.storage.includesMemory }
+    /// Whether its result may be kept on disk.
+    var mayEnterDisk: Bool { request.options.cache != .noStore && request.options.storage.includesDisk }
+
+    /// Whether it wants the body itself: a confirmation of the cached original is no answer.
+    var isForced: Bool { trust == .rejected || [.reload, .noStore].contains(request.options.cache) }
+
+    /// The keys under which its original may be found, in order of preference.
+    var keys: [OriginalKey] { key.owner == nil ? [key.owned(by: uid), key] : [key] }
+
+    /// The decision about a cached original.
+    func decision(about original: MemoryIndex.Original, at now: Instant) -> CacheDecision {
+        switch trust {
+        case .staleAllowed, .confirmed: return .use(isStale: false)
+        case .rejected: return .load
+        case .unchecked: break
+        }
+        let mode = request.options.cache
+        guard original.origin.matches(key) else { return CacheDecision.decide(mode: mode, stored: nil) }
+        return CacheDecision.decide(mode: mode, stored: (original.origin.policy, original.origin.age(at: now)))
+    }
+
+    /// Whether a failure may be answered with the stale original (RFC 5861, section 4).
+    func mayServeStale(_ original: MemoryIndex.Original, after error: WireError, at now: Instant) -> Bool {
+        // A failure remembered from before counts as the failure that it was.
+        var reason = error
+        if error.code == .blacklisted, let cause = error.cause { reason.code = cause }
+        return original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: reason)
+    }
+
+    /// The error for a request that must not ask the origin.
+    var notCached: WireError { WireError(.notCached, "\(request.url.text) is not cached.") }
+
+    /// The description of an image, before its bytes are attached.
+    func reply(for header: ImageHeader, as geometry: PixelGeometry, bytes: Int) -> ImageReply {
+        let options = request.options
+        var image = ImageReply(
+            source: source, url: request.url.text, width: geometry.width, height: geometry.height, pixels: nil,
+            bytes: bytes,
+            contentType: (options.representation.format?.imageFormat ?? header.format).contentType,
+            originalWidth: header.geometry.width, originalHeight: header.geometry.height,
+            frameCount: header.frameCount, etag: nil)
+        if options.representation == .pixels {
+            image.pixels = ImageReply.Pixels(
+                stride: geometry.stride, pixelFormat: options.variant.pixelFormat, alpha: options.variant.alpha)
+        }
+        return image
+    }
+
+    /// The full description of a variant of `original`.
+    func reply(
+        for header: ImageHeader, as geometry: PixelGeometry, bytes: Int, of original: MemoryIndex.Original,
+        at now: Instant
+    ) -> ImageReply {
+        var image = reply(for: header, as: geometry, bytes: bytes)
+        image.etag = original.origin.response.etag
+        image.expires = original.origin.policy.expires
+        // A response received or confirmed just now is as fresh as it gets, however short its lifetime.
+        image.stale = source != .network && trust != .confirmed && original.origin.isStale(at: now)
+        image.final = preview != .showing
+        image.placeholder = header.placeholder
+        if image.pixels != nil, request.options.variant.frames == .all { image.timing = header.timing }
+        return image
+    }
+
+    /// The transform of its partial images; nil when it wants none.
+    func partialTransform(scaleDownLimit: Int) -> Transform? {
+        let options = request.options
+        guard purpose == .get, options.progressive, options.representation == .pixels, options.delivery != .none,
+            [.one(0), .all].contains(options.variant.frames)
+        else { return nil }
+        var transform = options.variant.transform(scaleDownLimit: scaleDownLimit)
+        // Animations have no partial images.
+        transform.frames = .one(0)
+        return transform
+    }
+}

@@ -1,0 +1,262 @@
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+/// Supervises the worker processes: which exist, which run what, when the next may start, and why one exited.
+///
+/// It owns one pool for each kind of worker. It never touches a job itself: it returns the jobs of a worker that exited,
+/// and the caller gives them to the machine that they belong to.
+package struct Supervision {
+    /// What follows from a worker's `ready`.
+    enum Readiness: Equatable {
+        case accepted
+        /// The worker is unknown or condemned.
+        case ignored
+        /// The worker said it twice.
+        case repeated
+        /// The worker's sandbox is too weak; it is condemned. The text is for the log.
+        case refused(String)
+    }
+
+    /// A worker that exited.
+    struct Exit {
+        let kind: WorkerKind
+        let jobs: Set<JobID>
+        let death: WorkerDeath
+        let pid: Int?
+        /// Whether the worker was retired, and so left as it was meant to.
+        let wasRetired: Bool
+        /// Whether the fork server must be respawned, so that the next decoder has another memory layout.
+        let respawnsForkServer: Bool
+    }
+
+    private var fetch: WorkerPool
+    private var decode: WorkerPool
+    private var cache: WorkerPool
+    /// The sandbox of the latest worker of each kind that became ready.
+    private var sandboxes: [WorkerKind: SandboxReport] = [:]
+    private var pids: [WorkerID: Int] = [:]
+    private var workerIDs = IdentifierSource<WorkerProcessKind>()
+    private let allowsUnsandboxed: Bool
+    private let decoderMemoryBytes: Int
+
+    init(limits: BrokerLimits) {
+        fetch = WorkerPool(kind: .fetch, size: limits.fetchers, capacity: limits.transfersPerFetcher)
+        decode = WorkerPool(kind: .decode, size: limits.workers, capacity: 1)
+        cache = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
+        allowsUnsandboxed = limits.allowsUnsandboxed
+        decoderMemoryBytes = limits.workerMemoryBytes
+    }
+
+    private subscript(kind: WorkerKind) -> WorkerPool {
+        _read {
+            switch kind {
+            case .fetch: yield fetch
+            case .decode: yield decode
+            case .cache: yield cache
+            }
+        }
+        _modify {
+            switch kind {
+            case .fetch: yield &fetch
+            case .decode: yield &decode
+            case .cache: yield &cache
+            }
+        }
+    }
+
+    private func kind(of worker: WorkerID) -> WorkerKind? {
+        if fetch.contains(worker) { return .fetch }
+        if decode.contains(worker) { return .decode }
+        return cache.contains(worker) ? .cache : nil
+    }
+
+    // MARK: Jobs
+
+    /// The worker for the next job of this kind; nil when all are busy.
+    func available(_ kind: WorkerKind) -> WorkerID? { self[kind].available }
+
+    /// The idle worker that has run the fewest jobs, spares included.
+    func freshest(_ kind: WorkerKind) -> WorkerID? { self[kind].freshest }
+
+    /// Whether a worker of this kind runs a job that is to be its only one.
+    func runsExclusively(_ kind: WorkerKind) -> Bool { self[kind].hasExclusive }
+
+    /// Whether `worker` runs `job` and is not condemned. Reports of any other worker about the job do not count.
+    func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
+        fetch.isRunning(job, on: worker) || decode.isRunning(job, on: worker) || cache.isRunning(job, on: worker)
+    }
+
+    /// The number of jobs that run on workers of this kind.
+    func runningJobs(_ kind: WorkerKind) -> Int { self[kind].runningJobs }
+
+    /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended.
+    mutating func assign(_ job: JobID, to worker: WorkerID, exclusively: Bool = false) {
+        guard let kind = kind(of: worker) else { return }
+        self[kind].assign(job, to: worker, exclusively: exclusively)
+    }
+
+    /// Takes a job from a worker. A worker that has run its share of jobs is retired.
+    mutating func unassign(_ job: JobID, from worker: WorkerID) {
+        guard let kind = kind(of: worker) else { return }
+        self[kind].unassign(job, from: worker)
+        if kind != .cache { self[kind].retireIfWorn(worker) }
+    }
+
+    // MARK: Health
+
+    /// Whether no worker of this kind works, and the last one failed by its own making.
+    func isDown(_ kind: WorkerKind) -> Bool { self[kind].isDown }
+
+    /// Whether too many decoders failed within a minute, so that new images are refused.
+    func areDecodersBroken(at now: Instant) -> Bool { decode.isBroken(at: now) }
+
+    /// Whether the broker has condemned a worker.
+    func isCondemned(_ worker: WorkerID) -> Bool { kind(of: worker).map { self[$0].isCondemned(worker) } ?? false }
+
+    /// Workers of this kind that can work, spares aside.
+    func ready(_ kind: WorkerKind) -> Int { self[kind].ready }
+
+    /// Workers started in place of others.
+    var restarts: Int { fetch.restarts + decode.restarts + cache.restarts }
+
+    /// What confines all workers: the weakest of the kinds. Without a disk tier there are two of them.
+    var sandbox: SandboxReport {
+        guard let fetch = sandboxes[.fetch], let decode = sandboxes[.decode] else { return SandboxReport() }
+        let both = fetch.weaker(decode)
+        return sandboxes[.cache].map(both.weaker) ?? both
+    }
+
+    // MARK: Starts
+
+    /// Starts the workers that are missing and may be started now.
+    mutating func startMissing(at now: Instant) -> [(kind: WorkerKind, worker: WorkerID)] {
+        var started: [(WorkerKind, WorkerID)] = []
+        for kind in WorkerKind.allCases {
+            while self[kind].mayStart(at: now) {
+                let worker = workerIDs.next()
+                self[kind].started(worker, at: now)
+                started.append((kind, worker))
+            }
+        }
+        return started
+    }
+
+    /// When a missing worker of this kind may be started; nil when none is missing, or it may be at once.
+    func nextStart(_ kind: WorkerKind, after now: Instant) -> Instant? {
+        self[kind].nextStart.flatMap { $0 > now ? $0 : nil }
+    }
+
+    mutating func notePID(_ pid: Int, of worker: WorkerID) { pids[worker] = pid }
+
+    mutating func becameReady(_ worker: WorkerID, _ sandbox: SandboxReport?) -> Readiness {
+        guard let kind = kind(of: worker), !self[kind].isCondemned(worker) else { return .ignored }
+        if self[kind].isReady(worker) { return .repeated }
+        let sandbox = sandbox ?? SandboxReport()
+        sandboxes[kind] = sandbox
+        guard sandbox.isEnough || allowsUnsandboxed else {
+            return .refused(
+                """
+                a \(kind.rawValue) worker is refused, as its sandbox (\(sandbox.level)) is too weak: seccomp and \
+                Landlock are required, of Linux 5.13 or newer; --allow-unsandboxed does without
+                """)
+        }
+        self[kind].becameReady(worker)
+        return .accepted
+    }
+
+    /// Whether a worker still has to become ready.
+    func isStarting(_ worker: WorkerID) -> Bool {
+        kind(of: worker).map { !self[$0].isReady(worker) } ?? false
+    }
+
+    // MARK: Ends
+
+    /// Gives a worker no more jobs, as its socket has ended. Its jobs are returned by `exited`.
+    mutating func hungUp(_ worker: WorkerID) {
+        if let kind = kind(of: worker) { self[kind].hungUp(worker) }
+    }
+
+    /// Gives a worker that is exiting no more jobs, and takes `job` from it, which it was not told of. Returns the
+    /// worker's kind; nil when the worker does not run the job.
+    mutating func foundExiting(_ worker: WorkerID, before job: JobID, at now: Instant) -> WorkerKind? {
+        guard let kind = kind(of: worker), self[kind].isRunning(job, on: worker) else { return nil }
+        self[kind].foundExiting(worker, at: now)
+        self[kind].hungUp(worker)
+        return kind
+    }
+
+    /// Condemns a worker: none of its reports count any more, and the caller kills it. The first cause counts. Returns
+    /// false for a worker that is gone.
+    mutating func condemn(_ worker: WorkerID, _ cause: DeathCause, _ detail: String) -> Bool {
+        guard let kind = kind(of: worker) else { return false }
+        self[kind].condemn(worker, WorkerPool.Condemnation(cause: cause, detail: detail))
+        return true
+    }
+
+    /// The jobs that a worker has; nil for a worker that is gone.
+    func jobs(of worker: WorkerID) -> Set<JobID>? { kind(of: worker).flatMap { self[$0].worker(worker)?.jobs } }
+
+    /// Removes a worker that exited. `isForgiven` keeps its failure from counting against the pool; `isDraining` keeps the
+    /// fork server as it is.
+    mutating func exited(
+        _ worker: WorkerID, _ exit: WorkerExit, isForgiven: Bool, isDraining: Bool, at now: Instant
+    ) -> Exit? {
+        guard let kind = kind(of: worker), let entry = self[kind].worker(worker) else { return nil }
+        let death = WorkerDeath(
+            exit, condemnation: entry.condemnation, wasReady: entry.isReady,
+            memoryLimit: kind == .decode ? decoderMemoryBytes : .max)
+        var wasRetired = false
+        if case .ended(.status(0), _) = exit {
+            // The cache process exits when it can do nothing more in its sandbox, for example because its directory was
+            // removed. That is rare: one that exits within a second of its start has failed.
+            let hasLived = entry.startedAt.adding(milliseconds: 1000) <= now
+            wasRetired =
+                entry.isRetiring || kind == .cache && entry.isReady && hasLived && entry.condemnation == nil
+        }
+        if wasRetired { self[kind].retire(worker) }
+        self[kind].ended(worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven, at: now)
+        // An attacker may have learnt the memory layout of a decoder that crashed. The next ones must not share it.
+        let wasKilledOutside =
+            if case .ended(.signal(SignalNumber.kill), _) = exit { entry.condemnation == nil } else { false }
+        return Exit(
+            kind: kind, jobs: entry.jobs, death: death, pid: pids.removeValue(forKey: worker), wasRetired: wasRetired,
+            respawnsForkServer: kind == .decode && death.cause.isOwnMaking && entry.isReady && !wasRetired
+                && !wasKilledOutside && !isDraining)
+    }
+
+    // MARK: Recycling
+
+    /// Notes a worker's own memory after a job. One that has grown too far is retired.
+    mutating func measured(_ worker: WorkerID, residentBytes: Int) {
+        decode.measured(worker, residentBytes: residentBytes)
+        fetch.measured(worker, residentBytes: residentBytes)
+    }
+
+    /// Takes the retired workers that have no job left; their sockets are to be closed.
+    mutating func takeFinished() -> [WorkerID] {
+        guard fetch.hasRetiring || decode.hasRetiring || cache.hasRetiring else { return [] }
+        var finished: [WorkerID] = []
+        for kind in WorkerKind.allCases {
+            for worker in self[kind].finished {
+                self[kind].hungUp(worker)
+                finished.append(worker)
+            }
+        }
+        return finished
+    }
+
+    // MARK: Invariants
+
+    /// The first rule that does not hold; nil when all do. `running` says which job the other machines believe to run on
+    /// which worker.
+    func brokenInvariant(running: [(kind: WorkerKind, jobs: [JobID: WorkerID])]) -> String? {
+        for (kind, jobs) in running {
+            let pool = self[kind]
+            if pool.runningJobs != jobs.count { return "busy \(kind) workers are not the running jobs" }
+            if jobs.contains(where: { pool.worker($1)?.jobs.contains($0) != true }) { return "a job without a worker" }
+            if let broken = pool.brokenInvariant() { return "\(kind) workers: \(broken)" }
+        }
+        return nil
+    }
+}

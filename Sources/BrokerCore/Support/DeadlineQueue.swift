@@ -1,0 +1,26 @@
+import SystemValues
+
+/// Deadlines, the earliest first. The caller checks whether a due one still matters; those that do not are swept out when
+/// they are many.
+struct DeadlineQueue<Reason> {
+    private var heap = MinHeap<Instant, Reason>()
+
+    /// The earliest deadline.
+    var next: Instant? { heap.first?.key }
+    var count: Int { heap.count }
+
+    mutating func add(_ reason: Reason, at instant: Instant) {
+        heap.insert(reason, key: instant)
+    }
+
+    /// Removes the deadlines that do not matter any more, once they outnumber the `live` others.
+    mutating func sweep(live: Int, stillStands: (Reason) -> Bool) {
+        heap.sweep(live: live) { stillStands($1) }
+    }
+
+    /// Removes the earliest deadline that is due.
+    mutating func popDue(at now: Instant) -> Reason? {
+        guard let next, next <= now else { return nil }
+        return heap.popFirst()?.value
+    }
+}

@@ -1,0 +1,54 @@
+package import IPCProtocol
+
+/// A histogram of durations. Its buckets grow by an eighth, so a quantile is exact to 6 % at any magnitude, and a value costs
+/// one increment.
+package struct LatencyHistogram {
+    private static let steps = 8
+    private var counts = [Int](repeating: 0, count: 64 * steps)
+    private var total = 0
+    private var largest = 0
+
+    package init() {}
+
+    /// Counts one duration, in microseconds.
+    package mutating func record(microseconds: Int) {
+        let value = max(microseconds, 0)
+        counts[Self.bucket(of: value)] += 1
+        total += 1
+        largest = max(largest, value)
+    }
+
+    /// The quantiles, in units of `unit` microseconds.
+    package func quantiles(unit: Double) -> StatsReport.Quantiles {
+        var quantiles = StatsReport.Quantiles()
+        if total == 0 { return quantiles }
+        quantiles.p50 = Double(value(at: 0.5)) / unit
+        quantiles.p90 = Double(value(at: 0.9)) / unit
+        quantiles.p99 = Double(value(at: 0.99)) / unit
+        quantiles.max = Double(largest) / unit
+        return quantiles
+    }
+
+    private func value(at quantile: Double) -> Int {
+        var left = Int((Double(total) * quantile).rounded(.up))
+        for (bucket, count) in counts.enumerated() {
+            left -= count
+            if left <= 0 { return min(Self.middle(of: bucket), largest) }
+        }
+        return largest
+    }
+
+    /// Values below 8 have a bucket each; above, each power of two has eight.
+    private static func bucket(of value: Int) -> Int {
+        if value < steps { return value }
+        let exponent = Int.bitWidth - 1 - value.leadingZeroBitCount
+        return (exponent - 2) * steps + (value >> (exponent - 3)) - steps
+    }
+
+    private static func middle(of bucket: Int) -> Int {
+        if bucket < steps { return bucket }
+        let exponent = bucket / steps + 2
+        let low = (bucket % steps + steps) << (exponent - 3)
+        return low + (1 << (exponent - 3)) / 2
+    }
+}

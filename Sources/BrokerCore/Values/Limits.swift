@@ -1,0 +1,95 @@
+package import HTTPCaching
+
+/// The bounds of memory, concurrency and time.
+package struct BrokerLimits {
+    /// The order of one client's jobs of one priority.
+    package enum QueueOrder {
+        case fifo, lifo
+    }
+
+    /// The growth of a worker's own memory that is tolerated over its life, in bytes.
+    static let toleratedGrowth = 64 << 20
+
+    package var workers = 4
+    package var fetchers = 1
+    /// The concurrent transfers of one download worker.
+    package var transfersPerFetcher = 64
+    /// The concurrent transfers from one origin.
+    package var transfersPerOrigin = 6
+    package var memoryBytes = 512 << 20
+    /// The most buffers in memory, because each takes a descriptor.
+    package var memoryEntries = 65_536
+    /// The slots of the validity page; 0 without one.
+    package var validitySlots = 65_536
+    package var maxDownloadBytes = 32 << 20
+    /// The most pixels of a result, and of a source that is not made smaller.
+    package var maxPixels = 50_000_000
+    /// The most pixels of a source that is made smaller.
+    package var maxSourcePixels = 300_000_000
+    /// The memory that decoding one image may take, the result included.
+    package var workerMemoryBytes = 1 << 30
+    /// The most bytes that a decode worker may hold beside the result, less the growth that is tolerated over its life.
+    package var maxWorkingBytes: Int { max(workerMemoryBytes - Self.toleratedGrowth, 1) }
+    /// The bytes of pixels that `scaleDown` keeps an image below.
+    package var scaleDownBytes = 60_000_000
+    /// Whether there is a disk tier.
+    package var usesDisk = false
+    package var diskBytes = 4 << 30
+    /// The bytes that may wait to be kept on disk. Beyond, originals are postponed and rasters are not kept.
+    package var maxKeepingBytes = 256 << 20
+    package var lookupDeadlineMs = 5_000
+    package var clearDeadlineMs = 120_000
+    package var maxInlineBytes = 64 << 20
+    /// Unanswered requests of one client.
+    package var maxPendingRequests = 1024
+    /// Bytes of the buffers that one client leases.
+    package var maxLeasedBytes = 2 << 30
+    /// Buffers that one client leases: evicted ones take descriptors too.
+    package var maxLeasedBuffers = 65_536
+    /// Bytes of evicted buffers that are still leased, of which clients and users have shares.
+    package var maxEvictedBytes = 512 << 20
+    /// Such buffers, because each takes a descriptor.
+    package var maxEvictedBuffers = 16_384
+    /// Open connections, of which users have shares.
+    package var maxClients = 65_536
+    /// The weight of all unanswered requests: one each, and one for each full KiB of its text.
+    package var maxRequests = 65_536
+    /// The subscriptions of all clients.
+    package var maxSubscriptions = 1024
+    /// The processor time that one image may take, in seconds.
+    package var decodeSeconds = 10
+    /// The elapsed time that one image may take, which includes waiting for a processor.
+    package var decodeDeadlineMs = 20_000
+    package var workerStartDeadlineMs = 10_000
+    /// How long a worker may live on without its socket.
+    package var workerEndDeadlineMs = 1_000
+    package var frameDeadlineMs = 30_000
+    /// The order of one client's jobs of one priority.
+    package var queueOrder = QueueOrder.fifo
+    /// The freshness assumed for responses that state none.
+    package var caching = CacheSettings()
+    /// The retries of a failed transfer before its requests fail.
+    package var retries = 1
+    /// The silence after which an origin counts as unreachable.
+    package var patienceMs = 10_000
+    /// How long a worker may take to stop a transfer.
+    package var stopDeadlineMs = 10_000
+    /// The continuations of a body that is cut short.
+    package var resumptions = 8
+    /// The number of bodies whose beginning is kept for later requests, their bytes, and the time they are kept.
+    package var maxPartials = 32
+    package var maxPartialBytes = 32 << 20
+    package var partialMs = 600_000
+    /// The URLs of one prefetch that are loaded concurrently.
+    package var prefetchesAtOnce = 8
+    /// Prefetches of one client.
+    package var maxPrefetches = 16
+    /// Whether a request may ask for a server's certificate not to be verified.
+    package var allowsInvalidCertificates = false
+    /// Whether workers may work without a sandbox.
+    package var allowsUnsandboxed = false
+    /// How long pending requests may go on after a shutdown was requested.
+    package var drainMs = 4_000
+
+    package init() {}
+}

@@ -1,0 +1,21 @@
+import IPCProtocol
+import SystemValues
+
+/// A waiter as the job that it waits for sees it.
+struct Subscriber {
+    let waiter: WaiterID
+    let client: ClientID
+    let uid: UInt32
+    let priority: GetOptions.Priority
+    /// The longest silence of the origin that it accepts, in milliseconds.
+    let silenceMs: Int
+    /// When it gives up.
+    let deadline: Instant
+}
+
+extension [Subscriber] {
+    /// The highest priority; nil when there are no subscribers.
+    var priority: GetOptions.Priority? { lazy.map(\.priority).max() }
+
+    mutating func remove(_ waiter: WaiterID) { removeAll { $0.waiter == waiter } }
+}

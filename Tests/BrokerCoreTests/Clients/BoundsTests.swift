@@ -1,0 +1,321 @@
+import Digests
+import Glibc
+import HTTPValues
+import IPCProtocol
+import Testing
+
+@testable import BrokerCore
+
+/// What each client and each user may have of what all share.
+struct BoundsTests {
+    private func world(_ change: (inout BrokerLimits) -> Void) -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.fetchers = 1
+        limits.workers = 1
+        change(&limits)
+        var world = StrictWorld(limits)
+        world.readyAll()
+        return world
+    }
+
+    // MARK: Shares
+
+    @Test(arguments: [1, 2, 3, 7, 64, 1000, 65_536]) func `alone one gets most, and never all`(limit: Int) {
+        for isAdmin in [false, true] {
+            var pool = SharedPool(limit: limit)
+            while pool.refusal(of: 1, own: pool.taken, user: 1, isAdmin: isAdmin) == nil { pool.take(1, for: 1) }
+            // One client: half.
+            #expect(pool.taken == limit / 2)
+            // Many clients of one user: four fifths; of an administrator, all that leaves something.
+            while pool.refusal(of: 1, own: 0, user: 1, isAdmin: isAdmin) == nil { pool.take(1, for: 1) }
+            #expect(pool.taken == (isAdmin ? max(0, limit - 1) : limit * 4 / 5))
+            // Another user comes in all the same, unless the crowd is an administrator's.
+            if !isAdmin, limit > 4 { #expect(pool.refusal(of: 1, own: 0, user: 2, isAdmin: false) == nil) }
+            pool.give(pool.taken, from: 1)
+            #expect(pool.taken == 0 && pool.taken(by: 1) == 0)
+        }
+    }
+
+    @Test func `however many come, there is something left for the next`() {
+        var pool = SharedPool(limit: 10_000)
+        for user in UInt32(1)...6 {
+            let before = pool.taken
+            while pool.refusal(of: 1, own: 0, user: user, isAdmin: false) == nil { pool.take(1, for: user) }
+            #expect(pool.taken > before)
+            // Who was there before gets no more now.
+            #expect(pool.refusal(of: 1, own: 0, user: 1, isAdmin: false) != nil)
+        }
+        #expect(pool.taken < 10_000)
+    }
+
+    @Test func `large amounts do not overflow`() {
+        let pool = SharedPool(limit: .max)
+        #expect(pool.refusal(of: .max, own: 0, user: 1, isAdmin: false) != nil)
+        #expect(pool.refusal(of: 1, own: .max, user: 1, isAdmin: true) != nil)
+        #expect(pool.refusal(of: 1 << 61, own: 1 << 61, user: 1, isAdmin: false) == nil)
+    }
+
+    // MARK: Connections
+
+    @Test func `a user's connections leave places for others`() {
+        var world = world { $0.maxClients = 10 }
+        let flood = (0..<20).map { _ in world.connect(uid: 1) }
+        #expect(flood.filter { world.clients[$0] != nil }.count == 8)
+        #expect(world.news[flood[19]]?.isEmpty ?? true)
+        #expect(world.state.counters.failures[.quotaExceeded] == 12)
+        let other = world.connect(uid: 2)
+        #expect(world.clients[other] != nil)
+        // An administrator is let in while there is any place.
+        let admin = world.connect(uid: 0, isAdmin: true)
+        #expect(world.clients[admin] != nil)
+        world.disconnect(flood[0])
+        world.disconnect(other)
+        let late = world.connect(uid: 1)
+        #expect(world.clients[late] == nil)
+        world.disconnect(flood[1])
+        world.disconnect(flood[2])
+        let later = world.connect(uid: 1)
+        #expect(world.clients[later] != nil)
+    }
+
+    // MARK: Requests
+
+    @Test func `a client has so many requests of all kinds`() {
+        var world = world {
+            $0.maxPendingRequests = 10
+            $0.usesDisk = true
+            $0.prefetchesAtOnce = 1
+        }
+        let client = world.connect()
+        for id in 0..<4 { world.get(client, id: id, "\(id)") }
+        let url = try! SourceURL("http://origin.test/x")
+        for id in 4..<6 { world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: id, urls: [url])))) }
+        for id in 6..<8 { world.happen(.messageReceived(client, .remove(id: id, url: url))) }
+        let options = GetOptions()
+        world.happen(.messageReceived(client, .query(GetRequest(id: 8, url: url, options: options))))
+        world.happen(.storeReceived(client, StoreRequest(id: 9, url: url, payload: 0), bytes: 10))
+        #expect(world.state.clients[client]?.unanswered == 10)
+        #expect(world.state.counters.failures.isEmpty)
+        world.get(client, id: 10, "10")
+        #expect(world.error(client, 10) == .quotaExceeded)
+        world.happen(.messageReceived(client, .remove(id: 11, url: url)))
+        world.happen(.messageReceived(client, .query(GetRequest(id: 12, url: url, options: options))))
+        world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 13, urls: [url]))))
+        world.happen(.storeReceived(client, StoreRequest(id: 14, url: url, payload: 0), bytes: 10))
+        #expect(world.state.counters.failures == [.quotaExceeded: 5])
+        // Another's are its own.
+        let other = world.connect()
+        world.get(other, id: 1, "other")
+        #expect(world.answers[other] == nil)
+        world.disconnect(client)
+        #expect(world.state.clients.pendingWeight == 1)
+    }
+
+    @Test func `a user's requests leave room for others, and what they say counts`() {
+        var world = world {
+            $0.maxRequests = 1000
+            $0.maxPendingRequests = 500
+        }
+        let greedy = (0..<3).map { _ in world.connect(uid: 1) }
+        var id = 0
+        for client in greedy {
+            for _ in 0..<500 {
+                id += 1
+                world.get(client, id: id, "\(id)")
+            }
+        }
+        #expect(world.state.clients.pendingWeight == 800)
+        #expect(world.state.counters.failures == [.quotaExceeded: 700])
+        // A long request weighs more: 100 KiB of headers there cannot be, so 30.
+        let other = world.connect(uid: 2)
+        let long = HeaderField(name: "accept", value: String(repeating: "x", count: 30 << 10))
+        for each in 1...10 {
+            world.get(other, id: each, "\(each)") { $0.headers = [long] }
+        }
+        // What is left after it must be as much, as it is a client.
+        #expect(world.state.clients.pendingWeight(of: 2) == 31 * 3)
+        #expect(world.error(other, 4) == .overloaded)
+        world.get(other, id: 11, "11")
+        #expect(world.answers[other]?[11] == nil)
+        for client in greedy + [other] { world.disconnect(client) }
+        #expect(world.state.clients.pendingWeight == 0)
+    }
+
+    @Test func `hits need no place`() {
+        var world = world { $0.maxRequests = 4 }
+        let client = world.connect()
+        world.load(client, id: 1, "a", content: 1)
+        let greedy = world.connect(uid: 2)
+        for id in 0..<9 { world.get(greedy, id: id, "\(id)") }
+        world.get(client, id: 2, "a")
+        #expect(world.image(client, 2)?.source == .memory)
+    }
+
+    @Test func `subscriptions`() {
+        var world = world { $0.maxSubscriptions = 20 }
+        let clients = (0..<4).map { _ in world.connect(uid: 1) }
+        for client in clients {
+            for id in 0..<10 { world.happen(.messageReceived(client, .subscribe(id: id, events: [.finished]))) }
+        }
+        #expect(world.state.clients.subscriptionsTaken == 16)
+        #expect(world.state.counters.failures == [.quotaExceeded: 24])
+        let other = world.connect(uid: 2)
+        world.happen(.messageReceived(other, .subscribe(id: 1, events: [.finished])))
+        #expect(world.state.clients.subscriptionsTaken == 17)
+        for client in clients { world.disconnect(client) }
+        #expect(world.state.clients.subscriptionsTaken == 1)
+    }
+
+    // MARK: Leases
+
+    /// Pictures of 400 bytes, their originals of next to nothing.
+    private func lease(_ world: inout StrictWorld, _ client: ClientID, _ range: Range<Int>) -> Int {
+        for id in range { world.load(client, id: id, "\(id)", content: id + 1, bytes: 1) }
+        return range.count {
+            world.answers[client]?[$0]?.first.map { if case .image = $0 { true } else { false } } ?? false
+        }
+    }
+
+    @Test func `who leases everything stops nobody`() {
+        var world = world {
+            $0.memoryBytes = 4_000
+            $0.maxEvictedBytes = 4_000
+        }
+        let greedy = world.connect(uid: 1)
+        let most = lease(&world, greedy, 0..<40)
+        // As much as is cached: next to nothing of that is evicted.
+        #expect((8...11).contains(most))
+        #expect(world.state.memory.evictedBytes <= 2_000)
+        #expect(world.error(greedy, 39) == .quotaExceeded)
+        // Nor does its user get much by another connection.
+        let again = world.connect(uid: 1)
+        #expect(lease(&world, again, 100..<140) <= 6)
+        for uid in UInt32(2)...4 {
+            let other = world.connect(uid: uid)
+            #expect(lease(&world, other, Int(uid) * 1000..<Int(uid) * 1000 + 3) >= 1)
+            #expect(world.state.memory.evictedBytes < 4_000)
+            // What is given back can be had again, as often as one likes.
+            for round in 0..<20 {
+                for buffer in world.descriptors[other] ?? [] {
+                    world.happen(.messageReceived(other, .release(buffers: [buffer])))
+                }
+                world.descriptors[other] = []
+                let id = Int(uid) * 1000 + 10 + round
+                #expect(lease(&world, other, id..<id + 1) == 1)
+            }
+        }
+        world.disconnect(greedy)
+        world.disconnect(again)
+        #expect(world.state.clients.leased(byUser: 1) == LeaseTable.Amount())
+    }
+
+    @Test func `one picture may be larger than all there is`() {
+        var world = world {
+            $0.memoryBytes = 300
+            $0.maxEvictedBytes = 300
+        }
+        let client = world.connect()
+        #expect(lease(&world, client, 0..<1) == 1)
+        #expect(world.state.memory.evictedBytes == 400)
+        // Then nothing is left for anybody.
+        let other = world.connect(uid: 2)
+        #expect(lease(&world, other, 1..<2) == 0)
+        #expect(world.error(other, 1) == .overloaded)
+        world.disconnect(client)
+        #expect(lease(&world, other, 2..<3) == 1)
+    }
+
+    @Test func `small buffers take descriptors`() {
+        var world = world {
+            $0.memoryEntries = 10
+            $0.maxEvictedBuffers = 10
+        }
+        let greedy = world.connect()
+        #expect((5...20).contains(lease(&world, greedy, 0..<60)))
+        let other = world.connect(uid: 2)
+        #expect(lease(&world, other, 100..<102) >= 1)
+        #expect(world.buffers.count <= 22)
+    }
+
+    @Test func `payloads that are not read count like leases`() {
+        var world = world {
+            $0.memoryBytes = 4_000
+            $0.maxEvictedBytes = 4_000
+        }
+        let client = world.connect()
+        for id in 0..<40 {
+            world.get(client, id: id, "\(id)") { $0.delivery = .inline }
+            world.finishFetch(world.fetches.keys.first!, content: id + 1, bytes: 1)
+            world.readHeader(world.decodes.keys.first!)
+            world.finishDecode(world.decodes.keys.first!)
+        }
+        #expect((8...11).contains(world.payloads.count))
+        #expect(world.error(client, 39) == .quotaExceeded)
+        // The same one again holds nothing more.
+        let before = world.state.clients.held(by: client, .sending)
+        world.get(client, id: 40, "0") { $0.delivery = .inline }
+        #expect(world.state.clients.held(by: client, .sending) == before)
+        #expect(world.image(client, 40) != nil)
+    }
+
+    // MARK: Leaving
+
+    /// Disconnecting costs what the client had, not what there is.
+    @Test func `many leave fast`() {
+        var world = world {
+            $0.memoryBytes = 1 << 30
+            $0.memoryEntries = 200_000
+        }
+        let holder = world.connect()
+        // Without the world's own book-keeping, which looks at everything after each event.
+        let url = { (number: Int) in try! SourceURL("http://origin.test/\(number)") }
+        for number in 0..<20_000 {
+            let key = OriginalKey(GetRequest(id: 0, url: url(number), options: GetOptions()), uid: 1000)
+            let digest = ContentDigest(hexadecimal: StrictWorld.digest(number))!
+            let origin = world.state.storedStatement(
+                StoreRequest(id: 0, url: url(number), payload: 0), for: key)
+            _ = world.state.memory.insert(
+                MemoryIndex.Original(digest: digest, bytes: 1, origin: origin), for: key)
+            let buffer = world.state.newBufferID()
+            world.state.memory.insert(
+                buffer, as: VariantKey(digest: digest, form: .original), bytes: 1, at: world.clock)
+            if number % 2 == 0, world.state.clients.grant(buffer, bytes: 1, to: holder, of: 1000, .lease) {
+                world.state.memory.hold(buffer)
+            }
+        }
+        let buffers = Array(world.state.memory.bufferIDs.prefix(1000))
+        var times: [Int] = []
+        /// The microseconds for which `body` keeps the processor busy: others may be running as well.
+        func microseconds(_ body: () -> Void) -> Int {
+            func used() -> Int {
+                var time = timespec()
+                unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+                return time.tv_sec * 1_000_000 + time.tv_nsec / 1000
+            }
+            let before = used()
+            body()
+            return used() - before
+        }
+        for number in 0..<1000 {
+            let client = ClientID(number: 10_000 + number)
+            _ = world.state.handle(.clientConnected(client, uid: 7, isAdmin: false), at: world.clock, unixMs: 0)
+            let buffer = buffers[number]
+            if world.state.clients.grant(buffer, bytes: 1, to: client, of: 7, .lease) {
+                world.state.memory.hold(buffer)
+            }
+            let took = microseconds {
+                _ = world.state.handle(.clientDisconnected(client), at: world.clock, unixMs: 0)
+            }
+            times.append(took)
+        }
+        // A walk over everything takes longer.
+        times.sort()
+        #expect(times[990] < 5000, "\(times[990])")
+        #expect(world.state.clients.leased(byUser: 7) == LeaseTable.Amount())
+        let all = microseconds {
+            _ = world.state.handle(.clientDisconnected(holder), at: world.clock, unixMs: 0)
+        }
+        #expect(all < 2_000_000, "\(all)")
+        #expect(world.state.memory.heldBytes == 0)
+    }
+}

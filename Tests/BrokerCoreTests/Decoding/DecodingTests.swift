@@ -1,0 +1,135 @@
+import Digests
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// The machine of decodings by itself.
+@Suite struct DecodingTests {
+    private let now = Instant(nanoseconds: 1_000_000_000)
+    private var moment: Moment { Moment(instant: now, unixMs: 1_800_000_000_000) }
+    private let worker = WorkerID(number: 1)
+
+    private func variant(_ content: Int = 1) throws -> VariantKey {
+        let digest = try #require(ContentDigest(hexadecimal: StrictWorld.digest(content)))
+        return VariantKey(digest: digest, form: Form(GetOptions(), scaleDownLimit: 1 << 20))
+    }
+
+    private func subscriber(_ number: Int, priority: GetOptions.Priority = .normal) -> Subscriber {
+        Subscriber(
+            waiter: WaiterID(number: number), client: ClientID(number: number), uid: 1000, priority: priority,
+            silenceMs: 1, deadline: now)
+    }
+
+    private func begin(_ decoding: inout Decoding, _ number: Int, content: Int = 1) throws -> JobID {
+        let job = JobID(number: number)
+        decoding.enqueue(
+            try variant(content), of: BufferID(number: number), bytes: 100, responsible: ["http://origin.test"],
+            subscriber(number), as: job)
+        return job
+    }
+
+    private func plan(width: Int = 10, height: Int = 10) throws -> DecodePlan {
+        let geometry = try #require(PixelGeometry(width: width, height: height))
+        return DecodePlan(
+            header: ImageHeader(format: .png, geometry: geometry), result: geometry, workingBytes: 50, stage: nil)
+    }
+
+    private func run(_ decoding: inout Decoding, _ job: JobID) throws {
+        #expect(decoding.popQueued() == job)
+        #expect(decoding.start(job, on: worker, wantsPlaceholder: false, at: now) != nil)
+    }
+
+    @Test func `a variant is decoded once`() throws {
+        var decoding = Decoding(limits: BrokerLimits())
+        let job = try begin(&decoding, 1)
+        let joined = decoding.join(try variant(), subscriber(2, priority: .high))
+        let other = decoding.join(try variant(2), subscriber(3))
+        #expect(joined == job && other == nil && decoding[job]?.priority == .high)
+        #expect(decoding.brokenInvariant() == nil && decoding.bodyBytes == 100)
+    }
+
+    @Test func `memory is admitted in the order of headers, and one decoding always is`() throws {
+        var decoding = Decoding(limits: BrokerLimits())
+        let (first, second) = (try begin(&decoding, 1), try begin(&decoding, 2, content: 2))
+        try run(&decoding, first)
+        try run(&decoding, second)
+        for job in [second, first] {
+            guard case .parked = decoding.headerRead(job, try plan()) else { return complain("not parked") }
+            #expect(!decoding.expectsHeader(job))
+        }
+        let admitted = decoding.admitNext(hasRoom: { _ in false }, at: now)
+        #expect(admitted?.job == second && admitted?.bytes == 400 && admitted?.isExact == true)
+        #expect(decoding.reservedBytes == 400)
+        #expect(decoding.admitNext(hasRoom: { _ in false }, at: now) == nil)
+        // The pixels and the working memory of both.
+        #expect(decoding.admitNext(hasRoom: { $0 == 400 + 50 + 50 }, at: now)?.job == first)
+        #expect(decoding.reservedBytes == 800 && decoding.brokenInvariant() == nil)
+    }
+
+    @Test func `a waiting decoding has no deadline`() throws {
+        var decoding = Decoding(limits: BrokerLimits())
+        let job = try begin(&decoding, 1)
+        try run(&decoding, job)
+        let late = now.adding(milliseconds: 20_000)
+        #expect(decoding.isOverdue(job, at: late))
+        _ = decoding.headerRead(job, try plan())
+        #expect(!decoding.isOverdue(job, at: late))
+        _ = decoding.admitNext(hasRoom: { _ in true }, at: late)
+        #expect(!decoding.isOverdue(job, at: late) && decoding.isOverdue(job, at: late.adding(milliseconds: 20_000)))
+    }
+
+    @Test func `only the planned result is expected`() throws {
+        var decoding = Decoding(limits: BrokerLimits())
+        let job = try begin(&decoding, 1)
+        try run(&decoding, job)
+        _ = decoding.headerRead(job, try plan())
+        #expect(!decoding.expects(DecodeResult(bytes: 400), of: job))
+        _ = decoding.admitNext(hasRoom: { _ in true }, at: now)
+        #expect(decoding.expects(DecodeResult(bytes: 400), of: job))
+        #expect(!decoding.expects(DecodeResult(bytes: 401), of: job))
+    }
+
+    @Test func `too many pixels are refused, and another plan is a lie`() throws {
+        var limits = BrokerLimits()
+        limits.maxPixels = 99
+        var decoding = Decoding(limits: limits)
+        let job = try begin(&decoding, 1)
+        try run(&decoding, job)
+        guard case .refused(let error) = decoding.headerRead(job, try plan()) else { return complain("not refused") }
+        #expect(error.code == .tooManyPixels)
+        var lie = try plan()
+        lie.result = try #require(PixelGeometry(width: 9, height: 9))
+        guard case .wrongPlan = decoding.headerRead(job, lie) else { return complain("believed") }
+    }
+
+    @Test func `an image that kills two decoders is quarantined`() throws {
+        var decoding = Decoding(limits: BrokerLimits())
+        let job = try begin(&decoding, 1)
+        try run(&decoding, job)
+        guard case (.requeued, false)? = decoding.workerExited(job, .signal, at: moment) else {
+            return complain("not queued once more")
+        }
+        try run(&decoding, job)
+        guard case (.refused(let end, let error), true)? = decoding.workerExited(job, .signal, at: moment) else {
+            return complain("not refused")
+        }
+        #expect(error.code == .decoderCrashed && end.decode.body == BufferID(number: 1))
+        #expect(decoding.isQuarantineUnsaved && decoding.brokenInvariant() == nil)
+        let digest = try variant().digest
+        #expect(decoding.refusal(of: digest, from: [], areDecodersBroken: false, at: moment)?.code == .decoderCrashed)
+        #expect(decoding.refusal(of: try variant(2).digest, from: [], areDecodersBroken: false, at: moment) == nil)
+    }
+
+    @Test func `a decoding without subscribers ends only if it has not begun`() throws {
+        var decoding = Decoding(limits: BrokerLimits())
+        let (queued, running) = (try begin(&decoding, 1), try begin(&decoding, 2, content: 2))
+        try run(&decoding, queued)
+        #expect(decoding.leave(queued, WaiterID(number: 1)) == nil)
+        #expect(decoding.leave(running, WaiterID(number: 2)) != nil)
+        #expect(decoding.count == 1 && decoding.brokenInvariant() == nil)
+    }
+}

@@ -1,0 +1,405 @@
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// What is shown of a picture while it is downloaded, and when. `StrictWorld` sees to it that no two partial decodings of
+/// a download are under way, that they are 200 ms apart, and that none is shown after the end.
+@Suite struct PartialImageTests {
+    private var world: StrictWorld
+    private let client: ClientID
+
+    init() {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        world = StrictWorld(limits)
+        world.readyAll()
+        client = world.connect()
+    }
+
+    private var fetch: JobID { world.fetches.keys.first! }
+    /// The partial decoding that is under way.
+    private var part: JobID? { world.decodes.first { $0.value.fetch != nil }?.key }
+    /// The pictures that were shown and are not final.
+    private func shown(_ client: ClientID? = nil) -> [ImageReply] {
+        (world.news[client ?? self.client] ?? []).compactMap {
+            if case .image(_, let image) = $0 { image } else { nil }
+        }
+    }
+
+    /// A client asks, and the origin begins to answer.
+    private mutating func begin(_ change: (inout GetOptions) -> Void = { _ in }) {
+        world.get(client, id: 1, "a") {
+            $0.progressive = true
+            change(&$0)
+        }
+        world.respond(fetch)
+    }
+
+    private mutating func receive(_ bytes: Int, after milliseconds: Int = 0) {
+        guard let worker = world.fetches[fetch]?.worker else { return complain("no transfer") }
+        world.happen(.fetchProgressed(worker, fetch, received: bytes, expected: 100_000), after: milliseconds)
+    }
+
+    /// The partial decoding under way comes to its end.
+    private mutating func finishPart(stage: Int) throws {
+        let part = try #require(part)
+        world.readHeader(part, stage: stage)
+        world.finishDecode(part)
+    }
+
+    @Test mutating func picturesComeBeforeTheEnd() throws {
+        begin()
+        receive(2000)
+        #expect(world.decodes[try #require(part)]?.order.partialBytes == 2000)
+        try finishPart(stage: 1)
+        receive(4000, after: 300)
+        try finishPart(stage: 2)
+        #expect(shown().map(\.final) == [false, false])
+        #expect(shown().allSatisfy { $0.source == .network && $0.width == 10 && $0.pixels?.stride == 40 })
+        #expect(world.state.report[.partialDecodes] == 2)
+        #expect(world.state.report[.decodes] == 0)
+        world.finishFetch(fetch, content: 1)
+        let whole = try #require(world.decodes.keys.first)
+        world.readHeader(whole)
+        world.finishDecode(whole)
+        #expect(world.image(client, 1)?.final == true)
+        // Each is a lease of its own.
+        let buffers = (shown() + [try #require(world.image(client, 1))]).compactMap(\.buffer)
+        #expect(Set(buffers).count == 3 && world.state.clients.held(by: client).buffers == 3)
+        world.happen(.messageReceived(client, .release(buffers: buffers)))
+        #expect(world.state.clients.holdings.isEmpty)
+    }
+
+    @Test(arguments: [GetOptions.Delivery.inline, .none]) mutating func otherDeliveries(
+        _ delivery: GetOptions.Delivery
+    ) throws {
+        begin { $0.delivery = delivery }
+        receive(2000)
+        guard delivery == .inline else { return #expect(part == nil) }
+        try finishPart(stage: 1)
+        #expect(shown().map(\.payload) == [400] && world.payloads.count == 1)
+    }
+
+    @Test(arguments: ["plain", "original", "encoded", "one frame"]) mutating func noneWhereNotWanted(
+        _ kind: String
+    ) throws {
+        begin {
+            switch kind {
+            case "plain": $0.progressive = false
+            case "original": $0.representation = .original
+            case "encoded": $0.representation = .png
+            default: $0.variant.frames = .one(1)
+            }
+        }
+        receive(50_000)
+        #expect(part == nil)
+    }
+
+    @Test mutating func allFramesBeginAsOne() throws {
+        begin { $0.variant.frames = .all }
+        receive(2000)
+        try finishPart(stage: 1)
+        #expect(shown().map(\.timing) == [nil])
+    }
+
+    @Test mutating func picturesAre200MillisecondsApart() throws {
+        begin()
+        receive(2000)
+        try finishPart(stage: 1)
+        receive(9000, after: 199)
+        #expect(part == nil)
+        world.happen(.timePassed, after: 1)
+        #expect(part != nil)
+    }
+
+    @Test mutating func aLongOneIsFollowedByALongPause() throws {
+        begin()
+        receive(2000)
+        receive(3500, after: 250)
+        // One at a time.
+        #expect(world.decodes.count == 1)
+        world.happen(.timePassed, after: 250)
+        try finishPart(stage: 1)
+        receive(9000, after: 1999)
+        // This one took 500 ms.
+        #expect(part == nil)
+        // Nothing more comes, and what is there is shown all the same.
+        world.happen(.timePassed, after: 1)
+        #expect(world.decodes[try #require(part)]?.order.partialBytes == 9000)
+    }
+
+    @Test mutating func fewBytesAreNotLookedAt() throws {
+        begin()
+        receive(1000)
+        #expect(part == nil)
+        receive(50_000)
+        try finishPart(stage: 1)
+        receive(52_000, after: 500)
+        #expect(part == nil)
+        receive(52_500)
+        #expect(part != nil)
+    }
+
+    @Test mutating func whatShowsNoMoreIsRefused() throws {
+        begin()
+        receive(2000)
+        try finishPart(stage: 3)
+        receive(4000, after: 500)
+        let again = try #require(part)
+        world.readHeader(again, stage: 3)
+        #expect(part == nil && shown().count == 1)
+        receive(6000, after: 500)
+        try finishPart(stage: 4)
+        #expect(shown().count == 2)
+    }
+
+    @Test mutating func nothingToShowIsLookedForAgain() throws {
+        begin()
+        receive(2000)
+        world.failDecode(try #require(part), .truncated)
+        receive(4000, after: 500)
+        #expect(part != nil)
+    }
+
+    @Test(arguments: [ErrorCode.unsupportedFormat, .decodeFailed, .outOfMemory])
+    mutating func whatComesInNoPartsIsLookedAtOnce(_ code: ErrorCode) throws {
+        begin()
+        receive(2000)
+        world.failDecode(try #require(part), code)
+        receive(50_000, after: 5000)
+        #expect(part == nil)
+        // The request is none the worse for it.
+        world.finishFetch(fetch, content: 1)
+        let whole = try #require(world.decodes.keys.first)
+        world.readHeader(whole)
+        world.finishDecode(whole)
+        #expect(world.image(client, 1)?.final == true)
+    }
+
+    @Test mutating func tooLargeAPictureIsRefused() throws {
+        begin()
+        receive(2000)
+        world.readHeader(try #require(part), width: 20_000, height: 20_000)
+        receive(50_000, after: 5000)
+        #expect(part == nil && shown().isEmpty)
+    }
+
+    @Test mutating func noRoomIsNotWaitedFor() throws {
+        begin()
+        receive(2000)
+        world.readHeader(try #require(part), workingBytes: 600 << 20)
+        #expect(part == nil && world.state.decoding.isParking == false)
+        receive(4000, after: 500)
+        #expect(part != nil)
+    }
+
+    @Test mutating func decodersThatHaveWorkDoThat() throws {
+        let other = world.connect()
+        world.get(other, id: 1, "b", of: "other.test")
+        world.finishFetch(fetch, content: 2)
+        let whole = try #require(world.decodes.keys.first)
+        begin()
+        receive(2000)
+        #expect(part == nil)
+        world.readHeader(whole)
+        world.finishDecode(whole)
+        // It is left out, not queued: what is there is looked at after a while.
+        #expect(part == nil)
+        world.happen(.timePassed, after: 200)
+        #expect(part != nil)
+    }
+
+    @Test mutating func theFinalPictureIsDecodedAlone() throws {
+        begin()
+        receive(2000)
+        let early = try #require(part)
+        world.readHeader(early)
+        world.finishFetch(fetch, content: 1)
+        // It waits for the only worker.
+        #expect(world.decodes.count == 1)
+        world.finishDecode(early)
+        #expect(shown().isEmpty)
+        let whole = try #require(world.decodes.first { $0.value.fetch == nil }?.key)
+        world.readHeader(whole)
+        world.finishDecode(whole)
+        #expect(world.image(client, 1)?.final == true)
+        #expect(shown().isEmpty && world.state.report[.partialDecodes] == 0)
+    }
+
+    @Test mutating func anEndedTransferRefusesTheHeader() throws {
+        begin()
+        receive(2000)
+        let early = try #require(part)
+        world.finishFetch(fetch, content: 1)
+        world.readHeader(early)
+        #expect(world.decodes.values.map(\.fetch) == [nil])
+    }
+
+    @Test mutating func cancelledRequestsSeeNothing() throws {
+        begin()
+        receive(2000)
+        let early = try #require(part)
+        world.readHeader(early)
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.finishDecode(early)
+        #expect(shown().isEmpty && world.state.decoding.hasParts == false)
+    }
+
+    @Test mutating func theOnlyViewerLeaves() throws {
+        begin()
+        let other = world.connect()
+        world.get(other, id: 1, "a")
+        receive(2000)
+        try finishPart(stage: 1)
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        receive(9000, after: 500)
+        #expect(part == nil && shown(other).isEmpty)
+    }
+
+    @Test mutating func everybodyWithTheSameWishSeesIt() throws {
+        begin()
+        let (same, otherwise, late) = (world.connect(), world.connect(), world.connect())
+        world.get(same, id: 1, "a") { $0.progressive = true }
+        world.get(otherwise, id: 1, "a") {
+            $0.progressive = true
+            $0.variant.width = 5
+        }
+        receive(2000)
+        let early = try #require(part)
+        world.readHeader(early)
+        world.get(late, id: 1, "a") { $0.progressive = true }
+        world.finishDecode(early)
+        #expect([client, same, otherwise, late].map { shown($0).count } == [1, 1, 0, 1])
+        let joining = world.connect()
+        world.get(joining, id: 1, "a") { $0.progressive = true }
+        #expect(shown(joining).isEmpty)
+        receive(9000, after: 500)
+        try finishPart(stage: 2)
+        #expect(shown(joining).count == 1)
+    }
+
+    /// A response for one user goes to the first who has asked, and nobody else sees a part of it.
+    @Test mutating func privateResponsesAreSeenByTheirOwnerOnly() throws {
+        world.cacheControl = "private, max-age=100"
+        begin()
+        let other = world.connect(uid: 2000)
+        world.get(other, id: 1, "a") { $0.progressive = true }
+        receive(2000)
+        try finishPart(stage: 1)
+        #expect(shown().count == 1 && shown(other).isEmpty)
+    }
+
+    @Test mutating func errorPagesAreNotShown() throws {
+        world.get(client, id: 1, "a") { $0.progressive = true }
+        world.respond(fetch, status: 203)
+        receive(9000)
+        #expect(part == nil)
+    }
+
+    @Test mutating func aTransferThatBeginsAnewStartsAtTheFirstStage() throws {
+        begin()
+        receive(2000)
+        try finishPart(stage: 5)
+        receive(4000, after: 500)
+        let outdated = try #require(part)
+        world.readHeader(outdated, stage: 6)
+        // It is to be continued, and the origin sends another version instead.
+        world.cutFetch(fetch, received: 4000)
+        #expect(world.fetches[fetch]?.order.resumption?.offset == 4000)
+        world.respond(fetch)
+        world.finishDecode(outdated)
+        #expect(shown().count == 1)
+        receive(2000, after: 5000)
+        try finishPart(stage: 1)
+        #expect(shown().count == 2)
+    }
+
+    @Test mutating func aTransferThatIsContinuedGoesOn() throws {
+        begin()
+        receive(2000)
+        try finishPart(stage: 5)
+        receive(4000, after: 500)
+        let early = try #require(part)
+        world.readHeader(early, stage: 6)
+        world.cutFetch(fetch, received: 4000)
+        world.respond(fetch, status: 206)
+        world.finishDecode(early)
+        #expect(shown().count == 2)
+        receive(8000, after: 500)
+        world.readHeader(try #require(part), stage: 6)
+        #expect(part == nil)
+    }
+
+    /// Until the origin has said which version it sends, nothing of either is shown.
+    @Test mutating func whatMayBeOverwrittenIsNotShown() throws {
+        begin()
+        receive(2000)
+        let early = try #require(part)
+        world.readHeader(early)
+        world.cutFetch(fetch, received: 2000)
+        world.finishDecode(early)
+        #expect(shown().isEmpty)
+    }
+
+    @Test mutating func aDecoderThatDiesEndsParts() throws {
+        begin()
+        receive(2000)
+        let worker = try #require(world.decodes.values.first?.worker)
+        world.endWorker(worker, .ended(.signal(11)))
+        world.readyAll()
+        receive(50_000, after: 5000)
+        #expect(part == nil)
+        #expect(world.state.report[.workerRestarts] == 1)
+        // It counts for the origin, and not for the request.
+        world.finishFetch(fetch, content: 1)
+        let whole = try #require(world.decodes.keys.first)
+        world.readHeader(whole)
+        world.finishDecode(whole)
+        #expect(world.image(client, 1)?.final == true)
+    }
+
+    @Test mutating func originsOverBudgetAreNotLookedAt() throws {
+        for _ in 0..<CrashBudget.toleratedDeaths + 1 {
+            world.state.decoding.countDeath(for: ["http://origin.test"], at: world.clock)
+        }
+        begin()
+        #expect(world.state.decoding.isOverBudget(try #require(world.state.downloads[fetch]).origin, at: world.clock))
+        receive(50_000)
+        #expect(part == nil)
+    }
+
+    @Test mutating func aDecoderThatNeverEndsIsEnded() throws {
+        begin()
+        receive(2000)
+        let worker = try #require(world.decodes.values.first?.worker)
+        world.happen(.timePassed, after: world.state.limits.decodeDeadlineMs)
+        #expect(world.workers[worker]?.state == .dying)
+    }
+
+    @Test mutating func reportsWithoutAStageAreNotBelieved() throws {
+        begin()
+        receive(2000)
+        let (part, worker) = (try #require(part), try #require(world.decodes.values.first?.worker))
+        let size = try #require(PixelGeometry(width: 10, height: 10))
+        let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: size, workingBytes: 0)
+        world.happen(.headerRead(worker, part, plan))
+        #expect(world.workers[worker]?.state == .dying)
+    }
+
+    /// Where there would be no room for the final picture beside it, a part is left out.
+    @Test mutating func aPartLeavesRoomForTheWhole() throws {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.maxInlineBytes = 700
+        world = StrictWorld(limits)
+        world.readyAll()
+        _ = world.connect()
+        begin { $0.delivery = .inline }
+        receive(2000)
+        try finishPart(stage: 1)
+        #expect(shown().isEmpty && world.clients[client] == [1])
+    }
+}

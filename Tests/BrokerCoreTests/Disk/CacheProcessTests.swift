@@ -1,0 +1,95 @@
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// The cache process's own life, as the broker sees it.
+struct CacheProcessTests {
+    private func world(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.usesDisk = true
+        change(&limits)
+        return StrictWorld(limits)
+    }
+
+    private func cache(_ world: StrictWorld) throws -> WorkerID {
+        try #require(world.workers.first { $0.value.kind == .cache }?.key)
+    }
+
+    private func warnings(_ actions: [Action]) -> [String] {
+        actions.compactMap { if case .log(.warning(let text)) = $0 { text } else { nil } }
+    }
+
+    @Test func `one that is not confined is refused like any worker`() throws {
+        for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 3)] {
+            var world = world()
+            let worker = try cache(world)
+            world.happen(.workerReady(worker, sandbox))
+            #expect(world.workers[worker]?.state == .dying)
+            #expect(!world.state.canLookUp || world.state.supervision.available(.cache) == nil)
+        }
+        var allowed = world { $0.allowsUnsandboxed = true }
+        allowed.happen(.workerReady(try cache(allowed), nil))
+        #expect(allowed.state.supervision.available(.cache) != nil)
+    }
+
+    @Test func `the figures show the weakest of all kinds`() throws {
+        var world = world()
+        world.readyAll()
+        #expect(world.state.report.sandbox == "seccomp+landlock-7")
+        world.endWorker(try cache(world), .ended(.signal(9)))
+        world.happen(.workerReady(try cache(world), SandboxReport(seccomp: true, landlock: 3)))
+        #expect(world.state.report.sandbox == "seccomp+landlock-3")
+    }
+
+    @Test func `one that leaves is replaced at once, however often, and nobody is alarmed`() throws {
+        var world = world()
+        world.readyAll()
+        for _ in 0..<50 {
+            let worker = try cache(world)
+            world.happen(.timePassed, after: 1000)
+            world.endWorker(worker, .ended(.status(0)))
+            #expect(warnings(world.lastActions).isEmpty)
+            #expect(try cache(world) != worker)
+            world.readyAll()
+        }
+        #expect(world.state.supervision.available(.cache) != nil)
+    }
+
+    @Test func `one that leaves before it was ready has failed`() throws {
+        var world = world()
+        world.endWorker(try cache(world), .ended(.status(0)))
+        world.endWorker(try cache(world), .ended(.status(0)))
+        #expect(!world.workers.values.contains { $0.kind == .cache })
+    }
+
+    @Test func `one that leaves as soon as it is ready has failed, too`() throws {
+        var world = world()
+        for _ in 0..<2 {
+            world.readyAll()
+            world.endWorker(try cache(world), .ended(.status(0)))
+        }
+        #expect(!world.workers.values.contains { $0.kind == .cache })
+        #expect(world.state.report.workerDeaths[.exit] == 2)
+    }
+
+    @Test func `the same trouble is told once, though one process after the other has it`() throws {
+        var world = world()
+        world.readyAll()
+        let trouble = DiskReport(state: .off, reason: "there is no room for a directory")
+        world.happen(.diskReported(trouble))
+        #expect(warnings(world.lastActions).count == 1)
+        for _ in 0..<3 {
+            world.happen(.timePassed, after: 1000)
+            world.endWorker(try cache(world), .ended(.status(0)))
+            world.readyAll()
+            world.happen(.diskReported(trouble))
+            #expect(warnings(world.lastActions).isEmpty)
+        }
+        world.happen(.diskReported(DiskReport(state: .on)))
+        world.happen(.diskReported(trouble))
+        #expect(warnings(world.lastActions).count == 1)
+    }
+}

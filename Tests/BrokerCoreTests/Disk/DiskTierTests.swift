@@ -1,0 +1,381 @@
+import Digests
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// The disk tier is asked before the origin and given what is worth keeping; without it everything works, only slower.
+struct DiskTierTests {
+    private func world(isReady: Bool = true) -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.usesDisk = true
+        var world = StrictWorld(limits)
+        if isReady {
+            world.readyAll()
+            world.happen(.diskReported(DiskReport(state: .on)))
+        }
+        return world
+    }
+
+    private func find(_ world: StrictWorld) throws -> JobID {
+        try #require(world.errands.first { if case .find = $0.value.errand { true } else { false } }?.key)
+    }
+
+    @Test func `a miss goes on to the origin, and what comes from there is kept`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.variant.width = 5 }
+        #expect(world.fetches.isEmpty)
+        world.answerErrand(try find(world), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        // One millisecond for 100 bytes: worth keeping.
+        world.clock = world.clock.adding(milliseconds: 1)
+        world.finishDecode(decode)
+        #expect(world.image(client, 1)?.source == .network)
+        #expect(world.errands.count == 2)
+        for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+        #expect(world.state.memory.heldBytes == 100)
+    }
+
+    @Test func `an original from disk is decoded without a download`() throws {
+        var world = world()
+        let (first, second) = (world.connect(), world.connect())
+        world.get(first, id: 1, "a")
+        world.get(second, id: 1, "a")
+        #expect(world.errands.count == 1)
+        world.answerErrand(try find(world), content: 1)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+        #expect(world.image(first, 1)?.source == .disk)
+        #expect(world.state.report[.diskHits] == 1)
+        #expect(world.state.report[.coalesced] == 1)
+        #expect(world.state.report[.downloads] == 0)
+        #expect(world.errands.isEmpty)
+    }
+
+    /// The bytes are where they were kept, whether the origin has confirmed them or cannot be reached.
+    @Test func `an original from disk is one from disk after a revalidation, too`() throws {
+        var world = world()
+        let client = world.connect()
+        world.diskResponse = world.response {
+            $0.etag = "\"v\""
+            $0.cacheControl = "max-age=0, stale-if-error=60"
+        }
+        world.get(client, id: 1, "a")
+        world.answerErrand(try find(world), content: 1)
+        world.confirm(try #require(world.fetches.keys.first))
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+        #expect(world.image(client, 1)?.source == .disk)
+        world.get(client, id: 2, "b")
+        world.answerErrand(try find(world), content: 1)
+        world.failFetch(try #require(world.fetches.keys.first), status: 500)
+        #expect(world.image(client, 2)?.source == .disk)
+        // From then on it is in memory.
+        world.get(client, id: 3, "b")
+        world.confirm(try #require(world.fetches.keys.first))
+        #expect(world.image(client, 3)?.source == .memory)
+        #expect(world.state.report[.diskHits] == 2)
+    }
+
+    @Test func `what is confirmed but must not stay in memory is read from disk once more`() throws {
+        var world = world()
+        let client = world.connect()
+        world.diskResponse = world.response {
+            $0.etag = "\"v\""
+            $0.cacheControl = "no-cache"
+        }
+        for id in 1...2 {
+            world.get(client, id: id, "a") { $0.storage = .disk }
+            world.answerErrand(try find(world), content: 1)
+            world.confirm(try #require(world.fetches.keys.first))
+            // It may be gone from there, too; then it is loaded, and not asked for again.
+            world.answerErrand(try find(world), content: id == 1 ? 1 : nil)
+            if id == 2 { world.finishFetch(try #require(world.fetches.keys.first), content: 2) }
+            let decode = try #require(world.decodes.keys.first)
+            world.readHeader(decode)
+            world.finishDecode(decode)
+            #expect(world.image(client, id)?.source == (id == 1 ? .disk : .network))
+            for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+        }
+    }
+
+    @Test func `what may not stay in memory stands in for an origin that fails, too`() throws {
+        var world = world()
+        let client = world.connect()
+        world.diskResponse = world.response { $0.cacheControl = "max-age=0, stale-if-error=60" }
+        for id in 1...2 {
+            world.get(client, id: id, "a") { $0.storage = .none }
+            world.answerErrand(try find(world), content: 1)
+            world.failFetch(try #require(world.fetches.keys.first), status: 500)
+            world.answerErrand(try find(world), content: id == 1 ? 1 : nil)
+            if id == 1 {
+                let decode = try #require(world.decodes.keys.first)
+                world.readHeader(decode)
+                world.finishDecode(decode)
+                let image = try #require(world.image(client, 1))
+                #expect(image.source == .disk && image.stale)
+            } else {
+                // Gone from there meanwhile: it is asked for once more, and that is that.
+                world.failFetch(try #require(world.fetches.keys.first), status: 500)
+                #expect(world.error(client, 2) == .httpStatus)
+                #expect(world.fetches.isEmpty && world.errands.isEmpty)
+            }
+        }
+    }
+
+    @Test func `a raster from disk is served without decoding`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.variant.width = 5 }
+        world.answerErrand(try find(world), content: 1, asRaster: true)
+        let image = try #require(world.image(client, 1))
+        #expect(image.source == .disk && image.width == 5 && image.originalWidth == 10)
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        #expect(world.image(client, 2)?.source == .memory)
+        // The disk is told of the use by way of memory.
+        world.happen(.timePassed, after: 1000)
+        #expect(world.lastActions.contains { if case .touch(_, let keys) = $0 { keys.count == 1 } else { false } })
+        // Another size of it needs the original: that is found on disk, too.
+        world.get(client, id: 3, "a") { $0.variant.width = 3 }
+        world.answerErrand(try find(world), content: 1)
+        #expect(world.decodes.count == 1)
+    }
+
+    @Test func `a raster on disk is found also when the original is in memory`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.representation = .original }
+        world.answerErrand(try find(world), content: 1)
+        world.readHeader(try #require(world.decodes.keys.first))
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        #expect(
+            world.lastActions.contains {
+                if case .find(_, _, _, _, let rasterOnly) = $0 { rasterOnly } else { false }
+            })
+        world.answerErrand(try find(world), content: 1, asRaster: true)
+        #expect(world.image(client, 2)?.source == .disk)
+        #expect(world.decodes.isEmpty)
+        // Where it is not there, the original is decoded.
+        world.get(client, id: 3, "a") { $0.variant.width = 3 }
+        world.answerErrand(try find(world), content: nil)
+        #expect(world.decodes.count == 1 && world.fetches.isEmpty)
+    }
+
+    @Test func `only what is cached includes the disk`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.cache = .onlyIfCached }
+        world.answerErrand(try find(world), content: nil)
+        #expect(world.error(client, 1) == .notCached)
+        world.get(client, id: 2, "a") { $0.cache = .reload }
+        #expect(world.errands.isEmpty && world.fetches.count == 1)
+    }
+
+    @Test func `requests of the first moment wait for the disk tier to start`() throws {
+        var world = world(isReady: false)
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        #expect(world.errands.isEmpty && world.fetches.isEmpty)
+        world.readyAll()
+        #expect(world.errands.count == 1)
+    }
+
+    @Test func `a disk tier that dies or does not answer costs only time`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
+        world.endWorker(cache, .ended(.signal(11)))
+        #expect(world.fetches.count == 1)
+        // The next one is there again.
+        world.readyAll()
+        world.get(client, id: 2, "b")
+        #expect(world.errands.count == 1)
+        world.happen(.timePassed, after: 5000)
+        #expect(world.fetches.count == 2)
+        // What it still finds is for nobody.
+        world.answerErrand(try find(world), content: nil)
+        // One that fails again and again is not waited for.
+        for _ in 0..<3 {
+            guard let cache = world.workers.first(where: { $0.value.kind == .cache })?.key else { break }
+            world.endWorker(cache, .ended(.status(1)))
+        }
+        world.get(client, id: 3, "c")
+        #expect(world.fetches.count == 3)
+    }
+
+    @Test func `what came into memory during a look at the disk is not downloaded again`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        world.get(client, id: 3, "a") {
+            $0.variant.width = 5; $0.delivery = .none
+        }
+        let looks = world.errands.keys.sorted()
+        #expect(looks.count == 2)
+        world.answerErrand(looks[0], content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.answerErrand(looks[1], content: nil)
+        #expect(world.fetches.isEmpty)
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        #expect(world.image(client, 1)?.width == 10)
+        #expect(world.image(client, 2)?.width == 5)
+        #expect(world.image(client, 3)?.width == 5)
+        #expect(world.state.report[.downloads] == 1)
+    }
+
+    @Test func `what a look would find is not believed once it was removed or loaded anew`() throws {
+        var world = world()
+        let (first, second) = (world.connect(), world.connect())
+        world.get(first, id: 1, "a")
+        world.happen(.messageReceived(second, .remove(id: 1, url: try SourceURL("http://origin.test/a"))))
+        // The look is over; its waiter is served by a download.
+        #expect(world.fetches.count == 1)
+        let late = try find(world)
+        world.answerErrand(late, content: 1)
+        #expect(world.state.memory.entries == 0)
+        world.failFetch(try #require(world.fetches.keys.first))
+
+        world.get(first, id: 2, "b") { $0.representation = .original }
+        world.get(second, id: 2, "b") {
+            $0.representation = .original
+            $0.cache = .reload
+        }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        world.answerErrand(try find(world), content: 1)
+        world.readHeader(try #require(world.decodes.keys.first))
+        #expect(world.image(first, 2)?.buffer == world.image(second, 2)?.buffer)
+    }
+
+    @Test func `a question to a disk that does not answer is answered without it, and its id is taken so long`() throws
+    {
+        var world = world()
+        let client = world.connect()
+        let url = try SourceURL("http://origin.test/a")
+        for id in 1...3 { world.happen(.messageReceived(client, .query(GetRequest(id: id, url: url)))) }
+        world.happen(.messageReceived(client, .query(GetRequest(id: 1, url: url))))
+        #expect(
+            world.lastActions.contains {
+                if case .reply(_, .error(nil, let error), _) = $0 { error.code == .badRequest } else { false }
+            })
+        world.happen(.timePassed, after: 5000)
+        let answers = world.lastActions.filter { if case .reply(_, .queried, _) = $0 { true } else { false } }
+        #expect(answers.count == 3)
+        // Three times in a row: the process is ended.
+        #expect(world.workers.values.contains { $0.kind == .cache && $0.state == .dying })
+    }
+
+    @Test func `a raster that is read while it is being made is there once`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.variant.width = 5 }
+        world.answerErrand(try find(world), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.get(client, id: 2, "b") { $0.variant.width = 5 }
+        world.answerErrand(try find(world), content: 1, asRaster: true)
+        world.finishDecode(decode)
+        #expect(world.image(client, 1)?.buffer == world.image(client, 2)?.buffer)
+    }
+
+    @Test func `what is removed in the first moment, or while the disk tier dies, is removed from disk`() throws {
+        var world = world(isReady: false)
+        let client = world.connect()
+        let url = try SourceURL("http://origin.test/a")
+        world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+        world.readyAll()
+        #expect(world.errands.values.contains { $0.errand == .forget })
+        let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
+        world.endWorker(cache, .ended(.signal(9)))
+        world.readyAll()
+        let job = try #require(world.errands.first { $0.value.errand == .forget }?.key)
+        world.answerErrand(job, content: nil)
+        #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
+    }
+
+    @Test func `what two cache processes have died of is not given to a third`() throws {
+        var world = world(isReady: false)
+        let client = world.connect()
+        let url = try SourceURL("http://origin.test/a")
+        world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+        for _ in 0..<2 {
+            world.happen(.timePassed, after: 100)
+            world.readyAll()
+            let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
+            #expect(world.errands.values.contains { $0.errand == .forget })
+            world.endWorker(cache, .ended(.signal(11)))
+        }
+        #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        #expect(world.errands.isEmpty)
+    }
+
+    @Test func `the end waits for what is being kept`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.representation = .original }
+        world.answerErrand(try find(world), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.readHeader(try #require(world.decodes.keys.first))
+        world.happen(.shutdownRequested)
+        #expect(!world.hasExited)
+        world.answerErrand(try #require(world.errands.keys.first), content: nil)
+        #expect(world.hasExited)
+    }
+
+    @Test func `query and remove speak for both tiers`() throws {
+        var world = world()
+        let client = world.connect()
+        let url = try SourceURL("http://origin.test/a")
+        world.happen(.messageReceived(client, .query(GetRequest(id: 1, url: url))))
+        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        #expect(
+            world.lastActions.contains(
+                .reply(client, .queried(id: 1, CacheStatus(memory: false, disk: true, fresh: true)), .nothing)))
+        world.happen(.messageReceived(client, .remove(id: 2, url: url)))
+        let forget = try #require(world.errands.keys.first)
+        let worker = try #require(world.errands.removeValue(forKey: forget)?.worker)
+        world.happen(.forgotten(worker, forget, keys: ["x", "y"]))
+        #expect(world.lastActions.contains(.reply(client, .removed(id: 2, count: 2), .nothing)))
+    }
+
+    @Test func `keys are words that differ when requests do`() throws {
+        let url = try SourceURL("http://origin.test/a")
+        var request = GetRequest(id: 1, url: url)
+        var words: Set<String> = [OriginalKey(request, uid: 1).word]
+        #expect(words.first?.count == 64)
+        request.options.headers = [HeaderField(name: "accept", value: "x")]
+        words.insert(OriginalKey(request, uid: 1).word)
+        request.options.headers = [HeaderField(name: "cookie", value: "x")]
+        words.insert(OriginalKey(request, uid: 1).word)
+        words.insert(OriginalKey(request, uid: 2).word)
+        request.options.credentials = Credentials(username: "u", password: "p")
+        words.insert(OriginalKey(request, uid: 2).word)
+        #expect(words.count == 5)
+        let digest = SHA256Text.sample
+        #expect(ContentDigest(hexadecimal: digest)?.hexadecimal == digest)
+    }
+}
+
+private enum SHA256Text {
+    static let sample = "00f0000000000000" + "000000000000000a" + "ffffffffffffffff" + "0123456789abcdef"
+}

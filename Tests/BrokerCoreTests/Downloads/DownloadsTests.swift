@@ -1,0 +1,155 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// The machine of downloads by itself.
+@Suite struct DownloadsTests {
+    private let now = Instant(nanoseconds: 1_000_000_000)
+    private let worker = WorkerID(number: 1)
+    private let job = JobID(number: 1)
+
+    private func downloads(_ change: (inout BrokerLimits) -> Void = { _ in }) -> Downloads {
+        var limits = BrokerLimits()
+        change(&limits)
+        return Downloads(limits: limits, seed: 1)
+    }
+
+    private func key(_ path: String = "a") throws -> OriginalKey {
+        OriginalKey(GetRequest(id: 1, url: try SourceURL("http://origin.test/\(path)")), uid: 1000)
+    }
+
+    private func subscriber(_ number: Int, priority: GetOptions.Priority = .normal) -> Subscriber {
+        Subscriber(
+            waiter: WaiterID(number: number), client: ClientID(number: number), uid: 1000, priority: priority,
+            silenceMs: 15_000, deadline: now.adding(milliseconds: 60_000))
+    }
+
+    /// Queues a download of "a" as `job`, and starts it.
+    private func start(_ downloads: inout Downloads, isForced: Bool = false) throws {
+        let download = Download(
+            DownloadKey(original: try key(), isForced: isForced), url: try key().url, subscriber: subscriber(1))
+        let begun = downloads.enqueue(download, newJob: { job }, at: now)
+        #expect(begun == job && downloads.popQueued() == job)
+        guard case .transfer? = downloads.start(job, on: worker, at: now) else {
+            return complain("the download did not start")
+        }
+    }
+
+    private func respond(_ downloads: inout Downloads, received: Int) {
+        let response = ResponseRecord(status: 200, requestedAt: 0, receivedAt: 0, cacheControl: "max-age=60")
+        _ = downloads.responded(job, response, validator: "\"v\"", total: 1000, at: now)
+        _ = downloads.progressed(job, received: received, expected: 1000, at: now)
+    }
+
+    @Test func `a forced request joins only a download that brings the body`() throws {
+        var downloads = downloads()
+        try start(&downloads)
+        let joined = downloads.join(try key(), isForced: true, subscriber(2))
+        #expect(joined?.job == job)
+        #expect(downloads[job]?.subscribers.count == 2)
+        #expect(downloads.join(try key("b"), isForced: false, subscriber(3)) == nil)
+        #expect(downloads.brokenInvariant() == nil)
+    }
+
+    @Test func `the highest priority of the subscribers counts`() throws {
+        var downloads = downloads()
+        try start(&downloads)
+        _ = downloads.join(try key(), isForced: false, subscriber(2, priority: .high))
+        #expect(downloads[job]?.priority == .high)
+        _ = downloads.leave(job, WaiterID(number: 2), isDraining: false, at: now)
+        #expect(downloads[job]?.priority == .normal)
+    }
+
+    @Test func `received bytes are reserved until the download ends`() throws {
+        var downloads = downloads()
+        try start(&downloads)
+        respond(&downloads, received: 400)
+        #expect(downloads.reservedBytes == 400)
+        _ = downloads.end(job)
+        #expect(downloads.reservedBytes == 0 && downloads.isEmpty && downloads.brokenInvariant() == nil)
+    }
+
+    @Test func `a download without subscribers stops, and its body is kept`() throws {
+        var downloads = downloads()
+        try start(&downloads)
+        respond(&downloads, received: 400)
+        _ = downloads.leave(job, WaiterID(number: 1), isDraining: false, at: now)
+        #expect(downloads.isStopping(job) && downloads[job] == nil)
+        // The same original is downloaded anew until the worker has stopped.
+        #expect(downloads.join(try key(), isForced: false, subscriber(2)) == nil)
+        _ = downloads.stopped(job, received: 500, isDraining: false, at: now)
+        #expect(downloads.keptJobs == [job] && downloads.reservedBytes == 500)
+        let download = Download(
+            DownloadKey(original: try key(), isForced: false), url: try key().url, subscriber: subscriber(2))
+        let next = downloads.enqueue(download, newJob: { JobID(number: 9) }, at: now)
+        #expect(next == job && downloads[job]?.resumption?.offset == 500)
+        #expect(downloads.brokenInvariant() == nil)
+    }
+
+    @Test func `a body that is cut short is continued at once`() throws {
+        var downloads = downloads()
+        try start(&downloads)
+        respond(&downloads, received: 400)
+        let error = WireError(.transferFailed, "Cut short.")
+        let outcomes = downloads.failed(job, error, received: 400, isDraining: false, at: now)
+        guard case .freed(job, worker)? = outcomes?.first else { return complain("the worker is not freed") }
+        #expect(downloads.queued == 1 && downloads.popQueued() == job)
+    }
+
+    @Test func `a retry waits for its delay, which follows from the seed`() throws {
+        func delay(seed: UInt64) throws -> Instant? {
+            var downloads = Downloads(limits: BrokerLimits(), seed: seed)
+            try start(&downloads)
+            let error = WireError(.connectFailed, "Refused.")
+            let outcomes = downloads.failed(job, error, received: 0, isDraining: false, at: now) ?? []
+            #expect(downloads.isBackingOff(job) && downloads.queued == 0)
+            for case .retry(_, let at) in outcomes {
+                #expect(downloads.retryDue(job, at: at) == nil && downloads.queued == 1)
+                return at
+            }
+            return nil
+        }
+        #expect(try delay(seed: 1) != nil)
+        #expect(try delay(seed: 1) == delay(seed: 1))
+        #expect(try delay(seed: 1) != delay(seed: 2))
+    }
+
+    @Test func `a worker's death is blamed on a download that was alone`() throws {
+        var downloads = downloads()
+        try start(&downloads)
+        for crash in 1...3 {
+            let (loss, _) = downloads.workerExited(job, ownMaking: true, wasAlone: true, isDraining: false, at: now)
+            if crash == 3 {
+                guard case .poisonous = loss else { return complain("retried for ever") }
+                return
+            }
+            // It is retried alone.
+            #expect(!downloads.hasQueued && downloads.popSuspect() == job)
+            _ = downloads.start(job, on: worker, at: now)
+        }
+    }
+
+    @Test func `silence is blamed on an origin once, and only after its patience`() throws {
+        var downloads = downloads { $0.patienceMs = 1000 }
+        for number in 1...10 {
+            let job = JobID(number: number)
+            let download = Download(
+                DownloadKey(original: try key("\(number)"), isForced: false), url: try key("\(number)").url,
+                subscriber: subscriber(number))
+            _ = downloads.enqueue(download, newJob: { job }, at: now)
+            guard let next = downloads.popQueued() else { break }
+            _ = downloads.start(next, on: worker, at: now)
+            downloads.blameSilence(of: next, WireError(.timeout, "Silent."), at: now.adding(milliseconds: 999))
+        }
+        #expect(downloads.delay(of: "http://origin.test", at: now) == nil)
+        let late = now.adding(milliseconds: 1000)
+        for number in 1...6 {
+            for _ in 0..<2 { downloads.blameSilence(of: JobID(number: number), WireError(.timeout, ""), at: late) }
+        }
+        #expect(downloads.delay(of: "http://origin.test", at: late) != nil)
+    }
+}

@@ -1,0 +1,172 @@
+import IPCProtocol
+import SystemValues
+import Testing
+
+@testable import BrokerCore
+
+struct HostTableTests {
+    private let refused = WireError(.connectFailed, "")
+    private let host = "http://a"
+
+    private func at(_ milliseconds: Int) -> Instant {
+        Instant(nanoseconds: 1_000_000_000).adding(milliseconds: milliseconds)
+    }
+
+    /// A table in which the breaker of `host` has just opened.
+    private var broken: HostTable {
+        var table = HostTable()
+        for _ in 0..<5 { table.failed(host, refused, at: at(0)) }
+        return table
+    }
+
+    @Test func `five failures in a row open the breaker, and any answer between them counts anew`() {
+        var table = HostTable()
+        for _ in 0..<4 { table.failed(host, refused, at: at(0)) }
+        table.answered(host, status: 500, retryAfterMs: nil, at: at(0))
+        #expect(table.count == 0)
+        for _ in 0..<2 { table.failed(host, refused, at: at(0)) }
+        for _ in 0..<2 { table.failed(host, WireError(.timeout, ""), at: at(0)) }
+        for code in [ErrorCode.dnsFailed, .tlsFailed, .transferFailed, .cancelled] {
+            table.failed(host, WireError(code, ""), at: at(0))
+        }
+        expect(nil, table.admit(host, at: at(0)))
+        table.failed(host, refused, at: at(0))
+        expect(5000, table.admit(host, at: at(0)))
+        expect(4000, table.refusal(of: host, at: at(1000)))
+        expect(nil, table.admit("http://a:8080", at: at(0)))
+    }
+
+    @Test func `a half open breaker lets one through until its outcome is known`() {
+        var table = broken
+        expect(1, table.admit(host, at: at(4999)))
+        expect(nil, table.refusal(of: host, at: at(5000)))
+        expect(nil, table.admit(host, at: at(5000)))
+        expect(1000, table.admit(host, at: at(5000)))
+        expect(1000, table.refusal(of: host, at: at(60_000)))
+        table.abandoned(host)
+        expect(nil, table.admit(host, at: at(60_000)))
+        expect(1000, table.admit(host, at: at(60_000)))
+        // A probe that proves nothing either way.
+        table.failed(host, WireError(.tlsFailed, ""), at: at(60_000))
+        expect(nil, table.admit(host, at: at(60_000)))
+        table.answered(host, status: 404, retryAfterMs: nil, at: at(60_000))
+        expect(nil, table.admit(host, at: at(60_000)))
+        expect(nil, table.admit(host, at: at(60_000)))
+        #expect(table.count == 0)
+    }
+
+    @Test func `each failed probe doubles the wait, up to a minute`() {
+        var table = broken
+        var now = 0
+        var waits: [Int?] = []
+        for _ in 0..<6 {
+            let wait = table.refusal(of: host, at: at(now))
+            waits.append(wait)
+            now += wait ?? 0
+            expect(nil, table.admit(host, at: at(now)))
+            table.failed(host, refused, at: at(now))
+        }
+        #expect(waits == [5000, 10_000, 20_000, 40_000, 60_000, 60_000])
+        table.answered(host, status: 200, retryAfterMs: nil, at: at(now))
+        for _ in 0..<5 { table.failed(host, refused, at: at(now)) }
+        expect(5000, table.refusal(of: host, at: at(now)))
+    }
+
+    @Test func `transfers that were under way when the breaker opened prolong nothing`() {
+        var table = broken
+        table.failed(host, refused, at: at(4000))
+        expect(1000, table.admit(host, at: at(4000)))
+        table.failed(host, refused, at: at(6000))
+        expect(nil, table.admit(host, at: at(6000)))
+    }
+
+    @Test func `an origin that asks for patience is left alone`() {
+        var table = HostTable()
+        table.answered(host, status: 503, retryAfterMs: nil, at: at(0))
+        table.answered(host, status: 500, retryAfterMs: 5000, at: at(0))
+        expect(nil, table.admit(host, at: at(0)))
+        table.answered(host, status: 503, retryAfterMs: 3000, at: at(0))
+        // Transfers that began before end after.
+        table.answered(host, status: 429, retryAfterMs: 1, at: at(0))
+        table.answered(host, status: 200, retryAfterMs: nil, at: at(500))
+        expect(2500, table.admit(host, at: at(500)))
+        expect(2500, table.refusal(of: host, at: at(500)))
+        expect(nil, table.admit(host, at: at(3000)))
+        #expect(table.count == 0)
+        table.answered(host, status: 429, retryAfterMs: 0, at: at(3000))
+        expect(1000, table.admit(host, at: at(3000)))
+        table.answered(host, status: 429, retryAfterMs: .max, at: at(3000))
+        expect(600_000, table.admit(host, at: at(3000)))
+    }
+
+    @Test func `retries are one in ten transfers, after the first ten`() {
+        var table = HostTable()
+        func retries() -> Int {
+            var count = 0
+            while table.mayRetry(host) { count += 1 }
+            return count
+        }
+        #expect(retries() == 10)
+        for _ in 0..<39 { expect(nil, table.admit(host, at: at(0))) }
+        #expect(retries() == 3)
+        expect(nil, table.admit(host, at: at(0)))
+        #expect(retries() == 1)
+        // Nothing is saved up.
+        for _ in 0..<1000 { expect(nil, table.admit(host, at: at(0))) }
+        #expect(table.count == 0)
+        #expect(retries() == 10)
+    }
+
+    @Test func `the table is bounded, and the longest unused goes`() {
+        var table = HostTable(capacity: 3)
+        for name in ["http://a", "http://b", "http://c"] {
+            table.answered(name, status: 429, retryAfterMs: 60_000, at: at(0))
+        }
+        table.failed("http://a", refused, at: at(0))
+        table.answered("http://d", status: 429, retryAfterMs: 60_000, at: at(0))
+        #expect(table.count == 3)
+        let held = ["a", "b", "c", "d"].filter { table.refusal(of: "http://\($0)", at: at(0)) != nil }
+        #expect(held == ["a", "c", "d"])
+    }
+
+    /// So that the calls, which change the table, stand in a line of their own.
+    private func expect(_ expected: Int?, _ wait: Int?, at location: SourceLocation = #_sourceLocation) {
+        #expect(wait == expected, sourceLocation: location)
+    }
+}
+
+struct RetryPolicyTests {
+    @Test func `only what is often over at once is tried again`() {
+        func mayRetry(_ error: WireError, received: Int = 0) -> Bool {
+            RetryPolicy.mayRetry(error, receivedBytes: received, attempt: 1, limit: 1)
+        }
+        let codes = ErrorCode.allCases.filter { mayRetry(WireError($0, "")) }
+        #expect(codes == [.connectFailed, .timeout, .transferFailed])
+        #expect(!mayRetry(WireError(.timeout, ""), received: 1))
+        #expect(mayRetry(WireError(.transferFailed, ""), received: 1))
+        let statuses = (100...599).filter { mayRetry(WireError(.httpStatus, "", httpStatus: $0)) }
+        #expect(statuses == [502, 503, 504])
+        #expect(!mayRetry(WireError(.httpStatus, "", httpStatus: 503, retryAfterMs: 1000)))
+    }
+
+    @Test func `there are as many retries as the limit says`() {
+        let error = WireError(.connectFailed, "")
+        for limit in 0...3 {
+            let attempts = (1...5).filter {
+                RetryPolicy.mayRetry(error, receivedBytes: 0, attempt: $0, limit: limit)
+            }
+            #expect(attempts.count == limit)
+        }
+    }
+
+    @Test func `the wait is anything up to a bound that doubles`() {
+        let bounds = (0...9).map { RetryPolicy.delayMs(attempt: $0, random: .max) }
+        #expect(bounds == [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000])
+        #expect(RetryPolicy.delayMs(attempt: .max, random: .max) == 60_000)
+        #expect(RetryPolicy.delayMs(attempt: 3, random: 0) == 0)
+        var random = SplitMix64(state: 5)
+        let delays = (0..<1000).map { _ in RetryPolicy.delayMs(attempt: 1, random: random.next()) }
+        let mean = delays.reduce(0, +) / delays.count
+        #expect((450...550).contains(mean))
+    }
+}

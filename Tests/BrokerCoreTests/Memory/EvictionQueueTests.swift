@@ -1,0 +1,108 @@
+import Testing
+
+@testable import BrokerCore
+
+/// GreedyDual-Size-Frequency, as the index uses it.
+@Suite struct EvictionQueueTests {
+    private func evict(_ queue: inout EvictionQueue<Int>, isHeld: (Int) -> Bool = { _ in false }) -> Int? {
+        queue.evict(isHeld: isHeld)
+    }
+
+    @Test func `the least time for each byte goes first`() {
+        var queue = EvictionQueue<Int>()
+        queue.insert(0, microseconds: 20_000, bytes: 100_000)
+        queue.insert(1, microseconds: 20_000, bytes: 1_000_000)
+        queue.insert(2, microseconds: 2_000, bytes: 100_000)
+        queue.insert(3, microseconds: 1_000, bytes: 100_000)
+        let evicted = (0..<5).map { _ in evict(&queue) }
+        #expect(evicted == [3, 1, 2, 0, nil] || evicted == [3, 2, 1, 0, nil])
+        #expect(queue.count == 0)
+    }
+
+    @Test func `uses multiply the worth`() {
+        var queue = EvictionQueue<Int>()
+        for element in 0..<4 { queue.insert(element, microseconds: 10_000 + element, bytes: 1000) }
+        for _ in 0..<3 { queue.mark(0) }
+        queue.mark(2)
+        // The other two first; whatever was used more is overtaken later.
+        let evicted = (0..<4).map { _ in evict(&queue) }
+        #expect(Set(evicted[..<2]) == [1, 3])
+        #expect(evicted[2...] == [2, 0])
+    }
+
+    @Test func `what is used no more is overtaken`() {
+        var queue = EvictionQueue<Int>()
+        queue.insert(0, microseconds: 20_000, bytes: 1000)
+        for _ in 0..<10_000 { queue.mark(0) }
+        // 20 times the time, and no more than 255 uses of it.
+        var rounds = 0
+        for element in 1...300_000 {
+            queue.insert(element % 64 + 1, microseconds: 1_000, bytes: 1000)
+            if queue.count > 32, evict(&queue) == 0 { break }
+            rounds = element
+        }
+        #expect(rounds < 300_000)
+    }
+
+    @Test func `a scan leaves alone what is asked for`() {
+        var queue = EvictionQueue<Int>()
+        for element in 0..<10 {
+            queue.insert(element, microseconds: 5000, bytes: 10_000)
+            queue.mark(element)
+        }
+        for element in 10..<1000 {
+            queue.insert(element, microseconds: 5000, bytes: 10_000)
+            if element % 5 == 0 { for popular in 0..<10 { queue.mark(popular) } }
+            if queue.count > 20 {
+                let evicted = evict(&queue)
+                #expect(evicted.map { $0 >= 10 } == true)
+            }
+        }
+    }
+
+    @Test func `what is held stands aside until it is released`() {
+        var queue = EvictionQueue<Int>()
+        for element in 0..<4 { queue.insert(element, microseconds: 1000 + element * element * 1000, bytes: 1000) }
+        let first = evict(&queue) { $0 < 2 }
+        #expect(first == 2)
+        queue.release(0)
+        let second = evict(&queue) { $0 == 1 }
+        #expect(second == 0)
+        let rest = (0..<3).map { _ in evict(&queue) { _ in true } }
+        #expect(Set(rest) == [1, 3, nil])
+    }
+
+    @Test(arguments: 1...10)
+    func `random steps lose and double nothing`(seed: UInt64) {
+        var random = SplitMix64(state: seed)
+        var queue = EvictionQueue<Int>()
+        var model: Set<Int> = []
+        for _ in 0..<3000 {
+            let element = Int.random(in: 0..<60, using: &random)
+            switch Int.random(in: 0..<6, using: &random) {
+            case 0, 1:
+                if model.insert(element).inserted {
+                    queue.insert(
+                        element, microseconds: .random(in: 0...2_000_000, using: &random),
+                        bytes: .random(in: 0...1_000_000, using: &random))
+                }
+            case 2: queue.mark(element)
+            case 3: queue.release(element)
+            case 4:
+                queue.remove(element)
+                model.remove(element)
+            default:
+                let held = Int.random(in: 1...4, using: &random)
+                let evicted = evict(&queue) { $0 % held == 0 }
+                if let evicted {
+                    let wasThere = model.remove(evicted) != nil
+                    #expect(wasThere)
+                } else {
+                    #expect(model.isEmpty)
+                }
+            }
+            #expect(queue.count == model.count)
+            #expect(queue.brokenInvariant() == nil)
+        }
+    }
+}

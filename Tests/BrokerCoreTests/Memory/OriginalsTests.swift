@@ -1,0 +1,248 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// What is held in memory of an original's own bytes, beside the pixels that were made of them.
+struct OriginalsTests {
+    private func world(usesDisk: Bool, _ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.usesDisk = usesDisk
+        change(&limits)
+        var world = StrictWorld(limits)
+        world.readyAll()
+        if usesDisk { world.happen(.diskReported(DiskReport(state: .on))) }
+        return world
+    }
+
+    /// Loads a picture of 400 bytes, whose original has 1000; the disk tier has nothing of it and is not answered yet.
+    private func load(
+        _ world: inout StrictWorld, _ client: ClientID, id: Int, _ change: (inout GetOptions) -> Void = { _ in }
+    ) throws {
+        world.get(client, id: id, "\(id)", change)
+        missDisk(&world)
+        world.finishFetch(try #require(world.fetches.keys.first), content: id)
+        try decode(&world)
+    }
+
+    private func missDisk(_ world: inout StrictWorld) {
+        for job in world.errands.filter({ if case .find = $0.value.errand { true } else { false } }).keys {
+            world.answerErrand(job, content: nil)
+        }
+    }
+
+    private func decode(_ world: inout StrictWorld) throws {
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        if world.decodes[job] != nil { world.finishDecode(job) }
+    }
+
+    private func keep(_ world: inout StrictWorld, isKept: Bool = true) {
+        for job in world.errands.filter({ if case .keep = $0.value.errand { true } else { false } }).keys.sorted() {
+            world.answerErrand(job, content: isKept ? 1 : nil)
+        }
+    }
+
+    // MARK: With a disk tier
+
+    @Test(arguments: [true, false]) func `what is on disk and decoded leaves the memory`(isKeptFirst: Bool) throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        if isKeptFirst {
+            world.get(client, id: 1, "1")
+            world.answerErrand(try #require(world.errands.keys.first), content: nil)
+            world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+            keep(&world)
+            #expect(world.state.memory.residentBytes == 1000)
+            try decode(&world)
+        } else {
+            try load(&world, client, id: 1)
+            #expect(world.state.memory.residentBytes == 1400)
+            keep(&world)
+        }
+        #expect(world.state.memory.residentBytes == 400 && world.buffers.count == 1)
+        #expect(world.state.memory.evictions == 0)
+        // The pixels are a hit as before; another size is made of what is on disk.
+        world.get(client, id: 2, "1")
+        #expect(world.image(client, 2)?.source == .memory)
+        world.get(client, id: 3, "1") { $0.variant.width = 5 }
+        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        try decode(&world)
+        keep(&world)
+        #expect(world.image(client, 3)?.source == .disk)
+        #expect(world.state.memory.residentBytes == 500 && world.state.counters.downloads == 1)
+    }
+
+    @Test func `what the disk tier does not have stays`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        try load(&world, client, id: 1)
+        keep(&world, isKept: false)
+        #expect(world.state.memory.residentBytes == 1400)
+        try load(&world, client, id: 2) { $0.storage = .memory }
+        #expect(world.state.memory.residentBytes == 2800)
+    }
+
+    @Test func `what the disk tier has under one of two names stays as long as the other`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        try load(&world, client, id: 1) { $0.storage = .memory }
+        world.get(client, id: 2, "2")
+        missDisk(&world)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        keep(&world)
+        #expect(world.state.memory.residentBytes == 1400)
+        world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/1"))))
+        #expect(world.state.memory.residentBytes == 400)
+    }
+
+    @Test func `what was kept of a name's old bytes says nothing of the new ones`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        try load(&world, client, id: 1)
+        world.get(client, id: 2, "1") { $0.cache = .reload }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try decode(&world)
+        let keepings = world.errands.keys.sorted()
+        try #require(keepings.count == 2)
+        world.answerErrand(keepings[0], content: 1)
+        world.answerErrand(keepings[1], content: nil)
+        #expect(world.state.memory.residentBytes == 1400)
+    }
+
+    @Test func `what came too fast for the disk tier is kept later, if it is still there`() throws {
+        var world = world(usesDisk: true) { $0.maxKeepingBytes = 1_500 }
+        let client = world.connect()
+        for id in 1...4 { try load(&world, client, id: id) }
+        #expect(world.errands.count == 1 && world.state.memory.residentBytes == 4 * 1400)
+        world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/2"))))
+        for _ in 1...3 { keep(&world) }
+        #expect(world.state.disk.hasUnkept == false && world.state.memory.residentBytes == 3 * 400)
+    }
+
+    @Test func `what is too large for the disk tier is not offered to it again and again`() throws {
+        var world = world(usesDisk: true) { $0.maxKeepingBytes = 999 }
+        try load(&world, world.connect(), id: 1)
+        #expect(
+            world.errands.isEmpty && world.state.disk.hasUnkept == false && world.state.memory.residentBytes == 1400)
+    }
+
+    /// Signed URLs, say: each is another, and the name that the asker gives is what counts.
+    @Test func `what has a name stays that of the URL that it was loaded from`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        try load(&world, client, id: 1) { $0.cacheKey = "name" }
+        keep(&world)
+        #expect(world.state.memory.residentBytes == 400)
+        world.get(client, id: 2, "2") {
+            $0.cacheKey = "name"
+            $0.variant.width = 5
+        }
+        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        try decode(&world)
+        #expect(world.image(client, 2)?.width == 5)
+        let (first, second) = (try SourceURL("http://origin.test/1"), try SourceURL("http://origin.test/2"))
+        #expect(world.state.memory.keys(at: first).count == 1 && world.state.memory.keys(at: second).isEmpty)
+    }
+
+    @Test func `what was asked for as such stays`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        for (id, delivery) in [(1, GetOptions.Delivery.fd), (2, .inline), (3, .none)] {
+            try load(&world, client, id: id) {
+                $0.representation = .original
+                $0.delivery = delivery
+            }
+        }
+        keep(&world)
+        world.happen(.messageReceived(client, .release(buffers: Array(world.descriptors[client] ?? []))))
+        for sent in world.payloads { world.happen(.payloadSent(sent.client, sent.buffer)) }
+        #expect(world.state.memory.residentBytes == 3000 && world.state.memory.heldBytes == 0)
+    }
+
+    @Test func `what the origin confirms is read from disk again for another size`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        world.cacheControl = "no-cache"
+        world.diskResponse = world.response { $0.etag = "\"v\"" }
+        world.get(client, id: 1, "1")
+        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        // Nobody reads the bytes twice: they are there until the origin has answered.
+        #expect(world.state.memory.residentBytes == 1000 && world.errands.isEmpty)
+        world.confirm(try #require(world.fetches.keys.first))
+        try decode(&world)
+        #expect(world.state.memory.residentBytes == 400)
+        world.get(client, id: 2, "1") { $0.variant.width = 5 }
+        world.confirm(try #require(world.fetches.keys.first))
+        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        try decode(&world)
+        #expect(world.image(client, 2)?.width == 5 && world.state.counters.downloads == 0)
+    }
+
+    // MARK: Without
+
+    @Test func `what nobody holds goes before what somebody holds`() throws {
+        var world = world(usesDisk: false) { $0.memoryBytes = 5_000 }
+        let client = world.connect()
+        // They are worth more than their pixels, which take no time here.
+        for id in 1...10 { try load(&world, client, id: id) }
+        let index = world.state.memory
+        #expect(index.heldBytes == 4_000 && index.evictedBytes == 0)
+        #expect(index.residentBytes <= 5_700)
+    }
+
+    @Test func `what was evicted and is held counts`() throws {
+        var world = world(usesDisk: false) {
+            $0.memoryBytes = 4_000
+            $0.maxEvictedBytes = 100_000
+        }
+        let holder = world.connect()
+        for id in 1...5 { try load(&world, holder, id: id) { $0.representation = .original } }
+        // All of it is held, so some had to be evicted; then there is half of the memory for others.
+        #expect(world.state.memory.heldBytes == 5_000 && world.state.memory.evictedBytes == 1_000)
+        let other = world.connect(uid: 2)
+        for id in 10..<20 {
+            try load(&world, other, id: id) { $0.delivery = .none }
+            let unheld = world.state.memory.residentBytes + world.state.memory.evictedBytes - 5_000
+            #expect(unheld <= 2_000)
+        }
+        world.get(other, id: 20, "19")
+        #expect(world.image(other, 20)?.source == .memory)
+    }
+
+    @Test func `half of the memory is left to what nobody holds`() throws {
+        var world = world(usesDisk: false) {
+            $0.memoryBytes = 4_000
+            $0.maxEvictedBytes = 100_000
+        }
+        let holder = world.connect()
+        for id in 1...10 { try load(&world, holder, id: id) { $0.representation = .original } }
+        // Six had to be evicted, and are held; the others are given back.
+        let residents = world.state.memory.bufferIDs.filter { world.state.memory.record(of: $0)?.isResident == true }
+            .map(\.number)
+        world.happen(.messageReceived(holder, .release(buffers: residents)))
+        #expect(world.state.memory.evictedBytes == 6_000 && world.state.memory.heldBytes == 6_000)
+        let other = world.connect(uid: 2)
+        for id in 11..<20 {
+            try load(&world, other, id: id) { ($0.representation, $0.delivery) = (.original, .none) }
+            #expect(world.state.memory.residentBytes == 2_000)
+        }
+    }
+
+    @Test func `what was held is evicted in its turn once it is let go`() throws {
+        var world = world(usesDisk: false) { $0.memoryBytes = 3_000 }
+        let (holder, other) = (world.connect(), world.connect(uid: 2))
+        try load(&world, holder, id: 1) { $0.representation = .original }
+        let number = try #require(world.image(holder, 1)?.buffer)
+        let buffer = BufferID(number: number)
+        for id in 2...10 { try load(&world, other, id: id) { ($0.representation, $0.delivery) = (.original, .none) } }
+        #expect(world.state.memory.record(of: buffer)?.isResident == true)
+        world.happen(.messageReceived(holder, .release(buffers: [number])))
+        for id in 11...20 { try load(&world, other, id: id) { ($0.representation, $0.delivery) = (.original, .none) } }
+        #expect(world.state.memory.record(of: buffer) == nil)
+    }
+}

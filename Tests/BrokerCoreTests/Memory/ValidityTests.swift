@@ -1,0 +1,154 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+
+@testable import BrokerCore
+
+/// What clients with the validity page are told, and when that ends.
+@Suite final class ValidityTests {
+    private var world: StrictWorld
+    private var client: ClientID
+
+    init() {
+        world = StrictWorld()
+        client = world.connect()
+        world.readyAll()
+        world.greet(client)
+    }
+
+    /// Loads a picture of 10 × 10 pixels for somebody else, who gives it back unless it is held.
+    private func load(
+        _ path: String, content: Int = 1, holds: Bool = false, _ change: (inout ResponseRecord) -> Void = { _ in }
+    ) throws {
+        let loader = world.connect()
+        world.get(loader, id: 1, path)
+        world.finishFetch(try #require(world.fetches.keys.first), content: content, change)
+        if let job = world.decodes.keys.first {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        #expect(world.image(loader, 1)?.slot == nil)
+        if !holds { world.disconnect(loader) }
+    }
+
+    private func hit(_ id: Int, _ path: String, by client: ClientID? = nil) -> ImageReply? {
+        world.get(client ?? self.client, id: id, path)
+        return world.image(client ?? self.client, id)
+    }
+
+    @Test func `a plain hit names a slot, to those who have the page`() throws {
+        try load("a") { $0.etag = "\"tag\"" }
+        let slot = try #require(hit(1, "a")?.slot)
+        #expect(world.isValid(slot))
+        #expect(hit(2, "a")?.slot == slot)
+        let other = world.connect()
+        #expect(hit(1, "a", by: other)?.slot == nil)
+        for (id, change) in [
+            { $0.delivery = .none }, { $0.delivery = .inline }, { $0.retryFailed = true },
+        ].enumerated() as EnumeratedSequence<[(inout GetOptions) -> Void]> {
+            world.get(client, id: 10 + id, "a", change)
+            #expect(world.image(client, 10 + id)?.slot == nil)
+        }
+        world.get(client, id: 20, "a") { $0.cache = .noCache }
+        world.confirm(try #require(world.fetches.keys.first))
+        #expect(world.image(client, 20)?.slot == nil)
+        // What the origin has said anew is another statement.
+        #expect(!world.isValid(slot))
+        #expect(hit(21, "a")?.slot?.generation == slot.generation + 1)
+    }
+
+    @Test func `it ends with its freshness`() throws {
+        try load("a") { $0.cacheControl = "max-age=10" }
+        let slot = try #require(hit(1, "a")?.slot)
+        world.happen(.timePassed, after: 9_700)
+        #expect(world.isValid(slot))
+        world.happen(.timePassed, after: 300)
+        #expect(!world.isValid(slot))
+        #expect(world.words[slot.number]?.expiry != 0)
+    }
+
+    @Test func `it ends when the picture is removed, cleared, or given anew`() throws {
+        for (id, end) in [
+            { $0.happen(.messageReceived($0.admin, .remove(id: 1, url: try! SourceURL("http://origin.test/a")))) },
+            { $0.happen(.messageReceived($0.admin, .clear(id: 1, tier: .all, olderThanSeconds: nil))) },
+            {
+                $0.get($0.admin, id: 1, "a") { $0.cache = .reload }
+                $0.finishFetch($0.fetches.keys.first!, content: 2)
+            },
+        ].enumerated() as EnumeratedSequence<[(inout StrictWorld) -> Void]> {
+            try load("a")
+            let slot = try #require(hit(id, "a")?.slot)
+            #expect(world.isValid(slot))
+            world.admin = world.connect(isAdmin: true)
+            end(&world)
+            #expect(!world.isValid(slot))
+            world.disconnect(world.admin)
+        }
+    }
+
+    @Test func `it ends when nobody holds the buffer, and when the broker ends`() throws {
+        try load("a")
+        let image = try #require(hit(1, "a"))
+        let slot = try #require(image.slot)
+        world.happen(.messageReceived(client, .release(buffers: [try #require(image.buffer)])))
+        #expect(!world.isValid(slot))
+        world.descriptors[client] = []
+        let next = try #require(hit(2, "a")?.slot)
+        #expect(world.isValid(next))
+        world.happen(.shutdownRequested)
+        #expect(!world.isValid(next))
+    }
+
+    @Test func `a user's own picture comes before one for all`() throws {
+        try load("a")
+        let slot = try #require(hit(1, "a")?.slot)
+        let request = StoreRequest(id: 9, url: try SourceURL("http://origin.test/a"), payload: 0)
+        world.happen(.storeReceived(client, request, bytes: 100))
+        world.identify(try #require(world.identifying.keys.first), content: 3)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        #expect(world.isValid(slot))
+        if world.decodes[job] != nil { world.finishDecode(job) }
+        #expect(!world.isValid(slot))
+    }
+
+    @Test func `what is touched is evicted last`() throws {
+        var limits = BrokerLimits()
+        // Five pictures of 400 bytes, or two and an original.
+        limits.memoryBytes = 2000
+        world = StrictWorld(limits)
+        client = world.connect()
+        world.readyAll()
+        world.greet(client)
+        var kept: [ImageReply] = []
+        for number in 1...3 {
+            try load("\(number)", content: number)
+            kept.append(try #require(hit(number, "\(number)")))
+        }
+        let (hot, slots) = (try #require(kept[1].buffer), kept.compactMap(\.slot))
+        #expect(slots.count == 3)
+        // Everything is held, so that nothing goes first for that.
+        for number in 4...9 {
+            world.happen(.messageReceived(client, .touch(buffers: [hot], hits: 100)))
+            try load("\(number)", content: number, holds: true)
+        }
+        #expect(slots.map { world.isValid($0) } == [false, true, false])
+        #expect(world.state.report[.mappedHits] == 600)
+        // What somebody else leases is not touched.
+        let other = world.connect()
+        world.happen(.messageReceived(other, .touch(buffers: [hot, 0, 1 << 40], hits: 1)))
+        #expect(world.state.report[.mappedHits] == 601)
+    }
+
+    @Test func `without a page nobody is told of slots`() throws {
+        var limits = BrokerLimits()
+        limits.validitySlots = 0
+        world = StrictWorld(limits)
+        let client = world.connect()
+        world.readyAll()
+        world.greet(client)
+        try load("a")
+        #expect(hit(1, "a", by: client)?.slot == nil)
+    }
+}

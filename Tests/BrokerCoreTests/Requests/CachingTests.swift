@@ -1,0 +1,308 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// What is cached, and what that is worth for a request.
+struct CachingTests {
+    private var world = StrictWorld()
+    private let client: ClientID
+
+    init() {
+        client = world.connect()
+        world.readyAll()
+    }
+
+    /// Loads a picture of 10 × 10 pixels.
+    private mutating func load(_ id: Int, _ path: String, content: Int = 1, _ change: (inout ResponseRecord) -> Void)
+        throws
+    {
+        world.get(client, id: id, path)
+        world.finishFetch(try #require(world.fetches.keys.first), content: content, change)
+        if let job = world.decodes.keys.first {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        #expect(world.image(client, id)?.source == .network)
+    }
+
+    @Test mutating func `what is fresh is served without a word to the origin`() throws {
+        try load(1, "a") { $0.cacheControl = "max-age=10" }
+        world.happen(.timePassed, after: 9_000)
+        world.get(client, id: 2, "a")
+        let image = try #require(world.image(client, 2))
+        #expect(image.source == .memory)
+        #expect(!image.stale)
+        #expect(image.expires == world.unixMs / 1000 + 1)
+    }
+
+    @Test mutating func `what is stale is confirmed, and not decoded again`() throws {
+        try load(1, "a") {
+            $0.cacheControl = "max-age=10"
+            $0.etag = "\"one\""
+        }
+        world.happen(.timePassed, after: 10_000)
+        world.get(client, id: 2, "a")
+        let job = try #require(world.fetches.keys.first)
+        #expect(world.fetches[job]?.order.conditions == RequestConditions(etag: "\"one\""))
+        world.confirm(job) { $0.cacheControl = "max-age=20" }
+        #expect(world.decodes.isEmpty)
+        let image = try #require(world.image(client, 2))
+        #expect(image.source == .memory)
+        #expect(image.expires == world.unixMs / 1000 + 20)
+        #expect(world.state.report[.revalidated] == 1)
+        // From now on it is fresh again.
+        world.get(client, id: 3, "a")
+        #expect(world.image(client, 3)?.source == .memory)
+        #expect(world.fetches.isEmpty)
+    }
+
+    @Test mutating func `new bytes replace old ones, equal bytes keep what was made of them`() throws {
+        try load(1, "a") { $0.cacheControl = "no-cache" }
+        world.get(client, id: 2, "a")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1) { $0.cacheControl = "no-cache" }
+        #expect(world.decodes.isEmpty)
+        #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
+        world.get(client, id: 3, "a")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2) { $0.cacheControl = "no-cache" }
+        #expect(world.decodes.count == 1)
+    }
+
+    @Test mutating func `while it is revalidated the stale picture is served, and the origin is asked once`() throws {
+        let policy = "max-age=1, stale-while-revalidate=60"
+        try load(1, "a") { $0.cacheControl = policy }
+        world.happen(.timePassed, after: 2_000)
+        for id in 2...9 {
+            world.get(client, id: id, "a")
+            #expect(world.image(client, id)?.stale == true)
+        }
+        #expect(world.fetches.count == 1)
+        #expect(world.state.report[.staleServed] == 8)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1) { $0.cacheControl = policy }
+        world.get(client, id: 10, "a")
+        #expect(world.image(client, 10)?.stale == false)
+        #expect(world.state.requests.isEmpty)
+    }
+
+    @Test mutating func `what has just come or was confirmed is not called stale`() throws {
+        try load(1, "a") {
+            $0.cacheControl = "max-age=0"
+            $0.etag = "\"one\""
+        }
+        #expect(world.image(client, 1)?.stale == false)
+        world.get(client, id: 2, "a")
+        world.confirm(try #require(world.fetches.keys.first)) { $0.cacheControl = "max-age=0" }
+        #expect(world.image(client, 2)?.stale == false)
+        world.get(client, id: 3, "a") { $0.cache = .forceCache }
+        #expect(world.image(client, 3)?.stale == true)
+        #expect(world.state.report[.staleServed] == 1)
+    }
+
+    @Test mutating func `where the origin allows it, a failure is answered with the stale picture`() throws {
+        try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=60" }
+        world.happen(.timePassed, after: 2_000)
+        world.get(client, id: 2, "a")
+        world.failFetch(try #require(world.fetches.keys.first), status: 500)
+        #expect(world.image(client, 2)?.stale == true)
+        world.happen(.timePassed, after: 60_000)
+        world.get(client, id: 3, "a")
+        world.failFetch(try #require(world.fetches.keys.first), status: 500)
+        #expect(world.error(client, 3) == .httpStatus)
+    }
+
+    @Test mutating func `staleFirst shows what is cached, then has exactly one answer`() throws {
+        try load(1, "a") { $0.cacheControl = "max-age=1000" }
+        world.get(client, id: 2, "a") {
+            $0.cache = .noCache
+            $0.staleFirst = true
+        }
+        let shown = (world.news[client] ?? []).compactMap { (reply: Reply) -> ImageReply? in
+            if case .image(2, let image) = reply { image } else { nil }
+        }
+        #expect(shown.count == 1)
+        #expect(shown.first?.final == false)
+        #expect(world.answers[client]?[2] == nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 2)?.source == .network)
+        #expect(world.image(client, 2)?.buffer != shown.first?.buffer)
+    }
+
+    @Test mutating func `what may not be stored is served and forgotten`() throws {
+        try load(1, "a") { $0.cacheControl = "no-store" }
+        #expect(world.state.report[.memoryEntries] == 0)
+        world.get(client, id: 2, "a") { $0.cache = .onlyIfCached }
+        #expect(world.error(client, 2) == .notCached)
+    }
+
+    @Test mutating func `no-store leaves what is cached as it is`() throws {
+        try load(1, "a") { $0.cacheControl = "max-age=1000" }
+        world.get(client, id: 2, "a") { $0.cache = .noStore }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        world.get(client, id: 3, "a")
+        #expect(world.image(client, 3)?.buffer == world.image(client, 1)?.buffer)
+    }
+
+    @Test mutating func `a private answer to several users is for the first, and the others ask for themselves`() throws
+    {
+        let other = world.connect(uid: 2000)
+        world.get(client, id: 1, "a")
+        world.get(other, id: 1, "a")
+        #expect(world.fetches.count == 1)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1) {
+            $0.cacheControl = "private, max-age=100"
+        }
+        #expect(world.fetches.count == 1)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2) {
+            $0.cacheControl = "private, max-age=100"
+        }
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        #expect(world.image(client, 1)?.buffer != world.image(other, 1)?.buffer)
+        // Each finds its own again, a third finds none.
+        world.get(client, id: 2, "a")
+        world.get(other, id: 2, "a")
+        #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
+        #expect(world.image(other, 2)?.buffer == world.image(other, 1)?.buffer)
+        let third = world.connect(uid: 3000)
+        world.get(third, id: 1, "a") { $0.cache = .onlyIfCached }
+        #expect(world.error(third, 1) == .notCached)
+    }
+
+    @Test mutating func `reload does not take the word that the cached is good`() throws {
+        try load(1, "a") { $0.etag = "\"one\"" }
+        world.get(client, id: 2, "a") { $0.cache = .noCache }
+        world.get(client, id: 3, "a") { $0.cache = .reload }
+        world.get(client, id: 4, "a") { $0.cache = .reload }
+        #expect(world.fetches.count == 2)
+        #expect(world.fetches.values.count { $0.order.conditions == nil } == 1)
+        // Caches on the way are told so, too.
+        let told = world.fetches.values.compactMap { $0.order.headers.first { $0.name == "cache-control" }?.value }
+        #expect(told.sorted() == ["max-age=0", "no-cache"])
+    }
+
+    @Test mutating func `a body that was cut short is continued, also by the next request`() throws {
+        world.get(client, id: 1, "a")
+        let job = try #require(world.fetches.keys.first)
+        world.respond(job, total: 3000)
+        world.cutFetch(job, received: 1000)
+        #expect(world.fetches[job]?.order.resumption?.offset == 1000)
+        world.respond(job, status: 206, total: 3000)
+        world.happen(.fetchProgressed(try #require(world.fetches[job]?.worker), job, received: 2000, expected: 3000))
+        world.happen(.messageReceived(client, .cancel(id: 9, request: 1)))
+        world.endStopping(job, received: 2000)
+        world.get(client, id: 2, "a")
+        #expect(
+            world.fetches[job]?.order.resumption == FetchJob.Resumption(offset: 2000, validator: "\"v\"", total: 3000))
+        world.finishFetch(job, content: 1, bytes: 3000) { $0.status = 206 }
+        #expect(world.decodes.count == 1)
+    }
+
+    @Test mutating func `a lost worker's body is continued by the next one`() throws {
+        world.get(client, id: 1, "a")
+        let (job, fetch) = try #require(world.fetches.first)
+        world.respond(job, total: 3000)
+        world.happen(.fetchProgressed(fetch.worker, job, received: 1500, expected: 3000))
+        world.endWorker(fetch.worker, .ended(.signal(9)))
+        #expect(world.fetches[job]?.order.resumption?.offset == 1500)
+        #expect(world.fetches[job]?.worker != fetch.worker)
+    }
+
+    @Test mutating func `what fails for good is tried again only when it is asked for so`() throws {
+        world.get(client, id: 1, "a")
+        world.failFetch(try #require(world.fetches.keys.first), status: 404)
+        guard case .error(_, let error) = world.answer(client, 1) else { return complain("no error") }
+        #expect(error.blacklisted)
+        world.get(client, id: 2, "a")
+        #expect(world.error(client, 2) == .blacklisted)
+        #expect(world.fetches.isEmpty)
+        world.get(client, id: 3, "a") { $0.retryFailed = true }
+        let job = try #require(world.fetches.keys.first)
+        world.finishFetch(job, content: 1)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+        #expect(world.state.report[.blacklistedUrls] == 0)
+    }
+
+    @Test mutating func `a transfer that failed is tried once more before anybody hears of it`() throws {
+        world.get(client, id: 1, "a")
+        let job = try #require(world.fetches.keys.first)
+        world.failFetch(job, status: 503)
+        #expect(world.fetches.isEmpty)
+        world.happen(.timePassed, after: 1_001)
+        #expect(world.fetches[job] != nil)
+        world.failFetch(job, status: 503)
+        #expect(world.error(client, 1) == .httpStatus)
+    }
+
+    @Test mutating func `nothing is tried again for a request that was cancelled`() throws {
+        world.get(client, id: 1, "a")
+        world.failFetch(try #require(world.fetches.keys.first), status: 503)
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.happen(.timePassed, after: 5_000)
+        #expect(world.fetches.isEmpty)
+        #expect(world.state.downloads.isEmpty)
+    }
+
+    @Test mutating func `requests that were cancelled leave nothing behind, not even the time of their deadline`() {
+        for id in 1...10_000 {
+            world.get(client, id: 2 * id, "a") { $0.totalTimeoutMs = 86_400_000 }
+            world.happen(.messageReceived(client, .cancel(id: 2 * id + 1, request: 2 * id)))
+        }
+        #expect(world.state.deadlines.count < 5_000)
+    }
+
+    @Test mutating func `a joiner raises a job's priority, and its leaving lowers it`() throws {
+        world.happen(.messageReceived(world.connect(isAdmin: true), .suspend(id: 1)))
+        world.get(client, id: 1, "a") { $0.priority = .low }
+        world.get(client, id: 2, "a") { $0.priority = .high }
+        #expect(world.state.downloads.active.values.first?.priority == .high)
+        world.happen(.messageReceived(client, .cancel(id: 3, request: 2)))
+        #expect(world.state.downloads.active.values.first?.priority == .low)
+    }
+
+    @Test mutating func `while loads wait, what is cached is served`() throws {
+        try load(1, "a") { _ in }
+        let admin = world.connect(isAdmin: true)
+        world.happen(.messageReceived(admin, .suspend(id: 1)))
+        world.get(client, id: 2, "a")
+        #expect(world.image(client, 2)?.source == .memory)
+        world.get(client, id: 3, "b")
+        #expect(world.fetches.isEmpty)
+        world.happen(.messageReceived(client, .resume(id: 4)))
+        #expect(world.fetches.isEmpty)
+        world.happen(.messageReceived(admin, .resume(id: 2)))
+        #expect(world.fetches.count == 1)
+    }
+
+    @Test mutating func `cookies of one user go back with that user's requests alone`() throws {
+        let other = world.connect(uid: 2000)
+        world.get(client, id: 1, "a") { $0.cookies = true }
+        let (job, fetch) = try #require(world.fetches.first)
+        #expect(fetch.order.cookies == [])
+        let line = "origin.test\tFALSE\t/\tFALSE\t0\tname\tvalue"
+        let failure = FetchFailure(
+            WireError(.httpStatus, "It answered 403.", httpStatus: 403), cookies: CookieChanges(changed: [line]))
+        world.fetches[job] = nil
+        world.happen(.fetchFailed(fetch.worker, job, failure))
+        world.get(client, id: 2, "b") { $0.cookies = true }
+        #expect(world.fetches.values.first?.order.cookies == [line])
+        world.failFetch(try #require(world.fetches.keys.first), status: 403)
+        world.get(other, id: 1, "b") { $0.cookies = true }
+        #expect(world.fetches.values.first?.order.cookies == [])
+        world.failFetch(try #require(world.fetches.keys.first), status: 403)
+        world.get(client, id: 3, "c")
+        #expect(world.fetches.values.first?.order.cookies == nil)
+    }
+}

@@ -1,0 +1,232 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// Histories in which two things cross, each found once by reading.
+struct RaceTests {
+    private var world: StrictWorld
+    private let client: ClientID
+
+    init() {
+        var limits = BrokerLimits()
+        limits.usesDisk = true
+        world = StrictWorld(limits)
+        client = world.connect()
+        world.readyAll()
+    }
+
+    /// Ends what the disk tier was asked for, without a find.
+    private mutating func quietDisk() {
+        for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+    }
+
+    private mutating func load(_ id: Int, _ path: String, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
+        world.get(client, id: id, path)
+        quietDisk()
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1, change)
+        try decode()
+        quietDisk()
+    }
+
+    private mutating func decode() throws {
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+    }
+
+    @Test mutating func `the end does not wait for the rest of a prefetch`() throws {
+        let urls = try (0..<100).map { try SourceURL("http://origin.test/\($0)") }
+        world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 1, urls: urls))))
+        quietDisk()
+        world.happen(.shutdownRequested)
+        world.happen(.timePassed, after: 5_000)
+        #expect(world.state.requests.isEmpty)
+        for job in world.stopping.keys { world.endStopping(job, received: 0) }
+        world.happen(.timePassed, after: 5_000)
+        #expect(world.hasExited)
+    }
+
+    @Test mutating func `nobody's impatience closes an origin to others`() {
+        for id in 1...20 {
+            world.get(client, id: id, "a\(id)") {
+                $0.timeoutMs = 1
+                $0.cache = .reload
+            }
+            world.happen(.timePassed, after: 2)
+            #expect(world.error(client, id) == .timeout)
+        }
+        #expect(world.state.downloads.delay(of: "http://origin.test", at: world.clock) == nil)
+    }
+
+    @Test mutating func `an origin that stays silent long enough, again and again, is left alone`() {
+        for id in 1...5 {
+            world.get(client, id: id, "a\(id)") { $0.cache = .reload }
+            world.happen(.timePassed, after: 15_000)
+            #expect(world.error(client, id) == .timeout)
+        }
+        world.get(client, id: 6, "a6") { $0.cache = .reload }
+        #expect(world.error(client, 6) == .hostUnavailable)
+    }
+
+    @Test mutating func `a confirmation that makes a picture private takes it from the others`() throws {
+        try load(1, "a") {
+            $0.cacheControl = "max-age=1"
+            $0.etag = "\"one\""
+        }
+        world.happen(.timePassed, after: 2_000)
+        world.get(client, id: 2, "a")
+        world.confirm(try #require(world.fetches.keys.first)) { $0.cacheControl = "private, max-age=1000" }
+        // What is for one user alone is loaded for that user.
+        let job = try #require(world.fetches.keys.first)
+        #expect(world.fetches[job]?.order.conditions == nil)
+        world.finishFetch(job, content: 1) { $0.cacheControl = "private, max-age=1000" }
+        try decode()
+        #expect(world.image(client, 2) != nil)
+        let other = world.connect(uid: 2000)
+        world.get(other, id: 1, "a") { $0.cache = .onlyIfCached }
+        quietDisk()
+        #expect(world.error(other, 1) == .notCached)
+    }
+
+    @Test mutating func `a confirmation of another version is not believed`() throws {
+        try load(1, "a") {
+            $0.cacheControl = "no-cache"
+            $0.etag = "\"one\""
+        }
+        world.get(client, id: 2, "a")
+        world.confirm(try #require(world.fetches.keys.first)) { $0.etag = "\"two\"" }
+        #expect(world.fetches.values.first?.order.conditions == nil)
+        #expect(world.answers[client]?[2] == nil)
+    }
+
+    @Test mutating func `an answer that comes late answers nobody else`() throws {
+        world.happen(.messageReceived(client, .remove(id: 7, url: try SourceURL("http://origin.test/a"))))
+        world.happen(.timePassed, after: 5_001)
+        world.happen(.messageReceived(client, .query(GetRequest(id: 7, url: try SourceURL("http://origin.test/b")))))
+        let replies = world.lastActions
+        #expect(!replies.contains { if case .reply = $0 { true } else { false } })
+        let late = try #require(world.errands.first { $0.value.errand == .forget }?.key)
+        world.answerErrand(late, content: nil)
+        #expect(!world.lastActions.contains { if case .reply = $0 { true } else { false } })
+        quietDisk()
+        let isAnswered = world.lastActions.contains {
+            if case .reply(client, .queried(7, _), _) = $0 { true } else { false }
+        }
+        #expect(isAnswered)
+    }
+
+    @Test mutating func `a wrong message under the name of a pending request is answered without a name`() {
+        world.get(client, id: 5, "a")
+        world.happen(.messageRejected(client, id: 5, WireError(.badRequest, "It is wrong.")))
+        let isNameless = world.lastActions.contains {
+            if case .reply(client, .error(nil, _), _) = $0 { true } else { false }
+        }
+        #expect(isNameless)
+        #expect(world.clients[client]?.contains(5) == true)
+    }
+
+    @Test mutating func `a silent origin is no reason to go without what is cached, where that may be used`() throws {
+        try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=1000" }
+        world.happen(.timePassed, after: 2_000)
+        world.get(client, id: 2, "a") { $0.timeoutMs = 100 }
+        world.happen(.timePassed, after: 101)
+        #expect(world.image(client, 2)?.stale == true)
+    }
+
+    @Test mutating func `what failed at a reload does not keep the cached bytes from being used`() throws {
+        try load(1, "a")
+        world.get(client, id: 2, "a") { $0.cache = .reload }
+        world.failFetch(try #require(world.fetches.keys.first), status: 403)
+        #expect(world.error(client, 2) == .httpStatus)
+        world.get(client, id: 3, "a") { $0.variant.pixelFormat = .bgra8 }
+        quietDisk()
+        try decode()
+        #expect(world.image(client, 3)?.source == .memory)
+    }
+
+    @Test mutating func `what is gone when it is reloaded is gone from the cache`() throws {
+        try load(1, "a")
+        world.get(client, id: 2, "a") { $0.cache = .reload }
+        world.failFetch(try #require(world.fetches.keys.first), status: 410)
+        world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
+        quietDisk()
+        #expect(world.error(client, 3) == .notCached)
+    }
+
+    @Test mutating func `an old version does not come back from behind a new one`() throws {
+        try load(1, "a")
+        world.get(client, id: 2, "a") {
+            $0.cache = .reload
+            $0.storage = .disk
+        }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        try decode()
+        quietDisk()
+        world.get(client, id: 3, "a")
+        #expect(world.answers[client]?[3] == nil)
+        for job in world.errands.keys.sorted() { world.answerErrand(job, content: 2) }
+        try decode()
+        #expect(world.image(client, 3)?.source == .disk)
+    }
+
+    @Test mutating func `the end of one version is not put behind the beginning of another`() throws {
+        world.get(client, id: 1, "a")
+        quietDisk()
+        let job = try #require(world.fetches.keys.first)
+        world.respond(job, validator: "\"one\"", total: 3000)
+        world.cutFetch(job, received: 1000)
+        #expect(world.fetches[job]?.order.resumption?.validator == "\"one\"")
+        let worker = try #require(world.fetches[job]?.worker)
+        // The origin begins anew; before that is known, the last one who waits leaves.
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.happen(.fetchResponded(worker, job, world.response(), validator: "\"two\"", total: 2000))
+        world.endStopping(job, received: 500)
+        world.get(client, id: 3, "a")
+        quietDisk()
+        #expect(
+            world.fetches[job]?.order.resumption == FetchJob.Resumption(offset: 500, validator: "\"two\"", total: 2000))
+    }
+
+    @Test mutating func `a worker that died before it saw a header may have begun anew`() throws {
+        world.get(client, id: 1, "a")
+        quietDisk()
+        let job = try #require(world.fetches.keys.first)
+        world.respond(job, validator: "\"one\"", total: 3000)
+        world.cutFetch(job, received: 1000)
+        world.endWorker(try #require(world.fetches[job]?.worker), .ended(.signal(9)))
+        #expect(world.fetches[job]?.order.resumption == nil)
+    }
+
+    @Test mutating func `a worker that does not stop a transfer is ended`() throws {
+        world.get(client, id: 1, "a")
+        quietDisk()
+        let job = try #require(world.fetches.keys.first)
+        let worker = try #require(world.fetches[job]?.worker)
+        world.respond(job)
+        world.happen(.fetchProgressed(worker, job, received: 100, expected: nil))
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        world.happen(.timePassed, after: 10_001)
+        #expect(world.workers[worker]?.state == .dying)
+        world.endWorker(worker, .ended(.signal(9)))
+        #expect(world.state.downloads.stopping.isEmpty)
+    }
+
+    @Test mutating func `what another removes does not take what is being stored`() throws {
+        let url = try SourceURL("http://origin.test/a")
+        world.happen(.storeReceived(client, StoreRequest(id: 1, url: url, payload: 0), bytes: 1000))
+        world.identify(try #require(world.identifying.keys.first), content: 1)
+        world.happen(.messageReceived(world.connect(uid: 2000), .remove(id: 1, url: url)))
+        quietDisk()
+        try decode()
+        let isStored = world.lastActions.contains { if case .reply(client, .ok(1), _) = $0 { true } else { false } }
+        #expect(isStored)
+        world.get(client, id: 2, "a") { $0.cache = .onlyIfCached }
+        quietDisk()
+        if !world.decodes.isEmpty { try decode() }
+        #expect(world.image(client, 2) != nil)
+    }
+}

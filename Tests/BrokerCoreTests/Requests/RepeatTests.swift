@@ -1,0 +1,191 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+
+@testable import BrokerCore
+
+/// The fast path for hits. `StrictWorld` compares it with `handle` for every event; here it is taken, and ended in every
+/// way.
+@Suite struct RepeatTests {
+    private var world: StrictWorld
+    private let client: ClientID
+    private var id = 0
+
+    init() {
+        world = StrictWorld()
+        world.readyAll()
+        client = world.connect()
+        load("a")
+    }
+
+    private mutating func load(_ path: String) {
+        get(path)
+        for job in world.fetches.keys.sorted() { world.finishFetch(job, content: path.hashValue & 0xFFFF) }
+        Self.decodeAll(&world)
+    }
+
+    private static func decodeAll(_ world: inout StrictWorld) {
+        for job in world.decodes.keys.sorted() where world.decodes[job]?.plan == nil { world.readHeader(job) }
+        for job in world.decodes.keys.sorted() where world.decodes[job]?.hasOutput == true { world.finishDecode(job) }
+    }
+
+    /// Returns whether the fast path answered.
+    @discardableResult
+    private mutating func get(_ path: String, _ change: (inout GetOptions) -> Void = { _ in }) -> Bool {
+        let before = world.shortcuts
+        id += 1
+        world.get(client, id: id, path, change)
+        return world.shortcuts > before
+    }
+
+    /// A request is remembered from its second hit on.
+    private mutating func expectShortcut(_ path: String) {
+        _ = get(path)
+        _ = get(path)
+        let isShort = get(path)
+        #expect(isShort)
+    }
+
+    @Test mutating func takenFromTheThirdTimeOn() {
+        let ways = (0..<5).map { _ in get("a") }
+        #expect(ways == [false, false, true, true, true])
+    }
+
+    @Test mutating func notForWhatIsNoPlainHit() {
+        for _ in 0..<4 {
+            let inline = get("a") { $0.delivery = .inline }
+            let none = get("a") { $0.delivery = .none }
+            let retried = get("a") { $0.retryFailed = true }
+            #expect(!inline && !none && !retried)
+        }
+    }
+
+    /// A text that `answerRepeated` has seen is not that of another request, whichever comes next.
+    @Test mutating func notForAnotherRequest() throws {
+        load("b")
+        let text = try frame(#"{"type":"get","id":1,"url":"http://origin.test/b","delivery":"inline"}"#)
+        for _ in 0..<4 {
+            let answer1 = world.state.answerRepeated(text.frame, from: client, at: world.clock)
+            #expect(answer1 == nil)
+            try hit(#"{"id":1,"type":"get","url":"http://origin.test/a"}"#)
+            // The same client and id, of a request that is no plain hit.
+            let answer2 = world.state.answerRepeated(text.frame, from: client, at: world.clock)
+            #expect(answer2 == nil)
+            try hit(String(decoding: text.frame, as: UTF8.self), id: 1)
+        }
+        let known = world.state.repeats.find(text.rest, uid: 1000)
+        #expect(known == nil)
+    }
+
+    /// A text is dropped with the next event, whatever that is.
+    @Test mutating func notForALaterEvent() throws {
+        let text = try frame(#"{"type":"get","id":1,"url":"http://origin.test/a"}"#)
+        for _ in 0..<4 {
+            let answer3 = world.state.answerRepeated(text.frame, from: client, at: world.clock)
+            #expect(answer3 == nil)
+            #expect(world.state.repeatable != nil)
+            _ = world.state.handle(.timePassed, at: world.clock, unixMs: world.unixMs)
+            #expect(world.state.repeatable == nil)
+            try hit(String(decoding: text.frame, as: UTF8.self), id: 1)
+        }
+        let known = world.state.repeats.find(text.rest, uid: 1000)
+        #expect(known == nil)
+    }
+
+    private func frame(_ text: String) throws -> (frame: ArraySlice<UInt8>, rest: ArraySlice<UInt8>) {
+        let frame = Array(text.utf8)[...]
+        return (frame, try #require(RepeatableText(frame)).rest)
+    }
+
+    /// Handles a hit as a message that was read as JSON.
+    private mutating func hit(_ text: String, id wanted: Int? = nil) throws {
+        let message = try ClientMessage.decode(Array(text.utf8)[...]).0
+        guard case .message(.get(var get)) = message else { throw WireError(.internal, "no get") }
+        id += 1
+        get.id = wanted ?? id
+        world.clients[client]?.insert(get.id)
+        let hits = world.state.memoryHits
+        _ = world.state.handle(.messageReceived(client, .get(get)), at: world.clock, unixMs: world.unixMs)
+        #expect(world.state.memoryHits == hits + 1)
+    }
+
+    @Test mutating func endsWithRemoval() throws {
+        expectShortcut("a")
+        world.happen(.messageReceived(client, .remove(id: 900, url: try SourceURL("http://origin.test/a"))))
+        let isShort = get("a")
+        #expect(!isShort)
+        #expect(world.fetches.count == 1)
+    }
+
+    @Test mutating func endsWithAge() {
+        world.cacheControl = "max-age=10"
+        load("b")
+        expectShortcut("b")
+        world.happen(.timePassed, after: 11_000)
+        let isShort = get("b")
+        #expect(!isShort)
+        #expect(world.fetches.count == 1)
+    }
+
+    /// A change of the index makes each request be read once more.
+    @Test mutating func readAgainWhenTheIndexHasChanged() {
+        expectShortcut("a")
+        load("c")
+        let first = get("a")
+        let second = get("a")
+        #expect(!first)
+        #expect(second)
+    }
+
+    @Test mutating func notWhileTheBrokerEnds() {
+        expectShortcut("a")
+        world.happen(.shutdownRequested)
+        let isShort = get("a")
+        #expect(!isShort)
+    }
+
+    /// Few images and few options, so that most requests were hits before, with all the events that end them.
+    @Test(arguments: 1...30) func randomHistories(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        var limits = BrokerLimits()
+        limits.memoryBytes = 6_000
+        limits.maxLeasedBytes = 12_000
+        limits.usesDisk = seed % 3 == 0
+        var world = StrictWorld(limits)
+        world.cacheControl = "max-age=30"
+        world.readyAll()
+        let clients = [world.connect(uid: 1), world.connect(uid: 1), world.connect(uid: 2, isAdmin: true)]
+        for id in 1...1500 {
+            let client = clients.randomElement(using: &random)!
+            let path = "\(Int.random(in: 0..<3, using: &random))"
+            switch Int.random(in: 0..<100, using: &random) {
+            case 0..<70:
+                world.get(client, id: id, path) {
+                    if Int.random(in: 0..<4, using: &random) == 0 { $0.variant.pixelFormat = .bgra8 }
+                    if Int.random(in: 0..<16, using: &random) == 0 {
+                        $0.credentials = Credentials(username: "u", password: "p")
+                    }
+                }
+            case 70..<90:
+                if let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) {
+                    world.happen(.messageReceived(client, .release(buffers: [buffer])))
+                    if !world.state.clients.holds(client, BufferID(number: buffer)) {
+                        world.descriptors[client]?.remove(buffer)
+                    }
+                }
+            case 90..<92:
+                let url = try SourceURL("http://origin.test/\(path)")
+                world.happen(.messageReceived(client, .remove(id: 10_000 + id, url: url)))
+            case 92..<96: world.happen(.timePassed, after: Int.random(in: 0...9000, using: &random))
+            default: world.readyAll()
+            }
+            for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+            for job in world.fetches.keys.sorted() {
+                world.finishFetch(job, content: Int.random(in: 1...4, using: &random))
+            }
+            Self.decodeAll(&world)
+        }
+        #expect(world.shortcuts > 100)
+    }
+}

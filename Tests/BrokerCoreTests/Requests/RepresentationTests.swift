@@ -1,0 +1,245 @@
+import DiskRecords
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// What is asked of one picture in several ways: frames of it, encoded again, with what can be shown before it.
+struct RepresentationTests {
+    private func world(usesDisk: Bool = false) -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.usesDisk = usesDisk
+        var world = StrictWorld(limits)
+        world.readyAll()
+        return world
+    }
+
+    /// Answers all downloads and decodings, of a picture of so many frames.
+    private func settle(_ world: inout StrictWorld, frames: Int = 1) {
+        for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 1) }
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job, frames: frames)
+            world.finishDecode(job)
+        }
+    }
+
+    @Test func `each format and quality is a result of its own, and PNG has no quality`() throws {
+        var world = world()
+        let client = world.connect()
+        let asked: [(GetOptions.Representation, Int)] = [
+            (.jpeg, 85), (.jpeg, 60), (.webp, 85), (.png, 85), (.png, 60), (.jpeg, 85),
+        ]
+        for (id, (representation, quality)) in asked.enumerated() {
+            world.get(client, id: id, "a") {
+                $0.representation = representation
+                $0.quality = quality
+                // How pixels would be stored is of no concern.
+                $0.variant.pixelFormat = id % 2 == 0 ? .rgba8 : .bgra8
+            }
+        }
+        settle(&world)
+        while !world.decodes.isEmpty { settle(&world) }
+        #expect(world.state.report[.decodes] == 4)
+        for (id, (representation, _)) in asked.enumerated() {
+            let image = try #require(world.image(client, id))
+            #expect(image.pixels == nil)
+            #expect(image.bytes == 100)
+            #expect(image.contentType == "image/\(representation.rawValue)")
+        }
+        // From memory, like pixels.
+        world.get(client, id: 10, "a") { $0.representation = .webp }
+        #expect(world.image(client, 10)?.source == .memory)
+        #expect(world.image(client, 10)?.contentType == "image/webp")
+        #expect(world.image(client, 10)?.bytes == 100)
+    }
+
+    @Test func `encoded pictures are kept on disk in any size, pixels only where they were scaled`() throws {
+        let scaled = Transform(width: 10)
+        #expect(Form.pixels(Transform()).rasterWord == nil)
+        #expect(Form.pixels(scaled).rasterWord != nil)
+        #expect(Form.pixels(Transform(width: 10, frames: .all)).rasterWord == nil)
+        let words = [
+            Form.pixels(scaled), .pixels(Transform(width: 10, frames: .one(1))), .encoded(scaled, Encoding(.jpeg)),
+            .encoded(scaled, Encoding(.jpeg, quality: 60)), .encoded(Transform(), Encoding(.jpeg)),
+            .encoded(Transform(), Encoding(.webp)),
+        ].compactMap(\.rasterWord)
+        #expect(Set(words).count == 6)
+        var world = world(usesDisk: true)
+        world.happen(.diskReported(DiskReport(state: .on)))
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.representation = .jpeg }
+        for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.happen(.timePassed, after: 10)
+        world.finishDecode(job)
+        let kept = world.keptRasters
+        #expect(kept.count == 1)
+        #expect(kept.first?.bytes == 100)
+        #expect(kept.first?.header.placeholder != nil)
+    }
+
+    @Test func `all frames come in one buffer, with their times`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.variant.frames = .all }
+        settle(&world, frames: 3)
+        let image = try #require(world.image(client, 1))
+        #expect(image.bytes == 3 * 400)
+        #expect(image.frameCount == 3)
+        #expect(image.timing == AnimationTiming(delaysMs: [100, 100, 100], loops: 0))
+        world.get(client, id: 2, "a") { $0.variant.frames = .all }
+        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.image(client, 2)?.timing == image.timing)
+        #expect(world.state.report[.pixelsDecoded] == 300)
+        // One frame has no times.
+        world.get(client, id: 3, "a") { $0.variant.frames = .one(2) }
+        settle(&world, frames: 3)
+        #expect(world.image(client, 3)?.timing == nil)
+        #expect(world.image(client, 3)?.bytes == 400)
+    }
+
+    @Test func `the frames of an animation share what it is scaled down to`() throws {
+        var limits = BrokerLimits()
+        limits.scaleDownBytes = 400
+        var world = StrictWorld(limits)
+        world.readyAll()
+        let client = world.connect()
+        world.get(client, id: 1, "a") {
+            $0.variant.frames = .all
+            $0.variant.scaleDown = true
+        }
+        settle(&world, frames: 4)
+        // 400 bytes are 25 pixels each.
+        #expect(world.image(client, 1)?.width == 5)
+        #expect(world.image(client, 1)?.bytes == 400)
+        world.get(client, id: 2, "a") { $0.variant.scaleDown = true }
+        settle(&world, frames: 4)
+        #expect(world.image(client, 2)?.width == 10)
+    }
+
+    @Test func `what fails in later frames takes the first from nobody`() throws {
+        for code in [ErrorCode.truncated, .decodeFailed, .unsupportedFormat] {
+            var world = world()
+            let (client, other) = (world.connect(), world.connect(uid: 7))
+            world.get(client, id: 1, "a")
+            settle(&world, frames: 3)
+            world.get(client, id: 2, "a") { $0.variant.frames = .all }
+            world.failDecode(try #require(world.decodes.keys.first), code)
+            #expect(world.error(client, 2) == code)
+            #expect(world.fetches.isEmpty)
+            world.get(other, id: 1, "a")
+            #expect(world.image(other, 1)?.source == .memory)
+            world.get(other, id: 2, "a") { $0.variant.width = 5 }
+            #expect(world.decodes.count == 1)
+        }
+    }
+
+    @Test func `a costly form is no reason to refuse others, nor the origin`() throws {
+        let costly: [(inout GetOptions) -> Void] = [
+            { $0.representation = .webp }, { $0.variant.frames = .all },
+            { ($0.variant.linear, $0.variant.width) = (true, 5) },
+        ]
+        for ask in costly {
+            var world = world()
+            let client = world.connect()
+            for round in 0..<12 {
+                world.get(client, id: round, "\(round)") { ask(&$0) }
+                world.finishFetch(try #require(world.fetches.keys.first), content: round + 1)
+                let (job, decode) = try #require(world.decodes.first)
+                world.readHeader(job)
+                world.happen(.processorTimeUsed(decode.worker, job, milliseconds: 10_000))
+                world.endWorker(decode.worker, .ended(.signal(9)))
+                #expect(world.error(client, round) == .decoderCrashed)
+                world.happen(.timePassed, after: 60_000)
+                world.readyAll()
+            }
+            world.get(client, id: 100, "1")
+            #expect(world.decodes.count == 1)
+        }
+    }
+
+    @Test func `a raster on disk is as long as its pixels`() throws {
+        var world = world(usesDisk: true)
+        world.happen(.diskReported(DiskReport(state: .on)))
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.variant.width = 5 }
+        let (job, (worker, _)) = try #require(world.errands.first)
+        let flight = try #require(world.state.disk[job])
+        let size = try #require(PixelGeometry(width: 5, height: 5))
+        let key = try #require(flight.keys.last)
+        let record = OriginalRecord(
+            key: key.word, url: key.url.text, owner: nil, digest: StrictWorld.digest(1), bytes: 1000,
+            response: world.response())
+        let raster = RasterRecord(
+            original: record.digest, form: flight.key.form.rasterWord ?? "",
+            header: ImageHeader(format: .png, geometry: size), geometry: size, bytes: 1)
+        world.errands[job] = nil
+        world.products.insert(job)
+        world.happen(.foundRaster(worker, job, record, raster))
+        #expect(world.fetches.count == 1)
+    }
+
+    @Test func `frames are counted before anything is allocated`() throws {
+        var limits = BrokerLimits()
+        limits.maxPixels = 299
+        var world = StrictWorld(limits)
+        world.readyAll()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.variant.frames = .all }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.readHeader(try #require(world.decodes.keys.first), frames: 3)
+        #expect(world.error(client, 1) == .tooManyPixels)
+        // The frames of another picture are within it, and each of them alone is.
+        world.get(client, id: 2, "b") { $0.variant.frames = .one(1) }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job, frames: 3)
+        world.finishDecode(job)
+        #expect(world.image(client, 2)?.bytes == 400)
+    }
+
+    @Test func `the placeholder is made once, and goes with every answer`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.representation = .original }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let describing = try #require(world.decodes.values.first)
+        #expect(!describing.order.wantsPlaceholder)
+        world.readHeader(try #require(world.decodes.keys.first))
+        #expect(world.image(client, 1)?.placeholder == nil)
+        // Not of a later frame.
+        world.get(client, id: 2, "a") { $0.variant.width = 5 }
+        #expect(world.decodes.values.map(\.order.wantsPlaceholder) == [true])
+        settle(&world)
+        let placeholder = try #require(world.image(client, 2)?.placeholder)
+        world.get(client, id: 3, "a")
+        #expect(world.decodes.values.map(\.order.wantsPlaceholder) == [false])
+        settle(&world)
+        #expect(world.image(client, 3)?.placeholder == placeholder)
+        world.get(client, id: 4, "a") { $0.representation = .original }
+        #expect(world.image(client, 4)?.placeholder == placeholder)
+        let url = try SourceURL("http://origin.test/a")
+        world.happen(.messageReceived(client, .query(GetRequest(id: 5, url: url))))
+        let status = CacheStatus(memory: true, disk: false, fresh: true, placeholder: placeholder)
+        #expect(world.lastActions.contains(.reply(client, .queried(id: 5, status), .nothing)))
+    }
+
+    @Test func `pictures whose profile could not be used are counted`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let (job, decode) = try #require(world.decodes.first)
+        world.readHeader(job)
+        world.decodes[job] = nil
+        var result = DecodeResult(bytes: 400)
+        result.ignoredProfile = true
+        world.happen(.decodeFinished(decode.worker, job, result))
+        #expect(world.state.report[.ignoredProfiles] == 1)
+    }
+}

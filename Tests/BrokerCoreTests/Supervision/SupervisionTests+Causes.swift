@@ -1,0 +1,301 @@
+import Digests
+import DiskRecords
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+// What workers die of, what follows, and which pictures are refused for it.
+extension SupervisionTests {
+    @Test func `every end of a worker has its cause`() {
+        typealias Condemnation = WorkerPool.Condemnation
+        let late = Condemnation(cause: .deadline, detail: "late")
+        let liar = Condemnation(cause: .protocol, detail: "lies")
+        func cause(_ exit: WorkerExit, _ condemnation: Condemnation? = nil, wasReady: Bool = true) -> DeathCause {
+            WorkerDeath(exit, condemnation: condemnation, wasReady: wasReady, memoryLimit: 1000).cause
+        }
+        for number: Int32 in [4, 5, 6, 7, 8, 11] {
+            #expect(cause(.ended(.signal(number))) == .signal)
+            #expect(cause(.ended(.signal(number)), late) == .signal)
+            #expect(cause(.ended(.signal(number)), liar) == .protocol)
+            #expect(cause(.ended(.signal(number), ExitCircumstances(peakBytes: 800))) == .memory)
+        }
+        #expect(cause(.ended(.signal(31))) == .seccomp)
+        #expect(cause(.ended(.signal(24))) == .cpu)
+        #expect(cause(.ended(.signal(9))) == .outside)
+        #expect(cause(.ended(.signal(9), ExitCircumstances(isMemoryShort: true))) == .memory)
+        #expect(cause(.ended(.signal(9), ExitCircumstances(isMemoryShort: true)), late) == .deadline)
+        #expect(cause(.ended(.signal(9)), Condemnation(cause: .unconfined, detail: "")) == .unconfined)
+        for number: Int32 in [1, 2, 10, 15] { #expect(cause(.ended(.signal(number))) == .outside) }
+        #expect(cause(.ended(.status(0))) == .exit)
+        #expect(cause(.ended(.status(1)), late) == .exit)
+        #expect(cause(.ended(.status(1)), liar) == .protocol)
+        #expect(cause(.notStarted("no program")) == .notStarted)
+        #expect(cause(.ended(.status(1)), wasReady: false) == .notStarted)
+        for number: Int32 in [9, 15] { #expect(cause(.ended(.signal(number)), wasReady: false) == .outside) }
+        #expect(cause(.ended(.signal(11)), wasReady: false) == .signal)
+        #expect(DeathCause.allCases.filter { !$0.isOwnMaking } == [.outside])
+        let text = WorkerDeath(.ended(.signal(31)), condemnation: nil, wasReady: true).reason
+        #expect(text == "seccomp: signal 31 (Bad system call)")
+    }
+
+    /// Whoever ends workers as they start, the kernel perhaps, does not make the pool wait for half a minute, nor start them
+    /// without a pause.
+    @Test func `workers that are ended before they are ready come again, at most each second`() {
+        var pool = WorkerPool(kind: .decode, size: 1, spares: 0, capacity: 1)
+        var now = Instant(nanoseconds: 0)
+        var ids = IdentifierSource<WorkerProcessKind>()
+        var pauses: [Int] = []
+        for _ in 0..<20 {
+            let worker = ids.next()
+            pool.started(worker, at: now)
+            pool.ended(worker, countsAsFailure: false, at: now)
+            let next = pool.nextStart ?? now
+            pauses.append(next.microseconds(since: now) / 1000)
+            now = max(next, now)
+        }
+        #expect(pauses.prefix(4) == [2, 4, 8, 16])
+        #expect(pauses.last == 1000)
+        #expect(!pool.isBroken(at: now) && !pool.isDown)
+        let worker = ids.next()
+        pool.started(worker, at: now)
+        pool.becameReady(worker)
+        pool.ended(worker, countsAsFailure: false, at: now)
+        #expect(pool.mayStart(at: now))
+    }
+
+    @Test func `deaths are counted by cause, those that were let go are none`() throws {
+        var world = world()
+        let (_, job, worker) = try decoding(&world)
+        world.endWorker(worker, .ended(.signal(31)))
+        #expect(world.state.report.workerDeaths == [.seccomp: 1])
+        world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
+        #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1])
+        #expect(world.forkServersRespawned == 1)
+        // Whom the kernel takes has told nobody anything.
+        world.readyAll()
+        let third = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        world.endWorker(third, .ended(.signal(9), ExitCircumstances(isMemoryShort: true)))
+        #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1, .memory: 1])
+        #expect(world.forkServersRespawned == 1)
+        world.readyAll()
+        let idle = try #require(world.workers.first { $0.value.kind == .fetch }?.key)
+        world.happen(.workerMeasured(idle, residentBytes: 0))
+        world.happen(.workerMeasured(idle, residentBytes: 90 << 20))
+        #expect(world.workers[idle]?.state == .dying)
+        world.endWorker(idle, .ended(.status(0)))
+        #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1, .memory: 1])
+    }
+
+    @Test func `a picture that uses up its processor time is not tried again`() throws {
+        var world = world()
+        let (client, _, worker) = try decoding(&world)
+        world.endWorker(worker, .ended(.signal(24)))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        #expect(world.decodes.isEmpty)
+        world.get(client, id: 2, "same-bytes")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        #expect(world.error(client, 2) == .decoderCrashed)
+        #expect(world.decodes.isEmpty)
+    }
+
+    @Test func `processor time is looked at when it may be used up, and again`() throws {
+        var world = world()
+        let (client, job, worker) = try decoding(&world)
+        world.happen(.timePassed, after: 9_999)
+        #expect(world.measuring.isEmpty)
+        world.happen(.timePassed, after: 1)
+        #expect(world.measuring.map(\.job) == [job])
+        // It had to wait for a processor.
+        world.happen(.processorTimeUsed(worker, job, milliseconds: 7_000))
+        world.happen(.timePassed, after: 2_999)
+        #expect(world.measuring.count == 1)
+        world.happen(.timePassed, after: 1)
+        #expect(world.measuring.count == 2)
+        world.happen(.processorTimeUsed(worker, job, milliseconds: 10_000))
+        #expect(world.workers[worker]?.state == .dying)
+        world.endWorker(worker, .ended(.signal(9)))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        #expect(world.decodes.isEmpty)
+        #expect(world.state.report.workerDeaths == [.cpu: 1])
+    }
+
+    @Test func `the second try is on a worker that has done nothing yet`() throws {
+        var world = world(workers: 2)
+        let client = world.connect()
+        // Both of those that work at first have done something.
+        for id in 1...2 {
+            world.get(client, id: id, "\(id)")
+            world.finishFetch(try #require(world.fetches.keys.first), content: id)
+        }
+        let worn = Set(world.decodes.values.map(\.worker))
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        world.get(client, id: 3, "3")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 3)
+        let first = try #require(world.decodes.values.first?.worker)
+        #expect(worn.contains(first))
+        world.endWorker(first, .ended(.signal(11)))
+        let second = try #require(world.decodes.values.first?.worker)
+        #expect(!worn.contains(second))
+    }
+
+    @Test func `a decoder that says what it must not is ended, and its picture tried once more`() throws {
+        typealias Lie = (inout StrictWorld, WorkerID, JobID) -> Void
+        let other = try #require(PixelGeometry(width: 9, height: 9))
+        let size = try #require(PixelGeometry(width: 10, height: 10))
+        let header = ImageHeader(format: .png, geometry: size)
+        let lies: [Lie] = [
+            { world, worker, _ in world.happen(.workerMisbehaved(worker, "nonsense")) },
+            { world, worker, _ in world.happen(.workerReady(worker, SandboxReport(seccomp: true, landlock: 7))) },
+            { world, worker, job in world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 400))) },
+            { world, worker, _ in
+                world.happen(.decodeFinished(worker, JobID(number: 99), DecodeResult(bytes: 400)))
+            },
+            { world, worker, job in
+                world.readHeader(job)
+                world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 399)))
+            },
+            { world, worker, job in
+                world.readHeader(job)
+                var result = DecodeResult(bytes: 400)
+                result.timing = AnimationTiming(delaysMs: [100], loops: 0)
+                world.happen(.decodeFinished(worker, job, result))
+            },
+            { world, worker, _ in world.happen(.decodeFailed(worker, JobID(number: 99), WireError(.timeout, ""))) },
+            { world, worker, job in
+                world.happen(.headerRead(worker, job, DecodePlan(header: header, result: other, workingBytes: 0)))
+            },
+            { world, worker, job in
+                world.readHeader(job)
+                world.happen(.headerRead(worker, job, DecodePlan(header: header, result: size, workingBytes: 0)))
+            },
+        ]
+        for lie in lies {
+            var world = world()
+            let (client, job, worker) = try decoding(&world)
+            lie(&world, worker, job)
+            #expect(world.workers[worker]?.state == .dying)
+            world.endWorker(worker, .ended(.signal(9)))
+            #expect(world.state.report.workerDeaths == [.protocol: 1])
+            // The next one is laid out in another way.
+            #expect(world.forkServersRespawned == 1)
+            #expect(world.answers[client] == nil)
+            world.readHeader(job)
+            world.finishDecode(job)
+            #expect(world.image(client, 1) != nil)
+        }
+    }
+
+    @Test func `what takes more memory than a worker may have is refused, the result counted`() throws {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.workerMemoryBytes = 200 << 20
+        var world = StrictWorld(limits)
+        world.readyAll()
+        let (client, job, worker) = try decoding(&world)
+        #expect(world.decodes[job]?.order.maxWorkingBytes == 136 << 20)
+        world.readHeader(job, workingBytes: 200 << 20 - 399)
+        #expect(world.error(client, 1) == .tooManyPixels)
+        #expect(world.workers[worker]?.state == .ready)
+        world.get(client, id: 2, "b")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        let next = try #require(world.decodes.keys.first)
+        world.readHeader(next, workingBytes: 200 << 20 - 400)
+        world.finishDecode(next)
+        #expect(world.image(client, 2) != nil)
+    }
+
+    // MARK: Quarantine
+
+    private var digest: ContentDigest { ContentDigest(hexadecimal: StrictWorld.digest(1))! }
+
+    @Test func `a picture is refused for longer each time, up to a day`() {
+        var quarantine = Quarantine()
+        var (now, waits) = (1_000_000, [Int]())
+        for _ in 0..<6 {
+            quarantine.add(digest, build: "a", unixMs: now)
+            var wait = 0
+            while quarantine.refuses(digest, build: "a", unixMs: now + wait) { wait += 60_000 }
+            waits.append(wait / 60_000)
+            now += wait
+        }
+        #expect(waits == [10, 40, 160, 640, 1440, 1440])
+    }
+
+    @Test func `other decoders may try what these have died of`() throws {
+        var quarantine = Quarantine()
+        quarantine.add(digest, build: "a", unixMs: 0)
+        #expect(quarantine.refuses(digest, build: "a", unixMs: 1))
+        #expect(!quarantine.refuses(digest, build: "b", unixMs: 1))
+
+        var world = world()
+        let (client, _, worker) = try decoding(&world)
+        world.endWorker(worker, .ended(.signal(11)))
+        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        world.happen(.timePassed, after: 1000)
+        world.readyAll(build: "second")
+        world.load(client, id: 2, "same-bytes", content: 1)
+        #expect(world.image(client, 2) != nil)
+    }
+
+    @Test func `what is quarantined outlives the broker, and no more than what fits`() throws {
+        var first = Quarantine()
+        let digests = try (0...Quarantine.maximumEntries).map {
+            try #require(ContentDigest(hexadecimal: StrictWorld.digest($0)))
+        }
+        for digest in digests.dropLast() { first.add(digest, build: "a", unixMs: 1000) }
+        // Asked for, so that another one goes.
+        first.noteUse(of: digests[0])
+        first.add(digests.last!, build: "a", unixMs: 1000)
+        #expect(first.count == Quarantine.maximumEntries)
+        #expect(first.refuses(digests[0], build: "a", unixMs: 1000))
+        #expect(!first.refuses(digests[1], build: "a", unixMs: 1000))
+
+        var second = Quarantine()
+        second.add(digests[0], build: "b", unixMs: 2000)
+        second.restore(first.records(unixMs: 1000), unixMs: 2000)
+        #expect(second.count == Quarantine.maximumEntries)
+        #expect(second.refuses(digests[2], build: "a", unixMs: 2000))
+        #expect(second.refuses(digests[0], build: "b", unixMs: 2000))
+        // How long it was is known for a while after.
+        let later = 1000 + Quarantine.firstMilliseconds
+        #expect(!second.refuses(digests[2], build: "a", unixMs: later))
+        #expect(second.records(unixMs: later).count == Quarantine.maximumEntries)
+        second.add(digests[2], build: "a", unixMs: later)
+        #expect(second.refuses(digests[2], build: "a", unixMs: later + 3 * Quarantine.firstMilliseconds))
+        #expect(second.records(unixMs: later + 3 * Quarantine.longestMilliseconds).isEmpty)
+        // A clock that was wrong does not condemn for ever.
+        #expect(!second.refuses(digests[2], build: "a", unixMs: later - 2 * Quarantine.longestMilliseconds))
+    }
+
+    @Test func `the disk tier is told what to remember, and remembers it for the next broker`() throws {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.usesDisk = true
+        var world = StrictWorld(limits)
+        world.readyAll()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.answerErrand(try #require(world.errands.keys.first), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        for _ in 0..<2 { world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11))) }
+        #expect(world.error(client, 1) == .decoderCrashed)
+        let records = try #require(world.quarantined)
+        #expect(records.map(\.digest) == [StrictWorld.digest(1)])
+        #expect(records.map(\.build) == ["first"])
+
+        var next = StrictWorld()
+        next.readyAll()
+        next.happen(.quarantineLoaded(records))
+        let other = next.connect()
+        next.get(other, id: 1, "a")
+        next.finishFetch(try #require(next.fetches.keys.first), content: 1)
+        #expect(next.error(other, 1) == .decoderCrashed)
+    }
+}

@@ -1,0 +1,191 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+// Who takes over from a worker that is gone, and when its successor is started.
+extension SupervisionTests {
+    private func decoders(_ world: StrictWorld) -> [WorkerID] {
+        world.workers.filter { $0.value.kind == .decode }.keys.sorted()
+    }
+
+    private func fetchers(_ world: StrictWorld) -> [WorkerID] {
+        world.workers.filter { $0.value.kind == .fetch }.keys.sorted()
+    }
+
+    @Test func `a job goes to the spare first, and the next spare is started a moment later`() throws {
+        var world = world()
+        let (_, job, worker) = try decoding(&world)
+        world.endWorker(worker, .ended(.signal(9)))
+        let spare = try #require(world.decodes[job]?.worker)
+        #expect(spare != worker)
+        #expect(decoders(world) == [spare])
+        world.happen(.timePassed, after: 9)
+        #expect(decoders(world) == [spare])
+        #expect(world.state.nextDeadline == world.clock.adding(milliseconds: 1))
+        world.happen(.timePassed, after: 1)
+        #expect(decoders(world).count == 2)
+    }
+
+    @Test func `where no worker is left one is started at once, and its spare a moment later`() throws {
+        var world = world()
+        for worker in decoders(world) { world.endWorker(worker, .ended(.signal(9))) }
+        #expect(decoders(world).count == 1)
+        #expect(world.state.nextDeadline == world.clock.adding(milliseconds: 10))
+        world.happen(.timePassed, after: 10)
+        #expect(decoders(world).count == 2)
+    }
+
+    @Test func `a worker that is found to be ending gets no job, and the spare does at once`() throws {
+        var world = world()
+        let (client, job, worker) = try decoding(&world)
+        world.decodes[job] = nil
+        world.happen(.workerExiting(worker, job))
+        let spare = try #require(world.decodes[job]?.worker)
+        #expect(spare != worker)
+        world.endWorker(worker, .ended(.signal(11)))
+        // It had not begun, so it is not to blame.
+        #expect(world.state.decoding[job]?.crashes == 0)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 1) != nil)
+    }
+
+    @Test func `a download worker that is found to be ending gets no download, and the spare does at once`() throws {
+        var world = world()
+        let client = world.connect()
+        let (first, spare) = (fetchers(world)[0], fetchers(world)[1])
+        world.ending = [first, spare]
+        world.get(client, id: 1, "a")
+        #expect(world.fetches.isEmpty)
+        world.ending = []
+        world.readyAll()
+        let (job, begun) = try #require(world.fetches.first)
+        #expect(![first, spare].contains(begun.worker))
+        for worker in [first, spare] { world.endWorker(worker, .ended(.signal(11))) }
+        // Neither had begun, so nothing is counted.
+        #expect(world.state.downloads[job]?.crashes == 0)
+        #expect(world.state.downloads[job]?.attempts == 1)
+        world.finishFetch(job, content: 1)
+        #expect(world.decodes.count == 1)
+    }
+
+    @Test func `what is there of a body outlives the workers that were to continue it`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        let (job, begun) = try #require(world.fetches.first)
+        world.respond(job, total: 3000)
+        world.happen(.fetchProgressed(begun.worker, job, received: 1500, expected: 3000))
+        world.ending = Set(fetchers(world))
+        world.endWorker(begun.worker, .ended(.signal(9)))
+        #expect(world.fetches.isEmpty)
+        world.ending = []
+        world.readyAll()
+        #expect(world.fetches[job]?.order.resumption?.offset == 1500)
+        #expect(world.state.downloads[job]?.resumptions == 1)
+    }
+
+    @Test func `workers that are found to be ending are replaced before they are gone`() throws {
+        var world = world()
+        let (client, job, first) = try decoding(&world)
+        world.decodes[job] = nil
+        world.happen(.workerExiting(first, job))
+        let second = try #require(world.decodes.removeValue(forKey: job)?.worker)
+        world.happen(.workerExiting(second, job))
+        let third = try #require(decoders(world).last)
+        #expect(decoders(world) == [first, second, third])
+        world.readyAll()
+        #expect(world.decodes[job]?.worker == third)
+        for worker in [first, second] { world.endWorker(worker, .ended(.signal(9))) }
+        world.happen(.timePassed, after: 10)
+        #expect(decoders(world).count == 2)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 1) != nil)
+    }
+
+    // MARK: Whose doing it is
+
+    /// Loads pictures of which each crashes two decoders, and returns how many deaths there were before one was refused.
+    private func poison(_ world: inout StrictWorld, servedBy server: (Int) -> String) throws -> Int {
+        let client = world.connect()
+        for number in 1...20 {
+            world.get(client, id: number, "\(number)")
+            world.finishFetch(try #require(world.fetches.keys.first), content: number) { $0.servedBy = server(number) }
+            if world.answers[client]?[number] != nil { return 2 * (number - 1) }
+            // The second may be refused to the first.
+            while let worker = world.decodes.values.first?.worker {
+                world.endWorker(worker, .ended(.signal(11)))
+                world.happen(.timePassed, after: 13_000)
+                world.readyAll()
+            }
+        }
+        return 40
+    }
+
+    @Test func `who leads to dangerous pictures of others keeps its own`() throws {
+        var world = world()
+        #expect(try poison(&world) { _ in "http://evil.test/" } <= 2 * CrashBudget.toleratedDeaths)
+        let client = world.connect()
+        world.load(client, id: 100, "own", content: 100)
+        #expect(world.image(client, 100) != nil)
+        // Of the one that has sent them nothing is taken any more, asked for directly.
+        world.get(client, id: 101, "x", of: "evil.test")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 101)
+        #expect(world.error(client, 101) == .decoderUnavailable)
+    }
+
+    @Test func `who leads to ever other names is refused all the same`() throws {
+        var world = world()
+        #expect(try poison(&world) { "http://\($0).evil.test/" } <= 2 * CrashBudget.toleratedDeaths)
+    }
+
+    // MARK: Downloads
+
+    @Test func `of the downloads of a worker that crashes the guilty one alone is given up`() throws {
+        var world = world()
+        let client = world.connect()
+        for id in 1...5 { world.get(client, id: id, "\(id)") }
+        // Whoever has the third dies of it.
+        for _ in 0..<20 {
+            let guilty = world.fetches.first { $0.value.order.url.hasSuffix("/3") }?.value.worker
+            if let guilty {
+                world.endWorker(guilty, .ended(.signal(11)))
+            } else if let other = world.fetches.first(where: { !$0.value.order.url.hasSuffix("/3") }) {
+                world.finishFetch(other.key, content: Int(other.value.order.url.suffix(1)) ?? 0)
+            }
+            world.happen(.timePassed, after: 1000)
+            world.readyAll()
+        }
+        #expect(world.error(client, 3) == .transferFailed)
+        for (job, _) in world.decodes {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        while let job = world.decodes.keys.first {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        for id in [1, 2, 4, 5] { #expect(world.image(client, id) != nil) }
+    }
+
+    @Test func `a download that is tried again alone has its worker to itself, and others go on beside it`() throws {
+        var world = world()
+        let client = world.connect()
+        for id in 1...3 { world.get(client, id: id, "\(id)") }
+        world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(11)))
+        #expect(world.fetches.count == 1)
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        let (alone, suspect) = try #require(world.fetches.first).self
+        for id in 4...6 { world.get(client, id: id, "\(id)") }
+        #expect(world.fetches.count == 4)
+        #expect(world.fetches.values.count { $0.worker == suspect.worker } == 1)
+        world.finishFetch(alone, content: 1)
+        #expect(world.fetches.count == 4)
+    }
+}

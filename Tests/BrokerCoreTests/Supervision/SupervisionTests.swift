@@ -1,0 +1,437 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// Workers that die, hang or misbehave, and requests that outlive them.
+struct SupervisionTests {
+    func world(workers: Int = 1) -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.workers = workers
+        var world = StrictWorld(limits)
+        world.readyAll()
+        return world
+    }
+
+    func decoding(_ world: inout StrictWorld) throws -> (ClientID, JobID, WorkerID) {
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let job = try #require(world.decodes.keys.first)
+        return (client, job, try #require(world.decodes[job]?.worker))
+    }
+
+    @Test func `a decoder that is killed from outside costs its job nothing, however often`() throws {
+        var world = world()
+        var (client, job, worker) = try decoding(&world)
+        for _ in 0..<5 {
+            world.readHeader(job)
+            world.endWorker(worker, .ended(.signal(9)))
+            world.readyAll()
+            job = try #require(world.decodes.keys.first)
+            worker = try #require(world.decodes[job]?.worker)
+        }
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 1) != nil)
+        #expect(world.state.report[.workerRestarts] == 5)
+    }
+
+    @Test func `a worker that is not confined is ended, and replaced ever more slowly`() throws {
+        for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 1)] {
+            var world = StrictWorld()
+            for round in 0..<5 {
+                for (id, worker) in world.workers.sorted(by: { $0.key < $1.key })
+                where worker.kind == .decode && worker.state == .starting {
+                    world.happen(.workerReady(id, sandbox))
+                    #expect(world.workers[id]?.state == .dying)
+                    world.endWorker(id, .ended(.signal(9)))
+                }
+                #expect(world.state.supervision.ready(.decode) == 0)
+                if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
+                world.happen(.timePassed, after: 30_000)
+            }
+        }
+    }
+
+    @Test func `an unconfined worker works where that is allowed, and the figures say so`() throws {
+        var limits = BrokerLimits()
+        limits.allowsUnsandboxed = true
+        var world = StrictWorld(limits)
+        world.readyAll()
+        #expect(world.state.report.sandbox == "seccomp+landlock-7")
+        let lost = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+        world.endWorker(lost, .ended(.signal(9)))
+        world.happen(.timePassed, after: 10)
+        let decoder = try #require(world.workers.first { $0.value.state == .starting }?.key)
+        world.workers[decoder]?.state = .ready
+        world.happen(.workerReady(decoder, SandboxReport(seccomp: true)))
+        #expect(world.state.report.sandbox == "seccomp")
+        #expect(world.workers[decoder]?.state == .ready)
+    }
+
+    @Test func `a picture that crashes two decoders fails, and the next one is served`() throws {
+        var world = world()
+        let (client, job, worker) = try decoding(&world)
+        world.readHeader(job)
+        world.endWorker(worker, .ended(.signal(11)))
+        #expect(world.answers[client] == nil)
+        world.readyAll()
+        let second = try #require(world.decodes.values.first?.worker)
+        #expect(second != worker)
+        world.endWorker(second, .ended(.signal(11)))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        world.happen(.timePassed, after: 200)
+        world.readyAll()
+        world.load(client, id: 2, "b", content: 2)
+        #expect(world.image(client, 2) != nil)
+    }
+
+    @Test func `a picture on which decoders died is refused for a while, whatever its address`() throws {
+        var world = world()
+        let (client, _, worker) = try decoding(&world)
+        world.endWorker(worker, .ended(.signal(11)))
+        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
+        #expect(world.error(client, 1) == .decoderCrashed)
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        world.get(client, id: 2, "same-bytes")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        #expect(world.error(client, 2) == .decoderCrashed)
+        #expect(world.decodes.isEmpty)
+        world.happen(.timePassed, after: Quarantine.firstMilliseconds)
+        world.get(client, id: 3, "same-bytes")
+        #expect(world.decodes.count == 1)
+    }
+
+    @Test func `a decoder that takes too long is ended and counts as crashed`() throws {
+        var world = world()
+        let (client, job, worker) = try decoding(&world)
+        world.readHeader(job)
+        world.happen(.timePassed, after: 19_999)
+        #expect(world.workers[worker]?.state == .ready)
+        world.happen(.timePassed, after: 1)
+        #expect(world.workers[worker]?.state == .dying)
+        // What it says in its last moments does not count.
+        world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 400)))
+        #expect(world.answers[client] == nil)
+        world.decodes[job]?.hasOutput = true
+        world.endWorker(worker, .ended(.signal(9)))
+        world.readyAll()
+        #expect(world.decodes.count == 1)
+        #expect(world.state.decoding.all.first?.crashes == 1)
+    }
+
+    @Test func `the downloads of a dead worker begin again on the next`() throws {
+        var world = world()
+        let client = world.connect()
+        for id in 1...4 { world.get(client, id: id, "\(id)") }
+        let worker = try #require(world.fetches.values.first?.worker)
+        world.happen(.fetchProgressed(worker, try #require(world.fetches.keys.min()), received: 500, expected: 1000))
+        #expect(world.state.memory.reservedBytes == 500)
+        world.endWorker(worker, .ended(.signal(9)))
+        #expect(world.state.memory.reservedBytes == 0)
+        // The spare has them at once.
+        #expect(world.fetches.count == 4)
+        #expect(world.fetches.values.allSatisfy { $0.worker != worker })
+        #expect(world.answers[client] == nil)
+    }
+
+    @Test func `downloads that saw three workers crash are given up`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        for _ in 0..<3 {
+            let worker = try #require(world.fetches.values.first?.worker)
+            world.endWorker(worker, .ended(.signal(6)))
+            world.happen(.timePassed, after: 1000)
+            world.readyAll()
+        }
+        #expect(world.error(client, 1) == .transferFailed)
+    }
+
+    @Test func `workers that cannot start are tried again ever more slowly`() throws {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        var world = StrictWorld(limits)
+        var waits: [Int] = []
+        for _ in 0..<6 {
+            let worker = try #require(world.workers.first { $0.value.kind == .decode }?.key)
+            world.endWorker(worker, .ended(.status(1)))
+            var waited = 0
+            while world.workers.values.count(where: { $0.kind == .decode }) < 2 {
+                world.happen(.timePassed, after: 10)
+                waited += 10
+            }
+            waits.append(waited)
+        }
+        #expect(waits == [10, 100, 200, 400, 800, 1600])
+    }
+
+    @Test func `a worker that never says that it is ready is ended`() throws {
+        var world = StrictWorld()
+        world.happen(.timePassed, after: 10_000)
+        #expect(world.workers.values.allSatisfy { $0.state == .dying })
+    }
+
+    @Test func `silence is measured from the last byte, for each waiter by its own patience`() throws {
+        var world = world()
+        let (patient, hasty) = (world.connect(), world.connect())
+        world.get(patient, id: 1, "a") { $0.timeoutMs = 5000 }
+        world.get(hasty, id: 1, "a") { $0.timeoutMs = 1000 }
+        let job = try #require(world.fetches.keys.first)
+        let worker = try #require(world.fetches[job]?.worker)
+        world.happen(.fetchProgressed(worker, job, received: 1, expected: nil), after: 900)
+        world.happen(.timePassed, after: 900)
+        #expect(world.answers[hasty] == nil)
+        world.happen(.timePassed, after: 100)
+        #expect(world.error(hasty, 1) == .timeout)
+        #expect(world.fetches.count == 1)
+        world.happen(.timePassed, after: 4000)
+        #expect(world.error(patient, 1) == .timeout)
+        #expect(world.fetches.isEmpty)
+    }
+
+    @Test func `the total time includes the queue`() throws {
+        var world = StrictWorld()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.totalTimeoutMs = 300 }
+        world.happen(.timePassed, after: 299)
+        #expect(world.answers[client] == nil)
+        world.happen(.timePassed, after: 1)
+        #expect(world.error(client, 1) == .timeout)
+        #expect(world.state.downloads.queued == 0)
+    }
+
+    @Test func `the end waits for what is under way, but not for ever`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.get(client, id: 2, "b")
+        world.happen(.shutdownRequested)
+        #expect(!world.isListening && !world.hasExited)
+        world.get(client, id: 3, "c")
+        #expect(world.error(client, 3) == .shuttingDown)
+        world.failFetch(try #require(world.fetches.keys.min()))
+        #expect(!world.hasExited)
+        world.happen(.timePassed, after: 4000)
+        #expect(world.error(client, 2) == .shuttingDown)
+        #expect(world.hasExited)
+    }
+
+    @Test func `a frame that is never completed ends the connection`() throws {
+        var world = world()
+        let client = world.connect()
+        world.happen(.frameBegun(client))
+        world.happen(.timePassed, after: 29_999)
+        #expect(!world.lastActions.contains(.close(client)))
+        world.happen(.frameCompleted(client))
+        world.happen(.frameBegun(client))
+        world.happen(.timePassed, after: 29_999)
+        #expect(!world.lastActions.contains(.close(client)))
+        world.happen(.timePassed, after: 1)
+        #expect(world.lastActions.contains(.close(client)))
+    }
+
+    @Test func `a lost decoder's job is with the spare in the same moment`() throws {
+        var world = world()
+        let (client, job, worker) = try decoding(&world)
+        world.readHeader(job)
+        world.endWorker(worker, .ended(.signal(9)))
+        let next = try #require(world.decodes.values.first?.worker)
+        #expect(world.workers[next]?.state == .ready)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 1) != nil)
+    }
+
+    @Test func `a worker is recycled after its jobs, or when it has grown, and never while it is busy`() throws {
+        var world = world()
+        let client = world.connect()
+        for number in 1...500 { world.load(client, id: number, "\(number)", content: number) }
+        let worn = try #require(world.workers.first { $0.value.kind == .decode && $0.value.state == .dying }?.key)
+        world.endWorker(worn, .ended(.status(0)))
+        #expect(world.state.report[.workerRestarts] == 0)
+        world.readyAll()
+        world.get(client, id: 501, "x")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 501)
+        let busy = try #require(world.decodes.values.first?.worker)
+        world.happen(.workerMeasured(busy, residentBytes: 10 << 20))
+        world.happen(.workerMeasured(busy, residentBytes: 80 << 20))
+        #expect(world.workers[busy]?.state == .ready)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.workers[busy]?.state == .dying)
+    }
+
+    @Test func `a download worker that is recycled first ends what it has begun`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "slow")
+        let slow = try #require(world.fetches.keys.first)
+        let worn = try #require(world.fetches[slow]?.worker)
+        world.happen(.workerMeasured(worn, residentBytes: 20 << 20))
+        world.happen(.workerMeasured(worn, residentBytes: 90 << 20))
+        world.get(client, id: 2, "other")
+        let other = try #require(world.fetches.keys.max())
+        #expect(world.fetches[other]?.worker != worn)
+        #expect(world.workers[worn]?.state == .ready)
+        world.finishFetch(slow, content: 1)
+        #expect(world.workers[worn]?.state == .dying)
+    }
+
+    /// Loads pictures on which every decoder dies, until so many have died.
+    private func burn(
+        _ world: inout StrictWorld, _ client: ClientID, deaths: Int, content first: Int, of hosts: [String]
+    ) throws {
+        var (died, number) = (0, first)
+        while died < deaths {
+            world.get(client, id: number, "bad\(number)", of: hosts[number % hosts.count])
+            if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
+            while world.answers[client]?[number] == nil {
+                if let job = world.decodes.keys.first, let worker = world.decodes[job]?.worker {
+                    died += 1
+                    world.endWorker(worker, .ended(.signal(11)))
+                } else {
+                    world.happen(.timePassed, after: 500)
+                    world.readyAll()
+                }
+            }
+            number += 1
+            if number > first + 100 { return complain("no more decoders can be had") }
+        }
+    }
+
+    @Test func `after more than ten crashes within a minute new pictures are refused, hits are served`() throws {
+        var world = world()
+        let client = world.connect()
+        world.load(client, id: 1, "good", content: 1)
+        try burn(&world, client, deaths: 11, content: 20, of: ["a.test", "b.test"])
+        // The last one had a try left.
+        #expect(world.error(client, 25) == .decoderUnavailable)
+        world.get(client, id: 8, "other")
+        if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: 8) }
+        #expect(world.error(client, 8) == .decoderUnavailable)
+        world.get(client, id: 9, "good")
+        #expect(world.image(client, 9) != nil)
+        world.happen(.timePassed, after: 61_000)
+        world.readyAll()
+        world.load(client, id: 10, "third", content: 10)
+        #expect(world.image(client, 10) != nil)
+    }
+
+    @Test func `an origin of many poisons is refused new pictures, and only that one`() throws {
+        var world = world()
+        let client = world.connect()
+        world.load(client, id: 1, "good", content: 1)
+        try burn(&world, client, deaths: 9, content: 20, of: ["origin.test"])
+        world.readyAll()
+        world.get(client, id: 2, "fresh")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        guard case .error(_, let error)? = world.answer(client, 2) else { return complain("it is decoded") }
+        #expect(error.code == .decoderUnavailable)
+        #expect((1...CrashBudget.milliseconds).contains(error.retryAfterMs ?? 0))
+        // What is there is served, and so are others.
+        world.get(client, id: 3, "good")
+        #expect(world.image(client, 3) != nil)
+        world.happen(.timePassed, after: 60_000)
+        world.readyAll()
+        world.get(client, id: 4, "fine", of: "other.test")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 4)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 4) != nil)
+        world.happen(.timePassed, after: CrashBudget.milliseconds)
+        world.load(client, id: 5, "later", content: 5)
+        #expect(world.image(client, 5) != nil)
+    }
+
+    @Test func `poisons of one origin that are under way together do not break the pool`() throws {
+        var world = world(workers: 16)
+        let client = world.connect()
+        for number in 1...16 {
+            world.get(client, id: number, "\(number)")
+            while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
+        }
+        #expect(world.decodes.count == 16)
+        for worker in world.decodes.values.map(\.worker) { world.endWorker(worker, .ended(.signal(11))) }
+        #expect(world.state.report.workerDeaths == [.signal: 16])
+        #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
+        world.happen(.timePassed, after: 13_000)
+        world.readyAll()
+        // The spare is at one of them; no other is begun again.
+        #expect(world.decodes.count == 1)
+        #expect(world.answers[client]?.count == 15)
+        world.get(client, id: 17, "17", of: "other.test")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 17)
+        #expect(world.decodes.count == 2)
+    }
+
+    @Test func `pictures that wait for a decoder are refused once their origin is`() throws {
+        var world = world()
+        let client = world.connect()
+        for number in 1...20 {
+            world.get(client, id: number, "\(number)") { $0.totalTimeoutMs = 600_000 }
+            while let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: number) }
+        }
+        var deaths = 0
+        while let worker = world.decodes.values.first?.worker {
+            deaths += 1
+            world.endWorker(worker, .ended(.signal(11)))
+            world.happen(.timePassed, after: 13_000)
+            world.readyAll()
+        }
+        #expect(deaths == CrashBudget.toleratedDeaths + 1)
+        #expect((1...4).allSatisfy { world.error(client, $0) == .decoderCrashed })
+        #expect((5...20).allSatisfy { world.error(client, $0) == .decoderUnavailable })
+    }
+
+    @Test func `bytes that users gave are held against them, not against the URL`() throws {
+        var world = world()
+        let client = world.connect()
+        for id in 1...5 {
+            let request = StoreRequest(id: id, url: try SourceURL("http://origin.test/\(id)"), payload: 0)
+            world.happen(.storeReceived(client, request, bytes: 100))
+            world.identify(try #require(world.identifying.keys.first), content: id)
+            for _ in 0..<2 {
+                guard let worker = world.decodes.values.first?.worker else { break }
+                world.endWorker(worker, .ended(.signal(11)))
+                world.happen(.timePassed, after: 30_000)
+                world.readyAll()
+            }
+        }
+        #expect(world.state.decoding.isOverBudget("user 1000", at: world.clock))
+        world.load(client, id: 9, "9", content: 9)
+        #expect(world.image(client, 9) != nil)
+    }
+
+    @Test func `large pictures wait for room, one always runs, small ones behind them are served in turn`() throws {
+        var limits = BrokerLimits()
+        limits.workers = 3
+        limits.memoryBytes = 10_000
+        var world = StrictWorld(limits)
+        world.readyAll()
+        let client = world.connect()
+        for number in 1...3 {
+            world.get(client, id: number, "\(number)") { $0.delivery = .none }
+            world.finishFetch(try #require(world.fetches.keys.first), content: number, bytes: 10)
+        }
+        let jobs = world.decodes.keys.sorted()
+        for job in jobs { world.readHeader(job, width: 40, height: 40, workingBytes: 1000) }
+        #expect(jobs.map { world.decodes[$0]?.hasOutput } == [true, false, false])
+        #expect(world.state.memory.reservedBytes == 6400)
+        // Waiting for room does not count against the time to decode.
+        world.happen(.timePassed, after: 9_000)
+        world.finishDecode(jobs[0])
+        world.happen(.timePassed, after: 9_000)
+        #expect(world.decodes[jobs[1]]?.hasOutput == true)
+        world.finishDecode(jobs[1])
+        world.finishDecode(jobs[2])
+        for number in 1...3 { #expect(world.image(client, number) != nil) }
+    }
+}

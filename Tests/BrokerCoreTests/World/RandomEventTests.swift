@@ -1,0 +1,255 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// Random histories: after every event the invariants must hold and every action must be one that can be performed.
+struct RandomEventTests {
+    @Test(arguments: 1...40)
+    func `invariants hold after every event`(seed: UInt64) throws {
+        var random = SplitMix64(state: seed)
+        var limits = BrokerLimits()
+        limits.workers = Int.random(in: 1...3, using: &random)
+        limits.fetchers = Int.random(in: 1...2, using: &random)
+        limits.transfersPerFetcher = 4
+        limits.transfersPerOrigin = 3
+        // A few pictures of 400 to 4,000 bytes.
+        limits.memoryBytes = Int.random(in: 2_000...20_000, using: &random)
+        limits.memoryEntries = Int.random(in: 3...30, using: &random)
+        limits.maxPendingRequests = 12
+        limits.maxLeasedBytes = 15_000
+        limits.maxRequests = Int.random(in: 10...60, using: &random)
+        limits.maxClients = Int.random(in: 4...10, using: &random)
+        limits.maxSubscriptions = 3
+        limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
+        limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
+        limits.usesDisk = seed % 2 == 0
+        limits.maxKeepingBytes = 4_000
+        limits.maxPixels = 600
+        var world = StrictWorld(limits)
+        var nextID = 0
+        for _ in 0..<1500 {
+            step(&world, &random, &nextID)
+            if random.state % 400 == 0 { world.readyAll() }
+        }
+        try drain(&world)
+    }
+
+    private func step(_ world: inout StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
+        let client = world.clients.keys.sorted().randomElement(using: &random)
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<6:
+            if world.clients.count < 6 {
+                let client = world.connect(
+                    uid: .random(in: 1...2, using: &random), isAdmin: Bool.random(using: &random))
+                if Bool.random(using: &random), world.clients[client] != nil { world.greet(client) }
+            }
+        case 6..<8: if let client { world.disconnect(client) }
+        case 8..<40:
+            guard let client else { return }
+            nextID += 1
+            if let last = world.answered.randomElement(using: &random), Int.random(in: 0..<3, using: &random) == 0 {
+                // What somebody has just got is there, perhaps.
+                return world.get(client, id: nextID, String(last.url.text.split(separator: "/").last ?? "")) {
+                    $0 = last.options
+                    $0.cache = .default
+                    $0.delivery = .fd
+                    $0.retryFailed = false
+                }
+            }
+            world.get(client, id: nextID, "\(Int.random(in: 0..<8, using: &random))") { options in
+                let modes = GetOptions.CacheMode.allCases + [.default, .default, .default, .default]
+                options.cache = modes.randomElement(using: &random)!
+                options.staleFirst = Bool.random(using: &random)
+                options.progressive = Bool.random(using: &random)
+                options.storage = (GetOptions.Storage.allCases + [.both, .both]).randomElement(using: &random)!
+                options.retryFailed = Bool.random(using: &random)
+                if Int.random(in: 0..<8, using: &random) == 0 { options.cookies = true }
+                if Int.random(in: 0..<8, using: &random) == 0 { options.cacheKey = "name" }
+                options.delivery = [.fd, .fd, .inline, .none].randomElement(using: &random)!
+                options.representation = [.pixels, .pixels, .original, .jpeg].randomElement(using: &random)!
+                options.variant.pixelFormat = PixelFormat.allCases.randomElement(using: &random)!
+                if Int.random(in: 0..<3, using: &random) == 0 {
+                    options.variant.width = [5, 40].randomElement(using: &random)!
+                    options.variant.fit = Transform.Fit.allCases.randomElement(using: &random)!
+                }
+                options.priority = GetOptions.Priority.allCases.randomElement(using: &random)!
+                options.progress = Bool.random(using: &random)
+                options.timeoutMs = Int.random(in: 1...2000, using: &random)
+                options.totalTimeoutMs = Int.random(in: 1...8000, using: &random)
+                if Int.random(in: 0..<4, using: &random) == 0 {
+                    options.headers = [HeaderField(name: "cookie", value: "a=b")]
+                }
+            }
+        case 40..<45:
+            guard let client, let request = world.clients[client]?.sorted().randomElement(using: &random) else {
+                return
+            }
+            nextID += 1
+            world.happen(.messageReceived(client, .cancel(id: nextID, request: request)))
+        case 45..<53:
+            guard let client, let buffer = world.descriptors[client]?.sorted().randomElement(using: &random) else {
+                return
+            }
+            if Bool.random(using: &random) {
+                return world.happen(.messageReceived(client, .touch(buffers: [buffer, 1 << 40], hits: 3)))
+            }
+            // The client forgets its descriptor with its last lease; here each release may be the last.
+            world.happen(.messageReceived(client, .release(buffers: [buffer])))
+            if !world.state.clients.holds(client, BufferID(number: buffer)) {
+                world.descriptors[client]?.remove(buffer)
+            }
+        case 53..<55:
+            guard let client else { return }
+            nextID += 1
+            let url = try! SourceURL("http://origin.test/\(Int.random(in: 0..<8, using: &random))")
+            world.happen(.messageReceived(client, .remove(id: nextID, url: url)))
+        case 55..<58:
+            guard !world.payloads.isEmpty else { return }
+            let sent = world.payloads.removeFirst()
+            world.happen(.payloadSent(sent.client, sent.buffer))
+        case 58..<62:
+            guard let (job, fetch) = world.fetches.sorted(by: { $0.key < $1.key }).randomElement(using: &random) else {
+                return
+            }
+            world.happen(
+                .fetchProgressed(fetch.worker, job, received: .random(in: 0...2000, using: &random), expected: 2000))
+        case 62..<64: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.respond(job) }
+        case 64..<72: answerFetch(&world, &random)
+        case 72..<73: if let job = world.fetches.keys.sorted().randomElement(using: &random) { world.failFetch(job) }
+        case 73..<74:
+            if let job = world.stopping.keys.sorted().randomElement(using: &random) {
+                world.endStopping(job, received: .random(in: 0...2000, using: &random))
+            }
+            if let job = world.identifying.keys.sorted().randomElement(using: &random) {
+                world.identify(job, content: .random(in: 1...6, using: &random))
+            }
+        case 74..<82:
+            let waiting = world.decodes.filter { $0.value.plan == nil }.keys.sorted()
+            guard let job = waiting.randomElement(using: &random) else { return }
+            world.readHeader(
+                job, width: .random(in: 10...30, using: &random), height: .random(in: 10...30, using: &random),
+                workingBytes: [0, 3000].randomElement(using: &random)!, stage: .random(in: 0...10, using: &random))
+        case 82..<90:
+            let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
+            if let job = filling.randomElement(using: &random) { world.finishDecode(job) }
+        case 90..<91:
+            if let job = world.decodes.keys.sorted().randomElement(using: &random) {
+                world.failDecode(job, [.decodeFailed, .truncated].randomElement(using: &random)!)
+            }
+        case 91..<94:
+            guard let worker = world.workers.keys.sorted().randomElement(using: &random) else { return }
+            if Int.random(in: 0..<3, using: &random) == 0 {
+                world.ending.insert(worker)
+                return
+            }
+            let exits: [WorkerExit] = [
+                .ended(.signal(11)), .ended(.signal(9)), .ended(.signal(31)), .ended(.signal(24)), .ended(.status(1)),
+                .ended(.status(0)), .ended(.signal(9), ExitCircumstances(isMemoryShort: true)),
+                .ended(.signal(6), ExitCircumstances(peakBytes: .max)), .notStarted("no"),
+            ]
+            world.endWorker(worker, exits.randomElement(using: &random)!)
+        case 94..<95:
+            if let worker = world.workers.keys.sorted().randomElement(using: &random) {
+                world.happen(
+                    Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
+            }
+        case 95..<97:
+            for job in world.errands.keys.sorted() where Bool.random(using: &random) {
+                let content = [nil, 1, 2, 3].randomElement(using: &random)!
+                world.answerErrand(job, content: content, asRaster: Bool.random(using: &random))
+            }
+        case 97:
+            if let worker = world.workers.keys.sorted().randomElement(using: &random) {
+                world.happen(.workerMeasured(worker, residentBytes: .random(in: 0...200 << 20, using: &random)))
+            }
+        case 98 where Bool.random(using: &random): administer(&world, &random, &nextID)
+        case 98: world.happen(.timePassed, after: .random(in: 0...500, using: &random))
+        default: world.readyAll()
+        }
+        while let (worker, job) = world.measuring.popLast() {
+            world.happen(.processorTimeUsed(worker, job, milliseconds: .random(in: 0...10_500, using: &random)))
+        }
+        for (worker, entry) in world.workers.sorted(by: { $0.key < $1.key }) where entry.state == .dying {
+            world.endWorker(worker, Bool.random(using: &random) ? .ended(.signal(9)) : .ended(.status(0)))
+        }
+    }
+
+    /// An origin answers in any of its ways.
+    private func answerFetch(_ world: inout StrictWorld, _ random: inout SplitMix64) {
+        guard let job = world.fetches.keys.sorted().randomElement(using: &random) else { return }
+        let directives = [
+            nil, "max-age=1000000", "max-age=1", "max-age=1, stale-while-revalidate=100, stale-if-error=100",
+            "no-store",
+            "private, max-age=5", "no-cache",
+        ]
+        let cacheControl = directives.randomElement(using: &random)!
+        let hasTag = Bool.random(using: &random)
+        let isKnown = world.fetches[job]?.order.conditions != nil
+        switch Int.random(in: 0..<10, using: &random) {
+        case 0..<3 where isKnown: world.confirm(job) { $0.cacheControl = cacheControl }
+        case 3: world.failFetch(job, status: [404, 410, 403, 500, 503].randomElement(using: &random)!)
+        case 4: world.failFetch(job, status: 503, retryAfterMs: 2000)
+        case 5: world.cutFetch(job, received: .random(in: 0...2000, using: &random))
+        default:
+            let bytes = Int.random(in: 1...2500, using: &random)
+            world.finishFetch(job, content: .random(in: 1...6, using: &random), bytes: bytes) {
+                $0.cacheControl = cacheControl
+                if hasTag { $0.etag = "\"tag\"" }
+            }
+        }
+    }
+
+    /// Anybody asks for anything else.
+    private func administer(_ world: inout StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
+        guard let client = world.clients.keys.sorted().randomElement(using: &random) else { return }
+        nextID += 1
+        let id = nextID
+        func url(_ number: Int) -> SourceURL { try! SourceURL("http://origin.test/\(number)") }
+        let (first, second) = (Int.random(in: 0..<8, using: &random), Int.random(in: 0..<8, using: &random))
+        switch Int.random(in: 0..<12, using: &random) {
+        case 0..<3:
+            let urls = (0..<first).map { url($0 + second) }
+            world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: id, urls: urls))))
+        case 3..<6:
+            let request = StoreRequest(id: id, url: url(first), payload: 0)
+            world.happen(.storeReceived(client, request, bytes: 1 + second * 200))
+        case 6: world.happen(.messageReceived(client, .subscribe(id: id, events: Set(BrokerEvent.Name.allCases))))
+        case 7: world.happen(.messageReceived(client, .clear(id: id, tier: .all, olderThanSeconds: nil)))
+        case 8: world.happen(.messageReceived(client, .clear(id: id, tier: .memory, olderThanSeconds: 1)))
+        case 9: world.happen(.messageReceived(client, .suspend(id: id)))
+        case 10: world.happen(.messageReceived(client, .cancelAll(id: id)))
+        default: world.happen(.messageReceived(client, .failedClear(id: id, url: nil)))
+        }
+        if Bool.random(using: &random) { world.happen(.messageReceived(client, .resume(id: id + 1))) }
+        nextID += 1
+    }
+
+    /// After everything has ended nothing may be left that belonged to somebody.
+    private func drain(_ world: inout StrictWorld) throws {
+        world.happen(.timePassed, after: 100_000)
+        for client in world.clients.keys.sorted() {
+            #expect(world.clients[client]?.isEmpty == true, "requests without an answer")
+            world.disconnect(client)
+        }
+        for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) {
+            world.endWorker(worker, .ended(.signal(9)))
+        }
+        // What was begun of bodies is kept for ten minutes.
+        world.happen(.timePassed, after: 600_000)
+        let report = world.state.report
+        for figure in [
+            StatsReport.Figure.leasedBytes, .evictedLeasedBytes, .reservedBytes, .queued, .running, .clients,
+        ] {
+            #expect(report[figure] == 0, "\(figure)")
+        }
+        #expect(report.workerDeaths.values.reduce(0, +) >= report[.workerRestarts])
+        #expect(report[.memoryBytes] <= world.state.limits.memoryBytes)
+        let clients = world.state.clients
+        #expect(clients.connectionsTaken == 0 && clients.pendingWeight == 0 && clients.subscriptionsTaken == 0)
+        #expect(StatsReport.Figure.outcomes.reduce(0) { $0 + report[$1] } == report[.requests])
+    }
+}

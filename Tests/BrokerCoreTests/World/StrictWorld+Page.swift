@@ -1,0 +1,33 @@
+import IPCProtocol
+import SystemValues
+import Testing
+
+@testable import BrokerCore
+
+// The validity page, as the clients see it that have one.
+extension StrictWorld {
+    /// Whether the page says that what was named so is what a request would get.
+    func isValid(_ slot: ImageReply.Slot) -> Bool {
+        guard let word = words[slot.number] else { return false }
+        return word.generation == slot.generation && clock.nanoseconds / 100_000_000 < word.expiry
+    }
+
+    /// Whoever believes the page gets what it would get by asking.
+    mutating func checkPage(after event: Event) {
+        named = named.filter { isValid($0.slot) && state.clients.holds($0.client, BufferID(number: $0.buffer)) }
+        for (client, uid, request, buffer, _) in named {
+            let waiter = Waiter(
+                id: WaiterID(number: 0), client: client, uid: uid, purpose: .get, request: request,
+                key: OriginalKey(request, uid: uid), receivedAt: clock)
+            let hit = state.isDraining ? nil : state.memoryHit(for: waiter)
+            if hit?.buffer.number != buffer {
+                complain("after \(event): the page says \(buffer), which is not the answer")
+            }
+        }
+    }
+
+    /// Asks for the validity page.
+    mutating func greet(_ client: ClientID) {
+        happen(.messageReceived(client, .hello(id: 1 << 40, client: nil, validity: true)))
+    }
+}

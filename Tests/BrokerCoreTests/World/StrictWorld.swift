@@ -1,0 +1,513 @@
+import DiskRecords
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// Everything outside of the state, as far as it can tell: clients, workers, buffers. It performs actions the way the
+/// shell does and records an issue for each that the shell could not have followed.
+struct StrictWorld {
+    enum WorkerState: Equatable {
+        case starting
+        case ready
+        case dying
+    }
+
+    struct Job: Equatable {
+        let worker: WorkerID
+        let order: DecodeJob
+        /// The download of whose body it is about a part.
+        var fetch: JobID?
+        /// What its header has led to.
+        var plan: DecodePlan?
+        var hasOutput = false
+    }
+
+    /// What the cache process was asked for.
+    enum Errand: Equatable {
+        case find(form: String?, keys: [String])
+        case clear
+        case query(keys: [String])
+        case keep(BufferID, OriginalRecord?)
+        case forget
+    }
+
+    var state: BrokerState
+    var clock = Instant(nanoseconds: 1_000_000_000)
+    /// The time of day, in milliseconds since 1970.
+    var unixMs: Int { 1_795_262_400_000 + Int(clock.nanoseconds / 1_000_000) }
+    /// What origins say of caching, unless a test says otherwise.
+    var cacheControl: String? = "max-age=1000000"
+    /// What the disk tier has of origins' words; nil: what they say now.
+    var diskResponse: ResponseRecord?
+
+    /// Open connections with the requests that wait for their terminal frame.
+    var clients: [ClientID: Set<Int>] = [:]
+    /// Terminal frames by client and request.
+    var answers: [ClientID: [Int: [Reply]]] = [:]
+    /// Frames that were not terminal.
+    var news: [ClientID: [Reply]] = [:]
+    /// The buffers whose descriptor a client has.
+    var descriptors: [ClientID: Set<Int>] = [:]
+    var workers: [WorkerID: (kind: WorkerKind, state: WorkerState)] = [:]
+    /// Workers that the kernel is taking down: they are told of no job any more.
+    var ending: Set<WorkerID> = []
+    private var untold: [(worker: WorkerID, job: JobID)] = []
+    var fetches: [JobID: (worker: WorkerID, order: FetchJob)] = [:]
+    /// Transfers that were to be stopped, and given bytes that are being identified.
+    var stopping: [JobID: WorkerID] = [:]
+    var identifying: [JobID: (worker: WorkerID, buffer: BufferID, bytes: Int)] = [:]
+    /// What the disk tier was to remember of dangerous pictures.
+    var quarantined: [QuarantineRecord]?
+    var forkServersRespawned = 0
+    /// What the disk tier was told of originals that it may have.
+    var updates: [OriginalRecord] = []
+    var decodes: [JobID: Job] = [:]
+    /// When the last partial decoding of a download ended.
+    var partEnds: [JobID: Instant] = [:]
+    /// Jobs whose processor time is asked for.
+    var measuring: [(worker: WorkerID, job: JobID)] = []
+    var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
+    var products: Set<JobID> = []
+    var buffers: Set<BufferID> = []
+    var keptRasters: [RasterRecord] = []
+    var payloads: [(client: ClientID, buffer: BufferID)] = []
+    /// The originals that the disk tier has had.
+    var onDisk: Set<String> = []
+    /// What the validity page says.
+    var words: [Int: ValidityWord] = [:]
+    /// What clients were told to be what they would get again, as long as the page says so.
+    var named: [(client: ClientID, uid: UInt32, request: GetRequest, buffer: Int, slot: ImageReply.Slot)] = []
+    /// How often they were.
+    var namings = 0
+    /// The last requests that were answered with a picture.
+    var answered: [GetRequest] = []
+    /// A client for a test that needs another one.
+    var admin = ClientID(number: 0)
+    var hasExited = false
+    var isListening = true
+    var lastActions: [Action] = []
+
+    /// The number of events that the fast path answered.
+    private(set) var shortcuts = 0
+    private var lastClient = 0
+    private var requests: [ClientID: [Int: GetRequest]] = [:]
+
+    init(_ limits: BrokerLimits = BrokerLimits(), seed: UInt64 = 1) {
+        state = BrokerState(limits: limits, isAllowedAddress: { $0 != "10.0.0.1" }, seed: seed, at: clock)
+        happen(.timePassed)
+    }
+
+    // MARK: Events
+
+    mutating func happen(_ event: Event, after milliseconds: Int = 0) {
+        clock = clock.adding(milliseconds: milliseconds)
+        let shortcut = Shortcut(state, event, at: clock)
+        state.repeatable = shortcut?.repeatable
+        lastActions = state.handle(event, at: clock, unixMs: unixMs)
+        if let shortcut {
+            if let broken = shortcut.difference(from: state, lastActions) { complain("the fast path: \(broken)") }
+            if shortcut.isTaken { shortcuts += 1 }
+        }
+        for action in lastActions { perform(action) }
+        if let (worker, job) = untold.popLast() { return happen(.workerExiting(worker, job)) }
+        if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
+        let known = Set(state.memory.bufferIDs).union(state.removedInUse)
+            .union(state.downloads.givenBuffers)
+        if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
+        checkPage(after: event)
+        checkOriginals(after: event)
+        let begun = Set(state.downloads.keptJobs).union(stopping.keys)
+            .union(state.downloads.active.filter { $0.value.transfer == nil && $0.value.resumption != nil }.keys)
+        if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(begun) {
+            complain("after \(event): unfinished products \(products) of no job")
+        }
+    }
+
+    mutating func connect(uid: UInt32 = 1000, isAdmin: Bool = false) -> ClientID {
+        lastClient += 1
+        let client = ClientID(number: lastClient)
+        clients[client] = []
+        descriptors[client] = []
+        happen(.clientConnected(client, uid: uid, isAdmin: isAdmin))
+        if state.clients[client] == nil {
+            // Refused: it is told so, and closed.
+            if lastActions.count(where: { $0 == .close(client) }) != 1 { complain("a client nobody knows") }
+            clients[client] = nil
+            descriptors[client] = nil
+            happen(.clientDisconnected(client))
+        }
+        return client
+    }
+
+    mutating func disconnect(_ client: ClientID) {
+        clients[client] = nil
+        descriptors[client] = nil
+        payloads.removeAll { $0.client == client }
+        happen(.clientDisconnected(client))
+    }
+
+    mutating func get(
+        _ client: ClientID, id: Int, _ path: String, of host: String = "origin.test",
+        _ change: (inout GetOptions) -> Void = { _ in }
+    ) {
+        var options = GetOptions()
+        change(&options)
+        guard let url = try? SourceURL("http://\(host)/\(path)") else { return complain("bad URL \(path)") }
+        clients[client]?.insert(id)
+        let request = GetRequest(id: id, url: url, options: options)
+        requests[client, default: [:]][id] = request
+        happen(.messageReceived(client, .get(request)))
+    }
+
+    /// Every worker that is starting says that it is ready.
+    mutating func readyAll(build: String = "first") {
+        for (id, worker) in workers.sorted(by: { $0.key < $1.key }) where worker.state == .starting {
+            workers[id]?.state = .ready
+            happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), build: build))
+        }
+    }
+
+    /// What an origin says now.
+    func response(status: Int = 200, _ change: (inout ResponseRecord) -> Void = { _ in }) -> ResponseRecord {
+        var response = ResponseRecord(status: status, requestedAt: unixMs, receivedAt: unixMs)
+        response.cacheControl = cacheControl
+        change(&response)
+        return response
+    }
+
+    /// The transfer has seen the header of a body that can be continued.
+    mutating func respond(_ job: JobID, status: Int = 200, validator: String? = "\"v\"", total: Int? = nil) {
+        guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
+        happen(.fetchResponded(worker, job, response(status: status), validator: validator, total: total))
+    }
+
+    mutating func confirm(_ job: JobID, _ change: (inout ResponseRecord) -> Void = { _ in }) {
+        guard let (worker, order) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
+        if order.conditions == nil { complain("a 304 that nobody asked for") }
+        let confirmation = FetchConfirmation(response: response(status: 304, change), remoteAddress: "192.0.2.1")
+        happen(.fetchNotModified(worker, job, confirmation))
+    }
+
+    mutating func endStopping(_ job: JobID, received: Int) {
+        guard let worker = stopping.removeValue(forKey: job) else { return complain("no such transfer") }
+        happen(.fetchStopped(worker, job, received: received))
+    }
+
+    mutating func identify(_ job: JobID, content: Int) {
+        guard let (worker, _, bytes) = identifying.removeValue(forKey: job) else { return complain("no such bytes") }
+        happen(.fetchFinished(worker, job, FetchResult(bytes: bytes, digest: Self.digest(content))))
+    }
+
+    static func digest(_ content: Int) -> String {
+        let text = String(content, radix: 16)
+        return String(repeating: "0", count: 64 - text.count) + text
+    }
+
+    mutating func finishFetch(
+        _ job: JobID, content: Int, bytes: Int = 1000, from address: String = "192.0.2.1",
+        _ change: (inout ResponseRecord) -> Void = { _ in }
+    ) {
+        guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
+        let digest = Self.digest(content)
+        let result = FetchResult(
+            bytes: bytes, digest: digest, response: response(change), remoteAddress: address)
+        fetches[job] = nil
+        happen(.fetchFinished(worker, job, result))
+    }
+
+    mutating func failFetch(_ job: JobID, _ code: ErrorCode = .connectFailed) {
+        guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
+        happen(.fetchFailed(worker, job, FetchFailure(WireError(code, "It failed."))))
+    }
+
+    mutating func failFetch(
+        _ job: JobID, status: Int, retryAfterMs: Int? = nil, _ change: (inout ResponseRecord) -> Void = { _ in }
+    ) {
+        guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
+        let error = WireError(.httpStatus, "It answered \(status).", httpStatus: status, retryAfterMs: retryAfterMs)
+        var response = response(status: status)
+        response.cacheControl = nil
+        change(&response)
+        happen(.fetchFailed(worker, job, FetchFailure(error, response: response)))
+    }
+
+    /// The body was cut short after so many bytes.
+    mutating func cutFetch(_ job: JobID, received: Int) {
+        guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
+        happen(.fetchFailed(worker, job, FetchFailure(WireError(.transferFailed, "Cut short."), received: received)))
+    }
+
+    mutating func readHeader(
+        _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, workingBytes: Int = 0, stage: Int = 1
+    ) {
+        guard let decode = decodes[job], let geometry = PixelGeometry(width: width, height: height) else {
+            return complain("no such decoding")
+        }
+        let plan = DecodePlan(
+            header: ImageHeader(format: .png, geometry: geometry, frameCount: frames),
+            result: decode.order.transform.plan(for: geometry, frameCount: frames)?.result ?? geometry,
+            workingBytes: workingBytes, stage: decode.fetch == nil ? nil : stage)
+        decodes[job]?.plan = plan
+        if decode.order.purpose == .describe { decodes[job] = nil }
+        happen(.headerRead(decode.worker, job, plan))
+    }
+
+    /// The result is there: all pixels, or an encoded picture of 100 bytes.
+    mutating func finishDecode(_ job: JobID) {
+        guard let decode = endDecode(job), let plan = decode.plan else { return complain("no such decoding") }
+        let order = decode.order
+        var result = DecodeResult(bytes: order.encoding == nil ? plan.outputBytes(order.transform, nil) : 100)
+        if order.transform.frames == .all {
+            let delays = Array(repeating: 100, count: plan.header.frameCount)
+            result.timing = AnimationTiming(delaysMs: delays, loops: 0)
+        }
+        if order.wantsPlaceholder {
+            result.placeholder = Placeholder(averageColor: "#102030", thumbHash: "AAECAwQF")
+        }
+        happen(.decodeFinished(decode.worker, job, result))
+    }
+
+    mutating func failDecode(_ job: JobID, _ code: ErrorCode = .decodeFailed) {
+        guard let decode = endDecode(job) else { return complain("no such decoding") }
+        happen(.decodeFailed(decode.worker, job, WireError(code, "It failed.")))
+    }
+
+    private mutating func endDecode(_ job: JobID) -> Job? {
+        let decode = decodes.removeValue(forKey: job)
+        if let fetch = decode?.fetch { partEnds[fetch] = clock }
+        return decode
+    }
+
+    /// The cache process answers an errand: `content` stands for what it finds, nil for nothing.
+    mutating func answerErrand(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
+        guard let (worker, errand) = errands.removeValue(forKey: job) else { return complain("no such errand") }
+        switch errand {
+        case .keep(_, let record):
+            if let record, content != nil { noteOnDisk(key: record.key, digest: record.digest) }
+            happen(.keepFinished(worker, job, isKept: content != nil))
+        case .query(let keys):
+            let record = content.map {
+                OriginalRecord(
+                    key: keys.last ?? "", url: "", owner: nil, digest: Self.digest($0), bytes: bytes,
+                    response: diskResponse ?? response())
+            }
+            happen(.diskQueried(worker, job, record))
+        case .clear: happen(.cleared(worker, job, removed: 1, bytes: 1000))
+        case .forget: happen(.forgotten(worker, job, keys: []))
+        case .find(let form, let keys):
+            guard let content, let flight = state.disk[job] else { return happen(.notFound(worker, job)) }
+            let digest = Self.digest(content)
+            // As the broker keeps them: those for all.
+            guard let key = flight.keys.last else { return complain("a look for nothing") }
+            if !keys.contains(key.word) { complain("a look for something else") }
+            let record = OriginalRecord(
+                key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes,
+                response: diskResponse ?? response())
+            noteOnDisk(key: record.key, digest: record.digest)
+            products.insert(job)
+            guard asRaster, let form, let size = PixelGeometry(width: 10, height: 10),
+                let transform = flight.key.form.transform, let result = transform.plan(for: size)?.result
+            else { return happen(.foundOriginal(worker, job, record)) }
+            let header = ImageHeader(format: .png, geometry: size)
+            happen(
+                .foundRaster(
+                    worker, job, record, RasterRecord(original: digest, form: form, header: header, geometry: result)))
+        }
+    }
+
+    mutating func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
+        workers[worker] = nil
+        ending.remove(worker)
+        for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
+        for (job, decode) in decodes where decode.worker == worker { _ = endDecode(job) }
+        for (job, owner) in stopping where owner == worker { stopping[job] = nil }
+        for (job, given) in identifying where given.worker == worker { identifying[job] = nil }
+        for (job, errand) in errands where errand.worker == worker { errands[job] = nil }
+        happen(.workerExited(worker, exit))
+    }
+
+    /// The only answer to a request; nil, and an issue, when there is none or more than one.
+    func answer(_ client: ClientID, _ id: Int) -> Reply? {
+        let all = answers[client]?[id] ?? []
+        if all.count != 1 { complain("\(all.count) answers to request \(id)") }
+        return all.first
+    }
+
+    func image(_ client: ClientID, _ id: Int) -> ImageReply? {
+        guard case .image(_, let image)? = answer(client, id) else { return nil }
+        return image
+    }
+
+    func error(_ client: ClientID, _ id: Int) -> ErrorCode? {
+        guard case .error(_, let error)? = answer(client, id) else { return nil }
+        return error.code
+    }
+
+    // MARK: Actions
+
+    private mutating func perform(_ action: Action) {
+        switch action {
+        case .reply(let client, let reply, let attachment): take(reply, attachment, for: client)
+        case .close(let client): if clients[client] == nil { complain("closes a connection that is gone") }
+        case .startWorker(let kind, let worker):
+            if workers[worker] != nil { complain("a worker's number is used twice") }
+            workers[worker] = (kind, .starting)
+        case .killWorker(let worker):
+            // It may have ended in the same moment.
+            workers[worker]?.state = .dying
+        case .startFetch(let worker, let order):
+            expectReady(worker, .fetch)
+            let job = JobID(number: order.id)
+            if fetches[job] != nil { complain("a fetch begins twice") }
+            if products.contains(job) != (order.resumption != nil) { complain("a body continued that is not there") }
+            if order.resumption != nil, order.conditions != nil { complain("a part and a condition") }
+            if isEnding(worker, for: job) { break }
+            fetches[job] = (worker, order)
+            products.insert(job)
+        case .stopFetch(let worker, let job):
+            if identifying.removeValue(forKey: job)?.worker == worker { break }
+            if fetches[job]?.worker != worker { complain("stops a fetch that does not run there") }
+            fetches[job] = nil
+            if state.downloads.isStopping(job) { stopping[job] = worker }
+        case .identify(let worker, let job, let buffer, let bytes):
+            expectReady(worker, .fetch)
+            if !buffers.contains(buffer) { complain("identifies what is gone") }
+            if isEnding(worker, for: job) { break }
+            identifying[job] = (worker, buffer, bytes)
+        case .update(let worker, let record):
+            expectReady(worker, .cache)
+            updates.append(record)
+        case .clear(let worker, let job, _): begin(.clear, job, on: worker)
+        case .adopt(_, let buffer):
+            if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
+        case .startDecode(let worker, let order, let body):
+            expectReady(worker, .decode)
+            if !buffers.contains(body) { complain("decodes bytes that are gone") }
+            if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
+            if order.partialBytes != nil { complain("a part of what is whole") }
+            if isEnding(worker, for: JobID(number: order.id)) { break }
+            decodes[JobID(number: order.id)] = Job(worker: worker, order: order)
+        case .startPartialDecode(let worker, let order, let fetch): startPart(order, of: fetch, on: worker)
+        case .provideOutput(let worker, let job, let bytes, let isExact):
+            if isExact != (decodes[job]?.order.encoding == nil) { complain("an output of a strange size") }
+            if decodes[job]?.worker != worker || bytes <= 0 { complain("output for nobody") }
+            decodes[job]?.hasOutput = true
+            products.insert(job)
+        case .refuseOutput(_, let job): _ = endDecode(job)
+        case .measureProcessorTime(let worker, let job):
+            if decodes[job]?.worker != worker { complain("asks for the time of a job that does not run there") }
+            measuring.append((worker, job))
+        case .retireWorker(let worker):
+            let jobs =
+                fetches.values.map(\.worker) + stopping.values + identifying.values.map(\.worker)
+                + decodes.values.map(\.worker) + errands.values.map(\.worker)
+            if jobs.contains(worker) { complain("retires a busy worker") }
+            workers[worker]?.state = .dying
+        case .respawnForkServer: forkServersRespawned += 1
+        case .find(let worker, let job, let keys, let form, _):
+            begin(.find(form: form, keys: keys), job, on: worker)
+        case .touch(let worker, _): expectReady(worker, .cache)
+        case .saveQuarantine(let worker, let records):
+            expectReady(worker, .cache)
+            quarantined = records
+        case .queryDisk(let worker, let job, let keys): begin(.query(keys: keys), job, on: worker)
+        case .keepRaster(let worker, let job, let record, let buffer):
+            keptRasters.append(record)
+            if !buffers.contains(buffer) { complain("keeps what is gone") }
+            begin(.keep(buffer, nil), job, on: worker)
+        case .keepOriginal(let worker, let job, let record, let buffer):
+            if !buffers.contains(buffer) { complain("keeps what is gone") }
+            begin(.keep(buffer, record), job, on: worker)
+        case .forget(let worker, let job, _, _): begin(.forget, job, on: worker)
+        case .publish(let job, let buffer):
+            if products.remove(job) == nil { complain("publishes what is not there") }
+            if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
+        case .discard(let job): products.remove(job)
+        case .dropBuffer(let buffer): if buffers.remove(buffer) == nil { complain("drops a buffer twice") }
+        case .updateValidity(let changes):
+            if lastActions.first != action { complain("the page is written too late") }
+            for change in changes {
+                words[change.slot] = ValidityWord(generation: change.generation, validUntil: change.validUntil)
+            }
+        case .stopListening: isListening = false
+        case .exit: hasExited = true
+        case .log: break
+        }
+    }
+
+    private mutating func isEnding(_ worker: WorkerID, for job: JobID) -> Bool {
+        guard ending.contains(worker) else { return false }
+        untold.append((worker, job))
+        return true
+    }
+
+    private mutating func startPart(_ order: DecodeJob, of fetch: JobID, on worker: WorkerID) {
+        expectReady(worker, .decode)
+        if decodes.values.contains(where: { $0.worker == worker }) { complain("a partial decoding by a busy decoder") }
+        if decodes.values.contains(where: { $0.fetch == fetch }) { complain("two partial decodings of one download") }
+        if fetches[fetch] == nil || !products.contains(fetch) { complain("a part of a body that is not on its way") }
+        if order.partialBytes != state.downloads[fetch]?.received { complain("bytes that did not come") }
+        if let end = partEnds[fetch], clock < end.adding(milliseconds: 200) { complain("partial decodings too near") }
+        if order.transform.frames != .one(0) || order.encoding != nil { complain("more than pixels of a part") }
+        if isEnding(worker, for: JobID(number: order.id)) { return }
+        decodes[JobID(number: order.id)] = Job(worker: worker, order: order, fetch: fetch)
+    }
+
+    private mutating func begin(_ errand: Errand, _ job: JobID, on worker: WorkerID) {
+        expectReady(worker, .cache)
+        if errands[job] != nil { complain("an errand begins twice") }
+        errands[job] = (worker, errand)
+    }
+
+    private func expectReady(_ worker: WorkerID, _ kind: WorkerKind) {
+        if workers[worker]?.kind != kind || workers[worker]?.state != .ready { complain("a job for no ready \(kind)") }
+    }
+
+    private mutating func take(_ reply: Reply, _ attachment: Action.Attachment, for client: ClientID) {
+        guard clients[client] != nil else { return complain("a reply to nobody") }
+        switch attachment {
+        case .nothing: break
+        case .page: if state.limits.validitySlots == 0 { complain("sends a page that is none") }
+        case .descriptor(let buffer):
+            if !buffers.contains(buffer) { complain("sends a buffer that is gone") }
+            descriptors[client]?.insert(buffer.number)
+        case .payload(let buffer, _):
+            if !buffers.contains(buffer) { complain("sends a payload that is gone") }
+            payloads.append((client, buffer))
+        }
+        if case .image(_, let image) = reply, let buffer = image.buffer {
+            let has = descriptors[client]?.contains(buffer) == true
+            if !has { complain("a buffer whose descriptor the client does not have") }
+            #expect(image.descriptors == (attachment == .nothing ? 0 : 1))
+            if let slot = image.slot, let uid = state.clients[client]?.uid, let id = reply.id,
+                let request = requests[client]?[id]
+            {
+                if state.clients[client]?.hasPage != true { complain("names a slot to who has no page") }
+                named.append((client, uid, request, buffer, slot))
+                namings += 1
+            }
+        }
+        guard let id = reply.id else { return }
+        if case .image = reply, let request = requests[client]?[id] { answered = answered.suffix(3) + [request] }
+        if case .image = reply, clients[client]?.contains(id) != true { complain("a picture for what has ended") }
+        if !reply.isTerminal {
+            news[client, default: []].append(reply)
+            return
+        }
+        // Other messages share the numbers of their own choosing; gets are what this book is about.
+        if clients[client]?.remove(id) != nil {
+            answers[client, default: [:]][id, default: []].append(reply)
+        } else if case .image = reply {
+            complain("a second answer to request \(id)")
+        }
+    }
+}
+
+/// Records an issue.
+func complain(_ comment: Comment, at location: SourceLocation = #_sourceLocation) {
+    Issue.record(comment, sourceLocation: location)
+}
