@@ -10,6 +10,9 @@ minutes=20
 # Suites that measure time or processor time: they run last, with nothing beside them.
 timing='TimingTests'
 
+# As many as `BlockingTrait` in Tests/IntegrationTests lets run at once: time limits do not count the time in this queue.
+export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$((3 * $(nproc)))
+
 names=() pids=() seen=()
 
 # start NAME OPTION...: starts a run. --ignore-lock, because runs that go on together use the same build.
@@ -76,7 +79,7 @@ else
     # Tests of the processes mostly wait, so several of them go on at once, beside tests that compute.
     start units --skip 'IntegrationTests|imgworkerTests' --skip "$timing"
     start imgworkerTests --filter imgworkerTests --skip "$timing"
-    SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=6 start IntegrationTests --filter IntegrationTests --skip "$timing"
+    start IntegrationTests --filter IntegrationTests --skip "$timing"
     finish
     start timing --no-parallel --filter "$timing"
     finish

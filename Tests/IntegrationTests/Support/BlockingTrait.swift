@@ -11,7 +11,42 @@ struct BlockingTrait: SuiteTrait, TestTrait, TestScoping {
     func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
-        try await withTaskExecutorPreference(ThreadExecutor.shared) { try await function() }
+        guard testCase != nil else { return try await function() }
+        await Places.shared.take()
+        let result: Result<Void, any Error>
+        do {
+            result = .success(try await withTaskExecutorPreference(ThreadExecutor.shared) { try await function() })
+        } catch {
+            result = .failure(error)
+        }
+        await Places.shared.release()
+        try result.get()
+    }
+
+    /// The places for concurrent tests: more than processors, because most tests wait most of the time.
+    private actor Places {
+        static let shared = Places()
+
+        private var free = 3 * ProcessInfo.processInfo.activeProcessorCount
+        private var waiters: [CheckedContinuation<Void, Never>] = []
+
+        /// Takes a place, when one is free.
+        func take() async {
+            if free > 0 {
+                free -= 1
+            } else {
+                await withCheckedContinuation { waiters.append($0) }
+            }
+        }
+
+        /// Releases a place, to the first waiter if there is one.
+        func release() {
+            if waiters.isEmpty {
+                free += 1
+            } else {
+                waiters.removeFirst().resume()
+            }
+        }
     }
 
     /// Starts a thread for each job.
