@@ -14,4 +14,5 @@ if [[ "${1:-}" == --fix ]]; then
 fi
 swift format lint --strict --parallel --recursive "${paths[@]}"
 scripts/lint-docs.py
+scripts/floors.py --check
 echo "lint: ${paths[*]} docs"
