@@ -1,10 +1,10 @@
 internal import CNettle
 
-/// A SHA-256 digest (FIPS 180-4) in the making, computed by nettle.
+/// An incremental SHA-256 digest (FIPS 180-4), computed by nettle.
 package struct SHA256: ~Copyable {
     private var context = sha256_ctx()
 
-    /// Starts with nothing hashed.
+    /// Starts with no bytes.
     package init() {
         unsafe nettle_sha256_init(&context)
     }
@@ -15,7 +15,7 @@ package struct SHA256: ~Copyable {
         unsafe nettle_sha256_update(&context, bytes.count, base.assumingMemoryBound(to: UInt8.self))
     }
 
-    /// The digest of everything hashed, as 64 hexadecimal digits in lower case.
+    /// The digest of all bytes, as 64 hexadecimal digits in lower case.
     package consuming func hexadecimalDigest() -> String {
         var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_SIZE))
         unsafe nettle_sha256_digest(&context, digest.count, &digest)

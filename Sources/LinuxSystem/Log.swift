@@ -1,8 +1,8 @@
-/// How grave a line of the log is.
+/// The severity of a line in the log.
 package enum LogLevel: String, CaseIterable, Comparable, Sendable {
     case error, warning, notice, info, debug
 
-    /// The priority of syslog(3), as journald reads it from "<N>" at the beginning of a line.
+    /// The priority of syslog(3), which journald reads from "<N>" at the start of a line.
     var syslogPriority: Int {
         switch self {
         case .error: 3
@@ -13,7 +13,7 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
         }
     }
 
-    /// Whether `left` is graver than `right`.
+    /// Whether `left` is more severe than `right`.
     package static func < (left: LogLevel, right: LogLevel) -> Bool {
         left.syslogPriority < right.syslogPriority
     }
@@ -21,28 +21,28 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
 
 /// Writes lines to standard error.
 package struct Log: Sendable {
-    /// The least grave level that is written.
+    /// The least severe level that is written.
     package let level: LogLevel
-    /// Who speaks, at the beginning of each line.
+    /// The name of the process, at the start of each line.
     package let name: String
     private let underJournal: Bool
 
-    /// A log of `name` for lines of `level` and graver ones.
+    /// A log of process `name` that writes `level` and more severe levels.
     package init(name: String, level: LogLevel) {
         self.name = name
         self.level = level
         underJournal = CurrentProcess.environment("JOURNAL_STREAM") != nil
     }
 
-    /// Something failed that somebody must look at.
+    /// Logs a failure that needs attention.
     package func error(_ message: @autoclosure () -> String) { write(.error, message) }
-    /// Something is not as it should be, and service goes on.
+    /// Logs a problem that does not interrupt service.
     package func warning(_ message: @autoclosure () -> String) { write(.warning, message) }
-    /// Something that happens rarely: start, stop, a worker that was replaced.
+    /// Logs a rare event: start, stop, a replaced worker.
     package func notice(_ message: @autoclosure () -> String) { write(.notice, message) }
-    /// What helps to follow the service as a whole.
+    /// Logs details about the service as a whole.
     package func info(_ message: @autoclosure () -> String) { write(.info, message) }
-    /// What helps to follow single requests.
+    /// Logs details about single requests.
     package func debug(_ message: @autoclosure () -> String) { write(.debug, message) }
 
     private func write(_ level: LogLevel, _ message: () -> String) {

@@ -1,26 +1,26 @@
 internal import CLinux
 internal import Glibc
 
-/// A system call that failed: which one, and why.
+/// A failed system call and its error.
 public struct SystemError: Error, Equatable, CustomStringConvertible {
     /// The call's name, as in its manual page.
     public let call: String
-    /// The error number (`errno`) it left.
+    /// The error number (`errno`).
     public let code: Int32
 
-    /// Describes a failed `call`; without a `code`, by the calling thread's present error number.
+    /// The error of a failed `call`; without a `code`, the calling thread's present error number.
     package init(_ call: String, code: Int32 = lastErrorNumber()) {
         self.call = call
         self.code = code
     }
 
-    /// The call and the system's own sentence about the error: "open: No such file or directory".
+    /// The call and the system's message: "open: No such file or directory".
     public var description: String {
         "\(call): \(unsafe String(cString: strerror(code)))"
     }
 }
 
-/// Repeats `body` while a signal interrupts it; -1 is thrown as the error of `call`.
+/// Repeats `body` while a signal interrupts it, and throws the error of `call` when it returns -1.
 @discardableResult
 package func retrying<Result: SignedInteger>(_ call: String, _ body: () -> Result) throws(SystemError) -> Result {
     while true {
@@ -30,7 +30,7 @@ package func retrying<Result: SignedInteger>(_ call: String, _ body: () -> Resul
     }
 }
 
-/// The calling thread's `errno`, which Swift cannot import: it is a macro.
+/// The calling thread's `errno`, a macro that Swift cannot import.
 package func lastErrorNumber() -> Int32 {
     clinux_errno()
 }
@@ -38,22 +38,22 @@ package func lastErrorNumber() -> Int32 {
 extension SystemError {
     /// `EPIPE`: the other end has closed.
     package static var brokenPipe: Int32 { EPIPE }
-    /// There is no memory left.
+    /// `ENOMEM`: no memory is left.
     package static var outOfMemory: Int32 { ENOMEM }
-    /// `ENOENT`: there is no such file.
+    /// `ENOENT`: the file does not exist.
     package static var noEntry: Int32 { ENOENT }
-    /// `ECONNREFUSED`: nobody listens there.
+    /// `ECONNREFUSED`: the socket has no listener.
     package static var connectionRefused: Int32 { ECONNREFUSED }
     /// `EADDRINUSE`: the path exists.
     package static var addressInUse: Int32 { EADDRINUSE }
-    /// `EMFILE`: this process may open no more descriptors.
+    /// `EMFILE`: this process has reached its limit of open descriptors.
     package static var tooManyOpenFiles: Int32 { EMFILE }
-    /// `ENFILE`: nor may any other.
+    /// `ENFILE`: the system has reached its limit of open files.
     package static var tooManyOpenFilesInSystem: Int32 { ENFILE }
-    /// `ETOOMANYREFS`: too many descriptors are on their way, sent and not received.
+    /// `ETOOMANYREFS`: too many descriptors are in flight, sent and not received.
     package static var tooManyReferences: Int32 { ETOOMANYREFS }
     /// `EBUSY`: in use.
     package static var busy: Int32 { EBUSY }
-    /// `EINVAL`: an argument is wrong.
+    /// `EINVAL`: an argument is invalid.
     package static var invalidArgument: Int32 { EINVAL }
 }

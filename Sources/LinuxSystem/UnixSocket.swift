@@ -1,20 +1,20 @@
 internal import CLinux
 internal import Glibc
 
-/// Stream sockets of the Unix family: making them, and sending and receiving bytes with descriptors.
+/// Unix stream sockets: creation, and transfer of bytes with descriptors.
 package enum UnixSocket {
-    /// What one `receive` brought.
+    /// The result of `receive`.
     package enum Received {
-        /// Bytes written to the buffer, and the descriptors that came with them. `descriptorsLost`: the kernel had to
-        /// drop some, because this process may open no more.
+        /// Bytes written to the buffer, and the descriptors that arrived with them. `descriptorsLost`: the kernel
+        /// dropped some, because this process has reached its limit of descriptors.
         case bytes(Int, descriptors: [FileDescriptor], descriptorsLost: Bool)
-        /// Nothing is there now.
+        /// No bytes are available.
         case wouldBlock
         /// The other end has closed.
         case end
     }
 
-    /// The other end's process, as the kernel saw it connect (`SO_PEERCRED`).
+    /// The process at the other end when it connected (`SO_PEERCRED`).
     package struct PeerCredentials: Sendable, Equatable {
         /// Process id.
         package let pid: Int32
@@ -40,15 +40,15 @@ package enum UnixSocket {
 
     /// Connects to the socket at `path`; the descriptor blocks.
     ///
-    /// - Throws: `SystemError` of `socket` or `connect`; `ENAMETOOLONG` when the path does not fit an address.
+    /// - Throws: `SystemError` of `socket` or `connect`; `ENAMETOOLONG` when the path does not fit into an address.
     package static func connect(to path: String) throws(SystemError) -> FileDescriptor {
         let socket = try open()
         try retrying("connect") { unsafe clinux_connect_path(socket.raw, path) }
         return socket
     }
 
-    /// Binds `path` and listens there; the descriptor does not block. The file's mode is `mode`, and its group `group` if
-    /// that is given: nobody but its owner finds it before both are so, and nobody can connect.
+    /// Binds `path` and listens there; the descriptor is nonblocking. The file gets `mode` and, if given, `group`. Until
+    /// then it is accessible only to its owner, and connections are refused.
     ///
     /// - Throws: `SystemError` of `socket`, `bind`, `chown`, `chmod` or `listen`.
     package static func listen(
@@ -64,16 +64,16 @@ package enum UnixSocket {
             try retrying("listen") { CLinux.listen(socket.raw, backlog) }
             try socket.setNonBlocking()
         } catch {
-            // It is this call's own: nobody could connect to it.
+            // This call has made the file, and no client could connect to it.
             unsafe unlink(path)
             throw error
         }
         return socket
     }
 
-    /// Takes the next waiting connection, nil when there is none (or it has gone again). The descriptor does not block.
+    /// Accepts the next connection; nil without one (or if it was closed again). The descriptor is nonblocking.
     ///
-    /// - Throws: `SystemError` of `accept4`: `EMFILE` when this process may open no more.
+    /// - Throws: `SystemError` of `accept4`: `EMFILE` when this process has reached its limit of descriptors.
     package static func accept(from listener: FileDescriptor) throws(SystemError) -> FileDescriptor? {
         while true {
             let raw = clinux_accept(listener.raw)
@@ -86,7 +86,7 @@ package enum UnixSocket {
         }
     }
 
-    /// Who is at the other end.
+    /// The credentials of the process at the other end.
     ///
     /// - Throws: `SystemError` of `getsockopt`.
     package static func peerCredentials(of socket: FileDescriptor) throws(SystemError) -> PeerCredentials {
@@ -95,19 +95,19 @@ package enum UnixSocket {
         return PeerCredentials(pid: pid, uid: uid, gid: gid)
     }
 
-    /// The groups of the process at the other end, as the kernel saw it connect (`SO_PEERCRED`, `SO_PEERGROUPS`).
+    /// The groups of the process at the other end when it connected (`SO_PEERCRED`, `SO_PEERGROUPS`).
     ///
     /// - Throws: `SystemError` of `getsockopt`.
     package static func peerGroups(of socket: FileDescriptor) throws(SystemError) -> [UInt32] {
         let own = try peerCredentials(of: socket).gid
-        // As many as the kernel allows a process.
+        // The kernel's limit for a process.
         var groups = [gid_t](repeating: 0, count: 65_536)
         let count = try retrying("getsockopt") { unsafe clinux_peer_groups(socket.raw, &groups, Int32(groups.count)) }
         return [own] + groups.prefix(Int(count))
     }
 
-    /// Sends as much of `bytes` as the socket takes, the descriptors with the first byte. Returns the bytes taken, nil
-    /// when it takes none now.
+    /// Sends as many `bytes` as the socket takes, with the descriptors at the first byte. Returns the bytes taken; nil
+    /// when the socket is full.
     ///
     /// - Throws: `SystemError` of `sendmsg`: `EPIPE` when the other end has closed.
     package static func send(
@@ -128,8 +128,8 @@ package enum UnixSocket {
         }
     }
 
-    /// Sends up to `count` bytes of `file` from `offset` on, without bringing them into this process. Returns the bytes
-    /// taken, nil when the socket takes none now.
+    /// Sends up to `count` bytes of `file` from `offset` on, without copying them into this process. Returns the bytes
+    /// taken; nil when the socket is full.
     ///
     /// - Throws: `SystemError` of `sendfile`.
     package static func sendFile(
@@ -147,7 +147,7 @@ package enum UnixSocket {
         }
     }
 
-    /// Receives what is there, at most the buffer's size.
+    /// Receives the available bytes, up to the buffer's size.
     ///
     /// - Throws: `SystemError` of `recvmsg`.
     package static func receive(
@@ -174,19 +174,19 @@ package enum UnixSocket {
         }
     }
 
-    /// What a look at what is there has found, which `receive` brings all the same.
+    /// The result of `peek`. A later `receive` delivers the same bytes.
     package enum Peeked {
-        /// Bytes written to the buffer, all of which came without descriptors.
+        /// Bytes written to the buffer, all without descriptors.
         case bytes(Int)
-        /// Some of the bytes came with descriptors.
+        /// Some of the bytes have descriptors.
         case bytesWithDescriptors
-        /// Nothing is there now.
+        /// No bytes are available.
         case wouldBlock
         /// The other end has closed.
         case end
     }
 
-    /// Looks at what is there, at most the buffer's size, and leaves it there.
+    /// Reads the available bytes, up to the buffer's size, and leaves them in the socket.
     ///
     /// - Throws: `SystemError` of `recvmsg`.
     package static func peek(
@@ -207,44 +207,43 @@ package enum UnixSocket {
         }
     }
 
-    /// Takes up to the buffer's size of bytes that are there, and of which `peek` has said that no descriptors came with
-    /// them; returns how many.
+    /// Receives up to the buffer's size of bytes that `peek` has reported without descriptors. Returns their number.
     ///
-    /// - Throws: `SystemError` of `recv`; `EAGAIN` when none are there.
+    /// - Throws: `SystemError` of `recv`; `EAGAIN` when none are available.
     package static func take(
         into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
     ) throws(SystemError) -> Int {
         try retrying("recv") { unsafe recv(socket.raw, buffer.baseAddress!, buffer.count, Int32(MSG_DONTWAIT)) }
     }
 
-    /// At least so many bytes the kernel counts for each message that was sent and not received, however short it is.
+    /// The least number of bytes that the kernel counts for each sent and unreceived message of any length.
     package static let bytesOfUnreadMessage = 640
 
-    /// What was sent and is not received yet, in bytes with the kernel's bookkeeping of each message.
+    /// The bytes that were sent and not received yet, including the kernel's overhead of each message.
     package static func unreadBytes(on socket: FileDescriptor) -> Int {
         max(0, Int(clinux_unread_bytes(socket.raw)))
     }
 
-    /// Whether the socket would be reported as ready to take more.
+    /// Whether epoll would report the socket as writable.
     package static func isWritable(_ socket: FileDescriptor) -> Bool {
         var entry = pollfd(fd: socket.raw, events: Int16(POLLOUT), revents: 0)
         return unsafe poll(&entry, 1, 0) > 0
     }
 
-    /// Waits until there is something to receive, or the other end has closed. In `receive` itself a waiting thread is
-    /// also woken whenever the other end has read what was sent; here it is not.
+    /// Waits until bytes can be received or the other end has closed. A thread that waits in `receive` is also woken
+    /// whenever the other end has read; here it is not.
     @discardableResult
     package static func waitUntilReadable(_ socket: FileDescriptor, milliseconds: Int32 = -1) -> Bool {
         clinux_wait_readable(socket.raw, milliseconds) > 0
     }
 
-    /// Whether something has arrived that was not received, or the other end has closed. By a look with `recvmsg`, which a
-    /// confined process may call.
+    /// Whether bytes have arrived that were not received, or the other end has closed. Uses `recvmsg`, which a confined
+    /// process may call.
     package static func hasArrived(on socket: FileDescriptor) -> Bool {
         clinux_has_arrived(socket.raw) != 0
     }
 
-    /// Lets the other end read to an end of file, while this one can still receive.
+    /// Makes the other end read an end of file. This end can still receive.
     package static func shutDownSending(_ socket: FileDescriptor) {
         _ = shutdown(socket.raw, Int32(SHUT_WR))
     }
@@ -256,17 +255,17 @@ package enum UnixSocket {
 }
 
 extension UnixSocket {
-    /// What a path stands for: the file itself, whatever it is called later.
+    /// The identity of a file, independent of its name.
     package struct FileIdentity: Equatable, Sendable {
-        /// The file system.
+        /// The file system's number.
         package let device: UInt64
-        /// The file's number there.
+        /// The file's number in its file system.
         package let inode: UInt64
         /// Whether it is a socket.
         package let isSocket: Bool
     }
 
-    /// The file at `path`, symbolic links not followed; nil when there is none.
+    /// The file at `path`, without following symbolic links; nil when it does not exist.
     package static func identity(of path: String) -> FileIdentity? {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return nil }
@@ -274,7 +273,7 @@ extension UnixSocket {
             device: UInt64(status.st_dev), inode: UInt64(status.st_ino), isSocket: status.st_mode & S_IFMT == S_IFSOCK)
     }
 
-    /// Waits for the lock on a directory (flock); it is released when the descriptor is closed.
+    /// Waits for the lock on a directory (flock). Closing the descriptor releases it.
     ///
     /// - Throws: `SystemError` of `open` or `flock`.
     package static func lock(directory path: String) throws(SystemError) -> FileDescriptor {

@@ -2,71 +2,71 @@ internal import CSandbox
 internal import Glibc
 package import WorkerProtocol
 
-/// What a worker needs, and so what it keeps when it gives up everything else.
+/// The rights that a worker keeps in its sandbox.
 package struct SandboxPolicy: Sendable {
-    /// Which calls are left, for the process with this number.
+    /// The permitted calls, for the process with a number.
     let rules: @Sendable (Int32) -> [SystemCallRule]
-    /// Files that can be read, and folders with all files beneath them.
+    /// Files that can be read, and directories with all files beneath them.
     let readable: [String]
-    /// Folders beneath which files and folders can be made, changed and removed, too. Nowhere else can anything be written.
+    /// Directories beneath which files and directories can also be made, changed and removed. Nothing else is writable.
     var writable: [String] = []
-    /// Whether TCP connections may be made.
+    /// Whether TCP connections are permitted.
     let connects: Bool
-    /// The most descriptors at once.
+    /// The limit of open descriptors.
     let descriptors: UInt64
-    /// Whether threads may still be started, which count as processes.
+    /// Whether threads, which count as processes, can be started.
     let startsThreads: Bool
-    /// Whether calls that fail are to show in the kernel's log: where none is expected to.
+    /// Whether failing calls are recorded in the kernel's log. For processes in which none is expected.
     let logsRefusals: Bool
 
-    /// A call that is not in the table ends the process, instead of failing: so that tests find what a table lacks.
+    /// Whether a call that is not in the table kills the process instead of failing, so that tests find missing entries.
     package var isStrict = false
-    /// The largest file that may be written, in bytes; nil for no such limit. It counts for buffers in memory, too.
+    /// The limit of a written file's size in bytes, which applies to memfds too; nil for no limit.
     package var largestFile: Int?
-    /// The most memory that is the process's own and can be written, in bytes; nil for no such limit.
+    /// The limit of the process's own writable memory in bytes; nil for no limit.
     package var memory: Int?
 
-    /// Of a process that turns bytes into pixels: neither files nor network, only descriptors that it is handed.
+    /// The policy of a decode worker: neither files nor network, only the descriptors that it receives.
     package static let decode = SandboxPolicy(
         rules: { SystemCallRule.decode(pid: $0) }, readable: [], connects: false, descriptors: 64, startsThreads: false,
         logsRefusals: true)
 
-    /// Of a process that downloads: the network, and what the resolver and TLS read.
+    /// The policy of a download worker: the network, and the files that the resolver and TLS read.
     package static let fetch = SandboxPolicy(
         rules: { SystemCallRule.fetch(pid: $0) }, readable: networkFiles, connects: true, descriptors: 4096,
         startsThreads: true, logsRefusals: false)
 
-    /// No library is among them: memory cannot be made executable any more, so that looking for one is better refused.
+    /// No libraries, because they cannot be loaded: memory cannot become executable.
     ///
-    /// Folders, where single files would do: a right is to the file that has the name now, and resolv.conf, for one, is
-    /// replaced by another whenever the machine joins another network.
+    /// Directories instead of single files, because a right applies to the file that has the path now, and resolv.conf
+    /// is replaced whenever the machine joins another network.
     private static let networkFiles = [
         // resolv.conf, hosts, nsswitch.conf, gai.conf, services, certificates.
         "/etc",
-        // Where resolv.conf leads to.
+        // The targets of resolv.conf as a link.
         "/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf", "/run/connman",
-        // Where certificates lead to.
+        // The targets of certificates as links.
         "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/usr/share/pki", "/usr/lib/ssl",
         "/var/lib/ca-certificates",
-        // How many processors there are, for the heap; random bytes on old systems.
+        // The number of processors, for the heap; random bytes on old systems.
         "/sys/devices/system/cpu", "/proc/stat", "/dev/urandom", "/dev/null",
     ]
 }
 
-/// What came of entering a sandbox.
+/// The result of entering a sandbox.
 package struct SandboxOutcome: Sendable {
-    /// What holds now.
+    /// The parts in force.
     package var report = SandboxReport()
-    /// What does not, and why, in words.
+    /// The parts that are not in force, and the reasons.
     package var problems: [String] = []
 }
 
 extension SandboxPolicy {
-    /// Gives up, for good, all that the policy does not name. The process must have one thread: what is given up is
-    /// given up by the one that calls, and by those it starts afterwards.
+    /// Gives up all rights that the policy does not name, irrevocably. The process must have one thread, because this
+    /// affects only the calling thread and those that it starts afterwards.
     ///
-    /// What cannot be had is missing from the report, and the rest holds: whether that is enough is for the caller, or
-    /// for whom it reports to, to say.
+    /// Unavailable parts are missing from the report; the others are in force. The caller, or the process that it
+    /// reports to, decides whether that is enough.
     package func enter() -> SandboxOutcome {
         var outcome = SandboxOutcome()
         guard Self.threads == 1 else {
@@ -74,7 +74,7 @@ extension SandboxPolicy {
             return outcome
         }
         let abi = min(csandbox_landlock_abi(), Self.newestLandlock)
-        // Before the limits, as it opens the paths.
+        // Before the limits, because it opens the paths.
         guard csandbox_no_new_privileges() == 0 else {
             outcome.problems.append("no_new_privs: \(Self.text(of: errno))")
             return outcome
@@ -93,7 +93,7 @@ extension SandboxPolicy {
         return outcome
     }
 
-    /// The newest version whose rights are known here. Version 7 can deny no more than 6 could.
+    /// The newest version whose rights are known here. Version 7 denies no more than version 6.
     private static let newestLandlock: Int32 = 7
 
     private func enterLandlock(_ abi: Int32) -> Bool {
@@ -105,12 +105,12 @@ extension SandboxPolicy {
         }
     }
 
-    /// What bounds the damage of a fault rather than stops an attack, and therefore may fail.
+    /// Sets limits, which bound the damage of a fault and do not stop an attack. Failures are therefore ignored.
     private func limit() {
         _ = csandbox_limit(csandbox_limit_core(), 0)
         _ = csandbox_limit(csandbox_limit_locked_memory(), 0)
         _ = csandbox_limit(csandbox_limit_files(), descriptors)
-        // Else for the whole user: threads of other processes would count.
+        // The limit counts the user's threads in all processes, so it would prevent threads.
         if !startsThreads { _ = csandbox_limit(csandbox_limit_processes(), 0) }
         if let memory { _ = csandbox_limit(csandbox_limit_data(), UInt64(memory)) }
         csandbox_ignore_file_size_signal()
@@ -140,7 +140,7 @@ extension SandboxPolicy {
         return unsafe csandbox_filter_load(filter)
     }
 
-    /// The threads of this process; 0 where they cannot be counted.
+    /// The number of threads of this process; 0 when it is unknown.
     private static var threads: Int {
         guard let directory = unsafe opendir("/proc/self/task") else { return 0 }
         defer { unsafe closedir(directory) }

@@ -1,33 +1,33 @@
-/// What becomes of one kind of system call.
+/// The effect of a filter on one kind of system call.
 struct SystemCallRule: Equatable {
-    /// What the kernel does with the call.
+    /// The kernel's action.
     enum Action: Equatable {
         case allow
-        /// The process ends with SIGSYS: nothing but an attack asks for this.
+        /// Kills the process with SIGSYS: only an attack makes this call.
         case kill
-        /// The call fails with this error: code that runs here asks for it, and can do without.
+        /// Fails with this error: code in the process makes this call, and works without it.
         case fail(Int32)
     }
 
-    /// An argument whose bits of `mask` are to equal `value`.
+    /// A condition: the argument's bits of `mask` equal `value`.
     struct Check: Equatable {
         var argument: UInt32
         var mask: UInt64
         var value: UInt64
 
-        /// An argument that equals `value`. The kernel looks at the lower half of an `int` alone, and so does this.
+        /// The argument equals `value`. Compares the lower half, as the kernel does for an `int`.
         static func equals(_ argument: UInt32, _ value: Int32) -> Check {
             Check(argument: argument, mask: 0xFFFF_FFFF, value: UInt64(UInt32(bitPattern: value)))
         }
 
-        /// mmap's flags, of a mapping that is no other process's: MAP_PRIVATE, and neither MAP_SHARED nor
-        /// MAP_SHARED_VALIDATE, which has both bits; nor MAP_GROWSDOWN, as no limit of data counts what is like a stack.
+        /// The flags of an mmap are private: MAP_PRIVATE, and neither MAP_SHARED nor MAP_SHARED_VALIDATE, which has both
+        /// bits; nor MAP_GROWSDOWN, because the data limit does not count such memory.
         static let mapsPrivately = Check(argument: 3, mask: 0x103, value: 2)
 
-        /// A pointer to nothing.
+        /// The argument is a null pointer.
         static func isNull(_ argument: UInt32) -> Check { Check(argument: argument, mask: .max, value: 0) }
 
-        /// An argument with all, or none, of these bits.
+        /// The argument has all, or none, of these bits.
         static func bits(_ argument: UInt32, _ mask: Int32, are isSet: Bool) -> Check {
             let mask = UInt64(UInt32(bitPattern: mask))
             return Check(argument: argument, mask: mask, value: isSet ? mask : 0)
@@ -36,7 +36,7 @@ struct SystemCallRule: Equatable {
 
     var name: String
     var action: Action
-    /// All must be true; with none, the rule is about every such call.
+    /// The conditions, all of which must hold. Without any, the rule applies to every such call.
     var checks: [Check] = []
 
     static func allow(_ name: String, _ checks: Check...) -> SystemCallRule {

@@ -1,47 +1,47 @@
 internal import Glibc
 
-// The calls of each kind of worker. Everything beyond fails with ENOSYS, as on an older kernel, so that a newer C library
-// falls back on what it did before.
+// The system calls of each kind of worker. All others fail with ENOSYS, as on an older kernel, so that a newer C library
+// falls back to older calls.
 extension SystemCallRule {
-    /// What a decode worker does between one job and the next: memory, its socket, the descriptors it was handed.
+    /// The calls of a decode worker: memory, its socket, the descriptors that it receives.
     static func decode(pid: Int32) -> [SystemCallRule] {
         let rules: [SystemCallRule] = [
             // No process, no thread, no socket of its own.
             .kill("clone"), .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"),
             // Messages, to standard error.
             .allow("write", .equals(0, 2)),
-            // A buffer's seals are looked at before it is mapped. Nothing else is asked or set.
+            // A buffer's seals are read before it is mapped. No other command is permitted.
             .allow("fcntl", .equals(1, Kernel.getSeals)), .kill("ioctl"),
-            // Private memory, which its limit counts. What is shared could keep a result from being sealed.
+            // Private memory, which its limit counts. A shared mapping could keep a result from being sealed.
             .allow("mmap", .bits(2, PROT_EXEC, are: false), .mapsPrivately),
-            // abort() sends the process a signal. Any other would look as if somebody else had sent it.
+            // abort() sends a signal to the process itself. Any other signal would look like an external one.
             .allow("tgkill", .equals(0, pid), .equals(2, SIGABRT)),
         ]
         return shared(pid: pid) + rules
     }
 
-    /// Rules for all kinds.
+    /// The rules for all kinds.
     static func shared(pid: Int32) -> [SystemCallRule] {
         let plain = [
             // Memory.
             "brk", "munmap", "mremap", "madvise",
-            // Descriptors that are there.
+            // Existing descriptors.
             "pread64", "pwrite64", "close", "fstat", "sendmsg", "recvmsg",
             // Locks and interrupted waits, within the process.
             "futex", "sched_yield", "restart_syscall",
-            // The time, where the vDSO has none to give.
+            // The time, if the vDSO does not provide it.
             "clock_gettime", "gettimeofday", "time",
-            // Looking at itself.
+            // Information about the process itself.
             "getpid", "gettid", "getrandom", "riscv_hwprobe",
-            // Signals that come.
+            // Signal handlers.
             "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack",
             "exit", "exit_group",
         ]
         let rules: [SystemCallRule] = [
-            // fstat goes by this name in some C libraries. The path cannot be looked at; with one, nothing but a file's
-            // attributes is learnt.
+            // fstat has this name in some C libraries. The path cannot be checked; a call with a path only reveals a
+            // file's attributes.
             .allow("newfstatat", .bits(3, Kernel.emptyPath, are: true)),
-            // Memory is for data.
+            // Memory is for data only.
             .kill("mmap", .bits(2, PROT_EXEC, are: true)),
             .allow("mprotect", .bits(2, PROT_EXEC, are: false)), .kill("mprotect", .bits(2, PROT_EXEC, are: true)),
             // Names of threads and of memory.
@@ -50,16 +50,16 @@ extension SystemCallRule {
         return plain.map { SystemCallRule.allow($0) } + attacks.map { SystemCallRule.kill($0) } + rules
     }
 
-    /// What no worker ever does, and an attacker would.
+    /// Calls that only an attacker makes.
     private static let attacks = [
         // Other programs, other processes.
         "execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise",
         "pidfd_getfd", "pidfd_open", "pidfd_send_signal", "kill", "tkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo",
         "kcmp",
         "setns", "unshare",
-        // Memory that could be executed, or that stops the kernel within a fault.
+        // Executable memory, and memory that stops the kernel within a page fault.
         "memfd_create", "memfd_secret", "userfaultfd", "pkey_mprotect", "remap_file_pages", "personality", "modify_ldt",
-        // Parts of the kernel that are seldom called and often broken.
+        // Parts of the kernel that are rarely used and often vulnerable.
         "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key",
         "request_key", "io_setup", "io_submit", "vmsplice", "name_to_handle_at", "open_by_handle_at", "listen",
         "accept", "accept4", "shmget", "shmat", "msgget", "semget", "mq_open",
@@ -69,54 +69,55 @@ extension SystemCallRule {
         "mount_setattr", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
         "swapon", "swapoff", "syslog", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "sethostname",
         "setdomainname", "quotactl", "acct", "iopl", "ioperm", "fanotify_init",
-        // Becoming somebody else.
+        // Other users.
         "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid",
         "capset",
     ]
 
-    /// What a download worker does: sockets to the network, files that the resolver and TLS read, the resolver's threads.
+    /// The calls of a download worker: sockets to the network, files that the resolver and TLS read, the resolver's
+    /// threads.
     static func fetch(pid: Int32) -> [SystemCallRule] {
         let plain = [
-            // Sockets, and what wakes another thread.
+            // Sockets, and wake-ups of other threads.
             "connect", "bind", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom",
             "sendmmsg",
             "shutdown", "socketpair", "pipe2", "eventfd2", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
             "poll", "ppoll", "read", "readv", "write", "writev", "nanosleep", "clock_nanosleep",
-            // Files, within what Landlock leaves.
+            // Files that Landlock permits.
             "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
             "readlinkat", "lseek",
-            // A body that is begun again.
+            // A body that is restarted.
             "ftruncate",
-            // A thread's beginning and end.
+            // The start and the end of threads.
             "set_robust_list", "rseq", "membarrier", "sched_getaffinity", "getcpu",
-            // What the resolver asks.
+            // Queries of the resolver.
             "uname", "getuid", "geteuid", "getgid", "getegid", "sysinfo",
         ]
         let rules: [SystemCallRule] = [
             .allow("mmap", .bits(2, PROT_EXEC, are: false)),
-            // abort() sends the process a signal, and no other process.
+            // abort() sends a signal to the process itself, and to no other.
             .allow("tgkill", .equals(0, pid), .equals(2, SIGABRT)),
-            // Threads. That of clone3 cannot be seen: it fails, and clone is called instead.
+            // Threads. The arguments of clone3 cannot be checked: it fails, and the C library calls clone.
             .allow("clone", .bits(0, Kernel.threadFlags, are: true)),
             .fail("clone3", ENOSYS),
             // The network, and the kernel's list of addresses, by which the resolver sorts its answers.
             .allow("socket", .equals(0, AF_INET)), .allow("socket", .equals(0, AF_INET6)),
             .allow("socket", .equals(0, AF_NETLINK), .equals(2, 0)),
-            // Daemons on this machine are not asked: the resolver does without them.
+            // No daemons on this machine: the resolver works without them.
             .fail("socket", EAFNOSUPPORT, .equals(0, AF_UNIX)),
             .allow("fcntl", .equals(1, F_GETFL)), .allow("fcntl", .equals(1, F_SETFL)),
             .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
             .allow("fcntl", .equals(1, F_DUPFD_CLOEXEC)), .allow("fcntl", .equals(1, Kernel.getSeals)),
             // Its limits can be read, and not set.
             .allow("prlimit64", .equals(0, 0), .isNull(2)),
-            // How many bytes a name server's answer has.
+            // The length of a name server's answer.
             .allow("ioctl", .equals(1, Int32(FIONREAD))),
         ]
         return shared(pid: pid) + plain.map { SystemCallRule.allow($0) } + rules
     }
 }
 
-/// Of the kernel's headers, what Swift does not see of them.
+/// Constants of the kernel's headers that Swift does not import.
 private enum Kernel {
     static let getSeals: Int32 = 1034
     static let emptyPath: Int32 = 0x1000

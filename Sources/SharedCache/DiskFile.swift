@@ -2,28 +2,28 @@ internal import Digests
 
 /// The end of a file of the disk tier. Such a file describes itself:
 ///
-///     body      the bytes that are kept, from offset 0 on
-///     trailer   JSON: what they are
+///     body      the stored bytes, from offset 0 on
+///     trailer   JSON: the description of the body
 ///     footer    80 bytes: the SHA-256 of the trailer as 64 hexadecimal digits, the trailer's length and the format's
 ///               version as 32-bit big-endian numbers, and the 8 characters of `magic`
 ///
-/// The body stands first so that it can be read, sent and mapped from the file's beginning; the footer stands last
-/// so that a file that was cut off shows it.
+/// The body comes first so that it can be read, sent and mapped from the file's beginning. The footer comes last so that
+/// truncation is detected.
 package struct DiskFileFooter: Equatable, Sendable {
     /// The file's last bytes.
     package static let magic = "imgcache"
-    /// The version of the format. A file of another version is no entry.
+    /// The version of the format. A file of another version is not an entry.
     package static let version: UInt32 = 2
     /// The bytes of a footer.
     package static let length = 80
-    /// The longest trailer, in bytes. Two of them still fit into one frame of the protocol.
+    /// The longest trailer, in bytes. Two of them fit into one frame of the protocol.
     package static let maximumTrailerLength = 1 << 18
 
     private static let digestLength = 64
 
     /// The SHA-256 of the trailer, 64 hexadecimal digits.
     package let trailerDigest: String
-    /// How many bytes of trailer stand before the footer.
+    /// The number of bytes of the trailer.
     package let trailerLength: Int
 
     /// The footer of `trailer`; nil when that is too long.
@@ -33,7 +33,7 @@ package struct DiskFileFooter: Equatable, Sendable {
         trailerLength = trailer.count
     }
 
-    /// Reads the footer from a file's last bytes; nil when they are none, or the file is too short for its trailer.
+    /// Reads the footer from a file's last bytes; nil when it is invalid, or the file is too short for its trailer.
     package init?(decoding bytes: some Collection<UInt8>, fileSize: Int) {
         let bytes = Array(bytes)
         guard bytes.count == Self.length, fileSize >= Self.length,
@@ -47,7 +47,7 @@ package struct DiskFileFooter: Equatable, Sendable {
         trailerLength = length
     }
 
-    /// Whether these last bytes of a file are a footer of another version of the format.
+    /// Whether these last bytes of a file are a footer of another version.
     package static func isOfAnotherVersion(_ bytes: some Collection<UInt8>) -> Bool {
         let bytes = Array(bytes)
         return bytes.count == length && bytes[72...].elementsEqual(magic.utf8) && number(bytes[68..<72]) != version
@@ -59,7 +59,7 @@ package struct DiskFileFooter: Equatable, Sendable {
             + Array(Self.magic.utf8)
     }
 
-    /// Whether `trailer` is the one that was written.
+    /// Whether `trailer` is the one that the footer was made for.
     package func describes(_ trailer: some Collection<UInt8>) -> Bool {
         trailer.count == trailerLength && SHA256.hexadecimalDigest(of: trailer) == trailerDigest
     }

@@ -2,13 +2,13 @@ internal import CLinux
 internal import Glibc
 public import LinuxSystem
 
-/// A memfd that is still being written. Sealing consumes it, so nothing can be written after.
+/// A memfd that is being written. Sealing consumes the value, so it cannot be written afterwards.
 package struct WritableBuffer: ~Copyable {
-    /// The memfd. Whoever fills the buffer gets this descriptor.
+    /// The memfd, for the process that fills the buffer.
     package let descriptor: FileDescriptor
 
-    /// Makes an empty memfd. `size`, when it is given, is final: the file can then not grow, nor shrink unless it may, and
-    /// its pages are allocated as they are written. `name` shows in `/proc/PID/fd` alone.
+    /// Makes an empty memfd. `size`, if given, is final: the file cannot grow, and can shrink only with `mayShrink`; its
+    /// pages are allocated as they are written. `name` appears only in `/proc/PID/fd`.
     ///
     /// - Throws: `SystemError` of `memfd_create`, `ftruncate` or `fcntl`.
     package init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
@@ -21,24 +21,24 @@ package struct WritableBuffer: ~Copyable {
         descriptor = file
     }
 
-    /// Ends the writing: from now on nobody, this process included, can change the bytes or their number.
+    /// Seals the memfd: no process, including this one, can change the bytes or their number any more.
     ///
-    /// - Throws: `SystemError` of `fcntl`: `EBUSY` while someone maps the memfd writable.
+    /// - Throws: `SystemError` of `fcntl`: `EBUSY` while a process has the memfd mapped writable.
     package consuming func seal() throws(SystemError) -> SealedBuffer {
         try retrying("fcntl") { clinux_add_seals(descriptor.raw, clinux_seal_all()) }
         return try SealedBuffer(verifying: descriptor, size: try descriptor.size())
     }
 }
 
-/// A memfd whose bytes cannot change any more. Its pages are shared by all who map it.
+/// A memfd whose bytes cannot change. All processes that map it share its pages.
 public struct SealedBuffer: Sendable {
     /// The memfd.
     public let descriptor: FileDescriptor
-    /// The bytes it holds.
+    /// The number of bytes.
     public let size: Int
 
-    /// Believes that `descriptor` is a sealed memfd of at least `size` bytes only after a look at its seals and its
-    /// size. A file on tmpfs, or a memfd that cannot be sealed, reports a seal too (`F_SEAL_SEAL`), so all four count.
+    /// Verifies that `descriptor` is a sealed memfd of at least `size` bytes. A file on tmpfs or an unsealable memfd has
+    /// a seal too (`F_SEAL_SEAL`), so all four are required.
     ///
     /// - Throws: `SystemError` of `fcntl` or `fstat`; `EINVAL` when a seal or a byte is missing.
     public init(verifying descriptor: FileDescriptor, size: Int) throws(SystemError) {
@@ -51,16 +51,16 @@ public struct SealedBuffer: Sendable {
     }
 }
 
-/// Bytes of a sealed buffer in this process's memory, until the value goes out of scope.
+/// The bytes of a sealed buffer, mapped until the value is destroyed.
 @safe
 package struct Mapping: ~Copyable, @unchecked Sendable {
-    // Read by all, written by none.
+    // Read by any thread, never written.
     private let base: UnsafeMutableRawPointer?
-    /// The bytes mapped.
+    /// The number of mapped bytes.
     package let count: Int
 
-    /// Maps the first `buffer.size` bytes, read-only. The mapping is private: kernels before about 6.7 refuse a shared
-    /// one of a sealed memfd, and pages that are only read are shared all the same.
+    /// Maps the first `buffer.size` bytes, read-only. The mapping is private because kernels before about 6.7 refuse a
+    /// shared one of a sealed memfd; unwritten pages are shared all the same.
     ///
     /// - Throws: `SystemError` of `mmap`.
     package init(_ buffer: SealedBuffer) throws(SystemError) {
@@ -74,7 +74,7 @@ package struct Mapping: ~Copyable, @unchecked Sendable {
         unsafe base = address
     }
 
-    /// Lends the bytes to `body`.
+    /// Passes the bytes to `body`.
     package borrowing func withBytes<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
         try unsafe body(UnsafeRawBufferPointer(start: base, count: count))
     }

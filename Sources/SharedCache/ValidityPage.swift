@@ -3,7 +3,7 @@ internal import Glibc
 package import LinuxSystem
 package import SystemValues
 
-/// How the page is laid out: a header of 64 bytes, then a word a slot, all in the machine's own byte order.
+/// The layout of the page: a header of 64 bytes, then a word for each slot, in the machine's byte order.
 private enum Layout {
     /// The first eight bytes, as text.
     static let magic: UInt64 = 0x31_64_69_6c_61_76_62_69  // "ibvalid1"
@@ -13,25 +13,25 @@ private enum Layout {
     static let ownerOffset = 16
     static let header = 64
 
-    /// The bytes of a page of so many slots; nil for more than there can be.
+    /// The size of a page with `slots` slots, in bytes; nil when the number is out of range.
     static func bytes(slots: Int) -> Int? {
         (1...1 << 24).contains(slots) ? header + slots * MemoryLayout<UInt64>.size : nil
     }
 }
 
-/// The validity page as its broker has it: a memfd that nobody else can write or resize. Clients that map it see without
-/// asking whether what they were given is still what they would get.
+/// The validity page of a broker: a memfd that no other process can write or resize. Clients that map it know without a
+/// request whether an image that they hold is still the one that a request would return.
 @safe
 package final class ValidityPage {
     /// The memfd, for clients.
     package let descriptor: FileDescriptor
-    /// How many slots there are.
+    /// The number of slots.
     package let slots: Int
     private let base: UnsafeMutableRawPointer
     private let count: Int
 
-    /// Makes a page of so many slots, none valid, that lives as long as the calling thread: when that ends, however it does,
-    /// the kernel marks the page. A process makes one page.
+    /// Makes a page with `slots` invalid slots. The kernel marks the page when the calling thread exits for any reason.
+    /// A process makes one page.
     ///
     /// - Throws: `SystemError` of `memfd_create`, `ftruncate`, `mmap`, `fcntl` or `set_robust_list`.
     package init(slots: Int) throws(SystemError) {
@@ -43,7 +43,7 @@ package final class ValidityPage {
         guard let address = unsafe address, unsafe address != clinux_map_failed() else { throw SystemError("mmap") }
         unsafe base = address
         (count, self.slots) = (bytes, slots)
-        // From here on this mapping is the only one that can be written through.
+        // From here on this mapping is the only writable one.
         try retrying("fcntl") { clinux_add_seals(descriptor.raw, clinux_seal_foreign_writes()) }
         unsafe base.storeBytes(of: Layout.magic, as: UInt64.self)
         unsafe base.storeBytes(of: Layout.version, toByteOffset: Layout.versionOffset, as: UInt32.self)
@@ -55,33 +55,33 @@ package final class ValidityPage {
         unsafe (base + Layout.ownerOffset).assumingMemoryBound(to: UInt32.self)
     }
 
-    /// Lets everybody see what a slot says from now on.
+    /// Publishes the contents of a slot.
     package func store(_ word: ValidityWord, in slot: Int) {
         precondition((0..<slots).contains(slot))
         let place = unsafe (base + Layout.header).assumingMemoryBound(to: UInt64.self) + slot
         unsafe clinux_store_release(place, word.rawValue)
     }
 
-    /// Says that nothing on the page is valid any more.
+    /// Invalidates the whole page.
     package func end() {
         unsafe clinux_disown(owner)
     }
 
-    // It stays mapped for as long as the process lives: the kernel writes to it at the end.
+    // The page stays mapped as long as the process lives, because the kernel writes to it at the end.
 }
 
-/// The validity page of a broker as a client has it: mapped read-only, and shared, so that each change is seen.
+/// The validity page of a broker in a client: mapped read-only, and shared, so that each change is visible.
 @safe
 package final class ValidityView: @unchecked Sendable {
-    // Read by all, and written by the broker, one word at a time.
+    // Read by any thread; the broker writes one word at a time.
     private let base: UnsafeMutableRawPointer
     private let count: Int
     private let slots: Int
     private let owner: UInt32
 
-    /// Maps the page of a broker that said it has so many slots.
+    /// Maps the page of a broker that reported `slots` slots.
     ///
-    /// - Throws: `SystemError` of `fcntl`, `fstat` or `mmap`; `EINVAL` for what is no such page.
+    /// - Throws: `SystemError` of `fcntl`, `fstat` or `mmap`; `EINVAL` when it is not such a page.
     package init(verifying descriptor: FileDescriptor, slots: Int) throws(SystemError) {
         let seals = try retrying("fcntl") { clinux_get_seals(descriptor.raw) }
         guard let bytes = Layout.bytes(slots: slots), seals & clinux_seal_size() == clinux_seal_size(),
@@ -105,13 +105,13 @@ package final class ValidityView: @unchecked Sendable {
         unsafe clinux_load_acquire_32((base + Layout.ownerOffset).assumingMemoryBound(to: UInt32.self))
     }
 
-    /// Whether the broker is the one that made the page, and lives. The word is 0 when it ended in order, and has the bit of
-    /// the kernel when it did not.
+    /// Whether the broker that made the page is alive. The word is 0 after a shutdown, and has the kernel's bit after
+    /// any other exit.
     package var hasOwner: Bool {
         unsafe owner != 0 && owner & clinux_owner_died() == 0 && Self.owner(of: base) == owner
     }
 
-    /// Whether what was named by `slot` and `generation` is what a request would get at `tenth`.
+    /// Whether a request at `tenth` would return the image that `slot` and `generation` were given to.
     package func isValid(slot: Int, generation: UInt32, at tenth: UInt32) -> Bool {
         guard slot >= 0, slot < slots else { return false }
         let place = unsafe (base + Layout.header).assumingMemoryBound(to: UInt64.self) + slot
@@ -119,6 +119,6 @@ package final class ValidityView: @unchecked Sendable {
         return word.generation == generation && tenth < word.expiry && hasOwner
     }
 
-    /// Tenths of a second of the monotonic clock, a few milliseconds late: no system call.
+    /// The monotonic clock in tenths of a second, a few milliseconds late, without a system call.
     package static var now: UInt32 { UInt32(truncatingIfNeeded: clinux_coarse_tenths()) }
 }

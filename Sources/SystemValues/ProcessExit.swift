@@ -1,4 +1,4 @@
-/// How a process ended.
+/// The way in which a process exited.
 package enum ProcessExit: Equatable, Sendable, CustomStringConvertible {
     /// It exited with this status.
     case status(Int32)

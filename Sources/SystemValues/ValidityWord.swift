@@ -1,9 +1,9 @@
-/// What a slot of the validity page says: which of the pictures that it has named is the last one, and until when that is
-/// what a request would get.
+/// The contents of a slot of the validity page: the generation of the image that has the slot, and the time until which
+/// a request would return that image.
 package struct ValidityWord: Hashable, Sendable {
-    /// Another one each time that the slot is given to a picture.
+    /// Changes whenever the slot is given to an image.
     package let generation: UInt32
-    /// The last tenth of a second of the monotonic clock, exclusive; 0 for what is not valid.
+    /// The end of validity in tenths of a second of the monotonic clock, exclusive; 0 when invalid.
     package let expiry: UInt32
 
     /// A slot's word.
@@ -12,7 +12,7 @@ package struct ValidityWord: Hashable, Sendable {
         self.expiry = expiry
     }
 
-    /// A slot's word that is valid until `instant` at most. Readers use a clock that may be late by some milliseconds.
+    /// A word that is valid until `instant` at most. Readers use a clock that may be some milliseconds late.
     package init(generation: UInt32, validUntil instant: Instant) {
         let tenths = (instant.nanoseconds - Self.latenessOfClock) / 100_000_000
         self.init(generation: generation, expiry: UInt32(clamping: tenths))
@@ -21,7 +21,7 @@ package struct ValidityWord: Hashable, Sendable {
     /// Two ticks of the slowest kernel (100 a second).
     private static let latenessOfClock: Int64 = 20_000_000
 
-    /// The word as it lies in memory.
+    /// The word as in memory.
     package var rawValue: UInt64 { UInt64(generation) << 32 | UInt64(expiry) }
 
     /// Reads a word.

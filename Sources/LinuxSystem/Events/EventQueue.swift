@@ -3,19 +3,19 @@ internal import Glibc
 
 /// Waits for descriptors to become ready (epoll, level-triggered).
 package final class EventQueue {
-    /// One descriptor's news.
+    /// An event of one descriptor.
     package struct Event {
-        /// What the descriptor was registered as.
+        /// The token under which the descriptor was added.
         package let token: UInt64
-        /// Something can be read, or the other end has closed.
+        /// Bytes can be read, or the other end has closed.
         package let readable: Bool
-        /// Something can be written.
+        /// Bytes can be written.
         package let writable: Bool
     }
 
     private let queue: FileDescriptor
     private var events = [clinux_event](repeating: clinux_event(), count: 256)
-    /// What was last returned: its memory is used again once the caller has let go of it.
+    /// The last result, whose memory is reused when the caller has released it.
     private var ready: [Event] = []
 
     /// Makes an empty queue.
@@ -25,8 +25,8 @@ package final class EventQueue {
         queue = FileDescriptor(owning: try retrying("epoll_create1") { clinux_epoll_create() })
     }
 
-    /// Watches `descriptor`, reported as `token`. A descriptor that is closed is forgotten by itself, unless it was
-    /// duplicated or sent elsewhere.
+    /// Watches `descriptor` under `token`. A closed descriptor leaves the queue, unless it was duplicated or sent to
+    /// another process.
     ///
     /// - Throws: `SystemError` of `epoll_ctl`.
     package func add(
@@ -35,20 +35,19 @@ package final class EventQueue {
         try watch(descriptor, token, reading, writing, change: false)
     }
 
-    /// Changes what is watched of `descriptor`.
+    /// Changes the watched events of `descriptor`.
     ///
     /// - Throws: `SystemError` of `epoll_ctl`.
     package func change(_ descriptor: Int32, token: UInt64, reading: Bool, writing: Bool) throws(SystemError) {
         try watch(descriptor, token, reading, writing, change: true)
     }
 
-    /// Watches `descriptor` no longer.
+    /// Stops watching `descriptor`.
     package func remove(_ descriptor: Int32) {
         _ = clinux_epoll_forget(queue.raw, descriptor)
     }
 
-    /// Waits until a descriptor is ready, or for `milliseconds` (nil: for ever). None are ready when a signal or the
-    /// time ended the wait.
+    /// Waits for events, for at most `milliseconds` (nil: no limit). Returns none after a signal or the timeout.
     ///
     /// - Throws: `SystemError` of `epoll_wait`.
     package func wait(milliseconds: Int? = nil) throws(SystemError) -> [Event] {

@@ -1,19 +1,19 @@
 internal import CLinux
 internal import Glibc
 
-/// Files and directories by their paths. Every call is one system call, or a few that belong together.
+/// Files and directories by path. Each function is one system call or a short sequence.
 package enum FileSystem {
-    /// What is known of a file besides its bytes.
+    /// The metadata of a file.
     package struct Status: Equatable, Sendable {
-        /// The file system.
+        /// The file system's number.
         package let device: UInt64
-        /// The file's number there.
+        /// The file's number in its file system.
         package let inode: UInt64
-        /// Its length in bytes.
+        /// The length in bytes.
         package let size: Int
-        /// When it was last changed, in milliseconds since 1970.
+        /// The time of the last modification, in milliseconds since 1970.
         package let modified: Int
-        /// The user to whom it belongs.
+        /// The user that owns the file.
         package let owner: UInt32
         /// Whether it is a regular file.
         package let isRegular: Bool
@@ -30,15 +30,15 @@ package enum FileSystem {
             isDirectory = status.st_mode & S_IFMT == S_IFDIR
         }
 
-        /// Whether both are the same file, whatever has happened to it in between.
+        /// Whether both are the same file, possibly with different contents.
         package func isSameFile(as other: Status) -> Bool {
             (device, inode) == (other.device, other.inode)
         }
     }
 
-    /// The status of what has this path, symbolic links followed; nil when nothing has.
+    /// The status of the file at `path`, with symbolic links followed; nil when it does not exist.
     ///
-    /// - Throws: `SystemError` of `stat`, but for `ENOENT`.
+    /// - Throws: `SystemError` of `stat`, except `ENOENT`.
     package static func status(of path: String) throws(SystemError) -> Status? {
         var status = stat()
         do {
@@ -50,9 +50,9 @@ package enum FileSystem {
         return Status(status)
     }
 
-    /// Makes a directory; true when it did not exist before.
+    /// Makes a directory. Returns whether the path was free.
     ///
-    /// - Throws: `SystemError` of `mkdir`, but for `EEXIST`, whatever it is that exists.
+    /// - Throws: `SystemError` of `mkdir`, except `EEXIST`, also for an existing file.
     @discardableResult
     package static func makeDirectory(_ path: String, mode: UInt32) throws(SystemError) -> Bool {
         do {
@@ -64,7 +64,7 @@ package enum FileSystem {
         }
     }
 
-    /// The names in a directory, in no order, without "." and "..". Names that are no UTF-8 are left out.
+    /// The names in a directory, unordered, without "." and "..". Names that are not UTF-8 are left out.
     ///
     /// - Throws: `SystemError` of `opendir`.
     package static func names(in directory: String) throws(SystemError) -> [String] {
@@ -80,8 +80,8 @@ package enum FileSystem {
         return names
     }
 
-    /// Opens a file for reading that may have been put there by anyone: a symbolic link is refused (`ELOOP`), and a
-    /// pipe does not make the call wait.
+    /// Opens a file for reading that others may have put there. Symbolic links fail (`ELOOP`), and a pipe does not block
+    /// the call.
     ///
     /// - Throws: `SystemError` of `open`.
     package static func openUntrusted(_ path: String) throws(SystemError) -> FileDescriptor {
@@ -97,7 +97,7 @@ package enum FileSystem {
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
     }
 
-    /// Opens a file for reading and writing, and creates it when it does not exist.
+    /// Opens a file for reading and writing, and creates it if it does not exist.
     ///
     /// - Throws: `SystemError` of `open`.
     package static func openOrCreate(_ path: String, mode: UInt32) throws(SystemError) -> FileDescriptor {
@@ -105,8 +105,8 @@ package enum FileSystem {
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
     }
 
-    /// Creates a file without a name, which goes with its last descriptor unless `link` names it; nil where the file
-    /// system cannot.
+    /// Creates a nameless file, which is deleted with its last descriptor unless `link` gives it a name; nil when the
+    /// file system does not support it.
     ///
     /// - Throws: `SystemError` of `open`.
     package static func createNameless(in directory: String, mode: UInt32) throws(SystemError) -> FileDescriptor? {
@@ -118,14 +118,14 @@ package enum FileSystem {
         }
     }
 
-    /// Names a file that `createNameless` made.
+    /// Gives a name to a file from `createNameless`.
     ///
-    /// - Throws: `SystemError` of `linkat`: `EEXIST` when something has the name.
+    /// - Throws: `SystemError` of `linkat`: `EEXIST` when the path exists.
     package static func link(_ file: FileDescriptor, as path: String) throws(SystemError) {
         try retrying("linkat") { unsafe clinux_link_temporary(file.raw, path) }
     }
 
-    /// Gives what has this path to another user.
+    /// Changes the owner of the file at `path`.
     ///
     /// - Throws: `SystemError` of `lchown`.
     package static func changeOwner(of path: String, uid: UInt32, gid: UInt32) throws(SystemError) {
@@ -143,8 +143,8 @@ extension FileDescriptor {
         return FileSystem.Status(status)
     }
 
-    /// Takes the lock on the file (flock) without waiting; false when another holds it. It is released when the
-    /// descriptor is closed.
+    /// Takes the lock on the file (flock) without waiting; false when another process has it. Closing the descriptor
+    /// releases it.
     ///
     /// - Throws: `SystemError` of `flock`.
     package func tryLock() throws(SystemError) -> Bool {
@@ -157,8 +157,8 @@ extension FileDescriptor {
         }
     }
 
-    /// Makes the first `count` bytes of `source` the first of this file too, within the kernel where it can; some file
-    /// systems then share them until one of the files changes. Returns how many there were.
+    /// Copies the first `count` bytes of `source` to the start of this file, within the kernel if possible; some file
+    /// systems then share the blocks. Returns the number of bytes copied.
     ///
     /// - Throws: `SystemError` of `copy_file_range`, `pread` or `pwrite`.
     package func copyWithinKernel(_ count: Int, from source: FileDescriptor) throws(SystemError) -> Int {
@@ -179,7 +179,7 @@ extension FileDescriptor {
         }
     }
 
-    /// Makes `milliseconds` since 1970 the time at which the file was last changed.
+    /// Sets the time of the last modification, in milliseconds since 1970.
     ///
     /// - Throws: `SystemError` of `futimens`.
     package func setModified(_ milliseconds: Int) throws(SystemError) {
@@ -188,31 +188,31 @@ extension FileDescriptor {
         try retrying("futimens") { unsafe futimens(raw, times) }
     }
 
-    /// Allots room for the file's first `size` bytes.
+    /// Allocates blocks for the file's first `size` bytes.
     ///
     /// - Throws: `SystemError` of `posix_fallocate`.
     package func allocate(_ size: Int) throws(SystemError) {
-        // Returns its error instead of leaving it in errno.
+        // Returns its error instead of setting errno.
         let code = posix_fallocate(raw, 0, off_t(size))
         if code != 0 { throw SystemError("posix_fallocate", code: code) }
     }
 }
 
 extension SystemError {
-    /// Whether a write failed because the file system, or the rights to it, allow none.
+    /// Whether a write failed because the file system is read-only or permissions are missing.
     package var isLackOfRights: Bool { [EROFS, EACCES, EPERM].contains(code) }
-    /// Whether a path leads nowhere: `ENOENT`, or `ENOTDIR` where something else stands in the way.
+    /// Whether a path does not exist: `ENOENT`, or `ENOTDIR` when a parent is not a directory.
     package var isMissingPath: Bool { [ENOENT, ENOTDIR].contains(code) }
     /// `EEXIST`: the path exists.
     package static var exists: Int32 { EEXIST }
     /// `EISDIR`: it is a directory.
     package static var isDirectory: Int32 { EISDIR }
-    /// `ENOTDIR`: it is no directory.
+    /// `ENOTDIR`: it is not a directory.
     package static var notDirectory: Int32 { ENOTDIR }
-    /// `ENXIO`: it is a socket, or a device that is not there.
+    /// `ENXIO`: it is a socket, or a missing device.
     package static var noDevice: Int32 { ENXIO }
     /// `ELOOP`: it is a symbolic link.
     package static var symbolicLink: Int32 { ELOOP }
-    /// The system's sentence about the error, without the call: "No space left on device".
+    /// The system's message without the call: "No space left on device".
     package var sentence: String { unsafe String(cString: strerror(code)) }
 }

@@ -1,42 +1,42 @@
 internal import CLinux
 internal import Glibc
 
-/// What this process is, and what it may do.
+/// The properties and rights of this process.
 package enum CurrentProcess {
-    /// Its id.
+    /// The process id.
     package static var pid: Int32 { getpid() }
-    /// The id of the process that started it.
+    /// The id of the parent process.
     package static var parent: Int32 { getppid() }
-    /// Its effective user id.
+    /// The effective user id.
     package static var uid: UInt32 { geteuid() }
 
-    /// Raises the number of descriptors it may open to the most allowed, and returns that.
+    /// Raises the soft limit of descriptors to the hard limit, and returns it.
     package static func raiseDescriptorLimit() -> Int {
         clinux_raise_descriptor_limit()
     }
 
-    /// The user with `name`, or with that number; nil when there is none.
+    /// The user with a name or a number; nil when there is no such user.
     package static func findUser(_ name: String) -> (uid: UInt32, gid: UInt32)? {
         var (uid, gid): (uid_t, gid_t) = (0, 0)
         guard unsafe clinux_find_user(name, &uid, &gid) == 0 else { return nil }
         return (uid, gid)
     }
 
-    /// The number of the group with `name`, or with that number; nil when there is none.
+    /// The number of the group with a name or a number; nil when there is no such group.
     package static func findGroup(_ name: String) -> UInt32? {
         var gid: gid_t = 0
         guard unsafe clinux_find_group(name, &gid) == 0 else { return nil }
         return gid
     }
 
-    /// Becomes another user for good, without supplementary groups.
+    /// Changes to another user irrevocably, without supplementary groups.
     ///
     /// - Throws: `SystemError` of `setresuid`.
     package static func become(uid: UInt32, gid: UInt32) throws(SystemError) {
         try retrying("setresuid") { clinux_become_user(uid, gid) }
     }
 
-    /// Makes the kernel end this process with its parent. Changing the user undoes it, so that comes first.
+    /// Makes the kernel kill this process when its parent exits. A change of user clears this, so call it afterwards.
     ///
     /// - Throws: `SystemError` of `prctl`.
     package static func dieWithParent() throws(SystemError) {
@@ -57,7 +57,7 @@ package enum CurrentProcess {
         unsafe getenv(name).map { unsafe String(cString: $0) }
     }
 
-    /// The descriptors it has open.
+    /// The number of open descriptors.
     package static var openDescriptors: Int {
         guard let directory = unsafe opendir("/proc/self/fd") else { return 0 }
         defer { unsafe closedir(directory) }
@@ -67,7 +67,7 @@ package enum CurrentProcess {
         return count - 3
     }
 
-    /// The columns of the terminal behind standard error; nil when it is none.
+    /// The columns of the terminal behind standard error; nil when it is not a terminal.
     package static var terminalColumns: Int? {
         let columns = Int(clinux_terminal_columns(2))
         return columns > 0 ? columns : nil
@@ -81,19 +81,19 @@ package enum CurrentProcess {
 }
 
 extension CurrentProcess {
-    /// Whether anything has this path.
+    /// Whether a file with this path exists.
     package static func exists(_ path: String) -> Bool {
         unsafe access(path, F_OK) == 0
     }
 
-    /// Whether this process may write to `path`, a directory mostly.
+    /// Whether this process may write to `path`, usually a directory.
     package static func mayWrite(to path: String) -> Bool {
         unsafe access(path, W_OK) == 0
     }
 }
 
 extension CurrentProcess {
-    /// The processors that it may run on.
+    /// The number of processors that this process may run on.
     package static var processors: Int {
         max(1, Int(clinux_processors()))
     }
@@ -113,7 +113,7 @@ extension CurrentProcess {
 }
 
 extension CurrentProcess {
-    /// Makes a directory that belongs to `owner`, unless there is one.
+    /// Makes a directory that belongs to `owner`, unless it exists.
     ///
     /// - Throws: `SystemError` of `mkdir` or `chown`.
     package static func makeDirectory(_ path: String, owner: (uid: UInt32, gid: UInt32)) throws(SystemError) {

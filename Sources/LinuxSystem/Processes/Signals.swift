@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Glibc
 
-/// Signals as readable events instead of interruptions.
+/// Signals as readable events (signalfd).
 package final class Signals {
     /// The signalfd, to be watched for reading.
     package let descriptor: FileDescriptor
@@ -14,7 +14,7 @@ package final class Signals {
             owning: try retrying("signalfd") { unsafe clinux_signalfd(signals, signals.count) })
     }
 
-    /// The next signal that came; nil when none waits.
+    /// The next pending signal; nil when there is no other.
     package func next() -> Int32? {
         let signal = clinux_signalfd_next(descriptor.raw)
         return signal == 0 ? nil : signal

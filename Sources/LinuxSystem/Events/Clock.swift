@@ -11,7 +11,7 @@ extension Instant {
     }
 }
 
-/// The time of day, which can be set, and is the same after the machine has started again.
+/// The time of day, which can be set, and continues after a restart of the machine.
 package enum WallClock {
     /// Milliseconds since 1970.
     package static var milliseconds: Int {
@@ -21,7 +21,7 @@ package enum WallClock {
     }
 }
 
-/// A timer of the monotonic clock that becomes readable when it is due.
+/// A timer on the monotonic clock that becomes readable when it is due.
 package final class Timer {
     /// The timerfd, to be watched for reading.
     package let descriptor: FileDescriptor
@@ -33,9 +33,9 @@ package final class Timer {
         descriptor = FileDescriptor(owning: try retrying("timerfd_create") { clinux_timerfd() })
     }
 
-    /// Makes the timer due at `instant`; never, when it is nil.
+    /// Makes the timer due at `instant`; nil stops it.
     package func set(to instant: Instant?) {
-        // Zero would stop the timer; a time long past makes it due at once.
+        // Zero would stop the timer. A past time makes it due at once.
         let time = instant.map { max($0.nanoseconds, 1) } ?? 0
         _ = clinux_timerfd_set(descriptor.raw, time / 1_000_000_000, time % 1_000_000_000)
     }

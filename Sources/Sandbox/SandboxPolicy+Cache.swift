@@ -1,9 +1,9 @@
 internal import Glibc
 
 extension SandboxPolicy {
-    /// Of the process that keeps the disk tier: one directory to write in, others to read files in, and no network.
+    /// The policy of the cache process: one directory to write in, others to read files in, and no network.
     ///
-    /// A right is to what has the path now. When the directory is removed, nothing can be made in its place.
+    /// A right applies to the directory that has the path now. When it is removed, a successor cannot be made.
     package static func cache(directory: String, extraDirectories: [String]) -> SandboxPolicy {
         SandboxPolicy(
             rules: { SystemCallRule.cache(pid: $0) },
@@ -14,23 +14,23 @@ extension SandboxPolicy {
 }
 
 extension SystemCallRule {
-    /// What the cache process does: its socket, files beneath its directory, memfds to hand out.
+    /// The calls of the cache process: its socket, files beneath its directory, memfds to pass on.
     static func cache(pid: Int32) -> [SystemCallRule] {
         let plain = [
-            // The broker, and waiting for it.
+            // The socket to the broker, and waiting for it.
             "epoll_ctl", "epoll_wait", "epoll_pwait", "poll", "ppoll", "clock_nanosleep", "nanosleep",
-            // Files and directories, within what Landlock leaves.
+            // Files and directories that Landlock permits.
             "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
             "readlinkat", "getcwd", "getdents64", "mkdir", "mkdirat", "unlink", "unlinkat", "rename", "renameat",
             "renameat2", "linkat", "flock", "lseek", "read", "ftruncate", "fallocate", "copy_file_range",
-            // What SQLite does to a new file, which is to have the database's mode and, made by root, its owner.
-            // Landlock does not look at these. They take a descriptor, and so reach what it lets be opened alone.
+            // SQLite gives a new file the database's mode and, if made by root, its owner. Landlock does not check these
+            // calls. They take a descriptor, so they reach only files that it permits to open.
             "fchmod", "fchown",
-            // Where a disk is told to write, and where the C library makes room on a file system that cannot.
+            // Synchronisation, and the C library's allocation on file systems without fallocate.
             "fsync", "fdatasync", "fstatfs",
-            // The memory in which copies are handed out.
+            // Memory for copies that are passed on.
             "memfd_create",
-            // Who owns what, how much memory there is.
+            // Users and memory sizes.
             "getuid", "geteuid", "getgid", "getegid", "sysinfo", "sched_getaffinity",
         ]
         let rules: [SystemCallRule] = [
@@ -44,17 +44,17 @@ extension SystemCallRule {
             .allow("fcntl", .equals(1, F_SETLK)), .allow("fcntl", .equals(1, F_GETLK)),
             .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
             .allow("fcntl", .equals(1, F_GETFL)),
-            // A file's times, by its descriptor: Landlock would let a path lead anywhere.
+            // A file's times, by descriptor: Landlock would not restrict a path.
             .allow("utimensat", .isNull(1)),
             // Its limits can be read, and not set.
             .allow("prlimit64", .equals(0, 0), .isNull(2)),
         ]
-        // The only kind that makes memory with a descriptor.
+        // No other process makes memfds in its sandbox.
         return shared(pid: pid).filter { $0.name != "memfd_create" } + plain.map { SystemCallRule.allow($0) } + rules
     }
 }
 
-/// Of the kernel's headers, what Swift does not see of them.
+/// Constants of the kernel's headers that Swift does not import.
 private enum FileControl {
     static let addSeals: Int32 = 1033
     static let getSeals: Int32 = 1034

@@ -1,12 +1,12 @@
 internal import CLinux
 internal import Glibc
 
-/// An open file descriptor, closed when its last holder lets go of it.
+/// An open file descriptor, closed when its last reference is released.
 ///
-/// Descriptors are held by tables, queues of frames to send and buffers alike, so ownership is shared: a reference
-/// count is exactly the bookkeeping needed, and no path can forget to close.
+/// Tables, queues of frames and buffers hold descriptors, so ownership is shared. Reference counting closes each one on
+/// every path.
 public final class FileDescriptor: Sendable {
-    /// The number the kernel knows it by. Valid as long as this object lives.
+    /// The descriptor's number, valid as long as this object.
     public let raw: Int32
 
     /// Takes ownership of an open descriptor.
@@ -25,7 +25,7 @@ public final class FileDescriptor: Sendable {
         FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, O_RDONLY | O_CLOEXEC, 0) })
     }
 
-    /// Creates (or empties) the file at `path` and opens it for writing.
+    /// Creates or truncates the file at `path` and opens it for writing.
     ///
     /// - Throws: `SystemError` of `open`.
     package static func create(at path: String, mode: UInt32 = 0o666) throws(SystemError) -> FileDescriptor {
@@ -33,14 +33,14 @@ public final class FileDescriptor: Sendable {
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
     }
 
-    /// A second descriptor for the same open file, closed on exec.
+    /// Duplicates the descriptor, closed on exec.
     ///
     /// - Throws: `SystemError` of `fcntl`.
     package func duplicate() throws(SystemError) -> FileDescriptor {
         FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(raw) })
     }
 
-    /// Makes this number mean the open file of `other`; what it meant before is closed.
+    /// Makes this number refer to the open file of `other`, and closes its previous file.
     ///
     /// - Throws: `SystemError` of `dup3`.
     package func replace(with other: FileDescriptor) throws(SystemError) {
@@ -56,7 +56,7 @@ public final class FileDescriptor: Sendable {
         return Int(status.st_size)
     }
 
-    /// Makes the file `size` bytes long.
+    /// Sets the file's size, in bytes.
     ///
     /// - Throws: `SystemError` of `ftruncate`.
     package func truncate(to size: Int) throws(SystemError) {
@@ -75,7 +75,7 @@ public final class FileDescriptor: Sendable {
         }
     }
 
-    /// Fills `buffer` from `offset` on and returns how many bytes there were.
+    /// Reads from `offset` until `buffer` is full or the file ends, and returns the number of bytes.
     ///
     /// - Throws: `SystemError` of `pread`.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Int {
@@ -90,7 +90,7 @@ public final class FileDescriptor: Sendable {
         return filled
     }
 
-    /// All bytes from where it stands to the end, as text; of a pipe or a terminal, too.
+    /// Reads from the present position to the end, as text. Pipes and terminals are possible too.
     ///
     /// - Throws: `SystemError` of `read`: `EISDIR` for a directory.
     package func readToEnd() throws(SystemError) -> String {
@@ -111,17 +111,17 @@ public final class FileDescriptor: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Makes reads and writes return at once where they would wait.
+    /// Makes reads and writes nonblocking.
     ///
     /// - Throws: `SystemError` of `fcntl`.
     package func setNonBlocking() throws(SystemError) {
         try retrying("fcntl") { clinux_set_nonblocking(raw) }
     }
 
-    /// Whether the file lies in memory (tmpfs, memfd), so that reading it waits for no disk and no other process.
+    /// Whether the file is in memory (tmpfs, memfd), so that reads wait for no disk and no other process.
     package var isInMemory: Bool { clinux_is_in_memory(raw) != 0 }
 
-    /// Writes `count` bytes of `source`, from `offset` on, at `place` in this file. Returns how many there were.
+    /// Copies `count` bytes of `source`, from `offset` on, to `place` in this file. Returns the number of bytes copied.
     ///
     /// - Throws: `SystemError` of `pread` or `pwrite`.
     @discardableResult
@@ -147,7 +147,7 @@ public final class FileDescriptor: Sendable {
         return copied
     }
 
-    /// Gives the file at `path` another name, in place of what has that name.
+    /// Renames the file at `path`, and replaces an existing `target`.
     ///
     /// - Throws: `SystemError` of `rename`.
     package static func rename(_ path: String, to target: String) throws(SystemError) {

@@ -2,15 +2,14 @@ internal import CLinux
 internal import Glibc
 
 extension CurrentProcess {
-    /// Keeps the kernel from writing this process's memory to a file when it crashes: the memory holds what somebody
-    /// else asked for.
+    /// Keeps the kernel from dumping this process's memory when it crashes, because it has data of users.
     ///
     /// - Throws: `SystemError` of `setrlimit`.
     package static func forbidCoreDumps() throws(SystemError) {
         try retrying("setrlimit") { clinux_forbid_core_dumps() }
     }
 
-    /// Keeps others from reading what this process creates, whatever mode it names.
+    /// Keeps others from reading files that this process creates, with any mode.
     package static func createFilesForOwnerOnly() {
         umask(0o077)
     }
@@ -23,7 +22,7 @@ extension CurrentProcess {
         _ = unsafe clinux_write_file("/proc/self/oom_score_adj", "800")
     }
 
-    /// 16 digits that change whenever the program or one of its libraries does.
+    /// A digest of the program and its libraries, as 16 hexadecimal digits.
     package static var codeDigest: String {
         let digits = String(clinux_code_digest(), radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
@@ -31,22 +30,22 @@ extension CurrentProcess {
 }
 
 extension CurrentProcess {
-    /// Names this process for lists of processes; of the name, 15 bytes are kept.
+    /// Sets this process's name in lists of processes. The kernel keeps 15 bytes.
     package static func setName(_ name: String) {
         unsafe clinux_set_name(name)
     }
 
-    /// Takes the last argument out of what lists of processes show as this one's command line.
+    /// Removes the last argument from this process's command line in lists of processes.
     package static func hideLastArgument() {
         guard CommandLine.argc > 1, let last = unsafe CommandLine.unsafeArgv[Int(CommandLine.argc) - 1] else { return }
         unsafe last.update(repeating: 0, count: strlen(last))
     }
 
-    /// Forks a child for this process's own parent, in a process group of its own, and returns its process id; nil in that
-    /// child. With one thread only: the child has no other.
+    /// Forks a child of this process's parent, in a process group of its own. Returns its process id; nil in the child.
+    /// The process must have one thread, because the child gets only the calling one.
     ///
-    /// The C library is not told. It has nothing to do for a child with one thread, but that it takes the thread's number
-    /// for the parent's where it does not ask the kernel.
+    /// The C library's fork handlers do not run. With one thread they would only update the cached thread id, which the
+    /// C library then takes from the parent where it does not ask the kernel.
     ///
     /// - Throws: `SystemError` of `clone`.
     package static func forkSibling() throws(SystemError) -> Int32? {
@@ -56,7 +55,7 @@ extension CurrentProcess {
 }
 
 extension SystemError {
-    /// Whether a write failed because no memory, disk space or quota is left.
+    /// Whether a write failed because memory, disk space or quota is used up.
     package var isLackOfSpace: Bool {
         [ENOSPC, ENOMEM, EDQUOT, EFBIG].contains(code)
     }
