@@ -258,7 +258,7 @@ let package = Package(
                 "imgworker", "CImageCodecs", "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
                 "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
             ],
-            exclude: ["AnimationDigests.txt"], swiftSettings: swift),
+            exclude: ["Animation/AnimationDigests.txt"], swiftSettings: swift),
         .testTarget(
             name: "imgcacheTests",
             dependencies: [

@@ -146,7 +146,7 @@ for lossless in [False, True]:
         sample("RGBA"), "WEBP", save_all=True, append_images=frames, lossless=lossless, duration=9)
 
 # What the worker warms up with, and, where libavif's tools are (Debian: libavif-bin), every kind there is.
-source = (root / "Sources/imgworker/SmallAVIF.swift").read_text()
+source = (root / "Sources/imgworker/WarmUp/SmallAVIF.swift").read_text()
 files["avif"] = {"small": bytes(int(byte, 16) for byte in re.findall(r"0x(\w\w)", source))}
 if shutil.which("avifenc"):
     with tempfile.TemporaryDirectory() as folder:

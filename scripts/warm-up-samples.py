@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""warm-up-samples.py: writes Sources/imgworker/WarmUpSamples.swift, the pictures that a decode worker decodes before its
+"""warm-up-samples.py: writes Sources/imgworker/WarmUp/WarmUpSamples.swift, the pictures that a decode worker decodes before its
 sandbox closes. Encoding them at each start would take longer than all the rest of it. Needs Pillow (Debian: python3-pil).
 """
 
@@ -10,7 +10,7 @@ from PIL import Image
 
 SIDE = 16
 
-target = pathlib.Path(__file__).resolve().parent.parent / "Sources/imgworker/WarmUpSamples.swift"
+target = pathlib.Path(__file__).resolve().parent.parent / "Sources/imgworker/WarmUp/WarmUpSamples.swift"
 
 
 def picture(mode):

@@ -10,7 +10,7 @@ import WorkerProtocol
 @Suite struct GivenImagesTests {
     /// The folder, seen from this file: the package's root, and the folder that it is in.
     static let folder: String? = {
-        var parts = #filePath.split(separator: "/").dropLast(3)
+        var parts = #filePath.split(separator: "/").dropLast(4)
         while !parts.isEmpty {
             parts.removeLast()
             let path = "/" + parts.joined(separator: "/") + "/shared/images/"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "processors.h"
+#include "../processors.h"
 
 typedef uint8_t packed __attribute__((vector_size(16)));
 typedef int16_t lanes __attribute__((vector_size(16)));

@@ -1,6 +1,6 @@
 #include "CImageCodecs.h"
 #include "jpeg_errors.h"
-#include "output.h"
+#include "../output.h"
 
 /// Bytes that the compressor gets at a time.
 #define OUTPUT_STEP 65536

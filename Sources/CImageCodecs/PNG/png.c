@@ -1,5 +1,5 @@
 #include "CImageCodecs.h"
-#include "output.h"
+#include "../output.h"
 #include "png_rows.h"
 
 #include <png.h>
