@@ -171,8 +171,8 @@ let package = Package(
 
         // Tests.
         .target(
-            name: "CTestSupport", dependencies: without.contains("avif") ? [] : ["CAVIF"], path: "Tests/CTestSupport",
-            cSettings: c),
+            name: "CTestSupport", dependencies: ["CJPEG", "CWebP"] + (without.contains("avif") ? [] : ["CAVIF"]),
+            path: "Tests/CTestSupport", cSettings: c),
         .target(
             name: "TestSupport",
             dependencies: [

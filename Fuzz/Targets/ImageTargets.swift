@@ -88,11 +88,11 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
         index % 4 % 2 == 1 ? pair.0 == pair.1 : pair.0 == other.pixels[index ^ 2]
     }
     expect(isSame, "the order of bytes is all that is different")
-    let job = EncodeJob(id: 0, format: .png, geometry: geometry, pixelFormat: .rgba8, alpha: .straight)
-    guard let file = try? WritableBuffer(name: "fuzz").descriptor, let source = memory(pixels) else { return }
-    guard (try? ImageEncoder(job).encode(.file(source), to: file)) != nil else {
-        return expect(false, "pixels are encoded")
-    }
+    guard let file = try? WritableBuffer(name: "fuzz").descriptor, let raster = try? PixelMemory(count: pixels.count)
+    else { return }
+    unsafe raster.bytes.copyBytes(from: pixels)
+    let encoder = ImageEncoder(Encoding(.png), of: geometry, .rgba8, .straight)
+    guard (try? encoder.encode(raster, to: file)) != nil else { return expect(false, "pixels are encoded") }
     let again = decoded(contents(of: file), transforms[0])
     expect(again?.pixels == pixels, "encoded pixels are decoded to the same")
 }
@@ -125,12 +125,6 @@ private func decoded(
     } catch {
         fatalError("\(error)")
     }
-}
-
-private func memory(_ bytes: [UInt8]) -> FileDescriptor? {
-    guard let file = try? WritableBuffer(name: "fuzz").descriptor else { return nil }
-    unsafe bytes.withUnsafeBytes { unsafe try? file.write($0, at: 0) }
-    return file
 }
 
 private func contents(of file: FileDescriptor) -> [UInt8] {

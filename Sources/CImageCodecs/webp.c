@@ -22,8 +22,8 @@ static uint32_t little_endian(const uint8_t *bytes) {
     return (uint32_t)bytes[3] << 24 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[1] << 8 | bytes[0];
 }
 
-/// Whether bytes of a chunk are missing that the container announces. The library only sees to the pixels, but how they
-/// are shown stands behind them, in EXIF. A missing padding byte at the end is no loss.
+/// Returns whether a chunk that the container announces is incomplete. libwebp only requires the pixels, but the EXIF
+/// chunk with the orientation follows them. A missing padding byte at the end is accepted.
 static int is_cut_off(const uint8_t *bytes, size_t length) {
     if (length < 12) return 1;
     uint64_t end = (uint64_t)little_endian(bytes + 4) + 8, position = 12;
@@ -37,9 +37,10 @@ static int is_cut_off(const uint8_t *bytes, size_t length) {
     return 0;
 }
 
-/// The bytes of a lossless bitstream's pixels and tables. A block of pixels may name a group of codes and be told two
-/// transforms. Encoders hardly make blocks below 8 by 8, nor more than 2,600 groups, of some 8 KiB; how many there are
-/// shows only in decoding, and what has 65,536 large ones meets the memory limit of the process.
+/// Returns the bytes that libwebp holds for a lossless bitstream: its pixels, and its tables. Each block of pixels selects
+/// a group of prefix codes and has parameters of two transforms. Encoders rarely use blocks below 8 × 8 or more than
+/// 2,600 groups, of about 8 KiB each. The actual number is only known while decoding; a file with 65,536 large groups
+/// reaches the memory limit of the process.
 static uint64_t lossless_bytes(uint64_t pixels) {
     uint64_t blocks = pixels / 64 + 1;
     return pixels * 4 + blocks * 4 * 3 + (blocks < 2600 ? blocks : 2600) * 8192;
@@ -56,13 +57,13 @@ codec_status codec_webp_read_header(const uint8_t *bytes, size_t length, codec_h
     header->has_alpha = features.has_alpha;
     header->passes = 1;
     header->space = CODEC_SPACE_RGB;
-    // Without loss: all pixels. With loss: a window of rows, but alpha as a whole, once as a lossless picture of its own
-    // and once as it is used.
+    // Lossless: all pixels. Lossy: a window of rows, and the whole alpha channel twice: as a lossless image of its own and
+    // as the plane that is applied.
     uint64_t pixels = (uint64_t)header->width * header->height;
     int lossless = features.format == 2, lossy = features.format == 1;
     header->held_bytes = lossy && !features.has_alpha ? 0 : lossless_bytes(pixels) + (lossless ? 0 : pixels);
     header->inflated_bytes = 0;
-    // The library multiplies by alpha before it scales for lossless files only.
+    // Only for lossless files libwebp multiplies by alpha before it scales.
     header->can_scale = lossless || !features.has_alpha;
     if (features.has_animation) return CODEC_DAMAGED;
     return features.width == 0 || features.height == 0 ? CODEC_EMPTY : CODEC_OK;
@@ -73,16 +74,16 @@ codec_status codec_webp_read_part_header(const uint8_t *bytes, size_t length, co
     VP8StatusCode status = WebPGetFeatures(bytes, length, &features);
     if (status != VP8_STATUS_OK) return decoding_status(status);
     if (features.has_animation) return CODEC_UNSUPPORTED;
-    // The extended header is behind the file's, its flags begin it.
+    // The extended header follows the RIFF header; its first byte holds the flags.
     int is_extended = length > 20 && memcmp(bytes + 12, "VP8X", 4) == 0;
     if (is_extended && bytes[20] & EXIF_FLAG) return CODEC_UNSUPPORTED;
     codec_status result = codec_webp_read_header(bytes, length, header);
-    // Where no rows are yet.
+    // Rows that are not decoded yet are transparent.
     header->has_alpha = 1;
     return result;
 }
 
-/// Prepares decoding one bitstream, made `width` by `height` pixels if it is larger, into `pixels`.
+/// Configures the decoding of one bitstream into `pixels`, scaled down to `width` × `height` if it is larger.
 static codec_status configure(
     WebPDecoderConfig *config, const uint8_t *bytes, size_t length, uint32_t width, uint32_t height, codec_order order,
     uint8_t *pixels) {
@@ -109,7 +110,7 @@ codec_status codec_webp_decode(
     WebPDecoderConfig config;
     codec_status result = configure(&config, bytes, length, width, height, order, pixels);
     if (result != CODEC_OK) return result;
-    // The bitstream of one frame has no container.
+    // The bitstream of an animation's frame has no container.
     if (memcmp(bytes, "RIFF", 4) == 0 && is_cut_off(bytes, length)) return CODEC_TRUNCATED;
     VP8StatusCode status = WebPDecode(bytes, length, &config);
     WebPFreeDecBuffer(&config.output);
@@ -136,8 +137,8 @@ codec_status codec_webp_decode_part(
 }
 
 codec_status codec_webp_encode(
-    const uint8_t *pixels, uint32_t width, uint32_t height, codec_order order, int quality, int lossless,
-    uint8_t **output, size_t *length) {
+    const uint8_t *pixels, uint32_t width, uint32_t height, codec_order order, int quality, uint8_t **output,
+    size_t *length) {
     *output = NULL;
     *length = 0;
     if (width > WEBP_MAX_DIMENSION || height > WEBP_MAX_DIMENSION) return CODEC_TOO_LARGE;
@@ -145,10 +146,6 @@ codec_status codec_webp_encode(
     WebPPicture picture;
     if (!WebPConfigInit(&config) || !WebPPictureInit(&picture)) return CODEC_UNSUPPORTED;
     config.quality = (float)quality;
-    config.lossless = lossless;
-    // Colour under full transparency is kept by lossless files.
-    config.exact = lossless;
-    picture.use_argb = lossless;
     picture.width = (int)width;
     picture.height = (int)height;
     WebPMemoryWriter writer;
@@ -166,7 +163,7 @@ codec_status codec_webp_encode(
         if (!imported || error == VP8_ENC_ERROR_OUT_OF_MEMORY || error == VP8_ENC_ERROR_BITSTREAM_OUT_OF_MEMORY) {
             return CODEC_NO_MEMORY;
         }
-        // The lossy format limits the bytes of a partition.
+        // The lossy format limits the size of a partition.
         return error == VP8_ENC_ERROR_PARTITION0_OVERFLOW || error == VP8_ENC_ERROR_PARTITION_OVERFLOW
                 || error == VP8_ENC_ERROR_FILE_TOO_BIG
             ? CODEC_TOO_LARGE

@@ -14,7 +14,7 @@ static avifPixelFormat pixel_format(int sampling) {
     }
 }
 
-/// The part of the picture that is one cell of the grid.
+/// Creates the image of one cell of the grid.
 static avifImage *create_image(const ctest_avif *file, const uint16_t *pixels, int column, int row) {
     uint32_t width = file->width / file->columns, height = file->height / file->rows;
     avifImage *image = avifImageCreate(width, height, file->depth, pixel_format(file->sampling));
@@ -24,7 +24,7 @@ static avifImage *create_image(const ctest_avif *file, const uint16_t *pixels, i
     image->matrixCoefficients = file->matrix;
     image->alphaPremultiplied = file->is_premultiplied;
     if (file->orientation) {
-        // The library's own table; the block itself is not written.
+        // The library derives irot and imir from the EXIF block, which is then removed.
         const uint8_t exif[] = {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, file->orientation, 0, 0, 0, 0, 0, 0, 0};
         avifImageSetMetadataExif(image, exif, sizeof exif);
         avifImageSetMetadataExif(image, NULL, 0);

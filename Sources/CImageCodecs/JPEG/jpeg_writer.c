@@ -2,14 +2,14 @@
 #include "jpeg_errors.h"
 #include "../output.h"
 
-/// Bytes that the compressor gets at a time.
+/// The bytes of buffer that the compressor gets at a time.
 #define OUTPUT_STEP 65536
 
 struct codec_jpeg_writer {
     struct jpeg_compress_struct jpeg;
     error_manager errors;
     struct jpeg_destination_mgr destination;
-    /// `length` counts the bytes before the space that the compressor holds.
+    /// `length` excludes the buffer that the compressor currently fills.
     codec_output output;
     int started;
     int no_memory;
@@ -70,17 +70,6 @@ codec_jpeg_writer *codec_jpeg_writer_create(uint32_t width, uint32_t height, cod
     return writer;
 }
 
-void codec_jpeg_writer_set_progressive(codec_jpeg_writer *writer) {
-    if (setjmp(writer->errors.jump)) return;
-    jpeg_simple_progression(&writer->jpeg);
-}
-
-void codec_jpeg_writer_set_cmyk(codec_jpeg_writer *writer, int as_ycck) {
-    if (setjmp(writer->errors.jump)) return;
-    writer->jpeg.in_color_space = JCS_CMYK;
-    jpeg_set_colorspace(&writer->jpeg, as_ycck ? JCS_YCCK : JCS_CMYK);
-}
-
 codec_status codec_jpeg_writer_write_rows(
     codec_jpeg_writer *writer, const uint8_t *rows, size_t stride, uint32_t count) {
     if (setjmp(writer->errors.jump)) return writing_status(writer);
@@ -105,7 +94,7 @@ const uint8_t *codec_jpeg_writer_take_output(codec_jpeg_writer *writer, size_t *
     *length = 0;
     if (!writer->destination.next_output_byte) return NULL;
     *length = (size_t)(writer->destination.next_output_byte - writer->output.bytes);
-    // The compressor goes on at the beginning.
+    // The compressor continues at the start of the buffer.
     writer->output.length = 0;
     writer->destination.next_output_byte = writer->output.bytes;
     writer->destination.free_in_buffer = OUTPUT_STEP;

@@ -1,31 +1,31 @@
-// What the codecs' functions speak of.
+// Types that all codec functions share.
 #ifndef CODECTYPES_H
 #define CODECTYPES_H
 
-/// How a call ended.
+/// The result of a call.
 typedef enum {
     CODEC_OK = 0,
-    /// The encoded bytes end before all pixels came.
+    /// The encoded bytes end before all pixels are decoded.
     CODEC_TRUNCATED,
-    /// The encoded bytes break the rules of their format.
+    /// The encoded bytes violate their format.
     CODEC_DAMAGED,
-    /// A valid picture of a kind that the library does not decode.
+    /// A valid image of a kind that is not decoded.
     CODEC_UNSUPPORTED,
-    /// The picture has no pixels.
+    /// The image has no pixels.
     CODEC_EMPTY,
-    /// A side is longer than the library or this program takes, or there are too many frames or scans.
+    /// A side exceeds the limit of the library or of this program, or there are too many frames or scans.
     CODEC_TOO_LARGE,
-    /// Memory could not be had, or would exceed its bound.
+    /// An allocation failed, or would exceed its limit.
     CODEC_NO_MEMORY,
 } codec_status;
 
-/// The order of a pixel's four bytes.
+/// The byte order of a pixel.
 typedef enum { CODEC_RGBA = 0, CODEC_BGRA } codec_order;
 
-/// What the channels of a stored picture are.
+/// The colour space of a stored image.
 typedef enum {
     CODEC_SPACE_RGB = 0,
-    /// Rows have it as red, green and blue alike.
+    /// Rows carry the value three times, as red, green and blue.
     CODEC_SPACE_GRAY,
     CODEC_SPACE_CMYK,
 } codec_space;

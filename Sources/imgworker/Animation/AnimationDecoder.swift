@@ -56,7 +56,7 @@ final class AnimationDecoder: ImageDecoder {
         }
     }
 
-    var metadata: PictureMetadata { PictureMetadata(source, format, frameCount: animation.count) }
+    var metadata: ImageMetadata { ImageMetadata(source, format, frameCount: animation.count) }
 
     func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 

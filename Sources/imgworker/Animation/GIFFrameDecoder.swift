@@ -34,7 +34,7 @@ struct GIFFrameDecoder: ImageDecoder {
         try self.init(source, frame)
     }
 
-    var metadata: PictureMetadata { PictureMetadata(orientation: .upright, profile: .none, frameCount: 1) }
+    var metadata: ImageMetadata { ImageMetadata(orientation: .upright, profile: .none, frameCount: 1) }
 
     func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 

@@ -3,18 +3,18 @@ import Digests
 import IPCProtocol
 import SharedCache
 
-/// The conversion of a picture's rows to sRGB.
+/// The conversion of an image's rows to sRGB.
 struct ColorConversion {
-    /// Nil where rows stay as they are.
+    /// The conversion; nil if rows are sRGB already.
     let handle: CodecHandle?
-    /// Whether the picture has a profile that serves for nothing, so that it is taken for sRGB.
+    /// Whether the file has a profile that cannot be used, so that the image is treated as sRGB.
     let ignoresProfile: Bool
 
-    /// An upper estimate of the bytes that a conversion holds beside its profile: tables of 33³ colours and the like.
+    /// An upper estimate of the bytes that a conversion holds besides its profile, such as tables of 33³ colours.
     static let bytes = 4 << 20
 }
 
-/// The conversions made last: pictures of one camera or one printer come with the same profile.
+/// A cache of conversions, because images from one camera or printer share a profile. Evicts the least recently used.
 final class ColorConversions {
     private struct Key: Equatable {
         let digest: String
@@ -22,14 +22,12 @@ final class ColorConversions {
         let order: codec_order
     }
 
-    /// How many are kept.
+    /// The maximum number of cached conversions.
     static let most = 4
 
     private var kept: [(key: Key, conversion: ColorConversion)] = []
-    /// How many were made, for tests.
-    private(set) var made = 0
 
-    /// The conversion of rows in `space` by `profile`.
+    /// Returns the conversion of rows in `space` with `profile`.
     ///
     /// - Throws: `out-of-memory`.
     func conversion(_ profile: ColorProfile, _ space: codec_space, _ order: codec_order) throws(WireError)
@@ -45,7 +43,6 @@ final class ColorConversions {
             kept.append(entry)
             return entry.conversion
         }
-        made += 1
         let conversion = try Self.make(bytes, space, order)
         if kept.count == Self.most { kept.removeFirst() }
         kept.append((key, conversion))
@@ -72,12 +69,12 @@ final class ColorConversions {
     }
 }
 
-/// Turns rows into sRGB on their way.
+/// Converts rows to sRGB and passes them on.
 struct ColorConverter<Next: RowSink>: RowSink {
     private let conversion: CodecHandle
     private var next: Next
 
-    /// A converter in front of `next`.
+    /// Creates a converter that passes rows on to `next`.
     init(_ conversion: CodecHandle, next: Next) {
         self.conversion = conversion
         self.next = next

@@ -2,19 +2,19 @@ import CImageCodecs
 import Glibc
 import IPCProtocol
 
-/// The ICC profile (ISO 15076-1) in a file.
+/// The ICC profile (ISO 15076-1) of a file.
 enum ColorProfile: Equatable {
-    /// The file has none: it is sRGB, or ink without a description.
+    /// The file has no profile: it is sRGB, or CMYK without a description.
     case none
-    /// Its bytes, whatever they are worth.
+    /// The profile's bytes, not validated.
     case bytes([UInt8])
-    /// There is one, but not in full, or too long to be looked at.
+    /// The profile is incomplete, or longer than `longest`.
     case damaged
 
-    /// The longest profile that is looked at, in bytes. Those of printers, the longest there are, have one or two million.
+    /// The maximum length of a profile in bytes. Printers have the longest profiles, of 1 to 2 MB.
     static let longest = 4 << 20
 
-    /// Reads the profile that `metadata` has found in `bytes`.
+    /// Reads the profile that `metadata` locates in `bytes`.
     init(_ metadata: ContainerMetadata, in bytes: Span<UInt8>) {
         guard let place = metadata.profile else {
             self = .none
@@ -35,7 +35,7 @@ enum ColorProfile: Equatable {
         self = Self.inflated(joined).map { .bytes($0) } ?? .damaged
     }
 
-    /// The profile that a library has found; nil for none.
+    /// Copies the profile that a codec has found; none if it is empty.
     init(_ bytes: UnsafeBufferPointer<UInt8>) {
         self = bytes.isEmpty ? .none : bytes.count > Self.longest ? .damaged : unsafe .bytes(Array(bytes))
     }

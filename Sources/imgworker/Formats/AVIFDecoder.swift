@@ -5,7 +5,7 @@
     /// Decodes AVIF with libavif, which holds the picture as a whole, in its own depth; of a sequence, the first picture.
     struct AVIFDecoder: ImageDecoder {
         let header: StoredHeader
-        let metadata: PictureMetadata
+        let metadata: ImageMetadata
 
         private let reader: CodecHandle
         /// The reader reads from it.
@@ -28,7 +28,7 @@
             let orientation = unsafe Int(codec_avif_reader_orientation(reader.pointer))
             var count = 0
             let profile = unsafe codec_avif_reader_profile(reader.pointer, &count)
-            metadata = PictureMetadata(
+            metadata = ImageMetadata(
                 orientation: Orientation(rawValue: orientation) ?? .upright,
                 profile: unsafe ColorProfile(UnsafeBufferPointer(start: profile, count: count)),
                 frameCount: self.header.frameCount)

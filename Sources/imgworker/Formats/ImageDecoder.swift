@@ -6,7 +6,7 @@ protocol ImageDecoder {
     /// What the picture is, as stored.
     var header: StoredHeader { get }
     /// What the file says beside pixels.
-    var metadata: PictureMetadata { get }
+    var metadata: ImageMetadata { get }
     /// Whether rows come one after the other: the picture can then be made smaller without ever being held.
     var streams: Bool { get }
     /// Of a file that is still on its way: how far its picture has come, as a number that only grows. Called once, when the

@@ -24,7 +24,7 @@ struct JPEGDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
-    var metadata: PictureMetadata { PictureMetadata(source, .jpeg, frameCount: header.frameCount) }
+    var metadata: ImageMetadata { ImageMetadata(source, .jpeg, frameCount: header.frameCount) }
     var streams: Bool { true }
 
     func findStage() throws(WireError) -> Int {

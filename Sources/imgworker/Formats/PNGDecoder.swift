@@ -27,7 +27,7 @@ struct PNGDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
-    var metadata: PictureMetadata { PictureMetadata(source, .png, frameCount: header.frameCount) }
+    var metadata: ImageMetadata { ImageMetadata(source, .png, frameCount: header.frameCount) }
     // Passes add pixels between those of others.
     var streams: Bool { header.passes == 1 }
 

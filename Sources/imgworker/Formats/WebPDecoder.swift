@@ -21,7 +21,7 @@ struct WebPDecoder: ImageDecoder {
         self.header = try StoredHeader(header)
     }
 
-    var metadata: PictureMetadata { PictureMetadata(source, .webp, frameCount: header.frameCount) }
+    var metadata: ImageMetadata { ImageMetadata(source, .webp, frameCount: header.frameCount) }
 
     /// The rows that are there show only in decoding. They come as the bytes do: sixteenths of the file stand for them.
     func findStage() throws(WireError) -> Int {

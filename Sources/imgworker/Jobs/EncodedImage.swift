@@ -3,28 +3,27 @@ import IPCProtocol
 import LinuxSystem
 import WorkerProtocol
 
-/// A picture whose header has been read, and whose way to the result is planned and within its bounds: ready to be
-/// decoded, once.
+/// An encoded image whose header is read and whose decoding is planned within its limits. Can be decoded once.
 struct EncodedImage {
-    /// What will be done; the sizes are the ones shown.
+    /// The plan; its sizes are those after orientation is applied.
     let plan: DecodePlan
 
-    /// When the frames are shown, where all of them are wanted.
+    /// The timing of the frames, if all of them are requested.
     private let timing: AnimationTiming?
     private let transform: Transform
     private let orientation: Orientation
     private let decoder: any ImageDecoder
     private let decodedSize: DecodedSize
-    /// Nil where every pixel stays as it is.
+    /// Nil if the result has the stored size.
     private let scaling: Scaling?
     private let color: ColorConversion
     private let encoding: Encoding?
     private let wantsPlaceholder: Bool
 
-    /// Whether the picture has a profile that serves for nothing.
+    /// Whether the file has a colour profile that cannot be used.
     var ignoresProfile: Bool { color.ignoresProfile }
 
-    /// Reads the header of `source` and plans what `job` asks for. No memory that grows with the picture is allocated.
+    /// Reads the header of `source` and plans `job`. Allocates no memory proportional to the image's area.
     ///
     /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource, for job: DecodeJob, conversions: ColorConversions = ColorConversions())
@@ -32,11 +31,11 @@ struct EncodedImage {
     {
         let codec = unsafe try ImageCodec.sniffing(source.bytes.prefix(32))
         guard codec.hasParts || !source.isPart else {
-            throw WireError(.unsupportedFormat, "\(codec.format.name) comes in no parts.")
+            throw WireError(.unsupportedFormat, "\(codec.format.name) cannot be decoded in parts.")
         }
         let animation = source.withSpan { Animation(codec.format, $0) }
         guard animation == nil || !source.isPart else {
-            throw WireError(.unsupportedFormat, "An animation comes in no parts.")
+            throw WireError(.unsupportedFormat, "An animation cannot be decoded in parts.")
         }
         var decoder: any ImageDecoder
         if animation != nil { try Animation.check(job.transform.frames, of: animation, codec.format) }
@@ -63,13 +62,13 @@ struct EncodedImage {
         }
         try Self.check(stored, atMost: decoder.streams && !plan.isIdentity ? job.maxSourcePixels : job.maxPixels)
         try Self.check(plan.result, frames: job.transform.frames.count(of: frameCount), atMost: job.maxPixels)
-        // A thousandth of it can be enough in the file, and to inflate it is most of the work.
+        // Compressed data can be a thousand times smaller, and decompression is most of the work.
         let inflated = decoder.header.inflatedBytes
         let (mostInflated, isUnbounded) = job.maxSourcePixels.multipliedReportingOverflow(
             by: PixelGeometry.bytesPerPixel)
         guard isUnbounded || inflated <= mostInflated else {
-            let bytes = "has \(inflated) bytes without compression; \(mostInflated) are allowed"
-            throw WireError(.tooManyPixels, "The picture \(bytes).")
+            let bytes = "has \(inflated) bytes after decompression; \(mostInflated) are allowed"
+            throw WireError(.tooManyPixels, "The image \(bytes).")
         }
 
         var workingBytes = Self.baseBytes
@@ -82,7 +81,7 @@ struct EncodedImage {
         self.orientation = orientation
         workingBytes += source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
         if orientation.swapsSides { workingBytes += plan.result.bytes }
-        // What it took to find out that a profile is too long counts, too.
+        // Includes a profile that proves too long only after decompression.
         if profile != .none { workingBytes += 2 * ColorProfile.longest + ColorConversion.bytes }
         if let encoding = job.encoding {
             workingBytes += plan.result.bytes + ImageEncoder.workingBytes(encoding, plan.result)
@@ -101,8 +100,8 @@ struct EncodedImage {
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
     }
 
-    /// Decodes the picture as shown, or the frames that are wanted one behind the other, into `output`, which has room for
-    /// the result's bytes.
+    /// Decodes the image, or the requested frames one after the other, into `output`, which has room for the result's
+    /// bytes.
     ///
     /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
     func decode(into output: any ResultOutput) throws(WireError) -> DecodeResult {
@@ -114,16 +113,15 @@ struct EncodedImage {
             result.timing = timing
             return result
         }
-        let pixels = PixelStore.memory(try PixelMemory(count: plan.result.bytes))
-        var result = try decode(to: pixels, at: 0)
-        let job = EncodeJob(
-            id: 0, format: encoding.format, geometry: plan.result, pixelFormat: transform.pixelFormat,
-            alpha: transform.alpha, quality: encoding.quality)
-        result.bytes = try ImageEncoder(job, hasAlpha: decoder.header.hasAlpha).encode(pixels, to: output.descriptor())
+        let raster = try PixelMemory(count: plan.result.bytes)
+        var result = try decode(to: .memory(raster), at: 0)
+        let encoder = ImageEncoder(
+            encoding, of: plan.result, transform.pixelFormat, transform.alpha, hasAlpha: decoder.header.hasAlpha)
+        result.bytes = try encoder.encode(raster, to: output.descriptor())
         return result
     }
 
-    /// Decodes the picture, or the next frame that is wanted, to `offset` in `output`. The placeholder is the first one's.
+    /// Decodes the image, or the next requested frame, to `offset` in `output`. The placeholder is made of the first frame.
     private func decode(to output: PixelStore, at offset: Int) throws(WireError) -> DecodeResult {
         let hasAlpha = decoder.header.hasAlpha
         var writer = try RowWriter(
@@ -159,30 +157,30 @@ struct EncodedImage {
         try decoder.decode(transform.pixelFormat, at: decodedSize, into: &converter)
     }
 
-    /// What a decoder holds however small the picture is: its tables, a window of compressed data, pages of the source.
+    /// The bytes that a decoder holds for an image of any size: its tables, a window of compressed data, pages of the source.
     private static let baseBytes = 4 << 20
 
     private static func check(_ size: PixelGeometry, frames: Int = 1, atMost most: Int) throws(WireError) {
         guard size.pixels * frames <= most else {
             let pixels = "\(size.width) × \(size.height)" + (frames > 1 ? " × \(frames)" : "") + " pixels"
-            throw WireError(.tooManyPixels, "The picture has \(pixels); \(most) are allowed.")
+            throw WireError(.tooManyPixels, "The image has \(pixels); \(most) are allowed.")
         }
     }
 
-    /// How the picture is decoded and filtered for `plan`, mapped back to how it is stored. The codec makes it smaller
-    /// as far as twice the result's sides are left: its means of squares alias, the filter does not.
+    /// Returns the size at which the codec decodes and the filter that follows, in stored coordinates. The codec scales down
+    /// only to twice the result's sides, because its box filter aliases and the Lanczos filter does not.
     private static func scaling(
         by plan: Transform.Plan, _ orientation: Orientation, _ decoder: any ImageDecoder, isLight: Bool
     ) -> (DecodedSize, Scaling) {
         let result = orientation.turned(plan.result)
         var crop = plan.crop
-        // It is in the middle, so that no mirroring changes it.
+        // The crop is centred, so mirroring does not change it.
         if orientation.swapsSides {
             (crop.x, crop.y) = (crop.y, crop.x)
             (crop.width, crop.height) = (crop.height, crop.width)
         }
         let share = max(2 * Double(result.width) / crop.width, 2 * Double(result.height) / crop.height)
-        // Codecs know of sRGB's values only.
+        // Codecs average sRGB values, not linear light.
         let size = isLight ? DecodedSize(full: decoder.header.geometry) : decoder.size(keeping: share)
         crop.x *= size.horizontal
         crop.width *= size.horizontal

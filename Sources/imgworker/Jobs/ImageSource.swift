@@ -3,27 +3,27 @@ import IPCProtocol
 import LinuxSystem
 import SharedCache
 
-/// Encoded bytes in memory, for as long as a decoder reads them.
+/// Encoded bytes in memory, kept while a decoder reads them.
 @safe
 final class ImageSource {
-    /// All bytes. Valid as long as this object lives.
+    /// The bytes, valid for the lifetime of this object.
     let bytes: UnsafeRawBufferPointer
 
-    /// The bytes that are memory of this process and of no other.
+    /// The number of bytes in private memory of this process: 0 if the file is mapped.
     var ownBytes: Int { memory == nil ? 0 : unsafe bytes.count }
 
-    /// Whether they are the beginning of a file that is still on its way.
+    /// Whether the bytes are the beginning of a file that is still being downloaded.
     let isPart: Bool
 
     private let mapping: Mapping?
     private let memory: PixelMemory?
 
-    /// The bytes of a file. A sealed memfd is mapped. Anything else is read: who holds it may cut it short at any time,
-    /// and touching a mapping behind the end of its file is a SIGBUS.
+    /// Maps a sealed memfd, and reads any other file: its holder may truncate it at any time, and touching a mapping beyond
+    /// the end of its file raises SIGBUS.
     ///
     /// - Parameters:
-    ///   - part: how many bytes are there of a file that others still write to; nil for a whole one.
-    ///   - most: how many bytes may be read into memory.
+    ///   - part: the number of bytes available of a file that is still being written; nil for a complete file.
+    ///   - most: the most bytes to read into memory.
     /// - Throws: `empty-image` for an empty file; `too-large`; `out-of-memory`; `internal` when it cannot be read.
     init(reading file: FileDescriptor, part: Int? = nil, atMost most: Int = .max) throws(WireError) {
         isPart = part != nil
@@ -52,7 +52,7 @@ final class ImageSource {
         }
     }
 
-    /// A copy of `contents`, which may be a part of a file.
+    /// Copies `contents`, which may be a part of a file.
     ///
     /// - Throws: `empty-image`, `out-of-memory`.
     init(copying contents: [UInt8], isPart: Bool = false) throws(WireError) {
@@ -65,7 +65,7 @@ final class ImageSource {
         self.memory = memory
     }
 
-    /// The first `count` bytes of `memory`, which is nobody else's any more.
+    /// Takes the first `count` bytes of `memory`, which the caller must not use afterwards.
     init(_ memory: PixelMemory, count: Int) {
         isPart = false
         unsafe bytes = UnsafeRawBufferPointer(rebasing: memory.bytes.prefix(count))
@@ -73,15 +73,15 @@ final class ImageSource {
         self.memory = memory
     }
 
-    /// Lets go of the pages from `start` to `position`, with which a decoder has done, once they are many. A mapped file
-    /// keeps its bytes, they are only no longer counted as this process's; copied ones are lost.
+    /// Releases the pages from `start` to `position`, which the decoder no longer needs, once there are `releaseStep` bytes
+    /// of them. A mapped file keeps its contents and no longer counts towards this process's memory; copied bytes are lost.
     ///
-    /// Returns from where on bytes are kept, which is `start` for the next call.
+    /// - Returns: the offset of the first byte kept, to pass as `start` to the next call.
     func release(from start: Int, to position: Int) -> Int {
         guard position - start >= Self.releaseStep else { return start }
         let page = UInt(getpagesize())
         let base = unsafe UInt(bitPattern: bytes.baseAddress)
-        // Whole pages only: the memory around a copy is others'.
+        // Whole pages only: a copy shares its first and last page with other allocations.
         let first = (base + UInt(start) + page - 1) / page * page
         let end = (base + UInt(position)) / page * page
         if end > first {
@@ -90,20 +90,20 @@ final class ImageSource {
         return position
     }
 
-    /// Like `release`, by someone who has not read the bytes for the last time: copies stay.
+    /// Releases the pages like `release`, but only of a mapped file, because the bytes will be read again.
     func pass(from start: Int, to position: Int) -> Int {
         memory == nil ? release(from: start, to: position) : position
     }
 
-    /// As many bytes are let go of at once: a call costs a microsecond or two.
+    /// The least bytes to release at once, because a call takes 1 to 2 µs.
     static let releaseStep = 128 << 10
 
-    /// The bytes as C takes them.
+    /// The address of the first byte.
     var start: UnsafePointer<UInt8> {
         unsafe bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
     }
 
-    /// Lends the bytes, with every access checked.
+    /// Calls `body` with the bytes as a bounds-checked span.
     func withSpan<Value>(_ body: (Span<UInt8>) -> Value) -> Value {
         let buffer = unsafe UnsafeBufferPointer(start: start, count: bytes.count)
         return body(unsafe buffer.span)

@@ -3,27 +3,27 @@ import IPCTransport
 import LinuxSystem
 import WorkerProtocol
 
-/// Does one job after the other. A job's failure is reported and the next job comes; a failure of the channel itself
-/// ends the worker.
+/// Runs one job after the other. A failed job is reported and the loop continues; a failure of the channel ends the
+/// worker.
 struct JobLoop {
     let channel: FrameChannel
     let conversions: ColorConversions
 
-    /// The broker said what does not belong where it said it.
+    /// The broker sent an order that the protocol does not allow in the present state.
     struct UnexpectedOrder: Error, CustomStringConvertible {
         let order: DecodeOrder
 
         var description: String { "unexpected order: \(order.type)" }
     }
 
-    /// Serves until the other end closes.
+    /// Runs jobs until the other end closes.
     ///
     /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
     func run() throws {
         while try doNext() {}
     }
 
-    /// Waits for a job and does it; false when the other end has closed.
+    /// Waits for a job and runs it; returns false when the other end has closed.
     ///
     /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
     func doNext() throws -> Bool {
@@ -43,10 +43,10 @@ struct JobLoop {
             try channel.sendMessage(DecodeReport.header(job: job.id, image.plan))
             guard job.purpose == .pixels else { return }
             let output = AwaitedOutput { try receiveOutput(for: job) }
-            // What takes much memory begins when the broker says that there is as much.
-            if image.plan.workingBytes > Self.mostUnasked, case .refusal = try output.answer() { return }
+            // A job above `unconfirmedMemory` starts only after the broker has granted its memory.
+            if image.plan.workingBytes > Self.unconfirmedMemory, case .refusal = try output.answer() { return }
             let outcome = Result { () throws(WireError) in try image.decode(into: output) }
-            // The answer to the header has to be taken, whatever came of the picture.
+            // Reads the broker's answer to the header, also after a failure.
             if case .refusal = try output.answer() { return }
             try channel.sendMessage(DecodeReport.finished(job: job.id, try outcome.get()))
         } catch let error as WireError {
@@ -54,11 +54,11 @@ struct JobLoop {
         }
     }
 
-    /// A picture that takes no more memory is begun before the buffer for it is there: the way to the broker and back
-    /// takes as long as decoding a small one.
-    private static let mostUnasked = 8 << 20
+    /// The most working memory, in bytes, with which a job starts before its output buffer arrives, because the round trip
+    /// to the broker takes as long as decoding a small image.
+    private static let unconfirmedMemory = 8 << 20
 
-    /// Waits for the buffer to fill.
+    /// Waits for the buffer to fill, or for a refusal.
     private func receiveOutput(for job: DecodeJob) throws -> AwaitedOutput.Answer {
         guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return .refusal }
         switch order {
@@ -70,8 +70,13 @@ struct JobLoop {
 
     private func encode(_ job: EncodeJob, from pixels: FileDescriptor, to output: FileDescriptor) throws {
         do {
-            let count = try ImageEncoder(job).encode(.file(pixels), to: output)
-            try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: count)))
+            let raster = try PixelMemory(count: job.geometry.bytes)
+            guard let count = try? unsafe pixels.read(into: raster.bytes, at: 0), count == job.geometry.bytes else {
+                throw WireError(.internal, "The pixels to encode cannot be read.")
+            }
+            let length = try ImageEncoder(job.encoding, of: job.geometry, job.pixelFormat, job.alpha)
+                .encode(raster, to: output)
+            try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: length)))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }

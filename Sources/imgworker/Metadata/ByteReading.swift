@@ -1,10 +1,10 @@
-/// Which byte of a number comes first.
+/// The byte order of a number.
 enum ByteOrder {
     case big, little
 }
 
 extension Span where Element == UInt8 {
-    /// The unsigned number of up to 7 `bytes` at `offset`; nil when it is not whole.
+    /// Returns the unsigned number of up to 7 `bytes` at `offset`; nil if the span ends before its last byte.
     func integer(at offset: Int, bytes: Int, _ order: ByteOrder) -> Int? {
         guard offset >= 0, bytes <= count, offset <= count - bytes else { return nil }
         var value = 0
@@ -15,7 +15,7 @@ extension Span where Element == UInt8 {
         return value
     }
 
-    /// Whether `text` stands at `offset`.
+    /// Returns whether the bytes at `offset` equal `text`.
     func hasText(_ text: StaticString, at offset: Int) -> Bool {
         let length = text.utf8CodeUnitCount
         guard offset >= 0, length <= count, offset <= count - length else { return false }

@@ -1,46 +1,46 @@
 import IPCProtocol
 
-/// What a file says beside its pixels, found by stepping over its segments or chunks. Nothing is believed: lengths are
-/// held against the bytes that are there, and a walk that meets nonsense ends with what it has.
+/// The positions of a file's metadata, found by walking its segments or chunks. Lengths are validated against the
+/// available bytes, and a walk that finds an invalid structure ends with the results so far.
 struct ContainerMetadata: Equatable {
-    /// Where the EXIF block is, a TIFF structure without any prefix.
+    /// The range of the EXIF block, a TIFF structure without a prefix.
     var exif: Range<Int>?
-    /// Where the ICC profile is.
+    /// The position of the ICC profile.
     var profile: ProfilePlace?
 
-    /// The parts of an ICC profile in a file, in their order.
+    /// The parts of an ICC profile in a file, in order.
     struct ProfilePlace: Equatable {
         var parts: [Range<Int>]
-        /// Whether they are a zlib stream.
+        /// Whether the parts form a zlib stream.
         var isDeflated = false
-        /// Whether no part is missing.
+        /// Whether all parts are present.
         var isComplete = true
     }
 
-    /// Looks through `bytes` as a file of `format`. `passed` is told, now and then, how far it is.
+    /// Walks `bytes` as a file of `format`. Calls `passed` with the position reached after each chunk of a PNG.
     init(_ format: ImageFormat, _ bytes: Span<UInt8>, passed: (Int) -> Void = { _ in }) {
         switch format {
         case .jpeg: walkJPEG(bytes)
         case .png: walkPNG(bytes, passed)
         case .webp: walkWebP(bytes)
-        // Its library walks itself.
+        // GIF has no such metadata; libavif reads that of AVIF.
         case .gif, .avif: break
         }
     }
 
-    /// The orientation by which the picture is to be shown.
+    /// Returns the orientation to apply to the image.
     func orientation(in bytes: Span<UInt8>) -> Orientation {
         guard let exif else { return .upright }
         return Orientation(exif: bytes.extracting(exif))
     }
 
-    /// JPEG: marker segments up to the first scan; EXIF is in APP1, behind its name.
+    /// Walks a JPEG's marker segments up to the first scan; EXIF is in APP1, after its name.
     private mutating func walkJPEG(_ bytes: Span<UInt8>) {
         var position = 2
         var parts = JPEGProfileParts()
         defer { profile = parts.place }
         while true {
-            // Surplus bytes before a marker are passed over, as the library does.
+            // Skips surplus bytes before a marker, as libjpeg does.
             while position < bytes.count, bytes[position] != 0xFF { position += 1 }
             while position < bytes.count, bytes[position] == 0xFF { position += 1 }
             guard position < bytes.count else { return }
@@ -55,7 +55,7 @@ struct ContainerMetadata: Equatable {
                 position + length <= bytes.count
             else { return }
             if marker == 0xE1, length >= 8, exif == nil, bytes.hasText("Exif\0", at: position + 2) {
-                // The second byte behind the name is padding, whatever it holds.
+                // The second byte after the name is padding of any value.
                 exif = position + 8..<position + length
             } else if marker == 0xE2, length >= 16, bytes.hasText("ICC_PROFILE\0", at: position + 2) {
                 parts.add(
@@ -65,7 +65,7 @@ struct ContainerMetadata: Equatable {
         }
     }
 
-    /// PNG: chunks up to IEND, for eXIf may also stand behind the pixels.
+    /// Walks a PNG's chunks up to IEND, because eXIf may follow the pixels.
     private mutating func walkPNG(_ bytes: Span<UInt8>, _ passed: (Int) -> Void) {
         var position = 8
         var pixelsBegan = false
@@ -77,7 +77,7 @@ struct ContainerMetadata: Equatable {
             } else if bytes.hasText("eXIf", at: name), exif == nil {
                 exif = start..<start + length
             } else if bytes.hasText("iCCP", at: name), !pixelsBegan, profile == nil {
-                // A name of 1 to 79 bytes, a zero, the kind of compression, of which there is one.
+                // A name of 1 to 79 bytes, a zero byte, and the compression method, which must be 0.
                 let end = start + length
                 let zero = (start..<min(end, start + 80)).first { bytes[$0] == 0 }
                 profile = ProfilePlace(parts: [], isDeflated: true, isComplete: false)
@@ -92,7 +92,7 @@ struct ContainerMetadata: Equatable {
         }
     }
 
-    /// WebP: chunks of the RIFF container.
+    /// Walks the chunks of a WebP's RIFF container.
     private mutating func walkWebP(_ bytes: Span<UInt8>) {
         guard let size = bytes.integer(at: 4, bytes: 4, .little) else { return }
         let end = min(bytes.count, size + 8)
@@ -101,7 +101,7 @@ struct ContainerMetadata: Equatable {
             let start = position + 8
             guard start + length <= end else { return }
             if bytes.hasText("EXIF", at: position), exif == nil {
-                // Some writers keep JPEG's name for it.
+                // Some writers keep the prefix that JPEG requires.
                 let prefix = bytes.hasText("Exif\0\0", at: start) && length >= 6 ? 6 : 0
                 exif = start + prefix..<start + length
             } else if bytes.hasText("ICCP", at: position), profile == nil {
@@ -112,7 +112,7 @@ struct ContainerMetadata: Equatable {
     }
 }
 
-/// The parts of a JPEG file's profile: segments, numbered from 1, as one has room for 64 KiB (ICC.1:2022, annex B.4).
+/// The parts of a JPEG's profile: segments of up to 64 KiB, numbered from 1 (ICC.1:2022, annex B.4).
 private struct JPEGProfileParts {
     private var parts: [UInt8: Range<Int>] = [:]
     private var count: UInt8?
@@ -126,7 +126,7 @@ private struct JPEGProfileParts {
         parts[number] = part
     }
 
-    /// Nil where there is no part at all.
+    /// The profile's position; nil without any part.
     var place: ContainerMetadata.ProfilePlace? {
         guard let count else { return nil }
         let isComplete = !isContradictory && parts.count == Int(count)

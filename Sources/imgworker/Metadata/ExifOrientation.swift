@@ -1,10 +1,10 @@
-// EXIF is a TIFF structure: a header of 8 bytes names the byte order and the place of the first directory (IFD), which
-// is a count and entries of 12 bytes. Offsets are within 32 bits, so no sum of them overflows an Int.
+// EXIF is a TIFF structure: its header of 8 bytes contains the byte order and the offset of the first directory (IFD),
+// which consists of a count and entries of 12 bytes. Offsets have 32 bits, so no sum of them overflows an Int.
 
 extension Orientation {
     private static let tag = 0x0112
 
-    /// The orientation that an EXIF block states; upright when it states none, or is not whole.
+    /// Reads the orientation of an EXIF block; upright if it has none or is incomplete.
     init(exif: Span<UInt8>) {
         self = Self.stated(in: exif) ?? .upright
     }
@@ -25,7 +25,7 @@ extension Orientation {
             let entry = directory + 2 + index * 12
             guard let tag = exif.integer(at: entry, bytes: 2, order) else { return nil }
             guard tag == Self.tag else { continue }
-            // A short by the standard (type 3); a long (4) is met as well. Both stand in the entry itself.
+            // A short (type 3) by the standard; some writers use a long (4). Both are stored in the entry itself.
             switch exif.integer(at: entry + 2, bytes: 2, order) {
             case 3: return exif.integer(at: entry + 8, bytes: 2, order).flatMap(Orientation.init)
             case 4: return exif.integer(at: entry + 8, bytes: 4, order).flatMap(Orientation.init)

@@ -1,32 +1,32 @@
 import IPCProtocol
 
-/// How stored rows and columns lie in the picture as shown, by the value of EXIF's tag Orientation.
+/// The orientation of the stored rows and columns, by the value of EXIF's tag Orientation.
 enum Orientation: Int, CaseIterable {
     case upright = 1
-    /// Left and right are exchanged.
+    /// Mirrored horizontally.
     case mirrored
     case rotatedHalf
-    /// Top and bottom are exchanged.
+    /// Mirrored vertically.
     case flipped
-    /// Rows are columns.
+    /// Rows and columns exchanged.
     case transposed
-    /// To be turned a quarter clockwise.
+    /// To be rotated 90° clockwise.
     case rotatedRight
-    /// Rows are columns, from the other corner.
+    /// Rows and columns exchanged, and rotated by 180°.
     case transversed
-    /// To be turned a quarter anticlockwise.
+    /// To be rotated 90° anticlockwise.
     case rotatedLeft
 
-    /// Whether width and height change places.
+    /// Whether width and height are exchanged.
     var swapsSides: Bool { rawValue >= Orientation.transposed.rawValue }
 
-    /// The shape of a picture of this orientation as shown, or as stored if `shape` is the one shown.
+    /// Returns the shown size for a stored one, or the stored size for a shown one.
     func turned(_ shape: PixelGeometry) -> PixelGeometry {
         swapsSides ? shape.transposed : shape
     }
 }
 
 extension PixelGeometry {
-    /// Width and height exchanged.
+    /// The size with width and height exchanged.
     var transposed: PixelGeometry { PixelGeometry(width: height, height: width) ?? self }
 }

@@ -3,59 +3,71 @@ import IPCProtocol
 import LinuxSystem
 import WorkerProtocol
 
-/// Writes pixels as a file's bytes.
+/// Encodes a raster as an image file.
 struct ImageEncoder {
-    private let job: EncodeJob
-    /// WebP only: without loss, `quality` being the effort.
-    private let lossless: Bool
-    /// Whether any pixel may be transparent.
+    private let encoding: Encoding
+    private let geometry: PixelGeometry
+    private let pixelFormat: PixelFormat
+    private let alpha: AlphaMode
     private let hasAlpha: Bool
 
-    /// An encoder for `job`.
-    init(_ job: EncodeJob, lossless: Bool = false, hasAlpha: Bool = true) {
-        self.job = job
-        self.lossless = lossless
+    /// Creates an encoder.
+    ///
+    /// - Parameters:
+    ///   - encoding: the format to write, and its quality.
+    ///   - geometry: the raster's size.
+    ///   - pixelFormat: the byte order of its pixels.
+    ///   - alpha: whether its colour is multiplied by alpha.
+    ///   - hasAlpha: whether any pixel may be transparent.
+    init(
+        _ encoding: Encoding, of geometry: PixelGeometry, _ pixelFormat: PixelFormat, _ alpha: AlphaMode,
+        hasAlpha: Bool = true
+    ) {
+        self.encoding = encoding
+        self.geometry = geometry
+        self.pixelFormat = pixelFormat
+        self.alpha = alpha
         self.hasAlpha = hasAlpha
     }
 
-    /// An upper estimate of the bytes that encoding holds, the pixels and what they become aside.
+    /// Returns an upper estimate of the bytes that encoding holds, besides the raster and the encoded bytes.
     static func workingBytes(_ encoding: Encoding, _ geometry: PixelGeometry) -> Int {
         switch encoding.format {
-        // Rows, and the window of the compressor.
+        // Rows, and the compressor's window.
         case .png: 24 * geometry.stride + RowBand.rows(of: geometry) * geometry.stride + (1 << 20)
         case .jpeg: 24 * geometry.stride + RowBand.rows(of: geometry) * geometry.stride
-        // The library's own picture, its statistics and its output beside ours.
+        // libwebp's own raster, its statistics and its output.
         case .webp: 4 * geometry.bytes + (1 << 20)
         }
     }
 
-    /// Encodes the picture in `pixels` to `output`, from its beginning on, and returns how many bytes it became.
+    /// Encodes `raster` to the beginning of `output` and returns the number of encoded bytes. Converts the raster in
+    /// place to the alpha that the format stores.
     ///
-    /// - Throws: `too-many-pixels` when the format has no room for the picture; `out-of-memory`; `internal`.
-    func encode(_ pixels: PixelStore, to output: FileDescriptor) throws(WireError) -> Int {
-        switch job.encoding.format {
+    /// - Throws: `too-many-pixels` when the format cannot hold an image of this size; `out-of-memory`; `internal`.
+    func encode(_ raster: PixelMemory, to output: FileDescriptor) throws(WireError) -> Int {
+        switch encoding.format {
         case .png:
-            guard let writer = PNGWriter(job, hasAlpha: hasAlpha) else { throw .outOfMemory }
-            return try encodeRows(of: pixels, with: writer, to: output)
+            guard let writer = PNGWriter(geometry, pixelFormat, hasAlpha: hasAlpha) else { throw .outOfMemory }
+            return try encodeRows(of: raster, with: writer, to: output)
         case .jpeg:
-            guard let writer = JPEGWriter(job) else { throw .outOfMemory }
-            return try encodeRows(of: pixels, with: writer, to: output)
+            guard let writer = JPEGWriter(geometry, pixelFormat, quality: encoding.quality) else { throw .outOfMemory }
+            return try encodeRows(of: raster, with: writer, to: output)
         case .webp:
-            return try encodeWebP(pixels, to: output)
+            return try encodeWebP(raster, to: output)
         }
     }
 
     private func encodeRows(
-        of pixels: PixelStore, with writer: some RowEncoder, to output: FileDescriptor
+        of raster: PixelMemory, with writer: some RowEncoder, to output: FileDescriptor
     ) throws(WireError) -> Int {
-        let geometry = job.geometry
         let step = RowBand.rows(of: geometry)
-        let memory = try PixelMemory(count: step * geometry.stride)
         var length = 0
         for row in stride(from: 0, to: geometry.height, by: step) {
             let count = min(step, geometry.height - row)
-            let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(count * geometry.stride))
-            unsafe try read(rows, from: pixels, at: row * geometry.stride)
+            let range = row * geometry.stride..<(row + count) * geometry.stride
+            let rows = unsafe UnsafeMutableRawBufferPointer(rebasing: raster.bytes[range])
+            unsafe convertAlpha(rows)
             try check(unsafe writer.encode(rows, count: count), writer.message)
             length += unsafe try write(writer.takeOutput(), to: output, at: length)
         }
@@ -64,31 +76,25 @@ struct ImageEncoder {
         return length
     }
 
-    private func encodeWebP(_ pixels: PixelStore, to output: FileDescriptor) throws(WireError) -> Int {
-        let geometry = job.geometry
+    private func encodeWebP(_ raster: PixelMemory, to output: FileDescriptor) throws(WireError) -> Int {
         guard max(geometry.width, geometry.height) <= 16383 else {
             throw WireError(.tooManyPixels, "A side of a WebP has 16383 pixels at most.")
         }
-        let picture = try PixelMemory(count: geometry.bytes)
-        unsafe try read(picture.bytes, from: pixels, at: 0)
-        let start = unsafe picture.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
+        unsafe convertAlpha(raster.bytes)
+        let start = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         var (encoded, length): (UnsafeMutablePointer<UInt8>?, Int) = (nil, 0)
         let status = unsafe codec_webp_encode(
-            start, UInt32(geometry.width), UInt32(geometry.height), job.pixelFormat.codecOrder,
-            Int32(job.encoding.quality),
-            lossless ? 1 : 0, &encoded, &length)
+            start, UInt32(geometry.width), UInt32(geometry.height), pixelFormat.codecOrder, Int32(encoding.quality),
+            &encoded, &length)
         defer { unsafe codec_webp_free(encoded) }
         try check(status, "")
         return unsafe try write(UnsafeRawBufferPointer(start: encoded, count: length), to: output, at: 0)
     }
 
-    /// Fills `rows` from the source and brings them to what the format stores.
-    private func read(
-        _ rows: UnsafeMutableRawBufferPointer, from pixels: PixelStore, at offset: Int
-    ) throws(WireError) {
-        unsafe try pixels.read(rows, at: offset)
+    /// Converts rows to what the format stores: straight alpha, or opaque over white for JPEG.
+    private func convertAlpha(_ rows: UnsafeMutableRawBufferPointer) {
         if !hasAlpha { return }
-        switch (job.encoding.format, job.alpha) {
+        switch (encoding.format, alpha) {
         case (.jpeg, .premultiplied):
             unsafe flattenOverWhite(rows)
         case (.jpeg, .straight):
@@ -118,9 +124,8 @@ struct ImageEncoder {
         case CODEC_OK: return
         case CODEC_NO_MEMORY: throw .outOfMemory
         case CODEC_TOO_LARGE:
-            throw WireError(
-                .tooManyPixels, "The picture is too large for \(job.encoding.format.rawValue.uppercased()).")
-        default: throw WireError(.internal, "The picture cannot be encoded: \(message).")
+            throw WireError(.tooManyPixels, "The image is too large for \(encoding.format.rawValue.uppercased()).")
+        default: throw WireError(.internal, "The image cannot be encoded: \(message).")
         }
     }
 }

@@ -1,9 +1,9 @@
 import IPCProtocol
 import LinuxSystem
 
-/// Where a result goes.
+/// The destination file of a result.
 protocol ResultOutput {
-    /// The file for it, asked for when the first rows are there.
+    /// Returns the file. Called when the first rows are decoded.
     func descriptor() throws(WireError) -> FileDescriptor
 }
 
@@ -11,9 +11,9 @@ extension FileDescriptor: ResultOutput {
     func descriptor() throws(WireError) -> FileDescriptor { self }
 }
 
-/// A file that is still on its way. Nobody waits for it before the first rows are made.
+/// A file that the broker has yet to send. Decoding waits for it only when the first rows are ready.
 final class AwaitedOutput: ResultOutput {
-    /// What came in its place.
+    /// The broker's answer to the header.
     enum Answer {
         case file(FileDescriptor)
         /// The result is not wanted.
@@ -23,21 +23,21 @@ final class AwaitedOutput: ResultOutput {
     private let receive: () throws -> Answer
     private var outcome: Result<Answer, any Error>?
 
-    /// An output for which `receive` waits.
+    /// Creates an output whose answer `receive` waits for.
     init(receive: @escaping () throws -> Answer) {
         self.receive = receive
     }
 
-    /// What came, waited for if that has not been done yet.
+    /// Returns the answer; the first call waits for it.
     ///
-    /// - Throws: what `receive` has thrown.
+    /// - Throws: the error of `receive`.
     func answer() throws -> Answer {
         let outcome = outcome ?? Result(catching: receive)
         self.outcome = outcome
         return try outcome.get()
     }
 
-    /// The file; where none came, the error is only there to end the decoding.
+    /// Returns the file. Without one it throws, which only serves to end the decoding.
     func descriptor() throws(WireError) -> FileDescriptor {
         guard case .file(let file)? = try? answer() else { throw WireError(.internal, "There is no buffer.") }
         return file

@@ -2,15 +2,15 @@ import CImageCodecs
 import IPCProtocol
 import WorkerProtocol
 
-/// Encodes a picture row by row; encoded bytes gather until they are taken.
+/// Encodes an image row by row and collects the encoded bytes until they are taken.
 protocol RowEncoder {
     /// Encodes the next `count` rows.
     func encode(_ rows: UnsafeMutableRawBufferPointer, count: Int) -> codec_status
     /// Encodes the end of the file.
     func finish() -> codec_status
-    /// The bytes encoded since the last call, valid until the next call of anything.
+    /// Returns the bytes encoded since the last call, valid until the next call of any function.
     func takeOutput() -> UnsafeRawBufferPointer
-    /// What went wrong.
+    /// The codec's message about its last error.
     var message: String { get }
 }
 
@@ -19,16 +19,16 @@ struct PNGWriter: RowEncoder {
     private let writer: CodecHandle
     private let stride: Int
 
-    /// A writer for `job`, with alpha or without; nil without memory.
-    init?(_ job: EncodeJob, hasAlpha: Bool = true) {
-        let (width, height) = (UInt32(job.geometry.width), UInt32(job.geometry.height))
+    /// Creates a writer, with an alpha channel if `hasAlpha`; nil without memory.
+    init?(_ geometry: PixelGeometry, _ pixelFormat: PixelFormat, hasAlpha: Bool = true) {
+        let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
         guard
             let writer = unsafe CodecHandle(
-                codec_png_writer_create(width, height, job.pixelFormat.codecOrder, hasAlpha ? 1 : 0),
+                codec_png_writer_create(width, height, pixelFormat.codecOrder, hasAlpha ? 1 : 0),
                 destroy: codec_png_writer_destroy)
         else { return nil }
         self.writer = writer
-        stride = job.geometry.stride
+        stride = geometry.stride
     }
 
     func encode(_ rows: UnsafeMutableRawBufferPointer, count: Int) -> codec_status {
@@ -49,34 +49,21 @@ struct PNGWriter: RowEncoder {
     var message: String { unsafe String(cString: codec_png_writer_message(writer.pointer)) }
 }
 
-/// Encodes JPEG with libjpeg-turbo; alpha is ignored.
+/// Encodes baseline JPEG with libjpeg-turbo; ignores alpha.
 struct JPEGWriter: RowEncoder {
-    /// The kinds of JPEG that can be written.
-    enum Kind {
-        case baseline, progressive
-        /// Four inks, 255 for none, as they are or as YCCK.
-        case cmyk, ycck
-    }
-
     private let writer: CodecHandle
     private let stride: Int
 
-    /// A writer for `job`; nil without memory.
-    init?(_ job: EncodeJob, kind: Kind = .baseline) {
-        let (width, height) = (UInt32(job.geometry.width), UInt32(job.geometry.height))
+    /// Creates a writer with `quality` 1 … 100; nil without memory.
+    init?(_ geometry: PixelGeometry, _ pixelFormat: PixelFormat, quality: Int) {
+        let (width, height) = (UInt32(geometry.width), UInt32(geometry.height))
         guard
             let writer = unsafe CodecHandle(
-                codec_jpeg_writer_create(width, height, job.pixelFormat.codecOrder, Int32(job.encoding.quality)),
+                codec_jpeg_writer_create(width, height, pixelFormat.codecOrder, Int32(quality)),
                 destroy: codec_jpeg_writer_destroy)
         else { return nil }
         self.writer = writer
-        stride = job.geometry.stride
-        switch kind {
-        case .baseline: break
-        case .progressive: unsafe codec_jpeg_writer_set_progressive(writer.pointer)
-        case .cmyk: unsafe codec_jpeg_writer_set_cmyk(writer.pointer, 0)
-        case .ycck: unsafe codec_jpeg_writer_set_cmyk(writer.pointer, 1)
-        }
+        stride = geometry.stride
     }
 
     func encode(_ rows: UnsafeMutableRawBufferPointer, count: Int) -> codec_status {

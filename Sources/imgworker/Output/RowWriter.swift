@@ -1,24 +1,28 @@
 import IPCProtocol
 
-/// The last sink: brings rows into the order in which the picture is shown and writes them where they belong.
+/// The last sink: applies the orientation and writes rows to their place in the result.
 ///
-/// To a memfd by `pwrite` instead of a mapping: it allocates pages faster, running out of them is an error instead of a SIGBUS, and no
-/// writable mapping can be in the way of sealing.
+/// Writes to a memfd with `pwrite` instead of a mapping because that allocates pages faster, reports a lack of memory as
+/// an error instead of a SIGBUS, and leaves no writable mapping that would prevent sealing.
 struct RowWriter: RowSink {
     private let stored: PixelGeometry
     private let orientation: Orientation
     private let premultiplies: Bool
     private let output: PixelStore
     private let offset: Int
-    /// The whole result, where rows become columns: each band then touches all of it.
+    /// The whole result, for orientations that turn rows into columns, where each band touches all of it.
     private let columns: PixelMemory?
     private var row = 0
-    /// Whether the output was found to have room: it is looked at when there are rows for it.
+    /// Whether the output is known to be large enough. Checked when the first rows arrive.
     private var hasRoom = false
 
-    /// A writer of a picture that is stored as `stored`, from `offset` in `output` on. `premultiplies`: rows have alpha, and
-    /// the result wants colour multiplied by it.
+    /// Creates a writer to `output`, from `offset`.
     ///
+    /// - Parameters:
+    ///   - stored: the size before the orientation is applied.
+    ///   - premultiplies: whether to multiply colour by alpha.
+    ///   - output: the destination.
+    ///   - offset: the result's first byte in it.
     /// - Throws: `out-of-memory`.
     init(
         _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, output: PixelStore, at offset: Int = 0
@@ -63,7 +67,7 @@ struct RowWriter: RowSink {
     private mutating func write(_ bytes: UnsafeMutableRawBufferPointer, atRow row: Int) throws(WireError) {
         if !hasRoom {
             guard let size = output.size, size - offset >= stored.bytes else {
-                throw WireError(.internal, "The buffer is smaller than the picture.")
+                throw WireError(.internal, "The buffer is smaller than the image.")
             }
             hasRoom = true
         }
@@ -79,13 +83,12 @@ struct RowWriter: RowSink {
         }
     }
 
-    /// Puts rows as columns into the result, a square tile after the other so that lines of the processor's cache are
-    /// used while they are there.
+    /// Copies rows into columns of the result, tile by tile so that cache lines are reused while they are cached.
     private func turn(_ words: UnsafeMutableBufferPointer<UInt32>, count: Int) {
         guard let columns else { return }
         let result = unsafe columns.bytes.bindMemory(to: UInt32.self)
         let (width, height) = (stored.width, stored.height)
-        // Stored rows run from the right as shown, stored columns from the bottom.
+        // Whether the first stored row becomes the rightmost column, and the first stored column the bottom row.
         let fromRight = orientation == .rotatedRight || orientation == .transversed
         let fromBottom = orientation == .transversed || orientation == .rotatedLeft
         let tile = 32

@@ -1,18 +1,20 @@
-// What only tests need of Linux and Swift cannot call: variadic functions.
+// System calls and image encoders that only tests need.
 #ifndef CTESTSUPPORT_H
 #define CTESTSUPPORT_H
 
 #include <sys/types.h>
 
+#include "TestEncoders.h"
+
 #ifndef WITHOUT_AVIF
 #include "TestAVIF.h"
 #endif
 
-/// Gives the calling thread alone another effective user: 0, or -1 with errno. (glibc's own functions change all
-/// threads.)
+/// Changes the effective user of the calling thread only, where glibc's own functions change that of all threads. Returns
+/// 0, or -1 with errno.
 int ctest_set_effective_user(uid_t uid);
 
-/// Lets another process open so many descriptors from now on. How many it could before, or -1 with errno.
+/// Limits the descriptors of another process to `count`. Returns the previous limit, or -1 with errno.
 long ctest_limit_descriptors(pid_t pid, long count);
 
 #endif

@@ -130,7 +130,7 @@ extension BehaviourTests {
 
     /// A damaged beginning of a file yields no partial image, and no error before the last frame.
     @Test func undecodablePartYieldsNoPartialImage() throws {
-        var file = try ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
+        var file = ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
         // An invalid header of the compressed data.
         let start = try #require((8..<200).first { Array(file[$0..<$0 + 4]) == Array("IDAT".utf8) }) + 4
         file.replaceSubrange(start..<start + 2, with: [0xFF, 0xFF])

@@ -187,7 +187,7 @@ extension ComplaintTests {
     // MARK: 11: partial images
 
     @Test func partialImagesEndWithTheRequest() throws {
-        let file = try ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
+        let file = ProgressiveTests.Kind.png.file(of: TestPicture.gradient(width: 300, height: 200))
         let setting = try Setting(workers: 1) { request in
             .ok(file).with { $0.hold = .afterBytes(file.count * 8 / 10) }
         }

@@ -2,13 +2,10 @@ import IPCProtocol
 import ImageBrokerClient
 import LinuxSystem
 import LocalOrigin
-import SharedCache
 import SystemValues
 import TestSupport
 import Testing
 import WorkerProtocol
-
-@testable import imgworker
 
 /// Partial images during a slow download.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct ProgressiveTests {
@@ -16,30 +13,15 @@ import WorkerProtocol
     enum Kind: CaseIterable {
         case jpeg, png, webp
 
-        func file(of picture: TestPicture) throws -> [UInt8] {
-            let size = try #require(PixelGeometry(width: picture.width, height: picture.height))
-            func job(_ format: Encoding.Format) -> EncodeJob {
-                EncodeJob(id: 1, format: format, geometry: size, pixelFormat: .rgba8, alpha: .straight, quality: 90)
-            }
-            var rows = picture.bytes
+        func file(of picture: TestPicture) -> [UInt8] {
             switch self {
-            case .jpeg:
-                let writer = try #require(JPEGWriter(job(.jpeg), kind: .progressive))
-                _ = unsafe rows.withUnsafeMutableBytes { unsafe writer.encode($0, count: size.height) }
-                _ = writer.finish()
-                return unsafe Array(writer.takeOutput())
+            case .jpeg: picture.jpeg(.progressive, quality: 90)
             case .png:
-                return TestPNG(width: size.width, height: size.height, kind: .rgb, depth: 8, interlaced: true) { x, y in
+                TestPNG(width: picture.width, height: picture.height, kind: .rgb, depth: 8, interlaced: true) { x, y in
                     let pixel = picture[x, y]
                     return [Int(pixel.x), Int(pixel.y), Int(pixel.z)]
                 }.file
-            case .webp:
-                let pixels = try WritableBuffer(name: "pixels", size: rows.count).descriptor
-                unsafe try rows.withUnsafeBytes { unsafe try pixels.write($0, at: 0) }
-                let output = try WritableBuffer(name: "file").descriptor
-                rows = [UInt8](repeating: 0, count: try ImageEncoder(job(.webp)).encode(.file(pixels), to: output))
-                _ = unsafe try rows.withUnsafeMutableBytes { unsafe try output.read(into: $0, at: 0) }
-                return rows
+            case .webp: picture.webp(lossless: false, quality: 90)
             }
         }
     }
@@ -52,7 +34,7 @@ import WorkerProtocol
     }
 
     @Test(arguments: Kind.allCases) func partialImagesPrecedeTheLast(_ kind: Kind) throws {
-        let file = try kind.file(of: picture)
+        let file = kind.file(of: picture)
         let setting = try Setting(workers: 1) { request in
             let response = LocalOrigin.Response.ok(file)
             return request.path == "/a" ? response.with { $0.hold = .afterBytes(file.count * 8 / 10) } : response
@@ -91,7 +73,7 @@ import WorkerProtocol
     }
 
     @Test(arguments: Kind.allCases) func partialImagesAreSpaced(_ kind: Kind) throws {
-        let file = try kind.file(of: picture)
+        let file = kind.file(of: picture)
         let setting = try Setting(workers: 1) { _ in
             .ok(file).with { ($0.pieceBytes, $0.pauseMs) = (file.count / 120 + 1, 60) }
         }
@@ -121,7 +103,7 @@ import WorkerProtocol
     }
 
     @Test func clientsReceivePartialImages() throws {
-        let file = try Kind.png.file(of: picture)
+        let file = Kind.png.file(of: picture)
         let setting = try Setting { _ in .ok(file).with { $0.hold = .afterBytes(file.count * 8 / 10) } }
         let broker = try ImageBroker(path: setting.broker.socketPath)
         var parts: [BrokerImage] = []

@@ -114,18 +114,18 @@ import WorkerProtocol
         let profiles = (0..<ColorConversions.most + 1).map {
             ColorProfile.bytes(TestProfile.rgb(TestProfile.wide, gamma: 1.5 + Double($0) / 10))
         }
-        func convert(_ index: Int) throws {
-            _ = try conversions.conversion(profiles[index], CODEC_SPACE_RGB, CODEC_RGBA)
+        func handle(_ index: Int) throws -> CodecHandle {
+            try #require(try conversions.conversion(profiles[index], CODEC_SPACE_RGB, CODEC_RGBA).handle)
         }
-        for _ in 0..<3 { try convert(0) }
-        #expect(conversions.made == 1)
-        for index in 1..<profiles.count { try convert(index) }
-        #expect(conversions.made == profiles.count)
-        // The one that was not used for the longest time is gone.
-        try convert(profiles.count - 1)
-        #expect(conversions.made == profiles.count)
-        try convert(0)
-        #expect(conversions.made == profiles.count + 1)
+        let first = try handle(0)
+        for _ in 0..<2 { #expect(try handle(0) === first) }
+        let others = try (1..<profiles.count).map(handle)
+        for (index, other) in others.enumerated() {
+            #expect(others[..<index].allSatisfy { $0 !== other } && other !== first)
+        }
+        // The least recently used one is evicted.
+        for (index, other) in others.enumerated().reversed() { #expect(try handle(index + 1) === other) }
+        #expect(try handle(0) !== first)
     }
 
     /// Whatever is wrong with a profile, the picture is shown as sRGB.

@@ -7,7 +7,7 @@ import Testing
 @Suite struct JPEGTests {
     static let squares = TestPicture.squares(columns: 5, rows: 3, side: 16)
 
-    @Test(arguments: [JPEGWriter.Kind.baseline, .progressive]) func pixelsAreNear(_ kind: JPEGWriter.Kind) throws {
+    @Test(arguments: [JPEGKind.baseline, .progressive]) func pixelsAreNear(_ kind: JPEGKind) throws {
         let file = Self.squares.jpeg(kind)
         let picture = try decode(file)
         #expect(picture.difference(from: Self.squares, inSquaresOf: 16) <= 6)
@@ -16,7 +16,7 @@ import Testing
     }
 
     /// Inks as light: 255 is no ink, and black multiplies the others.
-    @Test(arguments: [JPEGWriter.Kind.cmyk, .ycck]) func fourInks(_ kind: JPEGWriter.Kind) throws {
+    @Test(arguments: [JPEGKind.cmyk, .ycck]) func fourInks(_ kind: JPEGKind) throws {
         let inks = TestPicture(width: 64, height: 32) { x, y in
             SIMD4(UInt8(x / 16 * 80), UInt8(y / 16 * 200), 90, x < 32 ? 255 : 128)
         }
@@ -41,8 +41,8 @@ import Testing
         #expect(pixel.x < 12 && pixel.y > 243 && pixel.z > 243 && pixel.w == 255)
     }
 
-    @Test(arguments: [JPEGWriter.Kind.baseline, .progressive]) func missingEndMarkerIsNoLoss(
-        _ kind: JPEGWriter.Kind
+    @Test(arguments: [JPEGKind.baseline, .progressive]) func missingEndMarkerIsNoLoss(
+        _ kind: JPEGKind
     ) throws {
         let file = Self.squares.jpeg(kind)
         #expect(file.suffix(2) == [0xFF, 0xD9])
@@ -90,5 +90,16 @@ import Testing
         #expect(failure(file) == .tooManyPixels)
         file.replaceSubrange(frame + 5..<frame + 9, with: [0, 0, 0, 16])
         #expect(failure(file) == .emptyImage)
+    }
+
+    /// libjpeg-turbo can decode arithmetic coding, but reports neither truncation nor damage of it.
+    @Test(arguments: [JPEGKind.arithmetic, .arithmeticProgressive]) func arithmeticCodingIsUnsupported(
+        _ kind: JPEGKind
+    ) throws {
+        let file = Self.squares.jpeg(kind)
+        // The frame header is SOF9 or SOF10.
+        let frame: [UInt8] = [0xFF, kind == .arithmetic ? 0xC9 : 0xCA]
+        try #require(file.indices.contains { file[$0...].starts(with: frame) })
+        #expect(failure(file) == .unsupportedFormat)
     }
 }

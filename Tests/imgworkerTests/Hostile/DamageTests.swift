@@ -116,7 +116,7 @@ import WorkerProtocol
             samples.append(png.file)
         }
         samples.append(try picture.encoded(.png))
-        for kind in [JPEGWriter.Kind.baseline, .progressive, .cmyk, .ycck] {
+        for kind in [JPEGKind.baseline, .progressive, .cmyk, .ycck] {
             samples.append(picture.jpeg(kind, quality: 80))
         }
         samples.append(TestExif.inserted(TestExif.block(orientation: 6), intoJPEG: samples[9]))

@@ -56,14 +56,21 @@ import WorkerProtocol
             #expect(try next() == .finished(job: id, DecodeResult(bytes: geometry.bytes)))
             #expect(try contents(of: pixels) == picture.premultiplied.bgra.bytes)
             _ = try buffer.seal()
-            // What was decoded, encoded.
-            let encoded = try WritableBuffer(name: "test").descriptor
-            let encoding = EncodeJob(
-                id: id, format: .png, geometry: geometry, pixelFormat: .bgra8, alpha: .premultiplied)
-            try order(.encode(encoding), [pixels, encoded])
-            #expect(try next() == .finished(job: id, DecodeResult(bytes: try encoded.size())))
-            #expect(try decode(try contents(of: encoded), .bgra8, .premultiplied) == picture.premultiplied.bgra)
+            // The same result, encoded.
+            wanted.encoding = Encoding(.png)
+            #expect(try decode(try encoded(wanted), .bgra8, .premultiplied) == picture.premultiplied.bgra)
         }
+    }
+
+    /// Runs `job`, which encodes its result, on the image's file and returns the encoded bytes.
+    private func encoded(_ job: DecodeJob) throws -> [UInt8] {
+        try order(.decode(job), [try memoryFile(picture.png)])
+        guard case .header(job.id, let plan) = try next() else { throw WireError(.internal, "no header") }
+        let size = plan.outputBytes(job.transform, job.encoding)
+        let output = try WritableBuffer(name: "test", size: size).descriptor
+        try order(.output(job: job.id), [output])
+        guard case .finished(job.id, let result) = try next() else { throw WireError(.internal, "no result") }
+        return Array(try contents(of: output).prefix(result.bytes))
     }
 
     /// A failure at any point gives back all memory.
@@ -126,12 +133,9 @@ import WorkerProtocol
     @Test(arguments: Encoding.Format.allCases)
     func confinedWorkersEncode(format: Encoding.Format) throws {
         let geometry = try #require(PixelGeometry(width: 300, height: 200))
-        let pixels = try memoryFile(picture.premultiplied.bgra.bytes)
-        let job = EncodeJob(id: 1, format: format, geometry: geometry, pixelFormat: .bgra8, alpha: .premultiplied)
-        let encoded = try WritableBuffer(name: "test").descriptor
-        try order(.encode(job), [pixels, encoded])
-        #expect(try next() == .finished(job: 1, DecodeResult(bytes: try encoded.size())))
-        #expect(try decode(try contents(of: encoded), .bgra8, .premultiplied).geometry == geometry)
+        var job = DecodeJob(id: 1, transform: Transform(pixelFormat: .bgra8))
+        job.encoding = Encoding(format)
+        #expect(try decode(try encoded(job), .bgra8, .premultiplied).geometry == geometry)
     }
 
     /// A small picture is begun before the buffer is there, and whatever comes of it, the next job is as good as any.

@@ -13,7 +13,7 @@ import WorkerProtocol
     static let most = 32 << 10
 
     @Test func jpegOf100Megapixels() throws {
-        let writer = try #require(JPEGWriter(Self.job(.jpeg)))
+        let writer = try #require(JPEGWriter(Self.geometry, .rgba8, quality: Encoding.usualQuality))
         let file = try Self.encode(with: writer)
         try measure(file)
         // Of a thumbnail the most are windows: of the file, that is let go of behind the decoder, and of rows.
@@ -21,18 +21,14 @@ import WorkerProtocol
     }
 
     @Test func pngOf100Megapixels() throws {
-        let writer = try #require(PNGWriter(Self.job(.png)))
+        let writer = try #require(PNGWriter(Self.geometry, .rgba8))
         let file = try Self.encode(with: writer)
         // More than the worker may have: it lets go of what it has read.
         #expect(try file.size() > Self.most << 10)
         try measure(file)
     }
 
-    private static func job(_ format: Encoding.Format) -> EncodeJob {
-        EncodeJob(
-            id: 1, format: format, geometry: PixelGeometry(width: side, height: side)!, pixelFormat: .rgba8,
-            alpha: .straight)
-    }
+    private static let geometry = PixelGeometry(width: side, height: side)!
 
     /// A sealed file of the picture: noise above, which no format makes small, and stripes below.
     private static func encode(with writer: some RowEncoder) throws -> FileDescriptor {

@@ -65,30 +65,23 @@ extension TestPicture {
         return largest
     }
 
-    /// The picture's encoding job.
-    func job(
-        _ format: Encoding.Format, _ pixelFormat: PixelFormat = .rgba8, _ alpha: AlphaMode = .straight,
-        quality: Int = 95
-    ) -> EncodeJob {
-        EncodeJob(
-            id: 1, format: format, geometry: PixelGeometry(width: width, height: height)!, pixelFormat: pixelFormat,
-            alpha: alpha, quality: quality)
-    }
-
-    /// The picture as a file of `format`; WebP without loss.
+    /// Encodes the image as a client's: PNG and JPEG with the worker's encoder, WebP with the test's, which also writes
+    /// lossless files.
     func encoded(_ format: Encoding.Format, lossless: Bool = true, quality: Int = 95) throws -> [UInt8] {
-        let output = try WritableBuffer(name: "test").descriptor
-        let encoder = ImageEncoder(job(format, quality: quality), lossless: lossless)
-        _ = try encoder.encode(.file(try memoryFile(bytes)), to: output)
-        return try contents(of: output)
+        if format == .webp { return webp(lossless: lossless, quality: quality) }
+        return try encodedByWorker(Encoding(format, quality: quality))
     }
 
-    /// The picture's bytes, whatever they mean, as a JPEG of `kind`.
-    func jpeg(_ kind: JPEGWriter.Kind, quality: Int = 95) -> [UInt8] {
-        let writer = JPEGWriter(job(.jpeg, quality: quality), kind: kind)!
-        var rows = bytes
-        _ = unsafe rows.withUnsafeMutableBytes { unsafe writer.encode($0, count: height) }
-        _ = writer.finish()
-        return unsafe Array(writer.takeOutput())
+    /// Encodes the image, whose bytes are stored as `pixelFormat` and `alpha` say, with the worker's encoder.
+    func encodedByWorker(
+        _ encoding: Encoding, _ pixelFormat: PixelFormat = .rgba8, _ alpha: AlphaMode = .straight
+    ) throws -> [UInt8] {
+        let output = try WritableBuffer(name: "test").descriptor
+        let raster = try PixelMemory(count: bytes.count)
+        unsafe raster.bytes.copyBytes(from: bytes)
+        let count = try ImageEncoder(encoding, of: geometry, pixelFormat, alpha).encode(raster, to: output)
+        let file = try contents(of: output)
+        guard file.count == count else { throw WireError(.internal, "\(file.count) bytes instead of \(count)") }
+        return file
     }
 }
