@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""warm-up-samples.py: writes Sources/imgworker/WarmUp/WarmUpSamples.swift, the pictures that a decode worker decodes before its
-sandbox closes. Encoding them at each start would take longer than all the rest of it. Needs Pillow (Debian: python3-pil).
+"""warm-up-samples.py: writes Sources/imgworker/WarmUp/WarmUpSamples.swift, the images that a decode worker decodes before it
+enters its sandbox. Encoding them at each start would take longer than the rest of it. Needs Pillow (Debian: python3-pil).
 """
 
 import io
@@ -13,7 +13,7 @@ SIDE = 16
 target = pathlib.Path(__file__).resolve().parent.parent / "Sources/imgworker/WarmUp/WarmUpSamples.swift"
 
 
-def picture(mode):
+def sample_image(mode):
     image = Image.new(mode, (SIDE, SIDE))
     channels = len(mode)
     values = [(x * 16, y * 16, (x * y) % 256, 255 - x * y)[:channels] for y in range(SIDE) for x in range(SIDE)]
@@ -23,23 +23,23 @@ def picture(mode):
 
 def encoded(mode, name, **options):
     output = io.BytesIO()
-    picture(mode).save(output, name, **options)
+    sample_image(mode).save(output, name, **options)
     return output.getvalue()
 
 
 samples = [
-    ("JPEG, with less colour than light.", "jpeg", encoded("RGB", "JPEG", quality=20, subsampling=2)),
+    ("JPEG with subsampled chroma.", "jpeg", encoded("RGB", "JPEG", quality=20, subsampling=2)),
     ("PNG with alpha.", "png", encoded("RGBA", "PNG")),
-    ("WebP with loss.", "lossyWebP", encoded("RGB", "WEBP", quality=20)),
-    ("WebP without loss.", "losslessWebP", encoded("RGBA", "WEBP", lossless=True)),
+    ("Lossy WebP.", "lossyWebP", encoded("RGB", "WEBP", quality=20)),
+    ("Lossless WebP.", "losslessWebP", encoded("RGBA", "WEBP", lossless=True)),
 ]
 
 lines = [
     "// Written by scripts/warm-up-samples.py.",
     "",
-    f"/// Pictures of {SIDE} × {SIDE} pixels, one for each decoder that there is.",
+    f"/// Images of {SIDE} × {SIDE} pixels, one for each decoder.",
     "enum WarmUpSamples {",
-    "    /// All of them.",
+    "    /// All samples.",
     "    static let all = [" + ", ".join(name for _, name, _ in samples) + "]",
 ]
 for comment, name, data in samples:

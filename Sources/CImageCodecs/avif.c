@@ -8,29 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// The most bytes of boxes that describe a picture, colour profiles aside. Files have some hundred, a large grid some
-/// thousand. The library keeps ten times as much for a property, and looks for each item among all of them.
+/// The most bytes of boxes other than pixels and colour profiles. Typical files have a few hundred, large grids a few
+/// thousand. libavif keeps ten times as much for a property, and searches all items for each item.
 #define MAXIMUM_STRUCTURE (128u << 10)
-/// How deep boxes are looked into: moov, trak, mdia, minf, stbl.
+/// The depth of nested boxes to inspect: moov, trak, mdia, minf, stbl.
 #define MAXIMUM_DEPTH 6
 
-/// What dav1d takes for itself: 400 KiB.
+/// The memory of one dav1d instance: 400 KiB, rounded up.
 #define MEMORY_OF_CODEC (512u << 10)
 
 struct codec_avif_reader {
     const uint8_t *bytes;
     size_t length;
     avifDecoder *decoder;
-    /// A part of the picture, which owns nothing.
+    /// A view of a part of the image; owns no pixels.
     avifImage *band;
-    /// The part of the stored picture that is to be seen.
+    /// The clean aperture within the stored image.
     avifCropRect crop;
     codec_order order;
     uint32_t row;
-    /// The last band with the rows around it.
+    /// The last band, including the rows around it.
     uint8_t *scratch;
     size_t scratch_size;
-    /// Made from the numbers that name the colours; NULL where the file has a profile, or is sRGB.
+    /// The profile made from the colour space's code points; NULL if the file has a profile or is sRGB.
     uint8_t *described;
     size_t described_length;
     char message[AVIF_DIAGNOSTICS_ERROR_BUFFER_SIZE];
@@ -42,7 +42,7 @@ typedef struct {
     const uint8_t *content;
     uint64_t size;
     char type[4];
-    /// Whether it ends behind the bytes that are there.
+    /// Whether it extends beyond the available bytes.
     int is_cut;
 } box;
 
@@ -52,7 +52,7 @@ static uint64_t big_endian(const uint8_t *bytes, int count) {
     return value;
 }
 
-/// The box at the start of `length` bytes, as far as it is there. How many bytes it takes, at least 8; 0 for none.
+/// Reads the box at the start of `length` bytes, cut at their end. Returns its size, at least 8; 0 if there is none.
 static uint64_t read_box(const uint8_t *bytes, uint64_t length, box *box) {
     if (length < 8) return 0;
     uint64_t size = big_endian(bytes, 4), header = 8;
@@ -79,7 +79,7 @@ static int has_type(const box *box, const char *types) {
     return 0;
 }
 
-/// The bytes of all boxes that are neither pixels nor, beyond their beginning, profiles.
+/// Returns the bytes of all boxes, counting only the headers of pixels and profiles.
 static uint64_t structure_bytes(const uint8_t *bytes, uint64_t length, int depth) {
     uint64_t sum = 0, size;
     box box;
@@ -96,7 +96,7 @@ static uint64_t structure_bytes(const uint8_t *bytes, uint64_t length, int depth
     return sum;
 }
 
-/// Whether the last box of the file is not there in full.
+/// Returns whether the last box of the file is incomplete.
 static int is_cut_off(const uint8_t *bytes, uint64_t length) {
     uint64_t size;
     box box = {0};
@@ -106,8 +106,8 @@ static int is_cut_off(const uint8_t *bytes, uint64_t length) {
     return length > 0;
 }
 
-/// How often four letters stand in the file, and so at least how many items have this type: a picture that is put
-/// together from others is a `grid`, and each of those is `av01`.
+/// Returns how often a type's four letters occur in the file, an upper bound of the number of items of this type. A
+/// `grid` combines several `av01` items.
 static uint64_t count_type(const codec_avif_reader *reader, const char *type) {
     uint64_t count = 0;
     const uint8_t *end = reader->bytes + reader->length, *place = reader->bytes;
@@ -120,7 +120,7 @@ static uint64_t count_type(const codec_avif_reader *reader, const char *type) {
 static codec_status failed(codec_avif_reader *reader, avifResult result) {
     const char *detail = reader->decoder->diag.error;
     snprintf(reader->message, sizeof reader->message, "%s", *detail ? detail : avifResultToString(result));
-    // Of a limit on sizes the library only says so in words.
+    // libavif reports its size limits only by message.
     if (strstr(detail, "too large") || strstr(detail, "excessive")) return CODEC_TOO_LARGE;
     switch (result) {
     case AVIF_RESULT_OUT_OF_MEMORY: return CODEC_NO_MEMORY;
@@ -132,7 +132,7 @@ static codec_status failed(codec_avif_reader *reader, avifResult result) {
     default: break;
     }
     if (strstr(detail, "runcated") || is_cut_off(reader->bytes, reader->length)) return CODEC_TRUNCATED;
-    // The library does not hand on why the codec behind it failed; malloc left its word.
+    // libavif does not pass on the codec's error, but a failed allocation leaves errno.
     return errno == ENOMEM ? CODEC_NO_MEMORY : CODEC_DAMAGED;
 }
 
@@ -148,28 +148,28 @@ codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length)
         return NULL;
     }
     avifDecoder *decoder = reader->decoder;
-    // A confined process has no second thread.
+    // The sandbox allows no second thread.
     decoder->maxThreads = 1;
-    // How a picture is turned is in irot and imir; the standard says that EXIF's word does not count.
+    // The orientation is in irot and imir; the standard excludes that of EXIF.
     decoder->ignoreExif = AVIF_TRUE;
     decoder->ignoreXMP = AVIF_TRUE;
     decoder->imageSizeLimit = AVIF_DEFAULT_IMAGE_SIZE_LIMIT;
     decoder->imageDimensionLimit = CODEC_MAXIMUM_SIDE;
     decoder->imageCountLimit = CODEC_MAXIMUM_FRAMES;
-    // A part of the picture to be shown must be one. What writers are known to leave out, and other readers do without,
-    // is not asked for: pixi, which repeats what av1C says, and the size of alpha.
+    // Requires a valid clap. Does not require properties that some writers omit and other readers accept: pixi, which
+    // repeats av1C, and the size of alpha.
     decoder->strictFlags = AVIF_STRICT_CLAP_VALID;
     return reader;
 }
 
-/// An upper estimate of what decoding holds, measured. A picture is held in full, in its own depth and sampling, beside
-/// what the codec notes of each block; so is alpha, which is a picture of its own. Whether grain is laid over a copy of
-/// the colour shows only in decoding. A grid's cells are held beside the whole, each with a codec of its own.
+/// Returns an upper estimate of the bytes that decoding holds, measured: the whole image in its own depth and sampling,
+/// with the codec's data per block; alpha likewise, as an image of its own; a copy of the colour for film grain, which
+/// is only known while decoding; the cells of a grid besides the whole image, each with a codec of its own.
 static uint64_t held_bytes(const codec_avif_reader *reader) {
     const avifImage *image = reader->decoder->image;
     avifPixelFormatInfo info;
     avifGetPixelFormatInfo(image->yuvFormat, &info);
-    // Frames of the codec go up to the next 128 columns and rows.
+    // The codec rounds frames up to multiples of 128 columns and rows.
     uint64_t width = ((uint64_t)image->width + 127) & ~127ull, height = ((uint64_t)image->height + 127) & ~127ull;
     uint64_t pixels = width * height, sample = image->depth > 8 ? 2 : 1;
     uint64_t chroma = info.monochrome ? 0 : 2 * (pixels >> info.chromaShiftX >> info.chromaShiftY);
@@ -200,14 +200,14 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     header->passes = 1;
     header->held_bytes = held_bytes(reader);
     header->space = CODEC_SPACE_RGB;
-    // Where the profile says gray, rows of a picture without colour are.
+    // A monochrome image with a gray profile has gray rows.
     if (image->yuvFormat == AVIF_PIXEL_FORMAT_YUV400 && image->icc.size >= 20 &&
         memcmp(image->icc.data + 16, "GRAY", 4) == 0) {
         header->space = CODEC_SPACE_GRAY;
     }
     header->inflated_bytes = 0;
     header->can_scale = 0;
-    // From now on the codec refuses frames that are larger than the container says.
+    // Makes the codec refuse frames larger than the container declares.
     decoder->imageSizeLimit = image->width * image->height;
     if (image->icc.size > 0) return CODEC_OK;
     return codec_profile_for_cicp(
@@ -216,7 +216,7 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
 
 int codec_avif_reader_orientation(const codec_avif_reader *reader) {
     const avifImage *image = reader->decoder->image;
-    // By quarters anticlockwise; then nothing, top and bottom exchanged, left and right exchanged.
+    // By anticlockwise rotation in steps of 90°; then not mirrored, mirrored vertically, mirrored horizontally.
     static const int orientations[4][3] = {{1, 4, 2}, {8, 5, 7}, {3, 2, 4}, {6, 7, 5}};
     int angle = image->transformFlags & AVIF_TRANSFORM_IROT ? image->irot.angle & 3 : 0;
     int mirror = image->transformFlags & AVIF_TRANSFORM_IMIR ? 1 + (image->imir.mode & 1) : 0;
@@ -248,8 +248,8 @@ codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order orde
 codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *rows, size_t stride, uint32_t count) {
     const avifImage *image = reader->decoder->image;
     if (count == 0 || count > reader->crop.height - reader->row) return CODEC_DAMAGED;
-    // Colour is sampled more coarsely than light, and rows mix that of the rows around them: two more on each side, from
-    // an even one on, give the same rows as converting the picture as a whole.
+    // Chroma is subsampled, and rows interpolate that of their neighbours: two more rows on each side, starting at an
+    // even one, give the same result as converting the whole image.
     uint32_t first = reader->crop.y + reader->row, last = first + count;
     uint32_t start = first < 2 ? 0 : (first - 2) & ~1u, end = image->height - last < 2 ? image->height : last + 2;
     avifCropRect part = {0, start, image->width, end - start};
@@ -260,8 +260,8 @@ codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *row
     avifRGBImageSetDefaults(&band, reader->band);
     band.format = reader->order == CODEC_BGRA ? AVIF_RGB_FORMAT_BGRA : AVIF_RGB_FORMAT_RGBA;
     band.depth = 8;
-    // libyuv is fast, but cuts off lower bits of deeper samples; and where black is 16, it is up to 15 values off with
-    // other matrices than BT.601's (Debian 12). The library's own arithmetic is exact.
+    // libyuv is fast, but truncates deeper samples; and for limited range it is up to 15 values off with matrices other
+    // than BT.601's (Debian 12). libavif's own arithmetic is exact.
     int is_plain = image->yuvRange == AVIF_RANGE_FULL || image->matrixCoefficients == AVIF_MATRIX_COEFFICIENTS_BT601 ||
         image->matrixCoefficients == AVIF_MATRIX_COEFFICIENTS_BT470BG;
     band.avoidLibYUV = image->depth > 8 || !is_plain;
@@ -306,7 +306,7 @@ const char *codec_avif_version(void) {
     char codecs[256];
     avifCodecVersions(codecs);
     snprintf(text, sizeof text, "libavif %s (%s)", avifVersion(), codecs);
-    // Of all codecs that it knows, the first is the one that decodes.
+    // The first codec in the list is the one that decodes.
     char *comma = strchr(text, ',');
     if (comma) memcpy(comma, ")", 2);
     return text;

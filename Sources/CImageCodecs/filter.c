@@ -7,7 +7,7 @@
 
 /// One pixel.
 typedef float pixel __attribute__((vector_size(16), aligned(4)));
-/// Four of them, in as many registers as the processor needs for them.
+/// Four pixels, in as many registers as the processor needs.
 typedef float four_pixels __attribute__((vector_size(64), aligned(4)));
 typedef uint8_t packed_pixel __attribute__((vector_size(4), aligned(1)));
 typedef int32_t whole_pixel __attribute__((vector_size(16)));
@@ -15,7 +15,7 @@ typedef int32_t whole_pixel __attribute__((vector_size(16)));
 static inline pixel load(const float *place) { return *(const pixel *)place; }
 static inline void store(float *place, pixel value) { *(pixel *)place = value; }
 static inline pixel all(float value) { return (pixel){value, value, value, value}; }
-// Macros, as vectors that not every processor has registers for are no arguments.
+// Macros, because vectors larger than a register cannot be passed to functions on every processor.
 #define load_four(place) (*(const four_pixels *)(place))
 #define each_four_times(place)                                                                                         \
     __builtin_shufflevector(load(place), load(place), 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)
@@ -44,7 +44,8 @@ void filter_across(
     for (size_t i = 0; i < pixels; i++, weights += stride) {
         const float *source = row + (size_t)starts[i] * 4;
         uint32_t count = counts[i], tap = 0;
-        // Eight sums, so that an addition does not wait for the one before it. The last four taps may be of weight zero.
+        // Eight sums, so that an addition does not depend on the previous one. Up to four last taps may have weight
+        // zero.
         four_pixels sums = {0}, others = {0};
         for (; tap + 4 < count; tap += 8, source += 32) {
             sums += load_four(source) * each_four_times(weights + tap);
@@ -80,8 +81,8 @@ void filter_store(const float *row, uint8_t *bytes, size_t pixels, filter_alpha 
         if (alpha == FILTER_OPAQUE) {
             value[3] = 255;
         } else {
-            // Where alpha overshoots, colour does as well, and comes back with it. Colour that is multiplied by alpha
-            // cannot exceed it.
+            // If alpha overshoots, colour does too and is scaled back with it. Premultiplied colour cannot exceed
+            // alpha.
             float full = value[3] < 0.5f ? 0 : 255 / value[3];
             if (alpha == FILTER_STRAIGHT) {
                 value *= (pixel){full, full, full, 1};
@@ -99,7 +100,7 @@ void filter_store(const float *row, uint8_t *bytes, size_t pixels, filter_alpha 
 FOR_EACH_PROCESSOR
 void filter_sum(const uint8_t *row, double *sums, const uint32_t *bounds, size_t cells, int has_alpha) {
     for (size_t cell = 0; cell < cells; cell++, sums += 4) {
-        // Numbers of a cell's columns stay far below 2^24 times 255.
+        // A cell has far fewer than 2^24 / 255 columns, so the sums are exact.
         pixel sum = {0};
         for (uint32_t column = bounds[cell]; column < bounds[cell + 1]; column++) {
             packed_pixel packed;
@@ -118,8 +119,8 @@ void filter_sum(const uint8_t *row, double *sums, const uint32_t *bounds, size_t
     }
 }
 
-// sRGB's curve as tables: what a byte is of light, and the byte for each of so many steps of light. Near black a step is a
-// twentieth of a byte, everywhere else less.
+// sRGB's transfer curve as tables: the light for each byte, and the byte for each of 65,536 steps of light. A step is
+// at most a twentieth of a byte, near black.
 #define LIGHT_STEPS 65536
 static float light_of_byte[256];
 static uint8_t byte_of_light[LIGHT_STEPS];
@@ -154,7 +155,7 @@ void filter_store_light(const float *row, uint8_t *bytes, size_t pixels, filter_
     need_light_tables();
     for (size_t i = 0; i < pixels; i++, row += 4, bytes += 4) {
         float opacity = alpha == FILTER_OPAQUE ? 255 : clamped(row[3], 255);
-        // Light is divided by alpha as it came from the filter, with what it overshoots; a byte is made of what is left.
+        // Divides light by the unclamped alpha, so that overshoots cancel, and clamps afterwards.
         float full = alpha == FILTER_OPAQUE ? 1 : row[3] < 0.5f ? 0 : 255 / row[3];
         for (int channel = 0; channel < 3; channel++) {
             float light = clamped(row[channel] * full, 255);

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// What the library reads from.
+/// The source that giflib reads from.
 typedef struct {
     const uint8_t *bytes;
     size_t length;
     size_t position;
-    /// More bytes were wanted than there are.
+    /// A read exceeded the end of the bytes.
     int ran_out;
-    /// The last read was of a single zero: a block without bytes, behind which no data comes.
+    /// The last read returned a single zero: an empty block, which ends the data.
     int met_end;
 } gif_source;
 
@@ -21,7 +21,7 @@ static int read_bytes(GifFileType *gif, GifByteType *destination, int count) {
     size_t wanted = (size_t)count, left = source->length - source->position;
     if (wanted > left) {
         source->ran_out = 1;
-        // Behind the last pixel the library looks for the end of the blocks: when only that is missing, no pixel is.
+        // After the last pixel giflib reads the end of the blocks. If only that is missing, all pixels are present.
         if (wanted > 1) return 0;
         *destination = 0;
         return 1;
@@ -38,7 +38,7 @@ static codec_status reading_status(int error, const gif_source *source) {
     return CODEC_DAMAGED;
 }
 
-/// The pixels that indices stand for: what the palette does not have is transparent.
+/// Fills the table of pixels by index. Indices beyond the palette are transparent.
 static void make_table(const ColorMapObject *palette, int transparent, codec_order order, uint8_t table[256][4]) {
     int red = order == CODEC_BGRA ? 2 : 0;
     memset(table, 0, 256 * 4);
@@ -55,10 +55,10 @@ struct codec_gif_reader {
     gif_source source;
     codec_gif_frame frame;
     GifFileType *gif;
-    /// A row as it is stored.
+    /// A row of indices.
     GifPixelType *line;
     uint8_t table[256][4];
-    /// The rows that came, seen or not.
+    /// The number of rows read, including invisible ones.
     int row;
 };
 
@@ -73,7 +73,7 @@ codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, c
 codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order) {
     gif_source *source = &reader->source;
     int error = 0;
-    // A handle for each frame: the library would otherwise keep a note of all that it has seen.
+    // Opens a handle for each frame, because giflib records every frame that it reads.
     GifFileType *gif = reader->gif = DGifOpen(source, read_bytes, &error);
     if (!gif) return reading_status(error, source);
     GifRecordType record;
@@ -94,7 +94,7 @@ codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order)
 
 int codec_gif_reader_is_interlaced(const codec_gif_reader *reader) { return reader->gif && reader->gif->Image.Interlace; }
 
-/// Reads the next row of the file, of which `pixels` gets what is wanted, if it is not NULL.
+/// Reads the next row of the file and stores its visible part in `pixels`, unless NULL.
 static codec_status read_row(codec_gif_reader *reader, uint8_t *pixels) {
     if (DGifGetLine(reader->gif, reader->line, reader->gif->Image.Width) == GIF_ERROR) {
         return reading_status(reader->gif->Error, &reader->source);
@@ -124,7 +124,7 @@ codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows,
     for (uint32_t i = 0; i < count && status == CODEC_OK; i++, reader->row++) {
         status = read_row(reader, rows + (size_t)i * reader->frame.width * 4);
     }
-    // Rows that are not seen have to be there, too.
+    // Invisible rows must be present, too.
     while (status == CODEC_OK && (uint32_t)reader->row >= reader->frame.height
            && reader->row < reader->gif->Image.Height) {
         status = read_row(reader, NULL);
@@ -142,7 +142,7 @@ void codec_gif_reader_destroy(codec_gif_reader *reader) {
 }
 
 const char *codec_gif_version(void) {
-    // The library itself does not say.
+    // The version at compile time, because the library does not report one.
     static char text[32];
     snprintf(text, sizeof text, "giflib %d.%d.%d", GIFLIB_MAJOR, GIFLIB_MINOR, GIFLIB_RELEASE);
     return text;

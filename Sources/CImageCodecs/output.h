@@ -1,4 +1,4 @@
-// Encoded bytes that wait to be taken from a writer.
+// A buffer of encoded bytes until they are taken from a writer.
 #ifndef CODEC_OUTPUT_H
 #define CODEC_OUTPUT_H
 
@@ -10,11 +10,11 @@ typedef struct {
     uint8_t *bytes;
     size_t length;
     size_t capacity;
-    /// The bytes were handed out and go with the next append.
+    /// The bytes were taken; the next append overwrites them.
     int taken;
 } codec_output;
 
-/// Makes room for `count` more bytes and returns where they go; NULL without memory.
+/// Reserves room for `count` more bytes and returns its address; NULL without memory.
 static inline uint8_t *codec_output_reserve(codec_output *output, size_t count) {
     if (output->taken) {
         output->length = 0;
@@ -33,7 +33,7 @@ static inline uint8_t *codec_output_reserve(codec_output *output, size_t count) 
     return output->bytes + output->length;
 }
 
-/// Hands out what was appended since the last call.
+/// Returns the bytes appended since the last call.
 static inline const uint8_t *codec_output_take(codec_output *output, size_t *length) {
     *length = output->taken ? 0 : output->length;
     output->taken = 1;

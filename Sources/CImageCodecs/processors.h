@@ -1,9 +1,10 @@
-// Inner loops for the processor that is there.
+// Compiling inner loops for several processor generations.
 #ifndef PROCESSORS_H
 #define PROCESSORS_H
 
-/// Distributions build for the oldest processor of the family. With clones the loader picks what this one can do; not with
-/// the thread sanitizer, whose calls it would make before there is one.
+/// Compiles a function for x86-64-v3 as well, and lets the loader choose at run time, because distributions build for
+/// the oldest processors. Not with the thread sanitizer, whose functions the loader would call before it is
+/// initialized.
 #if defined(__x86_64__) && defined(__has_attribute) && defined(__has_feature)
 #if __has_attribute(target_clones) && !__has_feature(thread_sanitizer)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v3", "default")))

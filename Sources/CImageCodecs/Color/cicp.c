@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Where primaries lie (ITU-T H.273, table 2), and which white they make.
+/// Colour primaries and their white point (ITU-T H.273, table 2).
 typedef struct {
     int number;
     cmsCIExyY white;
@@ -28,7 +28,8 @@ static const color_primaries known_primaries[] = {
     {22, D65, {{0.630, 0.340, 1}, {0.295, 0.605, 1}, {0.155, 0.077, 1}}},
 };
 
-/// What is not known, not said, or has no profile of three colours counts as sRGB's.
+/// Returns the primaries; sRGB's for unknown and unspecified numbers, and for those that three primaries cannot
+/// describe.
 static const color_primaries *find_primaries(int number) {
     size_t count = sizeof known_primaries / sizeof *known_primaries;
     for (size_t i = 0; i < count; i++) {
@@ -37,21 +38,22 @@ static const color_primaries *find_primaries(int number) {
     return &known_primaries[0];
 }
 
-/// Light by the perceptual quantizer (SMPTE ST 2084), where 1 is the white of a document: 203 cd/m² (ITU-R BT.2408).
+/// Returns the light for a signal of the perceptual quantizer (SMPTE ST 2084); 1 is a document's white, 203 cd/m²
+/// (ITU-R BT.2408).
 static double light_of_pq(double signal) {
     double power = pow(signal, 1 / 78.84375);
     double above = power - 0.8359375;
     return pow((above > 0 ? above : 0) / (18.8515625 - 18.6875 * power), 1 / 0.1593017578125) * 10000 / 203;
 }
 
-/// Light of the scene by hybrid log-gamma (ITU-R BT.2100), where 1 is the white of a document: three quarters of the
+/// Returns the scene light for a signal of hybrid log-gamma (ITU-R BT.2100); 1 is a document's white, at 75 % of the
 /// signal.
 static double light_of_hlg(double signal) {
     double light = signal <= 0.5 ? signal * signal / 3 : (exp((signal - 0.55991073) / 0.17883277) + 0.28466892) / 12;
     return light / 0.26496256;
 }
 
-/// A curve from a table; what is brighter than white is white.
+/// Returns a tabulated curve that clips light brighter than white.
 static cmsToneCurve *tabulate(double (*light)(double)) {
     enum { COUNT = 1024 };
     cmsUInt16Number table[COUNT];
@@ -62,7 +64,7 @@ static cmsToneCurve *tabulate(double (*light)(double)) {
     return cmsBuildTabulatedToneCurve16(NULL, COUNT, table);
 }
 
-/// How signals become light (ITU-T H.273, table 3). Cameras' curves are looked at on screens, which have sRGB's.
+/// Returns the transfer curve (ITU-T H.273, table 3). Camera curves count as sRGB's, because screens display them so.
 static cmsToneCurve *create_curve(int transfer) {
     cmsFloat64Number srgb[5] = {2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045};
     switch (transfer) {
@@ -76,7 +78,7 @@ static cmsToneCurve *create_curve(int transfer) {
     }
 }
 
-/// The profile's bytes without the time at which they were made: the same for the same colours.
+/// Saves the profile without its creation time and profile ID, so that equal colours have equal bytes.
 static codec_status save(cmsHPROFILE profile, uint8_t **bytes, size_t *length) {
     cmsUInt32Number count = 0;
     if (!cmsSaveProfileToMem(profile, NULL, &count) || count < 128) return CODEC_NO_MEMORY;

@@ -8,14 +8,14 @@
 struct codec_color {
     codec_space space;
     codec_order order;
-    /// NULL for ink without a profile, and for gray.
+    /// NULL for CMYK without a profile, and for gray.
     cmsHTRANSFORM transform;
-    /// For gray: the colour of each value, in the order of bytes of a pixel.
+    /// Gray only: the colour of each value, in the pixel's byte order.
     uint8_t shades[256][3];
 };
 
-/// Steps of each channel for which a profile is compared with sRGB, and by how much they may differ: two values apart
-/// are not told apart, and rounding makes one.
+/// The steps per channel at which a profile is compared with sRGB, and the largest difference to count as equal, which
+/// rounding causes and the eye does not see.
 #define PROBES 9
 #define SAME 1
 
@@ -27,7 +27,7 @@ static int is_same(const uint8_t *left, const uint8_t *right, size_t count) {
     return 1;
 }
 
-/// Whether the transform leaves colours as they are.
+/// Returns whether the transform leaves colours unchanged.
 static int is_identity(cmsHTRANSFORM transform) {
     uint8_t row[PROBES * 4], converted[sizeof row];
     for (int red = 0; red < PROBES; red++) {
@@ -55,7 +55,8 @@ static cmsColorSpaceSignature signature(codec_space space) {
     }
 }
 
-/// From `profile` to sRGB, with the perceptual intent, as viewers do; NULL where the profile does not serve.
+/// Creates the transform from `profile` to sRGB with the perceptual intent, as viewers do; NULL if the profile cannot
+/// be used for `space`.
 static cmsHTRANSFORM create_transform(cmsHPROFILE profile, codec_space space, codec_order order) {
     if (cmsGetColorSpace(profile) != signature(space)) return NULL;
     cmsHPROFILE srgb = cmsCreate_sRGBProfile();
@@ -69,7 +70,7 @@ static cmsHTRANSFORM create_transform(cmsHPROFILE profile, codec_space space, co
     return transform;
 }
 
-/// Gray has few values: a table of them is the conversion. Whether it leaves them as they are.
+/// Fills the table that converts the 256 values of gray. Returns whether it leaves them unchanged.
 static int fill_shades(codec_color *color) {
     uint8_t values[256], same[256][3];
     for (int i = 0; i < 256; i++) {
@@ -155,7 +156,7 @@ codec_status codec_inflate(const uint8_t *bytes, size_t length, size_t most, uin
     int result = Z_OK;
     while (result != Z_STREAM_END && status == CODEC_OK) {
         if (stream.total_out == capacity) {
-            // Grown by what has come, so that a small stream costs little.
+            // Grows with the output, so that a small stream needs little memory.
             size_t wanted = capacity ? capacity * 2 : 4096;
             if (wanted > most) wanted = most;
             uint8_t *larger = wanted > capacity ? realloc(memory, wanted) : NULL;

@@ -9,30 +9,30 @@ struct codec_jpeg_reader {
     struct jpeg_progress_mgr progress;
     const uint8_t *bytes;
     size_t length;
-    /// The data ended before the end marker; one was made up.
+    /// The data ended before the end marker, and an end marker was supplied.
     int ran_out;
-    /// More scans came than there may be.
+    /// There were more scans than CODEC_MAXIMUM_SCANS.
     int has_endless_scans;
-    /// By index, the components of which a scan came.
+    /// The components, by index, for which a scan was read.
     int scanned[MAX_COMPONENTS];
-    /// Scans that add nothing to the rows are passed over.
-    int passes_scans;
-    /// The file is still on its way: that scans are missing is no fault.
+    /// Scans that do not affect the rows are skipped.
+    int skips_scans;
+    /// The file is still being downloaded: missing scans are no error.
     int is_part;
     codec_order order;
 };
 
 static void source_nothing(j_decompress_ptr jpeg) { (void)jpeg; }
 
-/// Called when the span is used up. Behind the last one the library only knows waiting for more or an end marker, so it
-/// gets one.
+/// Provides the next span of bytes. At the end of the data it supplies an end marker, because libjpeg can only suspend
+/// or continue there.
 static boolean fill(j_decompress_ptr jpeg) {
     static const JOCTET end[2] = {0xFF, JPEG_EOI};
     codec_jpeg_reader *reader = jpeg->client_data;
     const uint8_t *place = jpeg->src->next_input_byte, *end_of_file = reader->bytes + reader->length;
-    if (reader->passes_scans && !reader->ran_out && place < end_of_file) {
-        jpeg->src->next_input_byte = jpeg_pass_scans(jpeg, place, end_of_file);
-        jpeg->src->bytes_in_buffer = jpeg_count_until_passed(jpeg, jpeg->src->next_input_byte, end_of_file);
+    if (reader->skips_scans && !reader->ran_out && place < end_of_file) {
+        jpeg->src->next_input_byte = jpeg_skip_scans(jpeg, place, end_of_file);
+        jpeg->src->bytes_in_buffer = jpeg_count_until_skipped(jpeg, jpeg->src->next_input_byte, end_of_file);
         if (jpeg->src->bytes_in_buffer > 0) return TRUE;
     }
     reader->ran_out = 1;
@@ -44,7 +44,7 @@ static boolean fill(j_decompress_ptr jpeg) {
 static void skip(j_decompress_ptr jpeg, long count) {
     if (count <= 0) return;
     if ((size_t)count > jpeg->src->bytes_in_buffer) {
-        // A segment that is there as a whole never goes beyond its span.
+        // A complete segment never extends beyond its span.
         const codec_jpeg_reader *reader = jpeg->client_data;
         jpeg->src->next_input_byte = reader->bytes + reader->length;
         fill(jpeg);
@@ -54,11 +54,11 @@ static void skip(j_decompress_ptr jpeg, long count) {
     }
 }
 
-/// Called between the steps of reading a file with several scans.
+/// Called by libjpeg between the steps of reading a file with several scans.
 static void note_scan(j_common_ptr common) {
     j_decompress_ptr jpeg = (j_decompress_ptr)common;
     codec_jpeg_reader *reader = jpeg->client_data;
-    // Where bytes between restarts are damaged the library finds scans that a look through the file does not.
+    // In damaged data between restart markers, libjpeg finds scans that jpeg_has_too_many_scans does not.
     if (jpeg->input_scan_number > CODEC_MAXIMUM_SCANS) {
         reader->has_endless_scans = 1;
         snprintf(reader->errors.message, sizeof reader->errors.message, "too many scans");
@@ -70,7 +70,7 @@ static void note_scan(j_common_ptr common) {
     }
 }
 
-/// What the library's error, which has just jumped, means.
+/// Returns the status for the libjpeg error that has just jumped.
 static codec_status reading_status(const codec_jpeg_reader *reader) {
     if (reader->has_endless_scans) return CODEC_TOO_LARGE;
     if (reader->ran_out) return CODEC_TRUNCATED;
@@ -91,7 +91,7 @@ static codec_status reading_status(const codec_jpeg_reader *reader) {
     }
 }
 
-/// What warnings say of the rows read so far.
+/// Returns the status for the warnings about the rows read so far.
 static codec_status warnings_status(const codec_jpeg_reader *reader) {
     if (!reader->errors.damaged) return CODEC_OK;
     return reader->ran_out && !reader->is_part ? CODEC_TRUNCATED : CODEC_DAMAGED;
@@ -122,7 +122,7 @@ codec_jpeg_reader *codec_jpeg_reader_create(const uint8_t *bytes, size_t length)
     return reader;
 }
 
-/// The bytes of coefficients of a file with several scans: two for each.
+/// Returns the size of all coefficients of a file with several scans, 2 bytes each; 0 for a file with one scan.
 static uint64_t coefficient_bytes(j_decompress_ptr jpeg) {
     if (!jpeg_has_multiple_scans(jpeg)) return 0;
     uint64_t blocks = 0;
@@ -134,7 +134,8 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
     if (setjmp(reader->errors.jump)) return reading_status(reader);
     jpeg_read_header(&reader->jpeg, TRUE);
     if (reader->jpeg.arith_code) {
-        // No browser shows it and no camera writes it, and a few bytes of it can stand for a lot of work.
+        // libjpeg's arithmetic decoder replaces missing data by zeros without a warning, so truncation goes unnoticed
+        // and a few bytes decode to any number of blocks, at 1 to 5 µs each.
         snprintf(reader->errors.message, sizeof reader->errors.message, "arithmetic coding");
         return CODEC_UNSUPPORTED;
     }
@@ -170,8 +171,8 @@ codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, ui
     return CODEC_OK;
 }
 
-/// Whether a file of several scans left coefficients out. Coefficients that only lack precision count when the file
-/// was cut off; with an end marker, its writer chose so.
+/// Returns whether a file with several scans lacks coefficients. Coefficients that only lack precision count if the
+/// file is truncated; in a file with an end marker, its writer chose the precision.
 static int coefficients_missing(const codec_jpeg_reader *reader) {
     const struct jpeg_decompress_struct *jpeg = &reader->jpeg;
     for (int component = 0; component < jpeg->num_components; component++) {
@@ -197,14 +198,14 @@ codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order orde
     }
     jpeg->scale_num = (unsigned)eighths;
     jpeg->scale_denom = 8;
-    // Beside the coefficients the library holds a few rows.
+    // Besides the coefficients, libjpeg holds a few rows.
     jpeg->mem->max_memory_to_use = (long)(coefficient_bytes(jpeg) + (64u << 20));
     jpeg_calc_output_dimensions(jpeg);
-    if (!reader->is_part && jpeg_can_pass_scans(jpeg)) {
-        reader->passes_scans = 1;
-        // Of coefficients that are missing it would make up some, and change others by them.
+    if (!reader->is_part && jpeg_can_skip_scans(jpeg)) {
+        reader->skips_scans = 1;
+        // Block smoothing would estimate the skipped coefficients and change others.
         jpeg->do_block_smoothing = FALSE;
-        reader->source.bytes_in_buffer = jpeg_count_until_passed(
+        reader->source.bytes_in_buffer = jpeg_count_until_skipped(
             jpeg, reader->source.next_input_byte, reader->bytes + reader->length);
     }
     jpeg_start_decompress(jpeg);
@@ -215,7 +216,8 @@ codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order orde
     return warnings_status(reader);
 }
 
-/// Adobe's programs, which mark their files, store 255 for no ink; the standard's own CMYK has 0 there.
+/// Converts CMYK to 255 for no ink. Adobe's programs, which mark their files, store 255 already; standard CMYK stores
+/// 0.
 static void turn_ink(const codec_jpeg_reader *reader, uint8_t *row, uint32_t width) {
     if (reader->jpeg.saw_Adobe_marker) return;
     for (size_t i = 0; i < (size_t)width * 4; i++) row[i] ^= 0xff;
@@ -226,7 +228,7 @@ codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *row
     if (setjmp(reader->errors.jump)) return reading_status(reader);
     uint32_t done = 0;
     while (done < count) {
-        // As many rows as the library hands out in one step.
+        // The most rows that libjpeg returns in one step.
         JSAMPROW pointers[16];
         uint32_t step = count - done < 16 ? count - done : 16;
         for (uint32_t i = 0; i < step; i++) pointers[i] = rows + (done + i) * stride;
@@ -255,5 +257,6 @@ void codec_jpeg_reader_destroy(codec_jpeg_reader *reader) {
 #define TEXT(name) TEXT_OF(name)
 #define TEXT_OF(text) #text
 
-// Only the headers know; the library's interface, which programs are linked to, has had the same number for decades.
+// The version at compile time, because the library reports only its interface number, which has not changed for
+// decades.
 const char *codec_jpeg_version(void) { return "libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION); }

@@ -1,4 +1,4 @@
-// How libjpeg's errors come back to reader and writer: its functions must not return from one, so they jump.
+// The error manager of the JPEG reader and writer. libjpeg's error functions must not return, so they jump.
 #ifndef CODEC_JPEG_ERRORS_H
 #define CODEC_JPEG_ERRORS_H
 
@@ -9,11 +9,11 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-/// The library's error manager, where to jump when it fails, and what it said.
+/// libjpeg's error manager with the jump target and the last message.
 typedef struct {
     struct jpeg_error_mgr base;
     jmp_buf jump;
-    /// A warning that means wrong pixels was given.
+    /// A warning was raised that means wrong pixels.
     int damaged;
     char message[JMSG_LENGTH_MAX];
 } error_manager;
@@ -24,8 +24,8 @@ static inline void failed(j_common_ptr common) {
     longjmp(errors->jump, 1);
 }
 
-/// Notes the warnings about entropy-coded data that is damaged or missing, for which the library makes up gray. Others
-/// (surplus bytes, odd markers, an unknown Adobe transform) leave pixels as they are.
+/// Records warnings about damaged or missing entropy-coded data, for which libjpeg substitutes gray. Other warnings
+/// (surplus bytes, unexpected markers, an unknown Adobe transform) do not affect pixels.
 static inline void note_warning(j_common_ptr common, int level) {
     error_manager *errors = (error_manager *)common->err;
     if (level >= 0) return;

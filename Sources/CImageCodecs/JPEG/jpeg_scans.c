@@ -6,31 +6,31 @@
 
 #define SOS 0xDA
 
-/// From a marker up to the coded data or the next marker.
+/// A marker segment, up to the entropy-coded data or the next marker.
 typedef struct {
     uint8_t marker;
-    /// Where its marker begins.
+    /// The first byte of the marker.
     const uint8_t *start;
-    /// What is behind that.
+    /// The first byte after the marker.
     const uint8_t *content;
-    /// The bytes of the content, two for the length at its beginning: 0 for the end marker, and where some are missing.
+    /// The content's length, including its length field of 2 bytes; 0 for the end marker and for an incomplete segment.
     size_t length;
 } jpeg_segment;
 
-/// Goes on, over coded data, to behind the next marker that does not stand alone there, and returns it; 0 when there is
-/// none any more.
+/// Advances past entropy-coded data to the end of the next marker that begins a segment, and returns it; 0 if there is
+/// none.
 static uint8_t next_marker(const uint8_t **next, const uint8_t *end) {
     for (;;) {
         const uint8_t *place = memchr(*next, 0xFF, (size_t)(end - *next));
         while (place && place < end && *place == 0xFF) place++;
         if (!place || place == end) return 0;
         *next = place + 1;
-        // Stuffed bytes, restarts and TEM do.
+        // Stuffed bytes, restart markers and TEM begin no segment.
         if (*place > 1 && (*place < 0xD0 || *place > 0xD7)) return *place;
     }
 }
 
-/// Goes on to behind the next segment; 0 when there is none any more.
+/// Advances to the end of the next segment; returns 0 if there is none.
 static int next_segment(const uint8_t **next, const uint8_t *end, jpeg_segment *segment) {
     segment->marker = next_marker(next, end);
     if (!segment->marker) return 0;
@@ -45,7 +45,7 @@ static int next_segment(const uint8_t **next, const uint8_t *end, jpeg_segment *
     return 1;
 }
 
-/// The index of the component that a scan's header calls `identifier`; -1 where there is none.
+/// Returns the index of the component with `identifier`; -1 if there is none.
 static int component_index(const struct jpeg_decompress_struct *jpeg, uint8_t identifier) {
     for (int i = 0; i < jpeg->num_components && i < MAX_COMPONENTS; i++) {
         if (jpeg->comp_info[i].component_id == identifier) return i;
@@ -82,7 +82,7 @@ size_t jpeg_complete_scans(const struct jpeg_decompress_struct *jpeg, uint32_t *
     const uint8_t *end = start + jpeg->src->bytes_in_buffer;
     int in_scan = 1;
     *scans = 0;
-    // A scan has ended where the next thing begins, as nothing says how long it is.
+    // A scan has no length field: it ends where the next segment begins.
     for (jpeg_segment segment; next_segment(&next, end, &segment);) {
         if (in_scan) {
             ++*scans;
@@ -94,16 +94,16 @@ size_t jpeg_complete_scans(const struct jpeg_decompress_struct *jpeg, uint32_t *
     return (size_t)(complete - start);
 }
 
-/// What a scan has: coefficients from `first` to `last` of some components, their bits from below `high` (0 for all that
-/// are above) to `low`.
+/// A scan's contents: coefficients `first` to `last` of its components (Ss, Se), and their bits from below `high` (Ah;
+/// 0 for all upper bits) down to `low` (Al).
 typedef struct {
     int count;
     int components[MAX_COMPS_IN_SCAN];
     int first, last, high, low;
 } jpeg_scan;
 
-/// The scan whose header the library has just read.
-static jpeg_scan present_scan(const struct jpeg_decompress_struct *jpeg) {
+/// Returns the scan whose header libjpeg has just read.
+static jpeg_scan current_scan(const struct jpeg_decompress_struct *jpeg) {
     jpeg_scan scan = {.first = jpeg->Ss, .last = jpeg->Se, .high = jpeg->Ah, .low = jpeg->Al};
     for (int i = 0; i < jpeg->comps_in_scan && i < MAX_COMPS_IN_SCAN; i++) {
         scan.components[scan.count++] = jpeg->cur_comp_info[i]->component_index;
@@ -111,7 +111,7 @@ static jpeg_scan present_scan(const struct jpeg_decompress_struct *jpeg) {
     return scan;
 }
 
-/// Reads the header of a scan; 0 where it is none.
+/// Reads the header of a scan; returns 0 if it is invalid.
 static int read_scan(const struct jpeg_decompress_struct *jpeg, const jpeg_segment *segment, jpeg_scan *scan) {
     const uint8_t *content = segment->content;
     if (segment->length < 3 || content[2] < 1 || content[2] > MAX_COMPS_IN_SCAN) return 0;
@@ -129,7 +129,7 @@ static int read_scan(const struct jpeg_decompress_struct *jpeg, const jpeg_segme
     return 1;
 }
 
-/// Whether a component becomes one sample a block.
+/// Returns whether a component is decoded to one sample per block.
 static int is_one_sample(const jpeg_component_info *component) {
 #if JPEG_LIB_VERSION >= 70
     return component->DCT_h_scaled_size == 1 && component->DCT_v_scaled_size == 1;
@@ -138,16 +138,16 @@ static int is_one_sample(const jpeg_component_info *component) {
 #endif
 }
 
-/// Whether the rows are the same without `scan`. Other coefficients than the first come in scans of one component.
-static int can_pass(const struct jpeg_decompress_struct *jpeg, const jpeg_scan *scan) {
+/// Returns whether `scan` does not affect the rows. Scans of AC coefficients have one component.
+static int can_skip(const struct jpeg_decompress_struct *jpeg, const jpeg_scan *scan) {
     return scan->first > 0 && scan->count == 1 && is_one_sample(&jpeg->comp_info[scan->components[0]]);
 }
 
-/// By component and coefficient, the lowest bit that there is so far; -1 for none.
+/// The lowest bit known so far, by component and coefficient; -1 for none.
 typedef int8_t known_bits[MAX_COMPONENTS][DCTSIZE2];
 
-/// Notes what `scan` has; 0 where that cannot follow on what is known.
-static int note(const jpeg_scan *scan, known_bits known) {
+/// Records the bits of `scan`; returns 0 if they do not continue the known ones.
+static int record(const jpeg_scan *scan, known_bits known) {
     if (scan->last >= DCTSIZE2 || scan->first > scan->last || (scan->first == 0) != (scan->last == 0)) return 0;
     if (scan->first > 0 && scan->count != 1) return 0;
     if (scan->high != 0 && scan->low != scan->high - 1) return 0;
@@ -162,20 +162,20 @@ static int note(const jpeg_scan *scan, known_bits known) {
     return 1;
 }
 
-int jpeg_can_pass_scans(const struct jpeg_decompress_struct *jpeg) {
-    int passable = 0;
-    for (int i = 0; i < jpeg->num_components; i++) passable |= is_one_sample(&jpeg->comp_info[i]);
-    if (!jpeg->progressive_mode || !passable || jpeg->num_components > MAX_COMPONENTS) return 0;
+int jpeg_can_skip_scans(const struct jpeg_decompress_struct *jpeg) {
+    int skippable = 0;
+    for (int i = 0; i < jpeg->num_components; i++) skippable |= is_one_sample(&jpeg->comp_info[i]);
+    if (!jpeg->progressive_mode || !skippable || jpeg->num_components > MAX_COMPONENTS) return 0;
     known_bits known;
     memset(known, -1, sizeof known);
-    jpeg_scan scan = present_scan(jpeg);
-    if (!note(&scan, known)) return 0;
+    jpeg_scan scan = current_scan(jpeg);
+    if (!record(&scan, known)) return 0;
     const uint8_t *next = jpeg->src->next_input_byte, *end = next + jpeg->src->bytes_in_buffer;
     for (jpeg_segment segment;;) {
         if (!next_segment(&next, end, &segment)) return 0;
         if (segment.marker == JPEG_EOI) break;
         if (segment.length == 0) return 0;
-        if (segment.marker == SOS && (!read_scan(jpeg, &segment, &scan) || !note(&scan, known))) return 0;
+        if (segment.marker == SOS && (!read_scan(jpeg, &segment, &scan) || !record(&scan, known))) return 0;
     }
     for (int i = 0; i < jpeg->num_components; i++) {
         for (int k = 0; k < DCTSIZE2; k++) {
@@ -185,25 +185,25 @@ int jpeg_can_pass_scans(const struct jpeg_decompress_struct *jpeg) {
     return 1;
 }
 
-/// Whether `segment` begins a scan that can be passed over.
-static int begins_passed(const struct jpeg_decompress_struct *jpeg, const jpeg_segment *segment) {
+/// Returns whether `segment` begins a skippable scan.
+static int begins_skippable(const struct jpeg_decompress_struct *jpeg, const jpeg_segment *segment) {
     jpeg_scan scan;
-    return segment->marker == SOS && read_scan(jpeg, segment, &scan) && can_pass(jpeg, &scan);
+    return segment->marker == SOS && read_scan(jpeg, segment, &scan) && can_skip(jpeg, &scan);
 }
 
-size_t jpeg_count_until_passed(
+size_t jpeg_count_until_skipped(
     const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end) {
     const uint8_t *next = start;
     for (jpeg_segment segment; next_segment(&next, end, &segment) && segment.length > 0;) {
-        if (begins_passed(jpeg, &segment)) return (size_t)(segment.start - start);
+        if (begins_skippable(jpeg, &segment)) return (size_t)(segment.start - start);
     }
     return (size_t)(end - start);
 }
 
-const uint8_t *jpeg_pass_scans(const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end) {
+const uint8_t *jpeg_skip_scans(const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end) {
     const uint8_t *next = start;
     for (jpeg_segment segment; next_segment(&next, end, &segment);) {
-        if (!begins_passed(jpeg, &segment)) return segment.start;
+        if (!begins_skippable(jpeg, &segment)) return segment.start;
     }
     return end;
 }

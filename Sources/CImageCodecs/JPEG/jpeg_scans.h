@@ -1,5 +1,5 @@
-// What a JPEG file says of its scans, found by going from marker to marker: no coefficient is decoded. All of it is for
-// a library that has read the header and stands behind that of the first scan.
+// The scans of a JPEG file, found by walking its markers without decoding any coefficient. All functions require that
+// libjpeg has read the file's header up to the end of the first scan's header.
 #ifndef CODEC_JPEG_SCANS_H
 #define CODEC_JPEG_SCANS_H
 
@@ -8,27 +8,26 @@
 #include <stdio.h>
 #include <jpeglib.h>
 
-/// The blocks of a component, filled up to whole groups.
+/// Returns the number of blocks of a component, padded to whole MCUs.
 uint64_t jpeg_component_blocks(const jpeg_component_info *component);
 
-/// Whether the scans are too many, or too many for the picture's size: all of them are read before the first row comes.
-/// Looks as far as there are markers where they belong.
+/// Returns whether the scans exceed CODEC_MAXIMUM_SCANS or CODEC_MAXIMUM_SCANNED_BLOCKS, because all scans are read
+/// before the first row is returned. Stops at the first missing marker.
 int jpeg_has_too_many_scans(const struct jpeg_decompress_struct *jpeg);
 
-/// Counts the scans that are there as a whole, and returns up to where they reach.
+/// Counts the complete scans and returns their length in bytes.
 size_t jpeg_complete_scans(const struct jpeg_decompress_struct *jpeg, uint32_t *scans);
 
-/// Whether rows of the size that the library is set to (jpeg_calc_output_dimensions) are the same without some of the
-/// scans. Of a component that becomes one sample a block no coefficient but the first is looked at, and no other scan has
-/// that one. The file must be complete, and its scans in the order of the standard: then every coefficient that is looked
-/// at is as it is after all scans.
-int jpeg_can_pass_scans(const struct jpeg_decompress_struct *jpeg);
+/// Returns whether some scans do not affect the rows at the configured output size (jpeg_calc_output_dimensions). For a
+/// component with one output sample per block, only the DC coefficient is used, which AC scans do not contain. Requires
+/// a complete file with scans in the standard's order, so that skipping leaves the used coefficients unchanged.
+int jpeg_can_skip_scans(const struct jpeg_decompress_struct *jpeg);
 
-/// Where that is so: the bytes from `start` to the next scan that can be passed over, or to `end`.
-size_t jpeg_count_until_passed(
+/// Returns the number of bytes from `start` to the next skippable scan, or to `end`.
+size_t jpeg_count_until_skipped(
     const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end);
 
-/// Where to go on behind the scan that begins at `start`, and those behind it that can be passed over, too.
-const uint8_t *jpeg_pass_scans(const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end);
+/// Returns the position after the scan at `start` and all skippable scans that follow it.
+const uint8_t *jpeg_skip_scans(const struct jpeg_decompress_struct *jpeg, const uint8_t *start, const uint8_t *end);
 
 #endif

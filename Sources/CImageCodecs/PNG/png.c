@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <zlib.h>
 
-/// The most that one ancillary chunk may make the library allocate.
+/// The most bytes that libpng may allocate for one ancillary chunk.
 #define MAXIMUM_CHUNK_MEMORY (8 * 1024 * 1024)
-/// The most chunks of the kinds that the library collects.
+/// The maximum number of ancillary chunks that libpng stores.
 #define MAXIMUM_CHUNKS 128
 
 struct codec_png_reader {
@@ -18,18 +18,18 @@ struct codec_png_reader {
     const uint8_t *bytes;
     size_t length;
     size_t position;
-    /// Of a file that is still on its way: where the chunk of pixels begins that is there in part, and how much of its
-    /// content is there; 0 when there is none.
+    /// For an incomplete file: the offset of the incomplete IDAT chunk, and the available length of its content; 0 if
+    /// there is none.
     size_t cut_chunk;
     uint32_t cut_length;
-    /// More bytes were wanted than there are.
+    /// A read exceeded the end of the bytes.
     int ran_out;
-    /// The library asked for memory that was not to be had.
+    /// An allocation of libpng failed.
     int no_memory;
     uint32_t width;
     uint32_t height;
     int passes;
-    /// Of a plain picture, the bytes of a pixel; its rows do not come from the library.
+    /// The bytes per pixel of a plain image, whose rows png_rows reads instead of libpng; else 0.
     int plain_channels;
     png_rows *rows;
     char message[160];
@@ -47,14 +47,14 @@ static void release(png_structp png, void *memory) {
     free(memory);
 }
 
-/// libpng forbids its error function to return, so it jumps, to the setjmp of the entry point that is running.
+/// Jumps to the setjmp of the current entry point, because libpng's error function must not return.
 static void reading_failed(png_structp png, const char *message) {
     codec_png_reader *reader = png_get_error_ptr(png);
     snprintf(reader->message, sizeof reader->message, "%s", message);
     png_longjmp(png, 1);
 }
 
-/// Warnings are about what does not touch pixels: damaged ancillary chunks, surplus data.
+/// Ignores warnings, which do not concern pixels: damaged ancillary chunks, surplus data.
 static void ignore_warning(png_structp png, const char *message) {
     (void)png;
     (void)message;
@@ -80,7 +80,7 @@ static void read_bytes(png_structp png, uint8_t *destination, size_t count) {
 static codec_status reading_status(const codec_png_reader *reader) {
     if (reader->no_memory) return CODEC_NO_MEMORY;
     if (reader->ran_out) return CODEC_TRUNCATED;
-    // The compressed data, or the chunks with it, end in good order but too early.
+    // The compressed data or the IDAT chunks end properly, but too early.
     if (strstr(reader->message, "Not enough")) return CODEC_TRUNCATED;
     return CODEC_DAMAGED;
 }
@@ -105,7 +105,7 @@ void codec_png_reader_take_part(codec_png_reader *reader) {
     for (uint64_t position = 8; position + 8 < reader->length;) {
         const uint8_t *chunk = reader->bytes + position;
         uint64_t left = reader->length - position - 8, size = big_endian(chunk);
-        // The library reads what a chunk says that it has, or nothing.
+        // libpng reads a chunk completely or not at all, so its length is changed to the available one.
         if (size > left && memcmp(chunk + 4, "IDAT", 4) == 0) {
             reader->cut_chunk = (size_t)position;
             reader->cut_length = (uint32_t)left;
@@ -114,7 +114,8 @@ void codec_png_reader_take_part(codec_png_reader *reader) {
     }
 }
 
-/// What libpng would only call invalid: a size of zero, or beyond its limits. IHDR always comes first.
+/// Returns the status for a size of zero or beyond the limits, which libpng reports as one generic error. IHDR is
+/// always the first chunk.
 static codec_status check_size(const codec_png_reader *reader) {
     if (reader->length < 24 || memcmp(reader->bytes + 12, "IHDR", 4) != 0) return CODEC_OK;
     uint32_t width = big_endian(reader->bytes + 16), height = big_endian(reader->bytes + 20);
@@ -130,7 +131,7 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     png_set_user_limits(reader->png, CODEC_MAXIMUM_SIDE, CODEC_MAXIMUM_SIDE);
     png_set_chunk_malloc_max(reader->png, MAXIMUM_CHUNK_MEMORY);
     png_set_chunk_cache_max(reader->png, MAXIMUM_CHUNKS);
-    // Every ancillary chunk but tRNS is passed over unread: less code meets hostile bytes.
+    // Skips every ancillary chunk except tRNS unread, so that less code processes untrusted bytes.
     png_set_keep_unknown_chunks(reader->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_read_info(reader->png, reader->info);
     int type = png_get_color_type(reader->png, reader->info);
@@ -151,7 +152,7 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     return CODEC_OK;
 }
 
-/// Has the rows of a plain picture made without the library, which has read what begins the first chunk of pixels.
+/// Starts reading the rows of a plain image without libpng, which has read the header of the first IDAT chunk.
 static codec_status start_rows(codec_png_reader *reader, codec_order order) {
     reader->rows = png_rows_create(
         reader->bytes, reader->length, reader->position - 8, reader->width, reader->height, reader->plain_channels,
@@ -162,7 +163,7 @@ static codec_status start_rows(codec_png_reader *reader, codec_order order) {
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order) {
     if (reader->plain_channels > 0) return start_rows(reader, order);
     if (setjmp(png_jmpbuf(reader->png))) return reading_status(reader);
-    // Palettes, low depths and tRNS become full channels, 16 bits become 8 (rounded), gray becomes colour.
+    // Expands palettes, low depths and tRNS to full channels, rounds 16 bits to 8, and expands gray to RGB.
     png_set_expand(reader->png);
     png_set_scale_16(reader->png);
     png_set_gray_to_rgb(reader->png);
@@ -173,7 +174,7 @@ codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order)
     return CODEC_OK;
 }
 
-/// Whether every row of every pass has been delivered.
+/// Returns whether every row of every pass has been read.
 static int all_rows_read(const codec_png_reader *reader) {
     return reader->passes > 1 ? png_get_current_pass_number(reader->png) >= 7
                               : png_get_current_row_number(reader->png) >= reader->height;
@@ -182,7 +183,8 @@ static int all_rows_read(const codec_png_reader *reader) {
 codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows, size_t stride, uint32_t count) {
     if (reader->rows) return png_rows_read(reader->rows, rows, stride, count);
     if (setjmp(png_jmpbuf(reader->png))) {
-        // Behind the last row libpng looks for the end of the compressed data. When only that is missing, no pixel is.
+        // After the last row, libpng reads the end of the compressed data. If only that is missing, all pixels are
+        // present.
         if (reader->ran_out && all_rows_read(reader)) return CODEC_OK;
         return reading_status(reader);
     }

@@ -7,7 +7,7 @@
 typedef uint8_t packed __attribute__((vector_size(16)));
 typedef int16_t lanes __attribute__((vector_size(16)));
 
-/// A row of pixels on its way; all but `order` and `channels`, which are constants where this is used, as above.
+/// The arguments of png_undo_filter. `order` and `channels` are constants in each instance of undo().
 typedef struct {
     const uint8_t *row, *above;
     uint8_t *result;
@@ -23,13 +23,13 @@ static inline packed load(const uint8_t *place) {
     return (packed)(words){pixel};
 }
 
-/// The bytes of a pixel in lanes of their own, whose upper halves are zero.
+/// Returns the bytes of a pixel, each zero-extended to a lane of 16 bits.
 static inline lanes widened(packed pixel) {
     const packed zero = {0};
     return (lanes)__builtin_shufflevector(pixel, zero, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
 
-/// What the file has of pixel `index`, in the order of the result. Without alpha, its lane has anything.
+/// Returns stored pixel `index` in the result's byte order. Without alpha, its alpha lane is arbitrary.
 static inline lanes stored(const filtered_row *row, size_t index) {
     lanes pixel = widened(load(row->row + index * (size_t)row->channels));
     return row->order == CODEC_BGRA ? __builtin_shufflevector(pixel, pixel, 2, 1, 0, 3, 4, 5, 6, 7) : pixel;
@@ -37,7 +37,7 @@ static inline lanes stored(const filtered_row *row, size_t index) {
 
 static inline lanes above(const filtered_row *row, size_t index) { return widened(load(row->above + index * 4)); }
 
-/// Adds bytes as PNG does, without a carry.
+/// Adds bytes modulo 256.
 static inline lanes sum(lanes a, lanes b) { return (lanes)((packed)a + (packed)b); }
 
 static inline lanes chosen(lanes mask, lanes yes, lanes no) { return (yes & mask) | (no & ~mask); }
@@ -49,12 +49,12 @@ static inline void put(const filtered_row *row, size_t index, lanes pixel) {
     memcpy(row->result + index * 4, &bytes, 4);
 }
 
-/// The one of `left`, `up` and `corner` that is nearest to left + up - corner, the first of them where two are as near.
+/// Returns the Paeth predictor: the one of `left`, `up` and `corner` nearest to left + up - corner, the first of them
+/// if two are equally near.
 ///
-/// With the corner beyond both that is the one farther from it, else the corner, unless the sum has come closer to
-/// one of them: either way the smaller one where 3 * corner - (left + up) is not below the larger, and the larger one where
-/// it is not above the smaller. Each pixel waits for the one to its left, and this takes fewer steps from there on than
-/// three distances do.
+/// With bound = 3 * corner - (left + up), the result is min(left, up) if bound >= max(left, up), max(left, up) if bound
+/// <= min(left, up), and otherwise the corner. Each pixel depends on the one to its left, and this form has a shorter
+/// dependency chain than three distances.
 static inline lanes nearest(lanes left, lanes up, lanes corner) {
     lanes bound = corner + corner + corner - up - left;
     lanes less = __builtin_elementwise_min(left, up), more = __builtin_elementwise_max(left, up);
@@ -99,7 +99,7 @@ FOR_EACH_PROCESSOR
 int png_undo_filter(
     const uint8_t *row, const uint8_t *above, uint8_t *result, size_t pixels, int channels, codec_order order) {
     filtered_row work = {row + 1, above, result, pixels, channels, order};
-    // Constants, so that each has loops of its own.
+    // Constant arguments, so that each combination is compiled to loops of its own.
     if (channels == 4) {
         work.channels = 4;
         if (order == CODEC_BGRA) return work.order = CODEC_BGRA, undo(*row, work);
@@ -110,9 +110,9 @@ int png_undo_filter(
     return work.order = CODEC_RGBA, undo(*row, work);
 }
 
-/// As many bytes are added up at once, in several lanes.
+/// The number of bytes added at once, in several lanes.
 #define STEP 32
-/// So many bytes keep the sums below 2^32.
+/// The most bytes for which the sums stay below 2^32.
 #define MOST_BEFORE_DIVISION 4096
 #define ADLER_PRIME 65521
 

@@ -6,36 +6,36 @@
 
 #include "png_filters.h"
 
-/// As many bytes are inflated at once: their checksum is made while they are near.
+/// The most compressed bytes to inflate at once, so that their CRC is computed while they are cached.
 #define LONGEST_PIECE 16384
-/// And become as many, or a row: zlib copies what each call ends with.
+/// The most bytes to inflate into at once, or one row: zlib copies its window at the end of each call.
 #define LONGEST_BATCH 36864
-/// The longest chunk.
+/// The maximum length of a chunk.
 #define LONGEST_CHUNK 0x7fffffffu
 
 struct png_rows {
     const uint8_t *bytes;
     size_t length;
     size_t position;
-    /// Of the present chunk, what is still to be read, and the checksum of what has been.
+    /// The unread bytes of the current chunk, and the CRC of those read.
     uint32_t left;
     uint32_t checksum;
-    /// More bytes were wanted than there are.
+    /// A read exceeded the end of the bytes.
     int ran_out;
     z_stream stream;
     int has_stream;
-    /// The compressed data are complete.
+    /// The end of the compressed data was reached.
     int has_ended;
     uint32_t width;
     uint32_t rows_left;
     int channels;
     codec_order order;
-    /// Some rows as they are stored, the first and the number of those to come, and the checksum of all so far.
+    /// A batch of filtered rows, the next of them and their remaining number, and the Adler-32 of all rows so far.
     uint8_t *stored;
     const uint8_t *next;
     uint32_t rows_stored;
     uint32_t adler;
-    /// The last row that was made.
+    /// The last row read.
     uint8_t *above;
     const char *message;
 };
@@ -49,7 +49,7 @@ static codec_status failed(png_rows *reader, codec_status status, const char *me
     return status;
 }
 
-/// The bytes of a stored row: the kind of filter, and the pixels.
+/// Returns the length of a stored row: the filter type and the pixels.
 static size_t row_bytes(const png_rows *reader) { return 1 + (size_t)reader->width * (size_t)reader->channels; }
 
 png_rows *png_rows_create(
@@ -65,7 +65,7 @@ png_rows *png_rows_create(
     reader->channels = channels;
     reader->order = order;
     reader->message = "";
-    // The byte behind the pixels is looked at.
+    // png_undo_filter reads one byte beyond the pixels.
     size_t row = row_bytes(reader);
     reader->stored = malloc((row < LONGEST_BATCH ? LONGEST_BATCH : row) + 1);
     reader->above = calloc(width, 4);
@@ -75,7 +75,7 @@ png_rows *png_rows_create(
     return NULL;
 }
 
-/// `count` more bytes of the file; NULL when there are fewer.
+/// Returns the next `count` bytes of the file; NULL if there are fewer.
 static const uint8_t *take(png_rows *reader, size_t count) {
     if (count > reader->length - reader->position) {
         reader->ran_out = 1;
@@ -87,7 +87,7 @@ static const uint8_t *take(png_rows *reader, size_t count) {
     return bytes;
 }
 
-/// Goes on to the next chunk, which must be of pixels, too.
+/// Begins the next chunk, which must be IDAT.
 static codec_status begin_chunk(png_rows *reader) {
     const uint8_t *start = take(reader, 8);
     if (!start) return CODEC_TRUNCATED;
@@ -98,7 +98,7 @@ static codec_status begin_chunk(png_rows *reader) {
     return CODEC_OK;
 }
 
-/// Reads what the present chunk has, as far as `most` goes.
+/// Returns up to `most` bytes of the current chunk's content.
 static const uint8_t *take_content(png_rows *reader, uint32_t most, uint32_t *count) {
     size_t there = reader->length - reader->position;
     *count = reader->left < most ? reader->left : most;
@@ -110,19 +110,19 @@ static const uint8_t *take_content(png_rows *reader, uint32_t most, uint32_t *co
     return bytes;
 }
 
-/// Looks at the checksum of the present chunk, all of which has been read.
+/// Verifies the CRC of the current chunk, which is read completely.
 static codec_status end_chunk(png_rows *reader) {
     const uint8_t *checksum = take(reader, 4);
     if (!checksum) return CODEC_TRUNCATED;
     return big_endian(checksum) == reader->checksum ? CODEC_OK : failed(reader, CODEC_DAMAGED, "checksum");
 }
 
-/// Sees to it that there is something to inflate.
+/// Provides input to inflate, from the current chunk or the next.
 static codec_status need_input(png_rows *reader) {
     while (reader->stream.avail_in == 0) {
         codec_status status = CODEC_OK;
         if (reader->left == 0) {
-            // The first chunk has none before it.
+            // There is no chunk before the first one.
             if (reader->stream.next_in) status = end_chunk(reader);
             if (status == CODEC_OK) status = begin_chunk(reader);
             if (status != CODEC_OK) return status;
@@ -136,7 +136,7 @@ static codec_status need_input(png_rows *reader) {
     return CODEC_OK;
 }
 
-/// Reads what is around the compressed data (RFC 1950), in whatever chunks it is.
+/// Reads the zlib header or trailer (RFC 1950), which may span several chunks.
 static codec_status read_frame(png_rows *reader, uint8_t *bytes, size_t count) {
     for (size_t i = 0; i < count; i++) {
         codec_status status = need_input(reader);
@@ -147,7 +147,7 @@ static codec_status read_frame(png_rows *reader, uint8_t *bytes, size_t count) {
     return CODEC_OK;
 }
 
-/// Begins to inflate.
+/// Reads the zlib header and starts inflating.
 static codec_status start(png_rows *reader) {
     uint8_t head[2];
     codec_status status = read_frame(reader, head, sizeof head);
@@ -156,13 +156,12 @@ static codec_status start(png_rows *reader) {
     if (!is_deflate || bits > 15 || has_dictionary || (head[0] << 8 | head[1]) % 31 != 0) {
         return failed(reader, CODEC_DAMAGED, "header of the compressed data");
     }
-    // Without zlib's look at the checksum, which takes a sixth of the time of all that it does.
+    // Raw inflate, because zlib's own Adler-32 takes a sixth of its time; png_adler32 replaces it.
     reader->has_stream = inflateInit2(&reader->stream, -bits) == Z_OK;
     return reader->has_stream ? CODEC_OK : CODEC_NO_MEMORY;
 }
 
-/// Inflates, reading more of the file when it takes that, until there is room for nothing or the data end. Returns in
-/// `made` how much came.
+/// Inflates up to `count` bytes, reading the file as needed, or until the data end. Sets `made` to the number of bytes.
 static codec_status inflate_into(png_rows *reader, uint8_t *bytes, size_t count, size_t *made) {
     z_stream *stream = &reader->stream;
     *made = 0;
@@ -180,7 +179,7 @@ static codec_status inflate_into(png_rows *reader, uint8_t *bytes, size_t count,
     return CODEC_OK;
 }
 
-/// Inflates as many of the next rows as there is room for.
+/// Inflates the next batch of rows.
 static codec_status inflate_rows(png_rows *reader) {
     if (!reader->has_stream) {
         codec_status status = start(reader);
@@ -198,12 +197,12 @@ static codec_status inflate_rows(png_rows *reader) {
     return CODEC_OK;
 }
 
-/// Looks at what is behind the pixels: the checksum of the compressed data, and that of the chunk in which they end.
+/// Verifies the Adler-32 of the decompressed data and the CRC of the chunk in which they end.
 static codec_status check_end(png_rows *reader) {
     uint8_t surplus, adler[4];
     size_t made;
     codec_status status = inflate_into(reader, &surplus, 1, &made);
-    // More data than the rows need are passed over.
+    // Data beyond the last row are ignored.
     if (status == CODEC_OK && made == 0) {
         status = read_frame(reader, adler, sizeof adler);
         if (status == CODEC_OK && big_endian(adler) != reader->adler) {
@@ -232,11 +231,11 @@ codec_status png_rows_read(png_rows *reader, uint8_t *rows, size_t stride, uint3
         reader->rows_stored--;
         if (--reader->rows_left == 0) {
             codec_status status = check_end(reader);
-            // Where only what is behind the pixels is missing, no pixel is.
+            // If the file ends after the last row, all pixels are present.
             return reader->ran_out ? CODEC_OK : status;
         }
     }
-    // The rows are the caller's afterwards.
+    // Copies the last row, because the caller may change it.
     if (above != reader->above) memcpy(reader->above, above, (size_t)reader->width * 4);
     return CODEC_OK;
 }

@@ -1,7 +1,7 @@
-// The rows of plain PNGs, which are nearly all: 8 bits a channel, colour with alpha or without, one row after the other.
+// The rows of plain PNGs, which most files are: 8 bits per channel, RGB or RGBA, not interlaced.
 //
-// libpng would do, and does for all others. But the libraries of distributions undo filters byte by byte, which takes
-// longer than all else together. What is here reads chunks of pixels, inflates them with zlib and undoes the filters.
+// Reads IDAT chunks, inflates them with zlib and reverses the filters. libpng, which decodes all other PNGs, reverses
+// filters byte by byte as distributions build it, which takes longer than all other steps together.
 #ifndef PNG_ROWS_H
 #define PNG_ROWS_H
 
@@ -12,16 +12,16 @@
 
 typedef struct png_rows png_rows;
 
-/// A reader of the rows in the PNG file whose first chunk of pixels begins at `position`, behind the beginning of the
-/// file; pixels have `channels` bytes, 3 or 4, and become four in `order`. NULL without memory.
+/// Returns a reader of the rows of a PNG file whose first IDAT chunk begins at `position`. Stored pixels have
+/// `channels` bytes, 3 or 4; read pixels have four in `order`. NULL without memory.
 png_rows *png_rows_create(
     const uint8_t *bytes, size_t length, size_t position, uint32_t width, uint32_t height, int channels,
     codec_order order);
-/// Reads the next `count` rows, of those that the picture has, into `rows`, `stride` bytes apart.
+/// Reads the next `count` rows, or the remaining ones, into `rows`, `stride` bytes apart.
 codec_status png_rows_read(png_rows *reader, uint8_t *rows, size_t stride, uint32_t count);
-/// How many of the file's bytes have been read; none before that is looked at again.
+/// Returns the number of the file's bytes that were read and are not read again.
 size_t png_rows_position(const png_rows *reader);
-/// What went wrong.
+/// Returns the message of the last error.
 const char *png_rows_message(const png_rows *reader);
 /// Frees the reader, which may be NULL.
 void png_rows_destroy(png_rows *reader);

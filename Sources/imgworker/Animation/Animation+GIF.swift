@@ -1,8 +1,8 @@
 import CImageCodecs
 
 extension Animation {
-    /// GIF (89a): blocks from the screen's descriptor to the trailer. Bytes that begin no block end the animation, as in
-    /// browsers, and so does the end of the file.
+    /// Walks a GIF's (89a) blocks from the logical screen descriptor to the trailer. Bytes that begin no block end the
+    /// animation, as in browsers, and so does the end of the file.
     mutating func walkGIF(_ bytes: Span<UInt8>) {
         guard let screen = Self.sides(bytes, at: 6), let flags = bytes.integer(at: 10, bytes: 1, .little) else {
             fault = CODEC_TRUNCATED
@@ -30,7 +30,7 @@ extension Animation {
                 let data = position + 10 + Self.paletteBytes(flags) + 1
                 let end = Self.endOfBlocks(bytes, at: data)
                 guard addGIF(place, size, control, data: position..<(end ?? bytes.count)) else { return }
-                // Whether its pixels are there shows when they are decoded.
+                // Decoding the frame checks that its pixels are complete.
                 guard let end else { return }
                 position = end
                 control = GraphicControl()
@@ -43,19 +43,19 @@ extension Animation {
         if frames.isEmpty { fault = CODEC_TRUNCATED }
     }
 
-    /// What a graphic control extension says of the frame behind it.
+    /// The graphic control extension of the next frame.
     private struct GraphicControl {
         var delay = 0
         var disposal = Disposal.keep
         var transparentIndex: UInt8?
     }
 
-    /// Adds the frame of `size` at `place`, cut at the canvas's edges, as in browsers.
+    /// Adds the frame of `size` at `place`, clipped to the canvas, as in browsers.
     private mutating func addGIF(
         _ place: (Int, Int), _ size: (Int, Int), _ control: GraphicControl, data: Range<Int>
     ) -> Bool {
         var (x, y) = place
-        // A screen that its first frame does not fit is none; browsers then show that frame as it is.
+        // If the first frame exceeds the screen, browsers ignore the screen and show that frame as it is.
         if frames.isEmpty, width == 0 || height == 0 || size.0 > width || size.1 > height {
             (width, height) = size
             (x, y) = (0, 0)
@@ -79,7 +79,7 @@ extension Animation {
             let index = bytes.integer(at: position + 6, bytes: 1, .little)
         {
             control.delay = delay
-            // Some writers have the third bit for "previous" instead of the value 3; browsers take both.
+            // The value for "restore to previous" is 3; some writers use 4, and browsers accept both.
             control.disposal = [2: .clear, 3: .restore, 4: .restore][flags >> 2 & 7] ?? .keep
             control.transparentIndex = flags & 1 == 1 ? UInt8(index) : nil
         } else if label == 0xFF, size == 11,
@@ -88,12 +88,12 @@ extension Animation {
             bytes.integer(at: position + 15, bytes: 1, .little).map({ $0 & 7 }) == 1,
             let repetitions = bytes.integer(at: position + 16, bytes: 2, .little)
         {
-            // It counts what comes after the first time; 0 is for ever.
+            // The file counts repetitions after the first run; 0 is endless.
             loops = repetitions == 0 ? 0 : repetitions + 1
         }
     }
 
-    /// Two numbers of 16 bits.
+    /// Reads two numbers of 16 bits.
     private static func sides(_ bytes: Span<UInt8>, at position: Int) -> (Int, Int)? {
         guard let first = bytes.integer(at: position, bytes: 2, .little),
             let second = bytes.integer(at: position + 2, bytes: 2, .little)
@@ -101,10 +101,10 @@ extension Animation {
         return (first, second)
     }
 
-    /// The bytes of the palette that `flags` announce.
+    /// Returns the size in bytes of the palette that `flags` declare.
     private static func paletteBytes(_ flags: Int) -> Int { flags & 0x80 == 0 ? 0 : 3 << (flags & 7 + 1) }
 
-    /// Where the chain of blocks ends that begins at `position`; nil where the file ends before it.
+    /// Returns the end of the chain of data sub-blocks at `start`; nil if the file ends before it.
     private static func endOfBlocks(_ bytes: Span<UInt8>, at start: Int) -> Int? {
         var position = start
         while let size = bytes.integer(at: position, bytes: 1, .little) {

@@ -1,15 +1,15 @@
 import CImageCodecs
 
 extension Animation {
-    /// PNG (third edition): chunks up to IEND, or as many frames as are announced; false for a still picture. The image
-    /// that other viewers show is the first frame only if an fcTL chunk stands before it.
+    /// Walks a PNG's (third edition) chunks up to IEND or the declared number of frames; returns false for a still
+    /// image. The default image is the first frame only if an fcTL chunk precedes it.
     mutating func walkPNG(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.hasText("IHDR", at: 12), let across = bytes.integer(at: 16, bytes: 4, .big),
             let down = bytes.integer(at: 20, bytes: 4, .big)
         else { return false }
         (width, height) = (across, down)
         var (position, sequence, hasPixels) = (8, 0, false)
-        // The frame whose pixels are being gathered, and whether they are those of IDAT.
+        // The frame whose chunks are being collected, and whether it is the default image, in IDAT.
         var (current, isDefault): (Frame?, Bool) = (nil, false)
         walk: while fault == nil {
             guard let length = bytes.integer(at: position, bytes: 4, .big), position + 8 <= bytes.count else {
@@ -58,7 +58,7 @@ extension Animation {
                 sequence += 1
                 if number != nil { current?.extend(to: position..<min(end, bytes.count)) }
             } else if !hasPixels, isWhole,
-                // Each once: a frame's file has room for one of each.
+                // Each at most once, because PNGFrame reserves room for one of each.
                 sharedChunks.allSatisfy({ bytes[$0.lowerBound + 4] != bytes[name] }),
                 length <= PNGFrame.mostPalette && bytes.hasText("PLTE", at: name)
                     || length <= PNGFrame.mostTransparency && bytes.hasText("tRNS", at: name)
@@ -75,13 +75,13 @@ extension Animation {
         return true
     }
 
-    /// Adds the frame that has been gathered, if there is one.
+    /// Adds the collected frame, if there is one.
     private mutating func addPNG(_ frame: inout Frame?) {
         guard let whole = frame.take() else { return }
         if whole.data.isEmpty { fault = fault ?? CODEC_DAMAGED } else { frames.append(whole) }
     }
 
-    /// The frame that an fcTL chunk announces; nil for what cannot be one.
+    /// Reads the frame of an fcTL chunk; nil if it is invalid.
     private func pngFrame(_ bytes: Span<UInt8>, at start: Int) -> Frame? {
         let sides = (1...4).compactMap { bytes.integer(at: start + 4 * $0, bytes: 4, .big) }
         guard sides.count == 4, sides[0] > 0, sides[1] > 0, let part = bytes.integer(at: start + 20, bytes: 2, .big),
@@ -89,7 +89,7 @@ extension Animation {
             let disposal = bytes.integer(at: start + 24, bytes: 1, .big), disposal <= 2,
             let blend = bytes.integer(at: start + 25, bytes: 1, .big), blend <= 1
         else { return nil }
-        // Of a second, in hundredths unless said otherwise; rounded to a millisecond.
+        // A fraction of a second, with 100 as the default denominator, rounded to milliseconds.
         let unit = whole == 0 ? 100 : whole
         return Frame(
             x: sides[2], y: sides[3], width: sides[0], height: sides[1],
@@ -98,7 +98,7 @@ extension Animation {
             isBlended: blend == 1, data: 0..<0)
     }
 
-    /// Whether the four bytes behind a chunk's name and data are their checksum. `range` includes them.
+    /// Returns whether the last four bytes of `range` are the CRC of a chunk's name and data before them.
     static func isSound(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
         guard let sum = bytes.integer(at: range.upperBound - 4, bytes: 4, .big) else { return false }
         let content = bytes.extracting(range.lowerBound..<range.upperBound - 4)
@@ -109,7 +109,7 @@ extension Animation {
 }
 
 extension Animation.Frame {
-    /// Notes a further chunk with its pixels. Between two of them may stand others.
+    /// Adds a chunk to the frame's data. Other chunks may lie between two of them.
     fileprivate mutating func extend(to chunk: Range<Int>) {
         data = (data.isEmpty ? chunk.lowerBound : data.lowerBound)..<chunk.upperBound
     }

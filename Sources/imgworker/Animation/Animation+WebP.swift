@@ -1,8 +1,8 @@
 import CImageCodecs
 
 extension Animation {
-    /// WebP: the chunks of an extended file that says it is animated; false for any other. Frames count from the first
-    /// ANMF chunk, and every one lies within the canvas.
+    /// Walks the chunks of an extended WebP with the animation flag; returns false for any other file. Every frame must
+    /// lie within the canvas.
     mutating func walkWebP(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.hasText("VP8X", at: 12), let flags = bytes.integer(at: 20, bytes: 1, .little), flags & 2 != 0,
             let end = bytes.integer(at: 4, bytes: 4, .little).map({ $0 + 8 }),
@@ -35,12 +35,12 @@ extension Animation {
             if fault == nil, start + length > bytes.count { fault = CODEC_TRUNCATED }
             position = start + length + length % 2
         }
-        // How frames are to be turned stands behind them: without it none is the right one.
+        // The orientation follows the frames: without it, no frame can be shown correctly.
         if fault == CODEC_TRUNCATED, flags & 8 != 0, !hasExif { frames = [] }
         return true
     }
 
-    /// The frame whose chunk is at `range`; nil where its description is not whole.
+    /// Reads the frame of the chunk at `range`; nil if its header is incomplete.
     private func webPFrame(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Frame? {
         let start = range.lowerBound
         let numbers = (0..<5).compactMap { bytes.integer(at: start + 3 * $0, bytes: 3, .little) }
@@ -52,7 +52,7 @@ extension Animation {
             data: start + 16..<max(start + 16, range.upperBound))
     }
 
-    /// Whether no pixel of `frame` is outside of the canvas.
+    /// Returns whether `frame` lies within the canvas.
     func fitsCanvas(_ frame: Frame) -> Bool {
         frame.x + frame.width <= width && frame.y + frame.height <= height
     }

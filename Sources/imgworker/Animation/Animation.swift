@@ -1,54 +1,55 @@
 import CImageCodecs
 import IPCProtocol
 
-/// What a file says of its frames, found by stepping over its blocks or chunks: no pixel is decoded, and nothing is
-/// believed. A walk that meets nonsense or the end of the bytes ends with the frames before that, and notes why.
+/// The frames of an animated file, found by walking its blocks or chunks without decoding pixels. All values are
+/// validated. A walk that finds an invalid structure or the end of the bytes ends with the frames so far, and sets
+/// `fault`.
 struct Animation: Equatable {
-    /// What becomes of a frame's part of the canvas when its time is over.
+    /// The treatment of a frame's area of the canvas after its delay.
     enum Disposal {
         case keep
-        /// It becomes transparent. What files say of a background colour is not heeded, as in browsers.
+        /// The area becomes transparent. The file's background colour is ignored, as in browsers.
         case clear
-        /// It becomes what it was before the frame.
+        /// The area is restored to its content before the frame.
         case restore
     }
 
-    /// A frame as it is stored.
+    /// A stored frame.
     struct Frame: Equatable {
-        /// The part of the canvas that it covers, with no pixel outside of it.
+        /// The area of the canvas that it covers, clipped to the canvas.
         var x, y, width, height: Int
-        /// The pixels that are encoded, seen or not.
+        /// The number of encoded pixels, visible or not.
         var encodedPixels: Int
         var delayMs: Int
         var disposal: Disposal
-        /// Whether what it covers shines through where it is transparent.
+        /// Whether it is blended over the canvas instead of replacing it.
         var isBlended: Bool
-        /// Where it is in the file.
+        /// The range of its data in the file.
         var data: Range<Int>
-        /// Of a GIF: the index that is transparent.
+        /// GIF only: the transparent index.
         var transparentIndex: UInt8?
 
-        /// Its size; nil for one that covers nothing.
+        /// The size of its area; nil if the area is empty.
         var size: PixelGeometry? { PixelGeometry(width: width, height: height) }
     }
 
-    /// The canvas's sides, which may be too long or zero.
+    /// The canvas size, which may be zero or exceed the limits.
     var width = 0, height = 0
-    /// Those that could be found.
+    /// The frames found.
     var frames: [Frame] = []
-    /// How often all of them are shown; 0 for ever.
+    /// The number of times that the animation is shown; 0 for endless.
     var loops = 1
-    /// How many the file announces, where it does.
+    /// The number of frames that the file declares; nil if it declares none.
     var announced: Int?
-    /// Of a PNG: where the chunks are, palette and transparency, that all frames share.
+    /// PNG only: the chunks with the palette and transparency that all frames share.
     var sharedChunks: [Range<Int>] = []
-    /// Why there are not all of them.
+    /// The reason why frames are missing.
     var fault: codec_status?
 
-    /// How many there are, as far as that is known.
+    /// The declared number of frames, or the number found.
     var count: Int { announced ?? frames.count }
 
-    /// Looks through `bytes` as a file of `format`; nil for a still picture. A GIF always has frames.
+    /// Walks `bytes` as a file of `format`; nil for a still image. A GIF always has frames.
     init?(_ format: ImageFormat, _ bytes: Span<UInt8>) {
         switch format {
         case .gif: walkGIF(bytes)
@@ -59,7 +60,7 @@ struct Animation: Equatable {
         if frames.isEmpty, fault == nil { fault = CODEC_EMPTY }
     }
 
-    /// Adds `frame`, unless there are too many.
+    /// Adds `frame`; returns false if there are too many.
     mutating func add(_ frame: Frame) -> Bool {
         guard frames.count < CODEC_MAXIMUM_FRAMES else {
             fault = CODEC_TOO_LARGE
@@ -69,11 +70,11 @@ struct Animation: Equatable {
         return true
     }
 
-    /// A delay as it is kept: one of 10 ms or less is shown as 100 ms by browsers, and files rely on that.
+    /// Returns the effective delay: browsers show delays of 10 ms or less as 100 ms, and files rely on that.
     static func shown(_ milliseconds: Int) -> Int { milliseconds <= 10 ? 100 : milliseconds }
 
-    /// The first frame, where no other is `wanted` and it covers the canvas: it is then the picture as it is, and needs no
-    /// canvas.
+    /// Returns the first frame if only it is requested and it covers the canvas, so that it can be decoded without
+    /// composing.
     func frameAlone(_ wanted: FrameSelection) -> Frame? {
         guard let first = frames.first, wanted == .one(0) || frames.count == 1, first.width > 0, first.height > 0,
             (first.x, first.y, first.width, first.height) == (0, 0, width, height)
@@ -81,12 +82,12 @@ struct Animation: Equatable {
         return first
     }
 
-    /// The timing of all frames. A single one is a still picture.
+    /// The timing of all frames; that of a still image for a single frame.
     var timing: AnimationTiming {
         frames.count == 1 ? .still : AnimationTiming(delaysMs: frames.map(\.delayMs), loops: loops)
     }
 
-    /// Checks that the frames of `animation` that are `wanted` are there. Where it is nil, the file has `count` pictures,
+    /// Checks that the `wanted` frames of `animation` are present. If `animation` is nil, the file has `count` images,
     /// of which the first can be decoded.
     ///
     /// - Throws: `bad-request`, `too-many-pixels`, `truncated`, `decode-failed`, `empty-image`, `unsupported-format`.
@@ -94,24 +95,24 @@ struct Animation: Equatable {
         _ wanted: FrameSelection, of animation: Animation?, _ format: ImageFormat, count: Int = 1
     ) throws(WireError) {
         let count = animation?.count ?? count
-        // With this bound, and the one on sides, no product of frames and pixels overflows.
+        // This limit and the one on sides ensure that no product of frames and pixels overflows.
         guard count <= CODEC_MAXIMUM_FRAMES, animation?.fault != CODEC_TOO_LARGE else {
-            throw WireError(.tooManyPixels, "The picture has too many frames; \(CODEC_MAXIMUM_FRAMES) are allowed.")
+            throw WireError(.tooManyPixels, "The image has too many frames; \(CODEC_MAXIMUM_FRAMES) are allowed.")
         }
         guard wanted.count(of: count) <= FrameSelection.most else {
-            let most = "\(FrameSelection.most) are handed out at once"
-            throw WireError(.tooManyPixels, "The picture has \(count) frames; \(most).")
+            let most = "\(FrameSelection.most) can be requested at once"
+            throw WireError(.tooManyPixels, "The image has \(count) frames; \(most).")
         }
         if animation == nil, count > 1, wanted != .one(0) {
-            let pictures = "Of several pictures in this kind of \(format.name)"
-            throw WireError(.unsupportedFormat, "\(pictures) only the first is decoded.")
+            let images = "Of several images in this kind of \(format.name)"
+            throw WireError(.unsupportedFormat, "\(images) only the first is decoded.")
         }
         let found = animation?.frames.count ?? 1
         if case .one(let index) = wanted {
-            // The first frame of what has none may still be a picture.
+            // A file without frames may still have a still image as its first frame.
             if index < max(found, 1) { return }
             if animation?.fault == nil || animation?.announced.map({ index >= $0 }) ?? false {
-                let message = "The picture has \(count) frames; there is none with the index \(index)."
+                let message = "The image has \(count) frames; there is no frame with the index \(index)."
                 throw WireError(.badRequest, message)
             }
         }
@@ -120,6 +121,6 @@ struct Animation: Equatable {
 }
 
 extension AnimationTiming {
-    /// That of a still picture.
+    /// The timing of a still image.
     static var still: AnimationTiming { AnimationTiming(delaysMs: [0], loops: 1) }
 }

@@ -1,7 +1,7 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Makes the frames of an animation that are wanted, each as it is seen: composed with those before it on the canvas.
+/// Decodes the requested frames of an animation, each composed on the canvas with the frames before it.
 final class AnimationDecoder: ImageDecoder {
     let header: StoredHeader
 
@@ -9,17 +9,17 @@ final class AnimationDecoder: ImageDecoder {
     private let format: ImageFormat
     private let animation: Animation
     private let isInterlaced: Bool
-    /// How many frames it takes to make the last one that is wanted.
+    /// The frames to decode, up to the last requested one.
     private let composed: ArraySlice<Animation.Frame>
     private var composer: FrameComposer?
-    /// The frame that is wanted next, and the first that is not on the canvas yet.
+    /// The next requested frame, and the next one to draw on the canvas.
     private var wanted: Int
     private var next = 0
-    /// From where on the source's pages have not been let go of.
+    /// The offset up to which the source's pages are released.
     private var kept = 0
 
-    /// A decoder of the frames of `animation` that are `wanted`, which are there. All frames up to the last of them are
-    /// decoded, within `mostPixels`.
+    /// Creates a decoder of the frames in `selection`, which must be present. All frames up to the last of them are
+    /// decoded, with at most `mostPixels` pixels in total.
     ///
     /// - Throws: `too-many-pixels`, `empty-image`; of a PNG also `truncated`, `decode-failed` and the like.
     init(
@@ -30,7 +30,7 @@ final class AnimationDecoder: ImageDecoder {
         guard animation.width > 0, animation.height > 0 else { throw WireError(CODEC_EMPTY, format: format) }
         var header = codec_header()
         (header.width, header.height) = (UInt32(clamping: animation.width), UInt32(clamping: animation.height))
-        // What no frame covers is transparent.
+        // Areas that no frame covers are transparent.
         (header.has_alpha, header.passes, header.space) = (1, 1, CODEC_SPACE_RGB)
         switch selection {
         case .one(let index): (wanted, composed) = (index, animation.frames.prefix(index + 1))
@@ -47,11 +47,11 @@ final class AnimationDecoder: ImageDecoder {
             isInterlaced = false
         }
         self.header = try StoredHeader(header)
-        // All that is decoded or composed costs time, however little of it is handed out. No sum of 65,535 such overflows.
+        // Decoding and composing take time for frames that are not returned, too. No sum of 65,535 terms overflows.
         let canvas = self.header.geometry.pixels
         let pixels = composed.reduce(0) { $0 + max(canvas, $1.encodedPixels) }
         guard pixels <= mostPixels else {
-            let need = "takes \(pixels) pixels of all frames up to it; \(mostPixels) are allowed"
+            let need = "takes \(pixels) pixels of all frames to be decoded; \(mostPixels) are allowed"
             throw WireError(.tooManyPixels, "The animation \(need).")
         }
     }
@@ -101,7 +101,7 @@ final class AnimationDecoder: ImageDecoder {
             default: try PNGDecoder(try PNGFrame.file(of: frame, animation, in: source))
             }
         guard decoder.header.geometry == size else {
-            throw WireError(CODEC_DAMAGED, format: format, message: "a frame is not of the size that it is said to be")
+            throw WireError(CODEC_DAMAGED, format: format, message: "a frame's size differs from its declared size")
         }
         try decoder.decode(pixels, at: DecodedSize(full: size), into: &composer)
     }

@@ -1,17 +1,17 @@
 import IPCProtocol
 
-/// Brings the frames of an animation onto its canvas, one after the other: the rule that says what a frame leaves behind
-/// and the one that says how it is laid over that, for all formats. Rows are those of the frame that was begun last.
+/// Composes the frames of an animation on its canvas, applying each frame's disposal and blending, for all formats. The
+/// rows that it takes belong to the frame that was begun last.
 struct FrameComposer: RowSink {
     private let geometry: PixelGeometry
     private let canvas: PixelMemory
-    /// What the frame on the canvas has covered, if it is to be seen again.
+    /// The canvas content under the current frame, if its disposal restores it.
     private var covered: PixelMemory?
     private var frame: Animation.Frame?
     private var row = 0
     private var isFirst = true
 
-    /// An empty canvas: transparent.
+    /// Creates a transparent canvas.
     ///
     /// - Throws: `out-of-memory`.
     init(_ geometry: PixelGeometry) throws(WireError) {
@@ -19,7 +19,7 @@ struct FrameComposer: RowSink {
         canvas = try PixelMemory(count: geometry.bytes, zeroed: true)
     }
 
-    /// Does with the last frame what was to be done after its time, and makes ready for `next`.
+    /// Applies the last frame's disposal and prepares for `next`.
     ///
     /// - Throws: `out-of-memory`.
     mutating func begin(_ next: Animation.Frame) throws(WireError) {
@@ -46,7 +46,7 @@ struct FrameComposer: RowSink {
         var start = 0
         for place in places(of: frame).dropFirst(row).prefix(band.count) {
             let source = unsafe UnsafeRawBufferPointer(rebasing: band.bytes[start..<start + place.count])
-            // On an empty canvas there is nothing to shine through, and its own black is not kept for a colour.
+            // Over an empty canvas, a copy also keeps the colour of transparent pixels.
             if frame.isBlended && !isFirst {
                 unsafe blend(source, over: part(of: canvas, place))
             } else {
@@ -59,9 +59,9 @@ struct FrameComposer: RowSink {
 
     mutating func finish() throws(WireError) {}
 
-    /// Hands the canvas as it is to `sink`, which may change the rows that it gets.
+    /// Passes a copy of the canvas to `sink`.
     ///
-    /// - Throws: `out-of-memory`; whatever the sink throws.
+    /// - Throws: `out-of-memory`; the errors of the sink.
     func show(to sink: inout some RowSink) throws(WireError) {
         var shown = 0
         unsafe try sink.takeBands(of: geometry) { (rows, _) throws(WireError) in
@@ -70,7 +70,7 @@ struct FrameComposer: RowSink {
         }
     }
 
-    /// Where the rows of `frame` are on the canvas, in bytes.
+    /// Returns the byte ranges of the rows of `frame` on the canvas.
     private func places(of frame: Animation.Frame) -> some RandomAccessCollection<Range<Int>> {
         let (stride, length) = (geometry.stride, frame.width * PixelGeometry.bytesPerPixel)
         let first = frame.y * stride + frame.x * PixelGeometry.bytesPerPixel

@@ -1,16 +1,16 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Decodes one frame of a GIF with giflib, as far as it is seen on the canvas.
+/// Decodes the visible part of one frame of a GIF with giflib.
 struct GIFFrameDecoder: ImageDecoder {
     let header: StoredHeader
 
     private let source: ImageSource
     private let frame: codec_gif_frame
 
-    /// A decoder of `frame`, of which nothing is read yet.
+    /// Creates a decoder of `frame` without reading its pixels.
     ///
-    /// - Throws: nothing, for a frame that covers anything.
+    /// - Throws: `too-many-pixels` if the frame's area is empty.
     init(_ source: ImageSource, _ frame: Animation.Frame) throws(WireError) {
         var header = codec_header()
         (header.width, header.height) = (UInt32(frame.width), UInt32(frame.height))
@@ -23,7 +23,7 @@ struct GIFFrameDecoder: ImageDecoder {
             transparent: frame.transparentIndex.map(Int32.init) ?? -1)
     }
 
-    /// A decoder of the first frame, without the canvas around it.
+    /// Creates a decoder of the first frame, without the canvas around it.
     ///
     /// - Throws: `empty-image`, `truncated`, `decode-failed`.
     init(_ source: ImageSource) throws(WireError) {
@@ -38,7 +38,7 @@ struct GIFFrameDecoder: ImageDecoder {
 
     func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
-    // An interlaced frame's rows come in another order.
+    // The rows of an interlaced frame are stored in another order.
     var streams: Bool { header.passes == 1 }
 
     func workingBytes(at size: DecodedSize) -> Int {
@@ -46,10 +46,10 @@ struct GIFFrameDecoder: ImageDecoder {
         return streams ? RowBand.rows(of: size) * size.stride + Self.tableBytes : Self.workingBytes(ofFrame: size)
     }
 
-    /// An upper estimate for a frame of this size.
+    /// Returns an upper estimate for a frame of this size.
     static func workingBytes(ofFrame size: PixelGeometry) -> Int { size.bytes + tableBytes }
 
-    /// The library's tables, palettes, and a row, some of which may be unseen.
+    /// The bytes of giflib's tables, palettes, and a row, which may extend beyond the canvas.
     private static let tableBytes = 128 << 10
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
@@ -68,8 +68,8 @@ struct GIFFrameDecoder: ImageDecoder {
         guard unsafe codec_gif_reader_is_interlaced(reader.pointer) != 0 else {
             return unsafe try sink.takeBands(of: header.geometry, read)
         }
-        let picture = try PixelMemory(count: header.geometry.bytes)
-        unsafe try read(picture.bytes, header.geometry.height)
-        unsafe try sink.takeWhole(picture.bytes, header.geometry)
+        let raster = try PixelMemory(count: header.geometry.bytes)
+        unsafe try read(raster.bytes, header.geometry.height)
+        unsafe try sink.takeWhole(raster.bytes, header.geometry)
     }
 }

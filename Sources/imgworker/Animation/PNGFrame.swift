@@ -1,28 +1,28 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Makes a PNG file of a frame of an animated one, which libpng can then read: signature, header with the frame's size,
-/// palette and transparency of the whole, and all pixels in one chunk.
+/// Converts a frame of an animated PNG to a still PNG file that libpng can read: signature, header with the frame's
+/// size, the shared palette and transparency, and all pixels in one chunk.
 @safe
 struct PNGFrame {
     private let bytes: UnsafeMutableRawBufferPointer
     private var count = 0
 
-    /// An upper estimate of the file's bytes: a signature, four chunks, and the chunks that the frame has now.
+    /// Returns an upper estimate of the file's size: the signature, four chunks, and the frame's own chunks.
     static func bytes(of frame: Animation.Frame) -> Int {
         8 + 4 * chunkBytes + 13 + mostPalette + mostTransparency + frame.data.count
     }
 
-    /// What a chunk has beside its data.
+    /// The bytes of a chunk besides its data.
     private static let chunkBytes = 12
-    /// The bytes of the longest palette.
+    /// The maximum length of a palette in bytes.
     static let mostPalette = 3 * 256
-    /// The bytes of the longest list of transparencies.
+    /// The maximum length of tRNS in bytes.
     static let mostTransparency = 256
 
-    /// The file for `frame` of `animation`, of whose file `source` has the bytes.
+    /// Returns the file for `frame` of `animation`, whose bytes `source` contains.
     ///
-    /// - Throws: `decode-failed`, where a checksum is wrong; `out-of-memory`.
+    /// - Throws: `decode-failed` if a CRC is wrong; `out-of-memory`.
     static func file(
         of frame: Animation.Frame, _ animation: Animation, in source: ImageSource
     ) throws(WireError) -> ImageSource {
@@ -45,7 +45,7 @@ struct PNGFrame {
         return ImageSource(memory, count: count)
     }
 
-    /// Copies what IDAT and fdAT chunks hold; false where a checksum is wrong. The last one may be cut off.
+    /// Copies the contents of IDAT and fdAT chunks; returns false if a CRC is wrong. The last chunk may be incomplete.
     private mutating func copyPixels(_ bytes: Span<UInt8>, _ chunks: Range<Int>) -> Bool {
         var position = chunks.lowerBound
         while position < chunks.upperBound, let length = bytes.integer(at: position, bytes: 4, .big) {
@@ -61,7 +61,7 @@ struct PNGFrame {
         return true
     }
 
-    /// Writes a chunk with the data that `body` writes.
+    /// Writes a chunk whose data `body` writes.
     private mutating func chunk(_ name: StaticString, _ body: (inout PNGFrame) -> Void) {
         let start = count
         put(0)

@@ -2,13 +2,13 @@
     import CImageCodecs
     import IPCProtocol
 
-    /// Decodes AVIF with libavif, which holds the picture as a whole, in its own depth; of a sequence, the first picture.
+    /// Decodes AVIF with libavif, which holds the whole image in its stored depth; of a sequence, the first image.
     struct AVIFDecoder: ImageDecoder {
         let header: StoredHeader
         let metadata: ImageMetadata
 
         private let reader: CodecHandle
-        /// The reader reads from it.
+        /// Keeps the bytes that the reader uses.
         private let source: ImageSource
 
         /// Reads the header of `source`.
@@ -37,7 +37,7 @@
         func size(keeping share: Double) -> DecodedSize { DecodedSize(full: header.geometry) }
 
         func workingBytes(at size: DecodedSize) -> Int {
-            // Rows as they are handed out, and the same with those around them.
+            // A band of rows, and the band with the rows around it.
             let geometry = header.geometry
             return header.heldBytes + 2 * (RowBand.rows(of: geometry) + 4) * geometry.stride
         }

@@ -1,12 +1,12 @@
-/// Owns what a codec created. An object of its own, because an initializer that throws half-way does not run its own
-/// `deinit`, but lets go of the objects that it holds already.
+/// Owns an object of a codec. A class of its own, because an initializer that throws does not run its own `deinit` but
+/// releases the objects that it has stored.
 @safe
 final class CodecHandle {
-    /// What the codec's functions take.
+    /// The object to pass to the codec's functions.
     let pointer: OpaquePointer
     private let destroy: (OpaquePointer?) -> Void
 
-    /// Owns `pointer`, which `destroy` frees; nil when the codec had no memory for it.
+    /// Takes ownership of `pointer`, which `destroy` frees; nil if the codec had no memory to create it.
     init?(_ pointer: OpaquePointer?, destroy: @escaping (OpaquePointer?) -> Void) {
         guard let pointer = unsafe pointer else { return nil }
         unsafe self.pointer = pointer

@@ -2,13 +2,14 @@ import CImageCodecs
 import IPCProtocol
 
 extension WireError {
-    /// What a codec's `status`, which is not `CODEC_OK`, means to a client. `message` is the codec's own, if it has one.
+    /// The error that a client receives for a codec's `status`, which is not `CODEC_OK`. `message` is the codec's own,
+    /// or empty.
     init(_ status: codec_status, format: ImageFormat, message: String = "") {
         let name = format.name
         let detail = message.isEmpty ? "" : ": \(message)"
         self =
             switch status {
-            case CODEC_TRUNCATED: WireError(.truncated, "The \(name) file ends before all pixels came\(detail).")
+            case CODEC_TRUNCATED: WireError(.truncated, "The \(name) file ends before all pixels are decoded\(detail).")
             case CODEC_UNSUPPORTED: WireError(.unsupportedFormat, "This kind of \(name) is not supported\(detail).")
             case CODEC_EMPTY: WireError(.emptyImage, "The \(name) has no pixels.")
             case CODEC_TOO_LARGE: WireError(.tooManyPixels, "The \(name) is too large\(detail).")
@@ -17,12 +18,12 @@ extension WireError {
             }
     }
 
-    /// No memory for a picture.
-    static var outOfMemory: WireError { WireError(.outOfMemory, "There is not enough memory for the picture.") }
+    /// An allocation failed.
+    static var outOfMemory: WireError { WireError(.outOfMemory, "There is not enough memory for the image.") }
 }
 
 extension PixelFormat {
-    /// The same order for the codecs.
+    /// The codecs' constant for this byte order.
     var codecOrder: codec_order {
         switch self {
         case .rgba8: CODEC_RGBA

@@ -2,26 +2,26 @@ import IPCProtocol
 import JSONCoding
 import LinuxSystem
 
-/// What `imgbroker --formats` prints: the broker links no codec, and asks this program.
+/// The output of `imgbroker --formats`, which runs this program because the broker links no codec.
 enum FormatTable {
-    /// The word for it, and the one for JSON.
-    static let (word, json) = ("--formats", "--json")
+    /// The argument that requests the table, and the one that requests it as JSON.
+    static let (option, json) = ("--formats", "--json")
 
-    /// Prints what `arguments`, without the program's name, ask for; false when they are about something else.
+    /// Prints the table if `arguments`, without the program's name, request it; returns false otherwise.
     static func print(_ arguments: [String]) -> Bool {
         switch arguments {
-        case [word]: CurrentProcess.writeToStandardOutput(text)
-        case [word, json]: CurrentProcess.writeToStandardOutput(String(decoding: object, as: UTF8.self) + "\n")
+        case [option]: CurrentProcess.writeToStandardOutput(text)
+        case [option, json]: CurrentProcess.writeToStandardOutput(String(decoding: object, as: UTF8.self) + "\n")
         default: return false
         }
         return true
     }
 
-    /// A table for people.
+    /// The table as text.
     static var text: String {
         let yes = { (value: Bool) in value ? "yes" : "no" }
         let rows =
-            [["Format", "Media type", "Several pictures", "Also written", "Orientation", "Decoded by"]]
+            [["Format", "Media type", "Several images", "Also written", "Orientation", "Decoded by"]]
             + ImageCodec.all.map { codec in
                 [
                     codec.format.name, codec.format.contentType, yes(codec.hasFrames), yes(codec.isEncoded),
@@ -31,7 +31,7 @@ enum FormatTable {
         let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
         let lines = rows.map { row in
             row.indices.map { column in
-                // Nothing stands behind the last column.
+                // The last column is not padded.
                 let isLast = column == row.count - 1
                 return row[column] + String(repeating: " ", count: isLast ? 0 : widths[column] - row[column].count + 2)
             }.joined()
@@ -39,7 +39,7 @@ enum FormatTable {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// The same for programs.
+    /// The table as JSON.
     static var object: [UInt8] {
         var writer = JSONWriter()
         writer.object {

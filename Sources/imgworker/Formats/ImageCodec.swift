@@ -1,23 +1,23 @@
 import CImageCodecs
 import IPCProtocol
 
-/// A format that is decoded: its library in one file of CImageCodecs, its decoder in one file here, and one line in
-/// `all`.
+/// A supported format: the functions of its library in CImageCodecs, its decoder in a file of this folder (of Animation
+/// for GIF), and an entry in `all`.
 struct ImageCodec: Sendable {
-    /// What its files begin as.
+    /// The format, recognized by the first bytes of a file.
     let format: ImageFormat
-    /// Makes a decoder that has read the header.
+    /// Creates a decoder and reads the header.
     let open: @Sendable (ImageSource) throws(WireError) -> any ImageDecoder
     /// The library's name and version.
     let library: String
-    /// Where a file says how it is turned.
+    /// The metadata that contains a file's orientation.
     let orientation: String
-    /// Whether a file may have several pictures.
+    /// Whether a file may contain several images.
     let hasFrames: Bool
-    /// Whether there are files that show something before they are complete.
+    /// Whether incomplete files of some kinds can be decoded.
     let hasParts: Bool
 
-    /// All that this program is built with, in the order of `ImageFormat`.
+    /// All codecs of this build, in the order of `ImageFormat`.
     static let all: [ImageCodec] = {
         var codecs = [
             unsafe ImageCodec(.jpeg, JPEGDecoder.init, codec_jpeg_version(), hasParts: true),
@@ -50,17 +50,17 @@ struct ImageCodec: Sendable {
         self.hasParts = hasParts
     }
 
-    /// Whether pictures are also written in it.
+    /// Whether results can be encoded in this format.
     var isEncoded: Bool { Encoding.Format.allCases.contains { $0.imageFormat == format } }
 
-    /// The codec for what `bytes` begin as.
+    /// Returns the codec for the format of a file that begins with `bytes`.
     ///
     /// - Throws: `unsupported-format`.
     static func sniffing(_ bytes: some Collection<UInt8>) throws(WireError) -> ImageCodec {
         let format = ImageFormat(sniffing: bytes)
         if let codec = all.first(where: { $0.format == format }) { return codec }
         let names = all.map(\.format.name).joined(separator: ", ")
-        let what = format.map { "\($0.name) is not among the formats" } ?? "The bytes are of none of the formats"
+        let what = format.map { "\($0.name) is not among the formats" } ?? "The bytes match none of the formats"
         throw WireError(.unsupportedFormat, "\(what) that are supported: \(names).")
     }
 }

@@ -1,28 +1,29 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Makes rows of one picture, or of the frames of an animation that are wanted, one after the other.
+/// Decodes an image to rows, or the requested frames of an animation one after the other.
 protocol ImageDecoder {
-    /// What the picture is, as stored.
+    /// The header of the stored image.
     var header: StoredHeader { get }
-    /// What the file says beside pixels.
+    /// The file's metadata.
     var metadata: ImageMetadata { get }
-    /// Whether rows come one after the other: the picture can then be made smaller without ever being held.
+    /// Whether rows are decoded one after the other, so that an image can be scaled down without holding it.
     var streams: Bool { get }
-    /// Of a file that is still on its way: how far its picture has come, as a number that only grows. Called once, when the
-    /// picture is known to be within its bounds.
+    /// Returns the stage of an incomplete file's image, a number that only increases as more bytes arrive. Called once,
+    /// after the image's limits are checked.
     ///
-    /// - Throws: `truncated` while there is nothing to show; `unsupported-format` where there never is; `decode-failed` and
-    ///   the like.
+    /// - Throws: `truncated` if nothing can be shown yet; `unsupported-format` if the kind of file cannot be decoded in
+    ///   parts; `decode-failed` and the like.
     mutating func findStage() throws(WireError) -> Int
-    /// The smallest size the codec can make that has at least `share` of the stored pixels in both directions.
+    /// Returns the smallest size to which the codec can decode that has at least `share` of the stored width and
+    /// height.
     func size(keeping share: Double) -> DecodedSize
-    /// An upper estimate of the bytes that decoding at `size` holds, the sink aside.
+    /// Returns an upper estimate of the bytes that decoding at `size` holds, excluding the sink.
     func workingBytes(at size: DecodedSize) -> Int
-    /// Decodes all rows at `size` into `sink`, in the order of bytes that `format` names, with straight alpha,
-    /// not yet converted to sRGB. Called once for each picture that is wanted.
+    /// Decodes all rows at `size` into `sink`, with the byte order of `format` and straight alpha, not converted to
+    /// sRGB. Called once for each requested frame.
     ///
-    /// - Throws: `truncated`, `decode-failed` and the like; whatever the sink throws.
+    /// - Throws: `truncated`, `decode-failed` and the like; the errors of the sink.
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError)
 }
 
@@ -30,15 +31,15 @@ extension ImageDecoder {
     var streams: Bool { false }
 
     func findStage() throws(WireError) -> Int {
-        throw WireError(.unsupportedFormat, "Pictures of this format come in no parts.")
+        throw WireError(.unsupportedFormat, "Images of this format cannot be decoded in parts.")
     }
 }
 
-/// The size in which a codec makes rows: the stored one, or a smaller one that costs it less.
+/// The size at which a codec decodes: the stored size, or a smaller one that takes less time.
 struct DecodedSize: Equatable {
-    /// Its whole pixels.
+    /// The size in pixels.
     let geometry: PixelGeometry
-    /// How many pixels, not rounded, are made of one stored pixel in each direction.
+    /// The unrounded number of decoded pixels per stored pixel in each direction.
     let horizontal, vertical: Double
 
     /// The stored size.
@@ -47,14 +48,14 @@ struct DecodedSize: Equatable {
         (horizontal, vertical) = (1, 1)
     }
 
-    /// `numerator` pixels for each `denominator` stored ones, the last one perhaps of less than a whole one.
+    /// `numerator`/`denominator` of the stored size, rounded up; the last pixel may cover fewer stored pixels.
     init(_ stored: PixelGeometry, numerator: Int, denominator: Int) {
         let side = { (stored: Int) in (stored * numerator + denominator - 1) / denominator }
         geometry = PixelGeometry(width: side(stored.width), height: side(stored.height)) ?? stored
         (horizontal, vertical) = (Double(numerator) / Double(denominator), Double(numerator) / Double(denominator))
     }
 
-    /// `stored` stretched to `geometry`, whose pixels are all whole.
+    /// `stored` scaled to `geometry` exactly.
     init(_ stored: PixelGeometry, stretchedTo geometry: PixelGeometry) {
         self.geometry = geometry
         horizontal = Double(geometry.width) / Double(stored.width)
@@ -62,29 +63,29 @@ struct DecodedSize: Equatable {
     }
 }
 
-/// A picture's header before its orientation is applied.
+/// An image's header before orientation is applied.
 struct StoredHeader {
     let geometry: PixelGeometry
     let frameCount: Int
     let hasAlpha: Bool
-    /// How often all rows are read until they are complete.
+    /// The number of times that all rows are read until they are complete.
     let passes: Int
-    /// The bytes that grow with the picture's area and that the codec holds.
+    /// The bytes proportional to the image's area that the codec holds.
     let heldBytes: Int
-    /// The bytes that compressed data becomes, where that is known.
+    /// The size of the decompressed data if the header implies it, else 0.
     let inflatedBytes: Int
-    /// Whether the codec can make the picture smaller.
+    /// Whether the codec can scale the image down.
     let canScale: Bool
-    /// What its rows are of.
+    /// The colour space of rows.
     let space: codec_space
 
-    /// Checks what a codec read. Nothing proportional to the size has been allocated so far.
+    /// Validates a codec's header, before anything proportional to the size is allocated.
     ///
     /// - Throws: `too-many-pixels`.
     init(_ header: codec_header) throws(WireError) {
         guard let geometry = PixelGeometry(width: Int(header.width), height: Int(header.height)) else {
             let size = "\(header.width) × \(header.height)"
-            throw WireError(.tooManyPixels, "The picture has \(size) pixels; a side may have 65535.")
+            throw WireError(.tooManyPixels, "The image has \(size) pixels; a side may have 65535.")
         }
         self.geometry = geometry
         frameCount = max(1, Int(header.frames))

@@ -1,13 +1,13 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Decodes PNG with libpng, which knows nothing of animations, and plain pictures with zlib.
+/// Decodes still PNG: plain images with zlib, all others with libpng.
 struct PNGDecoder: ImageDecoder {
     let header: StoredHeader
 
     private let source: ImageSource
     private let reader: CodecHandle
-    /// Of a part of a file: the passes that are complete.
+    /// The number of complete passes of an incomplete file.
     private var passes: Int?
 
     /// Reads the header of `source`.
@@ -28,14 +28,14 @@ struct PNGDecoder: ImageDecoder {
     }
 
     var metadata: ImageMetadata { ImageMetadata(source, .png, frameCount: header.frameCount) }
-    // Passes add pixels between those of others.
+    // A pass adds pixels between those of the passes before.
     var streams: Bool { header.passes == 1 }
 
     mutating func findStage() throws(WireError) -> Int {
         guard header.passes > 1 else {
-            throw WireError(.unsupportedFormat, "A PNG that is not interlaced comes in no parts.")
+            throw WireError(.unsupportedFormat, "A PNG that is not interlaced cannot be decoded in parts.")
         }
-        // A reader goes forward only.
+        // Counts with a second reader, because a reader cannot go back.
         let other = try PNGDecoder(source).reader
         var complete: UInt32 = 0
         var status = unsafe codec_png_reader_start(other.pointer, CODEC_RGBA)
@@ -52,9 +52,9 @@ struct PNGDecoder: ImageDecoder {
         Self.workingBytes(of: header.geometry, isInterlaced: header.passes > 1)
     }
 
-    /// An upper estimate for a picture of this size, without a look at it.
+    /// Returns an upper estimate for an image of this size, without reading it.
     static func workingBytes(of size: PixelGeometry, isInterlaced: Bool) -> Int {
-        // The library's rows, with up to eight bytes a pixel.
+        // libpng's rows, with up to eight bytes a pixel.
         let rows = 4 * 8 * size.width
         return rows + (isInterlaced ? size.bytes : RowBand.rows(of: size) * size.stride)
     }
@@ -66,13 +66,13 @@ struct PNGDecoder: ImageDecoder {
         var kept = 0
         if header.passes > 1 {
             // Each pass adds pixels between those of the passes before it.
-            let picture = try PixelMemory(count: geometry.bytes)
+            let raster = try PixelMemory(count: geometry.bytes)
             if let passes {
-                for _ in 0..<passes { unsafe try spread(picture.bytes) }
+                for _ in 0..<passes { unsafe try spread(raster.bytes) }
             } else {
-                for _ in 0..<header.passes { unsafe try read(geometry.height, into: picture.bytes) }
+                for _ in 0..<header.passes { unsafe try read(geometry.height, into: raster.bytes) }
             }
-            unsafe try sink.takeWhole(picture.bytes, geometry)
+            unsafe try sink.takeWhole(raster.bytes, geometry)
             return
         }
         unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
@@ -87,9 +87,9 @@ struct PNGDecoder: ImageDecoder {
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
     }
 
-    /// Reads a pass of a part, which has all pixels for the time being.
-    private func spread(_ picture: UnsafeMutableRawBufferPointer) throws(WireError) {
-        let start = unsafe picture.baseAddress!.assumingMemoryBound(to: UInt8.self)
+    /// Reads one pass of an incomplete file and fills the pixels of later passes.
+    private func spread(_ raster: UnsafeMutableRawBufferPointer) throws(WireError) {
+        let start = unsafe raster.baseAddress!.assumingMemoryBound(to: UInt8.self)
         let status = unsafe codec_png_reader_spread_pass(reader.pointer, start, header.geometry.stride)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
     }

@@ -1,14 +1,14 @@
 import CImageCodecs
 import IPCProtocol
 
-/// Decodes a WebP picture, or the bitstream in a frame of an animation, with libwebp, which holds it as a whole.
+/// Decodes a WebP image, or the bitstream of an animation's frame, with libwebp, which decodes it as a whole.
 struct WebPDecoder: ImageDecoder {
     let header: StoredHeader
 
     private let source: ImageSource
     private let range: Range<Int>
 
-    /// Reads the header of `source`, or of the bitstream at `range` in it.
+    /// Reads the header of `source`, or of the bitstream at `range` of it.
     ///
     /// - Throws: `too-many-pixels`, `truncated`, `decode-failed` and the like.
     init(_ source: ImageSource, at range: Range<Int>? = nil) throws(WireError) {
@@ -23,7 +23,7 @@ struct WebPDecoder: ImageDecoder {
 
     var metadata: ImageMetadata { ImageMetadata(source, .webp, frameCount: header.frameCount) }
 
-    /// The rows that are there show only in decoding. They come as the bytes do: sixteenths of the file stand for them.
+    /// Returns the available sixteenths of the file, because the number of available rows is only known after decoding.
     func findStage() throws(WireError) -> Int {
         let announced = source.withSpan { $0.integer(at: 4, bytes: 4, .little) } ?? 0
         return unsafe min(16 * source.bytes.count / (announced + 8), 16)
@@ -31,7 +31,7 @@ struct WebPDecoder: ImageDecoder {
 
     func size(keeping share: Double) -> DecodedSize {
         let stored = header.geometry
-        // An eighth at least, as of JPEG: a pixel of the result should not be a mean of a mean or two alone.
+        // At least one eighth, as for JPEG, so that the filter has enough pixels to work with.
         let share = max(share, 1 / 8)
         let side = { (stored: Int) in Int((Double(stored) * share).rounded(.up)) }
         guard header.canScale, share < 1,
@@ -41,25 +41,25 @@ struct WebPDecoder: ImageDecoder {
     }
 
     func workingBytes(at size: DecodedSize) -> Int {
-        // Windows of rows in colour and as they are stored, and those of its scaler.
+        // Windows of decoded and stored rows, and those of the scaler.
         header.heldBytes + size.geometry.bytes + 256 * header.geometry.width
     }
 
-    /// An upper estimate for a frame of this size, without a look at it.
+    /// Returns an upper estimate for a frame of this size, without reading it.
     static func workingBytes(ofFrame size: PixelGeometry) -> Int {
         Int(clamping: codec_webp_most_held_bytes(UInt64(size.pixels))) + size.bytes + 256 * size.width
     }
 
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         let geometry = size.geometry
-        let picture = try PixelMemory(count: geometry.bytes)
-        let pixels = unsafe picture.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
+        let raster = try PixelMemory(count: geometry.bytes)
+        let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
         let decode = source.isPart ? unsafe codec_webp_decode_part : unsafe codec_webp_decode
         let status = unsafe decode(
             source.start + range.lowerBound, range.count, format.codecOrder, UInt32(geometry.width),
             UInt32(geometry.height),
             pixels)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
-        unsafe try sink.takeWhole(picture.bytes, geometry)
+        unsafe try sink.takeWhole(raster.bytes, geometry)
     }
 }

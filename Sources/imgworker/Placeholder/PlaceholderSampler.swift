@@ -1,24 +1,23 @@
 import CImageCodecs
 import IPCProtocol
 
-/// What a placeholder is made of: a grid of cells with the sums of the pixels in each.
+/// The input of a placeholder: a grid of cells with the sum of the pixels in each.
 final class PlaceholderGrid {
-    /// Cells of the longer side. A ThumbHash has seven half waves at most, of which this many cells lose next to nothing.
+    /// The number of cells along the longer side, enough for the seven half waves of a ThumbHash.
     private static let longestSide = 32
-    /// The most rows that are looked at. Of a larger picture they are taken here and there: to read all of them would take
-    /// a tenth of the time of decoding.
+    /// The maximum number of rows to sample, because sampling all rows would take a tenth of the time of decoding.
     fileprivate static let mostRows = 64
 
     fileprivate let width, height: Int
-    /// Where the columns of each cell begin, and where the last one's end.
+    /// The first column of each cell, and the end of the last one.
     fileprivate let bounds: [UInt32]
     /// Red, green and blue multiplied by alpha, and alpha, 0 … 255 each.
     fileprivate var sums: [Double]
-    /// How many rows were added to each row of cells.
+    /// The number of rows added to each row of cells.
     fileprivate var rows: [Int]
     private let order: PixelFormat
 
-    /// A grid for rows of a picture as it is decoded.
+    /// Creates a grid for the rows of a decoded image.
     init(_ geometry: PixelGeometry, order: PixelFormat) {
         let longest = max(geometry.width, geometry.height)
         let cells = min(Self.longestSide, longest)
@@ -31,7 +30,7 @@ final class PlaceholderGrid {
         self.order = order
     }
 
-    /// The placeholder of the picture as it is shown; nil while no row has come.
+    /// Returns the placeholder of the image as shown; nil if a row of cells has no samples.
     func placeholder(_ orientation: Orientation) -> Placeholder? {
         guard rows.allSatisfy({ $0 > 0 }) else { return nil }
         var stored: [SIMD4<Double>] = []
@@ -51,7 +50,7 @@ final class PlaceholderGrid {
         return Placeholder(averageColor: Self.color(shown), thumbHash: hash)
     }
 
-    /// The mean, with alpha last.
+    /// Returns the mean colour, alpha last.
     private static func color(_ cells: [SIMD4<Double>]) -> SIMD4<UInt8> {
         let sum = cells.reduce(SIMD4<Double>()) { $0 + $1 }
         var color = sum.w > 0 ? sum / sum.w : SIMD4<Double>()
@@ -61,7 +60,7 @@ final class PlaceholderGrid {
     }
 }
 
-/// Looks at rows on their way and passes them on.
+/// Samples rows for a placeholder and passes them on.
 struct PlaceholderSampler<Next: RowSink>: RowSink {
     private let geometry: PixelGeometry
     private let hasAlpha: Bool
@@ -69,7 +68,7 @@ struct PlaceholderSampler<Next: RowSink>: RowSink {
     private var row = 0
     private var next: Next
 
-    /// A sampler of a picture of this size in front of `next`.
+    /// Creates a sampler of an image of this size that passes rows on to `next`.
     init(_ grid: PlaceholderGrid, _ geometry: PixelGeometry, hasAlpha: Bool, next: Next) {
         self.grid = grid
         self.geometry = geometry
@@ -97,8 +96,8 @@ struct PlaceholderSampler<Next: RowSink>: RowSink {
 
     mutating func finish() throws(WireError) { try next.finish() }
 
-    /// Whether a row is looked at: of each stretch of a large picture one, now an upper and now a lower one, so that no
-    /// pattern of rows deceives.
+    /// Returns whether to sample a row: one of each of 64 stretches of a large image, at varying positions, so that
+    /// periodic rows do not alias.
     private func isSampled(_ row: Int) -> Bool {
         let most = PlaceholderGrid.mostRows
         guard geometry.height > most else { return true }
@@ -106,14 +105,14 @@ struct PlaceholderSampler<Next: RowSink>: RowSink {
         let (start, end) = (
             (stretch * geometry.height + most - 1) / most, ((stretch + 1) * geometry.height + most - 1) / most
         )
-        // By the golden ratio: what follows on each other lies far apart.
+        // Positions by the golden ratio, so that consecutive ones are far apart.
         let fraction = stretch &* 0x9E37_79B9 & 0xFFFF_FFFF
         return row == start + (fraction * (end - start)) >> 32
     }
 }
 
 extension Orientation {
-    /// Where the pixel that is shown in `column` of `row` is stored, in a picture that is stored as `width` × `height`.
+    /// Returns the stored position of the pixel shown at `column` and `row`, for a stored size of `width` × `height`.
     fileprivate func stored(_ column: Int, _ row: Int, width: Int, height: Int) -> (column: Int, row: Int) {
         switch self {
         case .upright: (column, row)

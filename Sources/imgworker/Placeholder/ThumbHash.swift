@@ -1,13 +1,12 @@
 import Glibc
 
-/// A picture as some 25 bytes: its lowest frequencies, in the format of Evan Wallace's ThumbHash.
+/// Evan Wallace's ThumbHash: the lowest frequencies of an image in about 25 bytes.
 ///
-/// Colour is divided into luminance (mean of red, green, blue), yellow against blue, red against green, and alpha. Of each,
-/// the coefficients of a cosine transform that lie in the triangle of low frequencies are kept, four bits each, relative to
-/// the largest; the constant term and that largest are in the header.
+/// Colour is converted to luminance (the mean of red, green and blue), yellow-blue, red-green, and alpha. For each
+/// channel, the hash contains the cosine transform's coefficients in the triangle of low frequencies, four bits each,
+/// relative to the largest; the constant term and the largest coefficient are in the header.
 enum ThumbHash {
-    /// The hash of a picture of `width` × `height` pixels, four numbers each: red, green and blue multiplied by alpha, and
-    /// alpha, from 0 to 1.
+    /// Returns the hash of an image of `width` × `height` premultiplied RGBA pixels, channels from 0 to 1.
     static func encode(_ pixels: [SIMD4<Double>], width: Int, height: Int) -> [UInt8] {
         let sum = pixels.reduce(SIMD4<Double>()) { $0 + $1 }
         let hasAlpha = sum.w < Double(pixels.count) * (1 - 1e-9)
@@ -17,7 +16,7 @@ enum ThumbHash {
         let across = max(1, Int((limit * Double(width) / longest).rounded()))
         let down = max(1, Int((limit * Double(height) / longest).rounded()))
 
-        // What is transparent shows the mean of the rest.
+        // Transparent pixels show the mean colour.
         let channels = pixels.map { pixel in
             let color = pixel + mean * (1 - pixel.w)
             let (yellow, red) = ((color.x + color.y) / 2 - color.z, color.x - color.y)
@@ -36,7 +35,7 @@ enum ThumbHash {
         bits.append(luminance.largest, count: 5)
         bits.append(hasAlpha ? 1 : 0, count: 1)
         let isLandscape = width > height
-        // The other of the two follows from whether there is alpha.
+        // The decoder derives the other side from the alpha flag.
         bits.append(whole: isLandscape ? down : across, count: 3)
         bits.append(yellow.largest, count: 6)
         bits.append(red.largest, count: 6)
@@ -51,11 +50,11 @@ enum ThumbHash {
         return bits.bytes
     }
 
-    /// As many half waves as any channel has in a direction, with the constant term.
+    /// The maximum number of coefficients in one direction, including the constant term.
     private static let most = 7
 
-    /// The coefficients of all channels at once: seven rows of seven, the lowest frequencies first. A row of pixels after the
-    /// other is reduced to seven numbers, and these then column by column.
+    /// Returns the coefficients of all channels: seven rows of seven, the lowest frequencies first. Transforms each row
+    /// of pixels to seven values, and these by column.
     private static func frequencies(of pixels: [SIMD4<Double>], width: Int, height: Int) -> [SIMD4<Double>] {
         let waves = { (length: Int) in
             (0..<most).map { frequency in
@@ -78,12 +77,12 @@ enum ThumbHash {
     private struct Spectrum {
         /// The channel's mean.
         let constant: Double
-        /// The largest of the other coefficients, by its amount.
+        /// The largest absolute value of the other coefficients.
         let largest: Double
-        /// The others, from 0 to 1: 0.5 is none, 1 the largest.
+        /// The other coefficients scaled to 0 … 1: 0.5 is zero, 1 is `largest`.
         let relative: [Double]
 
-        /// The triangle of `frequencies` below the line from `across` to `down`.
+        /// Selects the coefficients in the triangle of `frequencies` below the line from `across` to `down`.
         init(_ frequencies: [SIMD4<Double>], channel: Int, across: Int, down: Int) {
             var others: [Double] = []
             for y in 0..<down {
@@ -98,12 +97,12 @@ enum ThumbHash {
         }
     }
 
-    /// Packs numbers into bytes, the first into the lowest bits.
+    /// Packs numbers into bytes, from the lowest bit.
     private struct BitWriter {
         private(set) var bytes: [UInt8] = []
         private var used = 0
 
-        /// Appends a number from 0 to 1 as one of 2^count steps.
+        /// Appends a number from 0 to 1, quantized to `count` bits.
         mutating func append(_ value: Double, count: Int) {
             let most = Double(1 << count - 1)
             append(whole: Int((min(max(value, 0), 1) * most).rounded()), count: count)

@@ -1,11 +1,11 @@
-// Arithmetic on rows of four-byte pixels whose alpha comes last. All of it rounds to the nearest value.
+// Arithmetic on rows of four-byte pixels, alpha last. All functions round to the nearest value.
 
-/// Bytes as colour channels, four to a pixel.
+/// Returns the bytes as channels, four per pixel.
 private func channels(_ pixels: UnsafeMutableRawBufferPointer) -> UnsafeMutableBufferPointer<UInt8> {
     unsafe pixels.bindMemory(to: UInt8.self)
 }
 
-/// `value` * `alpha` / 255.
+/// Returns `value` * `alpha` / 255.
 @inline(__always)
 private func scaled(_ value: UInt8, by alpha: UInt16) -> UInt8 {
     UInt8(truncatingIfNeeded: (UInt16(value) &* alpha &+ 127) / 255)
@@ -23,18 +23,18 @@ func premultiply(_ pixels: UnsafeMutableRawBufferPointer) {
     }
 }
 
-/// Lays pixels with straight alpha over as many others: a sum of both colours, weighed by alpha and by what the upper one
-/// lets through, computed exactly and rounded once. Where the upper pixel is transparent, nothing changes.
+/// Blends pixels with straight alpha over `lower` (the "over" operator), computed exactly and rounded once. A
+/// transparent upper pixel changes nothing.
 func blend(_ upper: UnsafeRawBufferPointer, over lower: UnsafeMutableRawBufferPointer) {
     let (source, target) = unsafe (upper.bindMemory(to: UInt8.self), channels(lower))
     for pixel in stride(from: 0, to: target.count, by: 4) {
         let alpha = unsafe UInt32(source[pixel + 3])
         if alpha == 0 { continue }
-        // Both weights, and their sum, are of 255 × 255 at most.
+        // Both weights, and their sum, are at most 255 × 255.
         let upperWeight = alpha &* 255
         let lowerWeight = unsafe UInt32(target[pixel + 3]) &* (255 &- alpha)
         if lowerWeight == 0 {
-            // Most pixels are: opaque, or over nothing.
+            // The usual case: an opaque pixel, or a transparent one below.
             unsafe lower.storeBytes(
                 of: upper.load(fromByteOffset: pixel, as: UInt32.self), toByteOffset: pixel, as: UInt32.self)
             continue
@@ -48,7 +48,7 @@ func blend(_ upper: UnsafeRawBufferPointer, over lower: UnsafeMutableRawBufferPo
     }
 }
 
-/// Divides colour by alpha; what is transparent becomes black.
+/// Divides colour by alpha; transparent pixels become black.
 func unpremultiply(_ pixels: UnsafeMutableRawBufferPointer) {
     let bytes = unsafe channels(pixels)
     for pixel in stride(from: 0, to: bytes.count, by: 4) {
@@ -61,7 +61,7 @@ func unpremultiply(_ pixels: UnsafeMutableRawBufferPointer) {
     }
 }
 
-/// Lays premultiplied colour over white.
+/// Blends premultiplied colour over white.
 func flattenOverWhite(_ pixels: UnsafeMutableRawBufferPointer) {
     let bytes = unsafe channels(pixels)
     for pixel in stride(from: 0, to: bytes.count, by: 4) {

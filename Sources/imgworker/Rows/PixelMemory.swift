@@ -1,15 +1,15 @@
 import Glibc
 import IPCProtocol
 
-/// Private memory for rows, freed with its last reference. Unlike an array it reports that there is none.
+/// Private memory for rows, freed with its last reference. Unlike an array, it throws if the allocation fails.
 @safe
 final class PixelMemory {
-    /// All of it.
+    /// The memory.
     let bytes: UnsafeMutableRawBufferPointer
 
     private let isMapped: Bool
 
-    /// Memory of `count` bytes: zero if `zeroed`, else whatever was there.
+    /// Allocates `count` bytes: zeros if `zeroed`, else uninitialized.
     ///
     /// - Throws: `out-of-memory`.
     init(count: Int, zeroed: Bool = false) throws(WireError) {
@@ -29,15 +29,14 @@ final class PixelMemory {
         }
     }
 
-    /// From so many bytes on it is mapped: a picture's worth, that is written once, and none of which stays with the
-    /// process.
+    /// The least size to map instead of using malloc, so that the memory of large images is returned to the system.
     private static let leastMapped = 4 << 20
 
-    /// Fresh memory, in huge pages where the system has them: to have 48 MiB of it takes a third of the time then.
+    /// Maps zeroed memory, in huge pages if available, which makes touching 48 MiB take a third of the time.
     private static func map(_ size: Int) -> UnsafeMutableRawPointer? {
         let start = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let start = unsafe start, unsafe start != MAP_FAILED else { return nil }
-        // What may fail: it is only slower then.
+        // May fail, which only makes it slower.
         unsafe madvise(start, size, MADV_HUGEPAGE)
         return unsafe start
     }

@@ -1,32 +1,32 @@
 import IPCProtocol
 
-/// Rows on their way from a decoder to the result: straight alpha, from the top, one behind the other.
+/// A band of consecutive rows that a decoder passes to a sink, with straight alpha.
 @safe
 struct RowBand {
-    /// The rows' bytes, without padding. Whoever gets the band may change them.
+    /// The rows' bytes, without padding. A sink may modify them.
     let bytes: UnsafeMutableRawBufferPointer
-    /// The rows in it.
+    /// The number of rows.
     let count: Int
 
-    /// How many rows of a picture go into one band: few enough to stay in the processor's cache, and not fewer than a
-    /// JPEG decoder makes at once.
+    /// Returns the number of rows in a band: about 64 KiB, to fit the processor's cache, and at least 16, which a JPEG
+    /// decoder makes at once.
     static func rows(of geometry: PixelGeometry) -> Int {
         min(geometry.height, max(16, (64 << 10) / geometry.stride))
     }
 }
 
-/// Takes the rows of a picture, from the top. Rows move in one direction: a filter is a sink with a sink behind it.
+/// Takes the rows of an image, from the top. A filter is a sink that passes rows on to the next sink.
 protocol RowSink {
-    /// Takes the next rows; they are the caller's again afterwards.
+    /// Takes the next rows, which are valid only during the call.
     mutating func take(_ band: RowBand) throws(WireError)
     /// Called once, after the last row.
     mutating func finish() throws(WireError)
 }
 
 extension RowSink {
-    /// Takes all rows of a picture, band by band in memory that is used again for each: `fill` makes the next so many rows.
+    /// Takes all rows of an image, band by band in reused memory that `fill` fills with the next `count` rows.
     ///
-    /// - Throws: `out-of-memory`; whatever `fill` and the sink throw.
+    /// - Throws: `out-of-memory`; the errors of `fill` and of the sink.
     mutating func takeBands(
         of geometry: PixelGeometry,
         _ fill: (_ rows: UnsafeMutableRawBufferPointer, _ count: Int) throws(WireError) -> Void
@@ -42,7 +42,7 @@ extension RowSink {
         try finish()
     }
 
-    /// Takes all rows of a picture that had to be decoded as a whole, band by band.
+    /// Takes all rows of an image that was decoded as a whole, band by band.
     mutating func takeWhole(_ pixels: UnsafeMutableRawBufferPointer, _ geometry: PixelGeometry) throws(WireError) {
         let step = RowBand.rows(of: geometry)
         for row in stride(from: 0, to: geometry.height, by: step) {

@@ -1,28 +1,28 @@
 import Glibc
 
-/// What each pixel of a filtered row or column is made of: a run of source pixels, each with a weight.
+/// The taps of each pixel of a filtered row or column: a run of source pixels with a weight for each.
 ///
-/// The filter is Lanczos with three lobes (C. Duchon, "Lanczos Filtering in One and Two Dimensions", 1979). To make a
-/// picture smaller it is stretched by the ratio, so that nothing finer than the result can show is left; to make one
-/// larger it is not.
+/// The filter is Lanczos with three lobes (C. Duchon, "Lanczos Filtering in One and Two Dimensions", 1979). For scaling
+/// down it is stretched by the ratio, which removes frequencies above the result's Nyquist limit; for scaling up it is
+/// not.
 struct FilterTaps {
-    /// The source pixels that any weight refers to; the others need not be looked at.
+    /// The range of source pixels with a weight; the others are not needed.
     let used: Range<Int>
-    /// Where each result's run starts, counted from the first one used. Never less than for the result before.
+    /// The start of each result pixel's run, relative to `used`. Never decreases.
     let starts: [UInt32]
-    /// How long each run is.
+    /// The length of each run.
     let counts: [UInt32]
-    /// The weights, those of one result behind those of the one before.
+    /// The weights of all result pixels, `stride` apart.
     let weights: [Float]
-    /// Weights from one result to the next: a multiple of four, with zeros behind the last that counts.
+    /// The number of weights per result pixel: a multiple of four, padded with zeros.
     let stride: Int
-    /// The longest run.
+    /// The maximum length of a run.
     let longestRun: Int
 
     private static let lobes = 3.0
 
-    /// Taps that bring `extent` pixels from `origin` on, of the `sourceCount` that there are, to `count` pixels. Pixels
-    /// beside the extent lend their colour to the edge, as far as there are any.
+    /// Creates taps that scale the `extent` pixels from `origin`, of `sourceCount` source pixels, to `count` pixels.
+    /// Source pixels beyond the extent contribute to the edges.
     init(count: Int, from sourceCount: Int, origin: Double, extent: Double) {
         let scale = extent / Double(count)
         let isCopy = scale == 1 && origin == origin.rounded()
@@ -56,13 +56,13 @@ struct FilterTaps {
         self.longestRun = longestRun
     }
 
-    /// How many results there are.
+    /// The number of result pixels.
     var count: Int { starts.count }
 
-    /// Multiplications for one row.
+    /// The number of multiplications for one row.
     var work: Int { counts.reduce(0) { $0 + Int($1) } }
 
-    /// The most results whose runs have one source pixel in common.
+    /// The maximum number of result pixels whose runs share a source pixel.
     var mostOverlapping: Int {
         var (most, first) = (1, 0)
         for index in 0..<count {
@@ -72,7 +72,7 @@ struct FilterTaps {
         return most
     }
 
-    /// An upper estimate of the bytes of such taps.
+    /// Returns an upper estimate of the bytes of such taps.
     static func bytes(count: Int, from sourceCount: Int, extent: Double) -> Int {
         let run = longestRun(lobes * max(extent / Double(count), 1), within: sourceCount)
         return count * (stride(run) * 4 + 3 * 8)

@@ -1,25 +1,24 @@
 import CImageCodecs
 import IPCProtocol
 
-// The stages of scaling, each a sink with a sink behind it. Between them a row is numbers, four to a pixel, colour
-// multiplied by alpha: 16 bits would do for one pass, but single precision needs no thought about overflow, and the
-// processor is as fast with it.
+// The stages of scaling, each a sink that passes rows on to the next. Between them a row consists of floats, four per
+// pixel, premultiplied: single precision cannot overflow here and is as fast as 16-bit integers.
 
 /// Takes filtered rows, from the top.
 protocol FilteredRowSink {
-    /// Takes the next row, which is only lent.
+    /// Takes the next row, which is valid only during the call.
     mutating func take(_ row: UnsafePointer<Float>) throws(WireError)
     /// Called once, after the last row.
     mutating func finish() throws(WireError)
 }
 
-/// Makes each row shorter or longer.
+/// Scales each row horizontally.
 struct HorizontalFilter<Next: FilteredRowSink>: FilteredRowSink {
     private let taps: FilterTaps
     private let result: FloatRows
     private var next: Next
 
-    /// A filter by `taps` in front of `next`.
+    /// Creates a filter with `taps` that passes rows on to `next`.
     ///
     /// - Throws: `out-of-memory`.
     init(_ taps: FilterTaps, next: Next) throws(WireError) {
@@ -37,23 +36,23 @@ struct HorizontalFilter<Next: FilteredRowSink>: FilteredRowSink {
     mutating func finish() throws(WireError) { try next.finish() }
 }
 
-/// Makes fewer or more rows.
+/// Scales columns vertically.
 ///
-/// A result row is a sum over a run of source rows. Either the sums in work are kept, and each source row is added to
-/// those it is part of; or the last source rows are kept, until a result's run is complete. The first needs few rows
-/// however much smaller the picture becomes, the second however much larger.
+/// A result row is a weighted sum over a run of source rows. The filter keeps either the unfinished sums, and adds each
+/// source row to them, or the last source rows, until a run is complete. The first needs few rows for any reduction,
+/// the second for any enlargement.
 struct VerticalFilter<Next: FilteredRowSink>: FilteredRowSink {
     private let taps: FilterTaps
     private let pixels: Int
     private let keepsSums: Bool
     private let rows: FloatRows
     private var next: Next
-    /// The source rows that came, and the result rows that went on.
+    /// The number of source rows taken, and of result rows passed on.
     private var (taken, done) = (0, 0)
-    /// The end of the result rows whose sums are in work.
+    /// The number of result rows whose sums were started.
     private var begun = 0
 
-    /// A filter by `taps` for rows of `pixels` pixels in front of `next`.
+    /// Creates a filter with `taps` for rows of `pixels` pixels that passes rows on to `next`.
     ///
     /// - Throws: `out-of-memory`.
     init(_ taps: FilterTaps, pixels: Int, next: Next) throws(WireError) {
@@ -61,7 +60,7 @@ struct VerticalFilter<Next: FilteredRowSink>: FilteredRowSink {
         self.pixels = pixels
         let (sums, run) = (taps.mostOverlapping, taps.longestRun)
         keepsSums = sums <= run
-        // With source rows kept, one more for the sum.
+        // If source rows are kept, one more row for the sum.
         rows = try FloatRows(keepsSums ? sums : run + 1, pixels: pixels)
         self.next = next
     }
@@ -104,7 +103,7 @@ struct VerticalFilter<Next: FilteredRowSink>: FilteredRowSink {
     }
 }
 
-/// Makes bytes of filtered rows and gathers them into bands.
+/// Rounds filtered rows to bytes and collects them into bands.
 struct RowRounder<Next: RowSink>: FilteredRowSink {
     private let geometry: PixelGeometry
     private let alpha: filter_alpha
@@ -114,7 +113,7 @@ struct RowRounder<Next: RowSink>: FilteredRowSink {
     private var filled = 0
     private var next: Next
 
-    /// A rounder for a result of `geometry`. `isLight`: rows are light, not sRGB's values.
+    /// Creates a rounder for a result of `geometry`. `isLight`: whether rows are linear light instead of sRGB values.
     ///
     /// - Throws: `out-of-memory`.
     init(_ geometry: PixelGeometry, alpha: filter_alpha, isLight: Bool, next: Next) throws(WireError) {
@@ -151,15 +150,15 @@ struct RowRounder<Next: RowSink>: FilteredRowSink {
     }
 }
 
-/// Memory for rows of numbers, four to a pixel.
+/// Memory for rows of floats, four per pixel.
 @safe
 struct FloatRows {
-    /// How many rows there are.
+    /// The number of rows.
     let count: Int
     private let pixels: Int
     private let memory: PixelMemory
 
-    /// Room for `count` rows of `pixels` pixels, and for the three behind them at which `filter_across` may look: all zero.
+    /// Allocates `count` rows of `pixels` pixels, and three more pixels that `filter_across` may read, all zero.
     ///
     /// - Throws: `out-of-memory`.
     init(_ count: Int, pixels: Int) throws(WireError) {
@@ -171,7 +170,7 @@ struct FloatRows {
     /// The bytes of a pixel.
     static let bytesPerPixel = 4 * MemoryLayout<Float>.stride
 
-    /// The row at `index`.
+    /// The address of the row at `index`.
     subscript(index: Int) -> UnsafeMutablePointer<Float> {
         precondition(index >= 0 && index < count)
         return unsafe (memory.bytes.baseAddress! + index * pixels * Self.bytesPerPixel)

@@ -1,15 +1,15 @@
 import CImageCodecs
 import IPCProtocol
 
-/// How decoded rows become the result, both as stored: orientation comes afterwards.
+/// The scaling of decoded rows to the result, before orientation is applied.
 struct Scaling {
-    /// The size of the decoded picture.
+    /// The size of the decoded image.
     let source: PixelGeometry
-    /// The part of it that is used.
+    /// The part of the decoded image to use.
     let crop: Transform.Plan.Crop
-    /// The size that it is brought to.
+    /// The size of the result.
     let result: PixelGeometry
-    /// Whether light is filtered, not sRGB's values.
+    /// Whether to filter linear light instead of sRGB values.
     let isLight: Bool
 
     /// An upper estimate of the bytes that the filters hold.
@@ -17,13 +17,13 @@ struct Scaling {
         let taps =
             FilterTaps.bytes(count: result.width, from: source.width, extent: crop.width)
             + FilterTaps.bytes(count: result.height, from: source.height, extent: crop.height)
-        // A source row as numbers, seven or eight rows of the vertical filter, a row of the horizontal one.
+        // A source row as floats, seven or eight rows of the vertical filter, a row of the horizontal one.
         let rows = (source.width + 9 * max(source.width, result.width)) * FloatRows.bytesPerPixel
         return taps + rows + RowBand.rows(of: result) * result.stride
     }
 
-    /// The sink that scales rows for `writer`. `hasAlpha`: pixels may be transparent. `alpha`: how the result wants its
-    /// colour.
+    /// Returns the sink that scales rows for `writer`. `hasAlpha`: whether pixels may be transparent. `alpha`: the
+    /// result's alpha mode.
     ///
     /// - Throws: `out-of-memory`.
     func sink(for writer: RowWriter, hasAlpha: Bool, alpha: AlphaMode) throws(WireError) -> any RowSink {
@@ -31,8 +31,8 @@ struct Scaling {
         let down = FilterTaps(count: result.height, from: source.height, origin: crop.y, extent: crop.height)
         let stored = !hasAlpha ? FILTER_OPAQUE : alpha == .premultiplied ? FILTER_PREMULTIPLIED : FILTER_STRAIGHT
         let rounder = try RowRounder(result, alpha: stored, isLight: isLight, next: writer)
-        // Along rows first keeps the rows in work short. But where few rows come of many, and many columns of few, that
-        // would filter what the other order never makes. The products stay below 2^44.
+        // Filtering rows first keeps the rows of the vertical filter short, unless it takes more than twice the
+        // multiplications of the other order. The products stay below 2^44.
         let alongRowsFirst = down.used.count * across.work + result.width * down.work
         let alongColumnsFirst = across.used.count * down.work + result.height * across.work
         if alongRowsFirst <= 2 * alongColumnsFirst {
@@ -47,7 +47,7 @@ struct Scaling {
     }
 }
 
-/// The first stage of scaling: makes numbers of the rows and columns that the filters use, and passes over the others.
+/// The first stage of scaling: converts the rows and columns that the filters use to floats, and skips the others.
 struct RowScaler<Next: FilteredRowSink>: RowSink {
     private let source: PixelGeometry
     private let columns: Range<Int>
@@ -58,8 +58,8 @@ struct RowScaler<Next: FilteredRowSink>: RowSink {
     private var row = 0
     private var next: Next
 
-    /// A scaler of a picture of `source`'s size. `premultiplies`: pixels may be transparent. `isLight`: what is filtered is
-    /// light.
+    /// Creates a scaler of an image of size `source`. `premultiplies`: whether to multiply colour by alpha. `isLight`:
+    /// whether to filter linear light.
     ///
     /// - Throws: `out-of-memory`.
     init(

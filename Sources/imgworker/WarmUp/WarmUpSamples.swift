@@ -1,11 +1,11 @@
 // Written by scripts/warm-up-samples.py.
 
-/// Pictures of 16 × 16 pixels, one for each decoder that there is.
+/// Images of 16 × 16 pixels, one for each decoder.
 enum WarmUpSamples {
-    /// All of them.
+    /// All samples.
     static let all = [jpeg, png, lossyWebP, losslessWebP]
 
-    /// JPEG, with less colour than light.
+    /// JPEG with subsampled chroma.
     static let jpeg: [UInt8] = [
         255, 216, 255, 224, 0, 16, 74, 70, 73, 70, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0,
         255, 219, 0, 67, 0, 40, 28, 30, 35, 30, 25, 40, 35, 33, 35, 45, 43, 40, 48, 60,
@@ -54,7 +54,7 @@ enum WarmUpSamples {
         161, 249, 228, 29, 244, 2, 117, 19, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130,
     ]
 
-    /// WebP with loss.
+    /// Lossy WebP.
     static let lossyWebP: [UInt8] = [
         82, 73, 70, 70, 66, 0, 0, 0, 87, 69, 66, 80, 86, 80, 56, 32, 54, 0, 0, 0,
         208, 1, 0, 157, 1, 42, 16, 0, 16, 0, 5, 64, 124, 37, 176, 2, 116, 0, 206, 240,
@@ -62,7 +62,7 @@ enum WarmUpSamples {
         230, 242, 219, 15, 115, 125, 186, 77, 218, 75, 222, 0, 0, 0,
     ]
 
-    /// WebP without loss.
+    /// Lossless WebP.
     static let losslessWebP: [UInt8] = [
         82, 73, 70, 70, 50, 0, 0, 0, 87, 69, 66, 80, 86, 80, 56, 76, 37, 0, 0, 0,
         47, 15, 192, 3, 16, 153, 50, 68, 244, 63, 54, 245, 175, 127, 244, 63, 64, 164, 109, 83,

@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// When frames are shown, which can be asked for, what they may cost, and what becomes of files that break the rules.
+/// The timing, selection and cost limits of frames, and invalid animations.
 @Suite struct AnimationLimitTests {
     private let small = TestAnimation(
         width: 8, height: 6,
@@ -34,7 +34,7 @@ import WorkerProtocol
         #expect(try timing(animation.webp)?.loops == webp)
     }
 
-    @Test func stillPicturesHaveOneFrame() throws {
+    @Test func stillImagesHaveOneFrame() throws {
         var one = small
         one.frames.removeLast(3)
         let picture = one.shown[0]
@@ -47,26 +47,26 @@ import WorkerProtocol
         #expect(try decodeFrames(picture.jpeg(.baseline)).timing == .still)
     }
 
-    @Test func framesBeyondTheEnd() throws {
-        let message = "The picture has 4 frames; there is none with the index 7."
+    @Test func framesBeyondTheEndAreRefused() throws {
+        let message = "The image has 4 frames; there is no frame with the index 7."
         for file in [small.gif(), small.png(), small.webp] {
             #expect(failure(file, .one(7)) == WireError(.badRequest, message))
             #expect(try decodeFrames(file, .one(3)).pictures == [small.shown[3]])
         }
     }
 
-    @Test func pixelsOfAllFrames() throws {
+    @Test func pixelsOfAllFramesAreLimited() throws {
         let pixels = 8 * 6
         for file in [small.gif(), small.png(), small.webp] {
             #expect(failure(file, .all, maxPixels: 4 * pixels) == nil)
             #expect(failure(file, .all, maxPixels: 4 * pixels - 1)?.code == .tooManyPixels)
-            // Of those that are only composed.
+            // Includes frames that are only composed.
             #expect(failure(file, .one(3), maxPixels: pixels) == nil)
             #expect(failure(file, .one(3), maxPixels: pixels, maxSourcePixels: 4 * pixels) == nil)
             #expect(failure(file, .one(3), maxPixels: pixels, maxSourcePixels: 4 * pixels - 1)?.code == .tooManyPixels)
             #expect(failure(file, .one(2), maxPixels: pixels, maxSourcePixels: 4 * pixels - 1) == nil)
         }
-        // What is not seen of a frame is decoded, too.
+        // The invisible part of a frame is decoded, too.
         var large = small
         large.frames.append(TestAnimation.Frame(4, 4, TestAnimation.patch(40, 40, 1, [255])))
         #expect(failure(large.gif(), .all, maxSourcePixels: 4 * pixels + 1600) == nil)
@@ -88,8 +88,8 @@ import WorkerProtocol
         #expect(try plan(animation) == without + 8 * 6 * 4)
     }
 
-    /// The first frame is shown as soon as it is there; all of them only when all are.
-    @Test func cutFiles() throws {
+    /// The first frame is available as soon as it is complete; all frames only when all are.
+    @Test func truncatedFiles() throws {
         for file in [small.gif(), small.png(), small.webp] {
             let whole = try decodeFrames(file).pictures
             for count in 12..<file.count {
@@ -99,7 +99,7 @@ import WorkerProtocol
                         let frames = try decodeFrames(cut, selection).pictures
                         switch selection {
                         case .one(let index): #expect(frames == [whole[index]])
-                        // Nothing in a GIF says that there are more.
+                        // A GIF does not declare its number of frames.
                         case .all: #expect(frames == Array(whole.prefix(frames.count)))
                         }
                     } catch let error as WireError {
@@ -108,7 +108,7 @@ import WorkerProtocol
                     }
                 }
             }
-            // Without the last one there is a first.
+            // Without the last frame, the first one is available.
             #expect(try decode(Array(file.dropLast(30))) == whole[0])
         }
         #expect(try decodeFrames(small.gif(trailer: false)).pictures == small.shown)
@@ -117,7 +117,7 @@ import WorkerProtocol
         #expect(failure(Array(small.gif().dropLast(30)), .all)?.code == .truncated)
     }
 
-    /// How frames are turned stands behind them.
+    /// The orientation follows the frames.
     @Test func missingOrientationIsTruncated() throws {
         var file = small.webp
         file[20] |= 8
@@ -125,7 +125,7 @@ import WorkerProtocol
         #expect(failure(Array(file.dropLast(2))) == .truncated)
     }
 
-    @Test func strangeSequences() throws {
+    @Test func invalidFrameControls() throws {
         let file = small.png()
         let controls = (0..<file.count - 4).filter { file[$0..<$0 + 4].elementsEqual("fcTL".utf8) }
         let changed = { (control: Int, offset: Int, value: UInt8) -> [UInt8] in
@@ -136,14 +136,14 @@ import WorkerProtocol
                 start - 4..<start + 34, with: TestPNG.chunk("fcTL", Array(bytes[start + 4..<start + 30])))
             return bytes
         }
-        // The number in the sequence, a width of zero or beyond the canvas, unknown disposal and blend.
+        // The sequence number, a width of zero or beyond the canvas, unknown disposal and blend.
         for (offset, value) in [(3, 9), (7, 0), (7, 9), (15, 1), (24, 3), (25, 2)] as [(Int, UInt8)] {
             let broken = changed(2, offset, value)
             #expect(failure(broken, .all)?.code == .decodeFailed, "\(offset)")
             #expect(failure(broken, .one(3))?.code == .decodeFailed)
             #expect(failure(broken, .one(4))?.code == .badRequest)
             #expect(try decodeFrames(broken, .one(1)).pictures == [small.shown[1]])
-            // Without a first frame, there is what other viewers show.
+            // Without a first frame, the default image is decoded.
             #expect(try decode(changed(0, offset, value)) == small.shown[0])
             #expect(failure(changed(0, offset, value), .all)?.code == .decodeFailed)
         }
@@ -157,7 +157,7 @@ import WorkerProtocol
         #expect(failure(unsound, .one(2)) == nil)
     }
 
-    @Test func announcedFramesThatAreNotThere() throws {
+    @Test func declaredFramesThatAreMissing() throws {
         var file = small.png()
         let place = try #require((0..<file.count).first { file[$0..<$0 + 4].elementsEqual("acTL".utf8) })
         file.replaceSubrange(place - 4..<place + 16, with: TestPNG.chunk("acTL", [0, 0, 0, 9, 0, 0, 0, 0]))
@@ -175,7 +175,7 @@ import WorkerProtocol
         #expect(failure(empty.gif(screen: (0, 0)), .all)?.code == .emptyImage)
         #expect(failure(Array("GIF89a".utf8) + [8, 0, 8, 0, 0, 0, 0, 0x3B], .all)?.code == .emptyImage)
         #expect(failure(Array("GIF89a".utf8) + [8, 0, 8, 0, 0, 0, 0, 0x77], .all)?.code == .decodeFailed)
-        // No palette at all.
+        // No palette.
         let bare =
             Array("GIF89a".utf8) + [1, 0, 1, 0, 0, 0, 0, 0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0, 0x3B]
         #expect(failure(bare, .all)?.code == .decodeFailed)
@@ -185,7 +185,7 @@ import WorkerProtocol
         let dot = TestAnimation.Frame(0, 0, TestPicture(width: 1, height: 1, bytes: [1, 2, 3, 255]))
         let file = { (count: Int) in
             let one = TestAnimation(width: 1, height: 1, frames: [dot]).gif(localPalettes: false)
-            // The frame with its control, between the comment and the trailer.
+            // The frame with its control extension, between the comment and the trailer.
             let start = one.lastIndex(of: 0xF9)! - 1
             return Array(one[..<start]) + [[UInt8]](repeating: Array(one[start..<one.count - 1]), count: count).joined()
         }

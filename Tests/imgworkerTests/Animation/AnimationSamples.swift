@@ -6,13 +6,13 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// An animation as a file, and what is to be seen of it.
+/// An animated file and its expected frames.
 struct AnimationSample: CustomTestStringConvertible {
     let testDescription: String
     let file: [UInt8]
     let shown: [TestPicture]
-    /// Whether Pillow shows it alike. It mixes what is half transparent in other ways, has a default image for the first
-    /// frame, cuts no frames and reads no interlaced ones of an animated PNG.
+    /// Whether Pillow decodes it to equal frames. Pillow blends half-transparent pixels differently, uses a default
+    /// image as the first frame, does not clip frames, and does not read interlaced frames of an animated PNG.
     let isLikePillow: Bool
 
     init(_ name: String, _ file: [UInt8], _ animation: TestAnimation, isLikePillow: Bool = true) {
@@ -22,7 +22,7 @@ struct AnimationSample: CustomTestStringConvertible {
         self.isLikePillow = isLikePillow
     }
 
-    /// Every disposal and blend of each format, and what is special in each.
+    /// Every disposal and blend of each format, and each format's special cases.
     static let all = gif + png + webp
 
     private static let alphas: [UInt8] = [255, 0, 128, 77, 255, 1, 254]
@@ -30,7 +30,7 @@ struct AnimationSample: CustomTestStringConvertible {
         TestAnimation.patch(width, height, seed, [255, 255, 0])
     }
 
-    /// Nothing was shown before the first frame, and so nothing is after it.
+    /// Disposing of the first frame leaves an empty canvas.
     private static func first(_ disposal: TestAnimation.Disposal) -> TestAnimation {
         let frames = [
             TestAnimation.Frame(0, 0, patch(12, 8, 1), disposal), TestAnimation.Frame(4, 2, patch(3, 5, 2)),
@@ -41,7 +41,7 @@ struct AnimationSample: CustomTestStringConvertible {
     private static let gif: [AnimationSample] = {
         let every = TestAnimation.everything(blends: [true], alphas: [255, 255, 0])
         let (restored, cleared) = (first(.restore), first(.clear))
-        // Frames that stick out of the canvas, of which one is not seen at all, are cut.
+        // Frames beyond the canvas, one of them invisible, are clipped.
         var (outside, cut) = (restored, restored)
         outside.frames += [
             TestAnimation.Frame(9, 5, patch(8, 8, 3)), TestAnimation.Frame(30, 2, patch(4, 4, 4), .clear),
@@ -98,7 +98,7 @@ struct AnimationSample: CustomTestStringConvertible {
     }
 }
 
-/// The frames of `file` that `job` asks for, and when they are shown.
+/// Decodes the frames of `file` that `job` requests, and their timing.
 func decodeFrames(_ file: [UInt8], for job: DecodeJob) throws -> (pictures: [TestPicture], timing: AnimationTiming?) {
     let image = try EncodedImage(try ImageSource(copying: file), for: job)
     let size = image.plan.outputBytes(job.transform, nil)
@@ -111,7 +111,7 @@ func decodeFrames(_ file: [UInt8], for job: DecodeJob) throws -> (pictures: [Tes
     return (pictures, timing)
 }
 
-/// The frames of `file` in straight RGBA.
+/// Decodes the frames of `file` to straight RGBA.
 func decodeFrames(
     _ file: [UInt8], _ frames: FrameSelection = .all, width: Int? = nil, maxPixels: Int = 50_000_000,
     maxSourcePixels: Int = 300_000_000
@@ -121,7 +121,7 @@ func decodeFrames(
         file, for: DecodeJob(id: 1, transform: transform, maxPixels: maxPixels, maxSourcePixels: maxSourcePixels))
 }
 
-/// How asking for frames of `file` fails; nil when it does not.
+/// Returns the error of decoding frames of `file`; nil if it succeeds.
 func failure(
     _ file: [UInt8], _ frames: FrameSelection, maxPixels: Int = 50_000_000, maxSourcePixels: Int = 300_000_000
 ) -> WireError? {

@@ -8,14 +8,14 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// What is seen of each frame.
+/// The composed pixels of each frame.
 @Suite struct AnimationTests {
-    /// The calculation of the samples' own, and the committed digests, which hold for whoever decodes the same files.
+    /// Compares frames with the samples' own computation and with the committed digests.
     @Test(arguments: AnimationSample.all) func composedFrames(_ sample: AnimationSample) throws {
         let frames = try decodeFrames(sample.file).pictures
         #expect(frames.count == sample.shown.count)
         for (index, (frame, shown)) in zip(frames, sample.shown).enumerated() where frame != shown {
-            Issue.record("\(sample.testDescription): frame \(index) is another")
+            Issue.record("\(sample.testDescription): frame \(index) differs")
         }
         let lines = try Self.committed.get().filter { $0.hasPrefix(sample.testDescription + " ") }
         #expect(lines == frames.enumerated().map { Self.line(sample, $0.offset, $0.element) })
@@ -25,7 +25,7 @@ import WorkerProtocol
         "\(sample.testDescription) \(index) \(frame.width)x\(frame.height) \(SHA256.hexadecimalDigest(of: frame.bytes))"
     }
 
-    /// Lines of a sample's name, a frame's index, its size, and the SHA-256 of its straight RGBA.
+    /// Lines with a sample's name, a frame's index, its size, and the SHA-256 of its straight RGBA.
     private static let committed = Result<[String], any Error> {
         let folder = #filePath.split(separator: "/").dropLast().joined(separator: "/")
         let file = try FileDescriptor.open(readingAt: "/\(folder)/AnimationDigests.txt")
@@ -37,18 +37,18 @@ import WorkerProtocol
     }
 
     @Test(
-        .enabled(if: Pillow.isThere, "python3 does not find Pillow (Debian: python3-pil)"),
+        .enabled(if: Pillow.isInstalled, "python3 does not find Pillow (Debian: python3-pil)"),
         arguments: AnimationSample.all.filter(\.isLikePillow))
     func likePillow(_ sample: AnimationSample) throws {
         let frames = try Pillow.frames(sample.file, of: sample.shown[0])
         #expect(frames.count == sample.shown.count)
         for (index, (frame, shown)) in zip(frames, sample.shown).enumerated() where !frame.looksLike(shown) {
-            Issue.record("\(sample.testDescription): Pillow shows another frame \(index)")
+            Issue.record("\(sample.testDescription): Pillow decodes frame \(index) differently")
         }
     }
 
-    /// A GIF's first frame that covers the canvas comes row by row; interlaced, it is held, but not twice.
-    @Test(arguments: [false, true]) func aStillGIFNeedsNoCanvas(interlaced: Bool) throws {
+    /// A GIF's first frame that covers the canvas is decoded row by row; an interlaced one is held once.
+    @Test(arguments: [false, true]) func stillGIFNeedsNoCanvas(interlaced: Bool) throws {
         let picture = TestAnimation.patch(500, 400, 1, [255, 255, 0])
         let still = TestAnimation(width: 500, height: 400, frames: [TestAnimation.Frame(0, 0, picture)])
         var moving = still
@@ -61,7 +61,7 @@ import WorkerProtocol
         #expect(try decodeFrames(moving.gif(interlaced: interlaced)).pictures == moving.shown)
     }
 
-    @Test(arguments: AnimationSample.all) func oneIsTheSameAsOfAll(_ sample: AnimationSample) throws {
+    @Test(arguments: AnimationSample.all) func singleFramesEqualThoseOfAll(_ sample: AnimationSample) throws {
         for (index, shown) in sample.shown.enumerated() {
             let (frames, timing) = try decodeFrames(sample.file, .one(index))
             #expect(frames == [shown], "frame \(index)")
@@ -74,8 +74,8 @@ import WorkerProtocol
         #expect(turned == sample.shown.map(\.premultiplied.bgra))
     }
 
-    /// What is beyond a frame's edges on the canvas must not come in from there.
-    @Test(arguments: AnimationSample.all) func scaledLikeEachAlone(_ sample: AnimationSample) throws {
+    /// Scaling a frame uses no pixels of the frames around it in the buffer.
+    @Test(arguments: AnimationSample.all) func framesAreScaledSeparately(_ sample: AnimationSample) throws {
         let all = try decodeFrames(sample.file, width: 6).pictures
         #expect(all.count == sample.shown.count)
         for (index, frame) in all.enumerated() {
@@ -85,15 +85,15 @@ import WorkerProtocol
         }
     }
 
-    @Test func orientationIsOfEachFrame() throws {
+    @Test func orientationAppliesToEachFrame() throws {
         let animation = TestAnimation.everything(alphas: [255, 0])
         let exif = TestPNG.chunk("eXIf", TestExif.block(orientation: 6))
         let frames = try decodeFrames(animation.png(before: [exif])).pictures
         #expect(frames == animation.shown.map { $0.shown(orientation: 6) })
     }
 
-    /// PNG: colours of a palette that all frames share, with its transparency.
-    @Test func paletteOfFrames() throws {
+    /// PNG frames share a palette and its transparency.
+    @Test func framesShareThePalette() throws {
         let colors: [[UInt8]] = [[10, 20, 30], [200, 100, 50], [0, 255, 0]]
         let picture = { (seed: Int) in
             TestPNG(width: 6, height: 4, kind: .palette, depth: 2) { x, y in [(x + y + seed) % 3] }
@@ -118,7 +118,7 @@ import WorkerProtocol
     }
 
     @Test(
-        .enabled(if: GivenImagesTests.folder != nil && Pillow.isThere),
+        .enabled(if: GivenImagesTests.folder != nil && Pillow.isInstalled),
         arguments: [("wuffs-animated-red-blue.gif", 4), ("wuffs-bricks-dither.gif", 1), ("image-anim.webp", 6)])
     func givenAnimations(_ name: String, _ count: Int) throws {
         let file = try GivenImagesTests.read(name)
@@ -128,7 +128,7 @@ import WorkerProtocol
         #expect(zip(frames, pillow).allSatisfy { $0.looksLike($1) })
     }
 
-    /// One animation in two formats, of which one has a palette. Pillow does not see the transparency of the PNG.
+    /// The same animation in two formats, one of them with a palette. Pillow ignores the transparency of the PNG.
     @Test(.enabled(if: GivenImagesTests.folder != nil)) func oneAnimationInTwoFormats() throws {
         let (gif, png) = (
             try decodeFrames(try GivenImagesTests.read("wuffs-animated-red-blue.gif")),
@@ -143,7 +143,7 @@ import WorkerProtocol
 }
 
 extension TestPicture {
-    /// Whether all that can be seen is alike, apart from rounding.
+    /// Returns whether the visible colours are equal apart from rounding.
     func looksLike(_ other: TestPicture) -> Bool {
         guard (width, height) == (other.width, other.height) else { return false }
         return zip(premultiplied.bytes, other.premultiplied.bytes).allSatisfy { abs(Int($0) - Int($1)) <= 1 }

@@ -8,9 +8,9 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Embedded profiles: pictures come out in sRGB, whatever they were stored in.
+/// Embedded profiles: images are converted to sRGB.
 @Suite struct ColorTests {
-    /// Many colours, as RGB.
+    /// An RGB image with many colours.
     static let colors = TestPicture(width: 64, height: 48) { x, y in
         SIMD4(UInt8(x * 4), UInt8(y * 5), UInt8((x * 7 + y * 3) & 0xFF), 255)
     }
@@ -18,7 +18,7 @@ import WorkerProtocol
         let gray = UInt8((x * 4 + y) & 0xFF)
         return SIMD4(gray, gray, gray, 255)
     }
-    /// As inks, 255 for none.
+    /// A CMYK image, 255 for no ink.
     static let inks = TestPicture(width: 64, height: 48) { x, y in
         SIMD4(UInt8(x * 4), UInt8(y * 5), UInt8(255 - x * 3), UInt8(255 - y * 4))
     }
@@ -33,7 +33,7 @@ import WorkerProtocol
     struct Sample: CustomTestStringConvertible {
         let testDescription: String
         let file: [UInt8]
-        /// The largest difference from Pillow, which uses the same library, but not the same decoders.
+        /// The largest difference from Pillow, which uses the same colour library but other decoders.
         var tolerance = 0
     }
 
@@ -60,16 +60,16 @@ import WorkerProtocol
         ]
     }()
 
-    @Test(.enabled(if: Pillow.isThere, "python3 does not find Pillow (Debian: python3-pil)"), arguments: samples)
-    func asPillowConverts(_ sample: Sample) throws {
+    @Test(.enabled(if: Pillow.isInstalled, "python3 does not find Pillow (Debian: python3-pil)"), arguments: samples)
+    func conversionEqualsPillow(_ sample: Sample) throws {
         let expected = try Pillow.converted(sample.file, width: 64, height: 48)
         let picture = try decode(sample.file)
         #expect(try #require(picture.difference(from: expected)) <= sample.tolerance)
         #expect(try decode(sample.file, .bgra8) == picture.bgra)
     }
 
-    /// In the sandbox, which ends the process at any call that nobody foresaw.
-    @Test(arguments: samples) func inAProcessOfItsOwn(_ sample: Sample) throws {
+    /// Converts in a strictly confined worker.
+    @Test(arguments: samples) func confinedWorkersConvert(_ sample: Sample) throws {
         let worker = try TestWorker()
         try worker.order(.decode(DecodeJob(id: 1)), [try memoryFile(sample.file)])
         guard case .header(_, let plan) = try worker.next() else { throw TestFailure("no header") }
@@ -79,8 +79,8 @@ import WorkerProtocol
         #expect(try contents(of: output) == decode(sample.file).bytes)
     }
 
-    /// The conversion does something, and comes before scaling.
-    @Test func wideColorsBecomeStronger() throws {
+    /// The conversion changes colours, and precedes scaling.
+    @Test func wideColorsBecomeMoreSaturated() throws {
         let flat = TestPicture(width: 64, height: 64) { _, _ in SIMD4(200, 50, 50, 255) }
         let file = TestProfile.inserted(TestProfile.rgb(TestProfile.wide, gamma: 2.2), intoPNG: Self.png(flat, .rgb))
         let pixel = try decode(file)[5, 5]
@@ -89,7 +89,7 @@ import WorkerProtocol
         #expect(small[1, 1] == pixel)
     }
 
-    @Test func alphaStays() throws {
+    @Test func alphaIsUnchanged() throws {
         let picture = TestPicture(width: 32, height: 32) { x, y in SIMD4(200, 50, 50, UInt8(x * 8)) }
         let file = TestProfile.inserted(TestProfile.rgb(TestProfile.wide, gamma: 2.2), intoPNG: picture.png)
         let converted = try decode(file)
@@ -97,7 +97,7 @@ import WorkerProtocol
         #expect(converted[20, 3].x > 205)
     }
 
-    @Test func sRGBInAllButNameCostsNothing() throws {
+    @Test func profileEqualToSRGBNeedsNoConversion() throws {
         let conversions = ColorConversions()
         for order in [CODEC_RGBA, CODEC_BGRA] {
             let conversion = try conversions.conversion(
@@ -109,7 +109,7 @@ import WorkerProtocol
         #expect(try decode(file) == Self.colors)
     }
 
-    @Test func aProfileIsSetUpOnce() throws {
+    @Test func conversionsAreCached() throws {
         let conversions = ColorConversions()
         let profiles = (0..<ColorConversions.most + 1).map {
             ColorProfile.bytes(TestProfile.rgb(TestProfile.wide, gamma: 1.5 + Double($0) / 10))
@@ -128,8 +128,8 @@ import WorkerProtocol
         #expect(try handle(0) !== first)
     }
 
-    /// Whatever is wrong with a profile, the picture is shown as sRGB.
-    @Test func damagedProfilesAreLeftAside() throws {
+    /// An image with an unusable profile is treated as sRGB.
+    @Test func damagedProfilesAreIgnored() throws {
         let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
         let jpeg = Self.colors.jpeg(.baseline)
         let png = Self.png(Self.colors, .rgb)
@@ -162,16 +162,16 @@ import WorkerProtocol
         png.prefix(33) + TestPNG.chunk("iCCP", body) + png.dropFirst(33)
     }
 
-    /// gAMA and cHRM alone change nothing: viewers disagree about them.
-    @Test func numbersInsteadOfAProfileChangeNothing() throws {
+    /// gAMA and cHRM without a profile are ignored, because viewers disagree about them.
+    @Test func gammaAndChromaticitiesAreIgnored() throws {
         let file = Self.png(Self.colors, .rgb)
         let gamma = TestPNG.chunk("gAMA", [0, 0, 0xB1, 0x8F])
         let white = TestPNG.chunk("cHRM", (0..<8).flatMap { _ in [0, 0, 0x40, 0] as [UInt8] })
         #expect(try decode(file.prefix(33) + gamma + white + file.dropFirst(33)) == Self.colors)
     }
 
-    @Test func aProfileThatGrowsWithoutEndIsNotRead() throws {
-        // Six megabytes, as many blocks that are stored.
+    @Test func profileBeyondTheLimitIsIgnored() throws {
+        // Six megabytes of stored blocks.
         let long = [UInt8](repeating: 0, count: ColorProfile.longest + (2 << 20))
         let file = TestProfile.inserted(long, intoPNG: Self.png(Self.colors, .rgb))
         #expect(try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1)).ignoresProfile)

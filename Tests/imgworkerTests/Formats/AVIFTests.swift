@@ -10,7 +10,7 @@ import WorkerProtocol
 
     @testable import imgworker
 
-    /// AVIF: every kind of picture in it comes out as it was put in.
+    /// Decodes every kind of AVIF and compares it with its source.
     @Suite struct AVIFTests {
         private let picture = TestPicture.gradient(width: 46, height: 34)
         private let transparent = TestPicture.gradient(width: 46, height: 34, transparent: true)
@@ -39,7 +39,7 @@ import WorkerProtocol
                 plan.header == ImageHeader(format: .avif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
         }
 
-        /// What is stored multiplied by alpha is divided by it again.
+        /// Premultiplied files are decoded to straight alpha.
         @Test func premultiplied() throws {
             let shown = try decode(
                 try file(transparent) {
@@ -50,7 +50,7 @@ import WorkerProtocol
                 for x in 0..<46 {
                     let (is_, was) = (shown[x, y], transparent[x, y])
                     #expect(is_.w == was.w)
-                    // Of what is hardly seen, colour is hardly kept.
+                    // Colour loses precision with low alpha.
                     guard was.w > 0 else { continue }
                     let most = 255 / Int(was.w) + 1
                     for channel in 0..<3 { #expect(abs(Int(is_[channel]) - Int(was[channel])) <= most) }
@@ -63,7 +63,7 @@ import WorkerProtocol
             #expect(try decode(bytes) == picture.shown(orientation: orientation))
         }
 
-        /// A part that is to be shown is shown, and turned after it was cut out.
+        /// The clean aperture is cropped before the orientation is applied.
         @Test(arguments: [0, 6]) func cleanAperture(_ orientation: Int) throws {
             let bytes = try file(picture) {
                 $0.crop = [4, 6, 20, 16]
@@ -85,7 +85,7 @@ import WorkerProtocol
             #expect(try decode(bytes) == gray)
         }
 
-        /// Bands of rows are converted one by one, and mix the colour of the rows around them as in one piece.
+        /// Converting band by band interpolates chroma as converting the whole image does.
         @Test(arguments: [420, 422, 444], [8, 10]) func bandsAreSeamless(_ sampling: Int, _ depth: Int) throws {
             let (width, height) = (5000, 61)
             var avif = TestAVIF()
@@ -97,7 +97,7 @@ import WorkerProtocol
             #expect(try decode(bytes) == TestAVIF.decoded(bytes, width: width, height: height))
         }
 
-        /// More bits are rounded to eight, not cut off.
+        /// Deeper samples are rounded to 8 bits, not truncated.
         @Test(arguments: [10, 12]) func deepSamples(_ depth: Int) throws {
             let most = 1 << depth - 1
             let samples = (0...most).flatMap { value in [value, most - value, value / 2, most].map { UInt16($0) } }
@@ -107,7 +107,7 @@ import WorkerProtocol
             let bytes = avif.file(width: width, height: samples.count / 4 / width, samples)
             let shown = try decode(bytes)
             let rounded = samples.map { UInt8((Double($0) * 255 / Double(most)).rounded()) }
-            // A half of a value is rounded either way.
+            // Halves may be rounded up or down.
             #expect(zip(shown.bytes, rounded).allSatisfy { abs(Int($0) - Int($1)) <= ($0 == $1 ? 0 : 1) })
             let differing = zip(shown.bytes, rounded).count { $0 != $1 }
             #expect(differing * 100 <= rounded.count, "\(differing) of \(rounded.count)")
@@ -119,7 +119,7 @@ import WorkerProtocol
                 $0.matrix = matrix
                 $0.isLimited = isLimited
             }
-            // Through YUV and back, in eight bits, a value or two are lost.
+            // Converting to YUV and back in 8 bits loses up to two values.
             #expect(try #require(try decode(bytes).difference(from: picture)) <= 2)
         }
 
@@ -146,7 +146,7 @@ import WorkerProtocol
             #expect(try decode(bytes) == (try decode(grayPNG)))
         }
 
-        /// Colours named by numbers: primaries that are wider than sRGB's.
+        /// Code points of primaries wider than sRGB's.
         @Test(arguments: [
             (12, [[1.2249, -0.2247, 0], [-0.0420, 1.0419, 0], [-0.0197, -0.0786, 1.0979]]),
             (9, [[1.6605, -0.5876, -0.0728], [-0.1246, 1.1329, -0.0083], [-0.0182, -0.1006, 1.1187]]),
@@ -169,7 +169,7 @@ import WorkerProtocol
             }
         }
 
-        /// High dynamic range: a document's white is white, and what is brighter is, too; gray goes below it in order.
+        /// High dynamic range: a document's white and all brighter values become white, and grays below stay in order.
         @Test(arguments: [(16, 594), (18, 767)]) func highDynamicRange(_ transfer: Int, _ white: Int) throws {
             var avif = TestAVIF()
             (avif.depth, avif.transfer) = (10, transfer)
@@ -185,12 +185,12 @@ import WorkerProtocol
 
         @Test func otherBoxFiles() throws {
             let bytes = try file(picture)
-            // The same file by its other brand, and one of another codec.
+            // The same file with its other brand, and a file of another codec.
             #expect(try decode(Array(bytes[..<8] + Array("mif1".utf8) + bytes[12...])) == picture)
             #expect(failure(Array(bytes[..<8] + Array("heic".utf8) + bytes[12...])) == .unsupportedFormat)
         }
 
-        /// Every kind in a worker that a system call nobody foresaw would end, and that has one thread.
+        /// Decodes every kind in a strictly confined worker, which has one thread.
         @Test func confined() throws {
             let worker = try TestWorker()
             var kinds = [TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF(), TestAVIF()]
@@ -211,7 +211,7 @@ import WorkerProtocol
             }
         }
 
-        @Test func theTableIsWhatTheContractSays() {
+        @Test func formatTableListsAllFormats() {
             #expect(ImageCodec.all.map(\.format) == ImageFormat.decoded)
             #expect(FormatTable.text.split(separator: "\n").count == ImageCodec.all.count + 1)
         }

@@ -6,9 +6,9 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Images of other projects, where they are at hand: in `shared/images` beside this package.
+/// Images of other projects, if `shared/images` exists beside this package.
 @Suite struct GivenImagesTests {
-    /// The folder, seen from this file: the package's root, and the folder that it is in.
+    /// The folder, searched from the package's parent upwards.
     static let folder: String? = {
         var parts = #filePath.split(separator: "/").dropLast(4)
         while !parts.isEmpty {
@@ -52,7 +52,7 @@ import WorkerProtocol
     @Test(.enabled(if: folder != nil)) func oneSceneInTwoOrientations() throws {
         let upright = try decode(try Self.read("exif-orientation-examples-Landscape_1.jpg"))
         let turned = try decode(try Self.read("exif-orientation-examples-Landscape_6.jpg"))
-        // The pictures carry their own number, and were compressed apart; otherwise they are the same.
+        // The images contain their own number and were compressed separately, but are equal otherwise.
         let differences = zip(upright.bytes, turned.bytes).lazy.map { abs(Int($0) - Int($1)) }
         #expect(differences.reduce(0, +) / upright.bytes.count < 12)
     }
@@ -63,7 +63,7 @@ import WorkerProtocol
     }
 
     @Test(.enabled(if: folder != nil), arguments: ["pngsuite-xcsn0g01.png", "pngsuite-xhdn0g08.png"])
-    func corruptOnes(_ name: String) throws {
+    func corruptFilesAreRefused(_ name: String) throws {
         #expect(failure(try Self.read(name)) == .decodeFailed)
     }
 }

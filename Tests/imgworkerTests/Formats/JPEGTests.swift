@@ -15,8 +15,8 @@ import Testing
         #expect(try decode(file, .rgba8, .premultiplied) == picture)
     }
 
-    /// Inks as light: 255 is no ink, and black multiplies the others.
-    @Test(arguments: [JPEGKind.cmyk, .ycck]) func fourInks(_ kind: JPEGKind) throws {
+    /// CMYK is converted to RGB: 255 is no ink, and black multiplies the other channels.
+    @Test(arguments: [JPEGKind.cmyk, .ycck]) func cmykIsConverted(_ kind: JPEGKind) throws {
         let inks = TestPicture(width: 64, height: 32) { x, y in
             SIMD4(UInt8(x / 16 * 80), UInt8(y / 16 * 200), 90, x < 32 ? 255 : 128)
         }
@@ -31,17 +31,17 @@ import Testing
         #expect(try decode(file, .bgra8) == picture.bgra)
     }
 
-    @Test func inksWithoutAdobesMarkAreInverted() throws {
+    @Test func cmykWithoutAdobeMarkerIsInverted() throws {
         let inks = TestPicture(width: 16, height: 16) { _, _ in SIMD4(255, 0, 0, 0) }
         var file = inks.jpeg(.cmyk)
-        // APP14 becomes a comment.
+        // Turns APP14 into a comment.
         let place = try #require(file.indices.first { file[$0...].starts(with: [0xFF, 0xEE]) })
         file[place + 1] = 0xFE
         let pixel = try decode(file)[8, 8]
         #expect(pixel.x < 12 && pixel.y > 243 && pixel.z > 243 && pixel.w == 255)
     }
 
-    @Test(arguments: [JPEGKind.baseline, .progressive]) func missingEndMarkerIsNoLoss(
+    @Test(arguments: [JPEGKind.baseline, .progressive]) func missingEndMarkerIsAccepted(
         _ kind: JPEGKind
     ) throws {
         let file = Self.squares.jpeg(kind)
@@ -50,30 +50,30 @@ import Testing
         #expect(try decode(Array(file.dropLast(1))) == decode(file))
     }
 
-    @Test func cutBetweenScansIsTruncated() throws {
+    @Test func fileCutBetweenScansIsTruncated() throws {
         let file = Self.squares.jpeg(.progressive)
         let scans = file.indices.filter { file[$0...].starts(with: [0xFF, 0xDA]) }
         #expect(scans.count > 5)
         for scan in scans.dropFirst() { #expect(failure(Array(file[..<scan])) == .truncated) }
     }
 
-    @Test func surplusBytesAreHarmless() throws {
+    @Test func surplusBytesAreIgnored() throws {
         let file = Self.squares.jpeg(.baseline)
         let expected = try decode(file)
         #expect(try decode(file + [UInt8](repeating: 7, count: 100)) == expected)
-        // Behind APP0.
+        // After APP0.
         #expect(try decode(Array(file.prefix(20)) + [1, 2, 3] + file.dropFirst(20)) == expected)
     }
 
-    @Test func dataThatJumpsToTheEndIsDamage() {
+    @Test func earlyEndMarkerIsDamage() {
         let file = TestPicture.gradient(width: 64, height: 64).jpeg(.baseline)
         #expect(failure(Array(file.prefix(file.count - 200)) + [0xFF, 0xD9]) == .decodeFailed)
     }
 
-    @Test func scansAreCounted() throws {
+    @Test func scansAreLimited() throws {
         let file = Self.squares.jpeg(.progressive)
         let scans = file.indices.filter { file[$0...].starts(with: [0xFF, 0xDA]) }
-        // The last scan, again and again.
+        // Repeats the last scan.
         let tables = try #require(scans.last)
         var bomb = Array(file.dropLast(2))
         let scan = bomb[tables...]

@@ -4,9 +4,9 @@ import Testing
 
 @testable import imgworker
 
-/// The rows of plain pictures do not come from libpng: their filters, their chunks and what may be wrong with them.
+/// The rows of plain images, which libpng does not decode: filters, chunks and damage.
 @Suite struct PNGRowsTests {
-    /// A picture whose channels go up and down, so that each of a pixel's neighbours is the nearest one somewhere.
+    /// An image with varying channels, in which each neighbour is the Paeth predictor of some pixel.
     private static func picture(_ width: Int, _ height: Int, _ kind: TestPNG.Kind) -> TestPicture {
         var random = SplitMix(state: UInt64(width))
         return TestPicture(width: width, height: height) { x, y in
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    /// The rows of `picture` as PNG stores them, with the filters in `kinds` one after the other.
+    /// Returns the filtered rows of `picture`, with the filters in `kinds` in turn.
     private static func rows(_ picture: TestPicture, _ kind: TestPNG.Kind, filters kinds: [UInt8]) -> [UInt8] {
         let channels = kind == .rgb ? 3 : 4
         var rows: [UInt8] = []
@@ -51,7 +51,7 @@ import Testing
     @Test(arguments: [TestPNG.Kind.rgb, .rgba], [1, 2, 3, 8, 61])
     func filtersAreUndone(_ kind: TestPNG.Kind, width: Int) throws {
         let picture = Self.picture(width, 23, kind)
-        // Each is the first row's, too, above which there is nothing, and stands behind each other.
+        // Every filter also applies to the first row and follows every other filter.
         for filters: [UInt8] in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1], [2], [3], [4], [4, 2, 0, 3, 1]] {
             let file = Self.file(picture, kind, filters: filters).file
             #expect(try decode(file) == picture)
@@ -59,9 +59,9 @@ import Testing
         }
     }
 
-    /// Rows that fill several bands: the last row of one is above the first of the next. Files of more than a few
-    /// `releaseStep`s: what has been read of them is gone, and only that.
-    @Test(arguments: 0..<4) func bands(offset: Int) throws {
+    /// Rows of several bands, where the last row of a band predicts the first of the next. The files exceed several
+    /// `releaseStep`s, so that released bytes must not be needed again.
+    @Test(arguments: 0..<4) func rowsOfSeveralBands(offset: Int) throws {
         let picture = Self.picture(350 + 7 * offset, 400, .rgb)
         #expect(RowBand.rows(of: PixelGeometry(width: picture.width, height: 400)!) < 100)
         let file = Self.file(picture, .rgb, filters: [0]).file
@@ -69,8 +69,8 @@ import Testing
         #expect(try decode(file) == picture)
     }
 
-    /// What turns a band, or multiplies it by alpha, changes it.
-    @Test func changedBands() throws {
+    /// Later stages that modify a band do not affect the rows decoded after it.
+    @Test func modifiedBands() throws {
         let picture = Self.picture(200, 200, .rgba)
         let file = Self.file(picture, filters: [4, 2]).file
         #expect(try decode(file, .rgba8, .premultiplied) == picture.premultiplied)
@@ -86,7 +86,7 @@ import Testing
         #expect(try decode(png.file) == picture)
     }
 
-    @Test func surplusDataArePassedOver() throws {
+    @Test func surplusDataAreIgnored() throws {
         let picture = Self.picture(20, 15, .rgba)
         var png = Self.file(picture)
         png.data = TestPNG.stored(Self.rows(picture, .rgba, filters: [0]) + [1, 2, 3])
@@ -94,7 +94,7 @@ import Testing
         png = Self.file(picture)
         png.data += [1, 2, 3]
         #expect(try decode(png.file) == picture)
-        // More than is read at once.
+        // More than one read.
         png.data += [UInt8](repeating: 4, count: 40_000)
         #expect(try decode(png.file) == picture)
     }
@@ -103,7 +103,7 @@ import Testing
         #expect(failure(Self.file(Self.picture(5, 5, .rgba), filters: [0, 0, 5]).file) == .decodeFailed)
     }
 
-    /// In one chunk, and with the checksum of the data in a chunk that only that is left in.
+    /// With all data in one chunk, and with the Adler-32 in chunks of its own.
     @Test(arguments: [nil, 1, 4]) func wrongChecksums(piece: Int?) throws {
         let picture = Self.picture(9, 7, .rgb)
         var png = Self.file(picture, .rgb)
@@ -111,7 +111,7 @@ import Testing
         let sound = png.file
         png.data[png.data.count - 1] ^= 1
         #expect(failure(png.file) == .decodeFailed)
-        // The checksum of each chunk of pixels. Its last byte is before the length of the next chunk.
+        // The CRC of each IDAT chunk, whose last byte precedes the length of the next chunk.
         let starts = sound.indices.dropLast(3).filter { sound[$0...].starts(with: Array("IDAT".utf8)) }
         for start in starts + [sound.count - 8] where start > 41 {
             var file = sound
@@ -120,17 +120,17 @@ import Testing
         }
     }
 
-    /// The same picture in a file whose rows libpng makes: one in which a colour stands for transparency, which no pixel has.
+    /// Returns a file with the same image whose rows libpng decodes, because it has a tRNS chunk (of an unused colour).
     private static func forLibrary(_ png: TestPNG) -> TestPNG {
         var png = png
         png.before.append(TestPNG.chunk("tRNS", [0, 1, 0, 2, 0, 3]))
         return png
     }
 
-    /// A wrong bit anywhere in the chunks of pixels and their checksums, but for what says where a chunk ends; and the end
-    /// of the data missing. Once the checksums of the chunks tell of it, and once only that of the data does. Where the file
-    /// ends inside of the latter, libpng finds it truncated; all pixels are there.
-    @Test(arguments: [nil, 60]) func damageEndsAsWithTheLibrary(piece: Int?) throws {
+    /// Flips every bit of IDAT data and checksums, except lengths and names, and truncates the data anywhere, once with
+    /// wrong CRCs and once with only the Adler-32 wrong. If the file ends within the Adler-32, libpng reports
+    /// truncation although all pixels are present.
+    @Test(arguments: [nil, 60]) func damageIsReportedLikeLibpng(piece: Int?) throws {
         var png = Self.file(Self.picture(9, 7, .rgb), .rgb)
         png.piece = piece
         let (ours, theirs) = (png.file, Self.forLibrary(png).file)
@@ -164,10 +164,10 @@ import Testing
     @Test func missingPixelsAreTruncated() {
         let picture = Self.picture(9, 7, .rgba)
         var png = Self.file(picture)
-        // The checksum of the data is missing, in a file that goes on.
+        // The Adler-32 is missing in a file that continues.
         png.data = png.data.dropLast(4)
         #expect(failure(png.file) == .truncated)
-        // The data end in good order, a row too early.
+        // The data end properly, but one row too early.
         png.data = TestPNG.stored(Array(Self.rows(picture, .rgba, filters: [0]).dropLast(37)))
         #expect(failure(png.file) == .truncated)
         png.data = []
@@ -176,14 +176,14 @@ import Testing
 
     @Test func damagedCompression() {
         var png = Self.file(Self.picture(9, 7, .rgba))
-        // The length of the first block and its complement, a method that there is not, a window that is too large.
+        // The length of the first block and its complement, an unknown method, a window that is too large.
         for (index, byte) in [(3, 0xFF), (2, 7), (0, 0x79), (0, 0x88)] as [(Int, UInt8)] {
             let sound = png.data
             png.data[index] = byte
             #expect(failure(png.file) == .decodeFailed)
             png.data = sound
         }
-        // Another method, a window that is too large, a dictionary, all of them with the right check digits.
+        // Another method, a window that is too large, a dictionary, all with correct check bits.
         for head: [UInt8] in [[0x77, 0x09], [0x88, 0x1C], [0x78, 0x20]] {
             png.data.replaceSubrange(..<2, with: head)
             #expect(failure(png.file) == .decodeFailed)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import imgworker
 
-/// PNG keeps every pixel, so every pixel is compared.
+/// Compares every pixel, because PNG is lossless.
 @Suite struct PNGTests {
     struct Variation: CustomTestStringConvertible {
         let kind: TestPNG.Kind
@@ -20,12 +20,12 @@ import Testing
         }
     }
 
-    /// Samples that are not a multiple of 257, so that 16 bits show how they are rounded.
+    /// Samples that are not multiples of 257, to test the rounding of 16 bits.
     static func sample(_ x: Int, _ y: Int, _ channel: Int, _ depth: Int) -> Int {
         (x * 7919 + y * 104_729 + channel * 1_299_709) % (1 << depth)
     }
 
-    /// A sample in 8 bits, rounded to the nearest value.
+    /// Returns a sample rounded to 8 bits.
     static func eightBits(_ value: Int, _ depth: Int) -> UInt8 {
         let most = (1 << depth) - 1
         return UInt8((value * 255 + most / 2) / most)
@@ -64,7 +64,7 @@ import Testing
         #expect(try decode(png.file, .rgba8, .premultiplied) == expected.premultiplied)
     }
 
-    @Test(arguments: [8, 16]) func oneColourIsTransparent(depth: Int) throws {
+    @Test(arguments: [8, 16]) func transparentColour(depth: Int) throws {
         var gray = TestPNG(width: 4, height: 3, kind: .gray, depth: depth) { x, y in [x + y] }
         gray.before.append(TestPNG.chunk("tRNS", [0, 2]))
         var rgb = TestPNG(width: 4, height: 3, kind: .rgb, depth: depth) { x, y in [x, y, 7] }
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [1, 2, 3, 5, 8, 9]) func smallInterlacedPictures(side: Int) throws {
+    @Test(arguments: [1, 2, 3, 5, 8, 9]) func smallInterlacedImages(side: Int) throws {
         let picture = TestPicture.gradient(width: side, height: side + 1, transparent: true)
         let png = TestPNG(width: side, height: side + 1, kind: .rgba, depth: 8, interlaced: true) { x, y in
             let pixel = picture[x, y]
@@ -94,14 +94,14 @@ import Testing
         #expect(try decode(png.file) == plain)
     }
 
-    @Test func missingEndMarkerIsNoLoss() throws {
+    @Test func missingEndIsAccepted() throws {
         let picture = TestPicture.gradient(width: 30, height: 20)
         let file = picture.png
-        // Without IEND, and without the checksum before it.
+        // Without IEND, and without the CRC before it.
         for cut in [1, 12, 13, 16] { #expect(try decode(Array(file.dropLast(cut))) == picture) }
     }
 
-    @Test func dataThatEndsInGoodOrderButEarlyIsTruncated() {
+    @Test func completeDataOfFewerRowsAreTruncated() {
         var png = TestPNG(width: 30, height: 20, kind: .gray, depth: 8) { x, _ in [x] }
         let shorter = TestPNG(width: 30, height: 10, kind: .gray, depth: 8) { x, _ in [x] }
         png.data = shorter.data
@@ -110,7 +110,7 @@ import Testing
         #expect(failure(png.file) == .truncated)
     }
 
-    @Test func wrongChecksumOfPixelsIsDamage() {
+    @Test func wrongChecksumIsDamage() {
         var file = TestPicture.gradient(width: 30, height: 20).png
         file[file.count - 16] ^= 1
         #expect(failure(file) == .decodeFailed)

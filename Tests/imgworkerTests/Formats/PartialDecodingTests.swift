@@ -7,12 +7,12 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Pictures of files that are still on their way.
+/// Decoding of files that are still being downloaded.
 @Suite struct PartialDecodingTests {
     struct Sample: CustomTestStringConvertible {
         let testDescription: String
         let file: [UInt8]
-        /// How many stages it has, if all of them are seen.
+        /// The number of stages.
         let stages: Int
     }
 
@@ -38,7 +38,7 @@ import WorkerProtocol
         }.file
     }
 
-    /// What is to be seen of the first `count` bytes; nil while there is nothing.
+    /// Decodes the first `count` bytes; nil if nothing can be shown yet.
     private func part(
         _ file: [UInt8], _ count: Int, _ transform: Transform = Transform(alpha: .straight)
     ) throws -> (stage: Int, picture: TestPicture)? {
@@ -64,14 +64,14 @@ import WorkerProtocol
         }
     }
 
-    /// With every twentieth of the file the picture is at least as near to the final one.
-    @Test(arguments: samples) func picturesComeNearer(_ sample: Sample) throws {
+    /// Every twentieth of the file brings the image at least as near to the final one.
+    @Test(arguments: samples) func imagesImproveWithMoreBytes(_ sample: Sample) throws {
         for transform in [Transform(alpha: .straight), Transform(width: 50, pixelFormat: .bgra8)] {
             let whole = try decode(sample.file, for: DecodeJob(id: 1, transform: transform))
             var seen: [(stage: Int, decibels: Double)] = []
             for twentieth in 1...20 {
                 guard let part = try part(sample.file, sample.file.count * twentieth / 20, transform) else {
-                    #expect(seen.isEmpty, "what was there is there still")
+                    #expect(seen.isEmpty, "an image stays available")
                     continue
                 }
                 #expect((part.picture.width, part.picture.height) == (whole.width, whole.height))
@@ -83,13 +83,13 @@ import WorkerProtocol
                 seen.append((part.stage, decibels))
             }
             #expect(seen.last?.decibels == .infinity && seen.last?.stage == sample.stages)
-            // Something is to be seen early, and more of it several times.
+            // The first image is available early, and improves several times.
             #expect(seen.count >= 10 && Set(seen.map(\.stage)).count >= 4, "\(seen.map(\.stage))")
         }
     }
 
-    /// A picture depends on its stage alone, but for WebP, whose rows come one by one.
-    @Test(arguments: samples[..<2]) func everyStageIsOnePicture(_ sample: Sample) throws {
+    /// The image depends on its stage only, except for WebP, which is decoded row by row.
+    @Test(arguments: samples[..<2]) func everyStageHasOneImage(_ sample: Sample) throws {
         var seen: [Int: TestPicture] = [:]
         for count in stride(from: 100, through: sample.file.count, by: 97) {
             guard let part = try part(sample.file, count) else { continue }
@@ -99,10 +99,10 @@ import WorkerProtocol
         #expect(seen.count >= sample.stages - 1)
     }
 
-    @Test func missingPixelsAreAsTheirNeighbours() throws {
+    @Test func missingPixelsEqualTheirNeighbours() throws {
         let picture = TestPicture.gradient(width: 45, height: 37)
         let file = Self.interlaced(picture)
-        // The steps from pixel to pixel, across and down, when a pass is complete.
+        // The horizontal and vertical distance of pixels after each pass.
         let steps = [(8, 8), (4, 8), (4, 4), (2, 4), (2, 2), (1, 2), (1, 1)]
         var seen: Set<Int> = []
         for count in 60...file.count {
@@ -116,7 +116,7 @@ import WorkerProtocol
         #expect(seen == Set(1...7))
     }
 
-    @Test(arguments: [true, false]) func rowsThatAreMissingAreTransparent(isLossless: Bool) throws {
+    @Test(arguments: [true, false]) func missingRowsAreTransparent(isLossless: Bool) throws {
         let file = try Self.scene.encoded(.webp, lossless: isLossless)
         let picture = try #require(try part(file, file.count * 2 / 3)).picture
         let whole = try decode(file)
@@ -134,13 +134,13 @@ import WorkerProtocol
         #expect((picture.width, picture.height) == (180, 240))
     }
 
-    /// What comes from above to below, and nothing else, is not looked at again.
-    @Test func otherKindsComeInNoParts() throws {
+    /// Other kinds, which only decode from top to bottom, are refused.
+    @Test func otherKindsAreUnsupported() throws {
         let small = TestPicture.gradient(width: 60, height: 40)
         let exif = TestExif.block(orientation: 6)
         let files = [
             small.jpeg(.baseline), small.png, Array("GIF89a".utf8) + [UInt8](repeating: 1, count: 60),
-            // It may turn the picture, and stands behind it.
+            // EXIF may rotate the image and follows it.
             TestExif.inserted(exif, intoWebP: try small.encoded(.webp), width: 60, height: 40),
         ]
         for file in files {
@@ -160,8 +160,8 @@ import WorkerProtocol
         #expect(failure(bomb) == .tooManyPixels)
     }
 
-    /// Whatever comes ends in a picture or in a code.
-    @Test(arguments: samples) func hostileParts(_ sample: Sample) throws {
+    /// Every damaged file ends with an image or an error code.
+    @Test(arguments: samples) func damagedParts(_ sample: Sample) throws {
         var random = SeededRandom(state: 7)
         let codes: [ErrorCode?] = [nil, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage]
         for _ in 0..<300 {
@@ -174,8 +174,8 @@ import WorkerProtocol
         }
     }
 
-    /// The worker reads no more of a file than it was told, through a descriptor that can only read.
-    @Test(.timeLimit(.minutes(10))) func aWorkerReadsOnlyWhatIsThere() throws {
+    /// The worker reads only the given number of bytes, through a read-only descriptor.
+    @Test(.timeLimit(.minutes(10))) func workerReadsOnlyTheGivenBytes() throws {
         let file = Self.interlaced(Self.scene)
         let count = file.count * 6 / 10
         let body = try WritableBuffer(name: "test").descriptor
@@ -193,7 +193,7 @@ import WorkerProtocol
         try worker.order(.output(job: 1), [pixels])
         #expect(try worker.next() == .finished(job: 1, DecodeResult(bytes: plan.result.bytes)))
         #expect(try contents(of: pixels) == part(file, count)?.picture.bytes)
-        // A part that is longer than the file, as the file became shorter.
+        // A part longer than the file, after the file was truncated.
         try body.truncate(to: count)
         job.partialBytes = 1 << 30
         try worker.order(.decode(job), [reader])

@@ -4,13 +4,13 @@ import Testing
 
 @testable import imgworker
 
-/// Images of other projects, decoded as Pillow decodes them.
+/// Compares the decoding of other projects' images with Pillow.
 @Suite(
     .enabled(
-        if: Pillow.isThere && GivenImagesTests.folder != nil,
+        if: Pillow.isInstalled && GivenImagesTests.folder != nil,
         "needs shared/images beside the package, and Pillow (Debian: python3-pil)"))
 struct PillowDecodingTests {
-    /// The rows of the folder's list: names and formats.
+    /// The names and formats in the folder's list.
     static let files: [(name: String, format: String)] = {
         guard let list = try? GivenImagesTests.read("MANIFEST.md") else { return [] }
         return String(decoding: list, as: UTF8.self).split(separator: "\n").compactMap { row in
@@ -19,29 +19,29 @@ struct PillowDecodingTests {
         }
     }()
 
-    @Test func theListIsRead() {
+    @Test func listIsRead() {
         #expect(Self.files.count >= 29)
     }
 
-    /// As shown: turned, in sRGB, of several pictures the first.
-    @Test(arguments: files.map(\.name)) func asPillow(_ name: String) throws {
+    /// Compares the first image, with orientation applied and converted to sRGB.
+    @Test(arguments: files.map(\.name)) func equalsPillow(_ name: String) throws {
         let format = try #require(Self.files.first { $0.name == name }).format
         let file = try GivenImagesTests.read(name)
-        // The list calls these corrupt.
+        // The list marks these as corrupt.
         if name.hasPrefix("pngsuite-x") {
             #expect(failure(file) == .decodeFailed)
             return
         }
         let (ours, theirs) = (try decode(file), try Pillow.shown(file))
         try #require((ours.width, ours.height) == (theirs.width, theirs.height))
-        // Of what cannot be seen, colour is no matter.
+        // Ignores the colour of transparent pixels.
         let (visible, expected) = (ours.premultiplied, theirs.premultiplied)
         let sum = zip(visible.bytes, expected.bytes).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) }
         let mean = Double(sum) / Double(ours.bytes.count)
         if format == "JPEG" || name.contains("lossy") || name.hasSuffix("anim.webp") {
             #expect(mean < 1.5)
         } else {
-            // Of 16 bits Pillow takes the upper eight, and here they are rounded.
+            // Pillow truncates 16 bits to 8; this decoder rounds.
             #expect(try #require(visible.difference(from: expected)) <= (name.contains("a16") ? 1 : 0))
         }
     }

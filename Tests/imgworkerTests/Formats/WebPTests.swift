@@ -28,14 +28,14 @@ import WorkerProtocol
         }
     }
 
-    /// EXIF comes behind the pixels: without it, whole pixels would be shown the wrong way.
+    /// EXIF follows the pixels: without it, the orientation is unknown.
     @Test func missingOrientationIsTruncated() throws {
         let plain = try TestPicture.gradient(width: 61, height: 33).encoded(.webp)
         let file = TestExif.inserted(TestExif.block(orientation: 6), intoWebP: plain, width: 61, height: 33)
         for cut in 1...40 { #expect(failure(Array(file.dropLast(cut))) == .truncated) }
     }
 
-    @Test func firstFrameLiesOnItsCanvas() throws {
+    @Test func firstFrameIsPlacedOnItsCanvas() throws {
         let frame = TestPicture.gradient(width: 10, height: 6, transparent: true)
         let file = try animation(of: frame, canvasWidth: 20, canvasHeight: 12)
         let image = try EncodedImage(try ImageSource(copying: file), for: DecodeJob(id: 1))
@@ -44,7 +44,7 @@ import WorkerProtocol
             (4..<14).contains(x) && (2..<8).contains(y) ? frame[x - 4, y - 2] : SIMD4(0, 0, 0, 0)
         }
         #expect(try decode(file) == expected)
-        // The second one is missing.
+        // Without the second frame.
         #expect(try decode(Array(file.dropLast(20))) == expected)
     }
 
@@ -56,13 +56,13 @@ import WorkerProtocol
         #expect(failure(try animation(of: frame, canvasWidth: 12, canvasHeight: 12)) == .decodeFailed)
     }
 
-    /// An animation of twice `frame` at (4, 2) on a larger canvas.
+    /// Returns an animation that shows `frame` twice at (4, 2) on a larger canvas.
     private func animation(of frame: TestPicture, canvasWidth: Int, canvasHeight: Int) throws -> [UInt8] {
         let still = Array(try frame.encoded(.webp).dropFirst(12))
         let place = number(2, 3) + number(1, 3) + number(frame.width - 1, 3) + number(frame.height - 1, 3)
         let chunk = riff("ANMF", place + number(100, 3) + [0] + still)
         let header = riff("VP8X", [0x12, 0, 0, 0] + number(canvasWidth - 1, 3) + number(canvasHeight - 1, 3))
-        // The background's colour is not to be seen.
+        // The background colour must be ignored.
         let animation = riff("ANIM", [1, 2, 3, 255, 0, 0])
         return riff("RIFF", Array("WEBP".utf8) + header + animation + chunk + chunk)
     }

@@ -1,9 +1,9 @@
 #if !WITHOUT_AVIF
     import TestSupport
 
-    /// Bombs in the shape of AVIF.
+    /// AVIF bombs.
     enum AVIFBomb {
-        /// One colour: a few hundred bytes, whatever its size.
+        /// An image of one colour: a few hundred bytes for any size.
         static func flat(_ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }) -> [UInt8] {
             var avif = TestAVIF()
             (avif.matrix, avif.quantizer) = (6, 60)
@@ -11,7 +11,7 @@
             return avif.file(width: width, height: height, [UInt16](repeating: 200, count: width * height * 4))
         }
 
-        /// 64 × 64 pixels, of which the container says that they are others (ispe).
+        /// An image of 64 × 64 pixels whose container declares another size (ispe).
         static func claiming(
             _ width: Int, _ height: Int, _ change: (inout TestAVIF) -> Void = { _ in }
         ) -> [UInt8] {
@@ -22,7 +22,7 @@
                 in: flat(64, 64, change))
         }
 
-        /// A sequence that claims a number of frames in one chunk, each of one byte (stsz).
+        /// A sequence that declares `count` frames of one byte each in one chunk (stsz).
         static func frames(_ count: Int) -> [UInt8] {
             let file = flat(64, 64) { $0.frames = 2 }
             let (name, claim) = (Array("stsz\0\0\0\0".utf8), PNGBomb.bigEndian(1) + PNGBomb.bigEndian(count))
@@ -33,7 +33,7 @@
             return bytes
         }
 
-        /// A file with `count` properties that say nothing.
+        /// A file with `count` empty properties.
         static func properties(_ count: Int) -> [UInt8] {
             var file = flat(9, 9)
             let more = [[UInt8]](repeating: [0, 0, 0, 8] + Array("free".utf8), count: count).flatMap(\.self)

@@ -8,18 +8,18 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Whatever a file asks for, a worker gives it one gigabyte of memory and ten seconds at most, and lives on.
+/// For any file, a worker uses at most 1 GiB of memory and 10 s of processor time, and survives.
 ///
-/// Most bombs are of a size that is quick to refuse or to decode. The largest, which take seconds each, run with
+/// Most bombs have a size that is quick to refuse or to decode. The largest ones, which take seconds each, run with
 /// `IMGBROKER_LARGE_BOMBS=1` in the environment.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct BombTests {
     struct Bomb: CustomTestStringConvertible {
         let testDescription: String
-        /// How it ends; nil for a picture.
+        /// The expected error; nil for success.
         let expected: ErrorCode?
         let transform: Transform
         let file: @Sendable () throws -> [UInt8]
-        /// Whether the worker announces all of the memory that it takes.
+        /// Whether the worker's estimate includes all memory that it uses.
         var isCounted = true
 
         init(
@@ -32,7 +32,7 @@ import WorkerProtocol
             self.file = file
         }
 
-        /// The same bomb, whose memory is not known before it is decoded.
+        /// The same bomb, whose memory is only known while decoding.
         var uncounted: Bomb {
             var bomb = self
             bomb.isCounted = false
@@ -46,7 +46,7 @@ import WorkerProtocol
         Bomb("PNG, 300 MP of 16 bits", .tooManyPixels, width: 9) {
             PNGBomb.flat(65_535, 4577, .rgba, depth: 16, claims: true)
         },
-        Bomb("PNG, 300 MP that are not there", .truncated, width: 9) {
+        Bomb("PNG, 300 MP that are missing", .truncated, width: 9) {
             PNGBomb.flat(65_535, 4577, .rgba, depth: 8, claims: true)
         },
         Bomb("PNG, 4300 MP", .tooManyPixels, width: 9) { PNGBomb.flat(65_535, 65_535, .gray, depth: 1, claims: true) },
@@ -54,7 +54,7 @@ import WorkerProtocol
             PNGBomb.flat(65_535, 785, .gray, depth: 1, interlaced: true, claims: true)
         },
         Bomb("PNG, 2^32 - 1 rows", .tooManyPixels) { PNGBomb.flat(1, 1 << 32 - 1, .gray, depth: 1, claims: true) },
-        // 100 MB of zeros each, which nobody inflates.
+        // 100 MB of zeros each, which must not be inflated.
         Bomb("PNG, profile and texts") {
             let zeros = PNGBomb.deflated(0, 100_000_000)
             let names =
@@ -81,11 +81,11 @@ import WorkerProtocol
             JPEGBomb.progressive(7000, 7000, components: 3, scans: 500)
         },
         Bomb("JPEG, small, 501 scans", .tooManyPixels) { JPEGBomb.progressive(8, 8, components: 1, scans: 501) },
-        Bomb("JPEG, 501 scans behind a marker that is none", .tooManyPixels) {
+        Bomb("JPEG, 501 scans after an invalid marker", .tooManyPixels) {
             JPEGBomb.progressive(16, 8, components: 1, scans: 501, isHidden: true)
         },
-        Bomb("JPEG, as many scans as it may") { JPEGBomb.progressive(1600, 1600, components: 3, scans: 100) },
-        Bomb("JPEG, the same scan again and again", .tooManyPixels) {
+        Bomb("JPEG, the most scans allowed") { JPEGBomb.progressive(1600, 1600, components: 3, scans: 100) },
+        Bomb("JPEG, repeated scans", .tooManyPixels) {
             let scan = JPEGBomb.Scan(
                 components: [0], data: JPEGBomb.sequential(JPEGBomb.blocks(4000, 4000)))
             return JPEGBomb.file(
@@ -95,18 +95,18 @@ import WorkerProtocol
             JPEGBomb.file(
                 65_500, 4577, components: 3, frame: 0xC9, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: [])])
         },
-        Bomb("JPEG, 299 MP that are not there", .decodeFailed, width: 9) {
+        Bomb("JPEG, 299 MP that are missing", .decodeFailed, width: 9) {
             JPEGBomb.file(
                 65_500, 4577, components: 3, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: [0])])
         },
-        Bomb("JPEG, restarts that are not there", .decodeFailed) {
+        Bomb("JPEG, missing restart markers", .decodeFailed) {
             let data = JPEGBomb.sequential(JPEGBomb.blocks(4000, 4000))
             return JPEGBomb.file(
                 4000, 4000, components: 1, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0], data: data)],
                 restarts: 1)
         },
-        // The number of lines is to follow behind the first scan (DNL).
-        Bomb("JPEG, height behind the pixels", .emptyImage) {
+        // The number of lines follows the first scan (DNL).
+        Bomb("JPEG, height after the pixels", .emptyImage) {
             let scan = JPEGBomb.Scan(components: [0], data: [0, 0, 0xFF, 0xDC, 0, 4, 0xFF, 0xFF])
             return JPEGBomb.file(8000, 0, components: 1, frame: 0xC0, scans: [scan])
         },
@@ -155,11 +155,11 @@ import WorkerProtocol
                 Bomb("AVIF, a grid of 64 cells of 10 bits") {
                     AVIFBomb.flat(1024, 1024) { ($0.depth, $0.columns, $0.rows) = (10, 8, 8) }
                 },
-                Bomb("AVIF, few pixels stretched to many") { AVIFBomb.claiming(1500, 1500) },
+                Bomb("AVIF, few pixels declared as many") { AVIFBomb.claiming(1500, 1500) },
                 Bomb("AVIF, 268 MP", .tooManyPixels, width: 9) { AVIFBomb.claiming(16_384, 16_384) },
                 Bomb("AVIF, 2^32 MP", .tooManyPixels, width: 9) { AVIFBomb.claiming(1 << 32 - 1, 1 << 32 - 1) },
                 Bomb("AVIF, no pixels", .decodeFailed) { AVIFBomb.claiming(0, 8) },
-                Bomb("AVIF, more pixels than it says", .decodeFailed) { AVIFBomb.claiming(4, 4) },
+                Bomb("AVIF, more pixels than declared", .decodeFailed) { AVIFBomb.claiming(4, 4) },
                 Bomb("AVIF, a million properties", .tooManyPixels) { AVIFBomb.properties(1_000_000) },
                 Bomb("AVIF, profile of 10 MB") {
                     AVIFBomb.flat(9, 9) { $0.profile = [UInt8](repeating: 1, count: 10_000_000) }
@@ -169,7 +169,7 @@ import WorkerProtocol
         #endif
     }()
 
-    /// A canvas of a million pixels with frames of one.
+    /// A canvas of a million pixels with frames of one pixel.
     private static func animation(frames count: Int) -> TestAnimation {
         let dot = TestPicture(width: 1, height: 1, bytes: [1, 2, 3, 255])
         return TestAnimation(
@@ -187,8 +187,8 @@ import WorkerProtocol
             return JPEGBomb.file(
                 65_500, 4577, components: 3, frame: 0xC0, scans: [JPEGBomb.Scan(components: [0, 1, 2], data: data)])
         },
-        Bomb("JPEG, 49 MP, as many scans as it may") { JPEGBomb.progressive(7000, 7000, components: 3, scans: 84) },
-        Bomb("JPEG, 49 MP of four inks, as many scans as it may") {
+        Bomb("JPEG, 49 MP, the most scans allowed") { JPEGBomb.progressive(7000, 7000, components: 3, scans: 84) },
+        Bomb("JPEG, 49 MP of CMYK, the most scans allowed") {
             JPEGBomb.progressive(7000, 7000, components: 4, scans: 83)
         },
         Bomb("WebP, 49 MP of one colour") { WebPBomb.flat(7000, 7000) },
@@ -204,10 +204,10 @@ import WorkerProtocol
             []
         #else
             [
-                Bomb("AVIF, few pixels stretched to 49 MP") { AVIFBomb.claiming(7000, 7000) },
-                // Of more than 35.6 MP, which is where AV1's levels end, libaom 3.6 writes what dav1d refuses.
+                Bomb("AVIF, few pixels declared as 49 MP") { AVIFBomb.claiming(7000, 7000) },
+                // Above 35.6 MP, the limit of AV1's levels, libaom 3.6 writes files that dav1d refuses.
                 Bomb("AVIF, 35 MP of one colour") { AVIFBomb.flat(5900, 5900) { $0.sampling = 420 } },
-                Bomb("AVIF, few pixels of 12 bits with alpha stretched to 49 MP") {
+                Bomb("AVIF, few pixels of 12 bits with alpha declared as 49 MP") {
                     AVIFBomb.claiming(7000, 7000) { ($0.depth, $0.hasAlpha) = (12, true) }
                 },
             ]
@@ -241,19 +241,19 @@ import WorkerProtocol
         }
         let (peak, time) = (try worker.kilobytes(of: "VmHWM"), try worker.processorTime() - begin)
         #expect(peak << 10 + result <= Self.mostMemory)
-        // The file's pages are mapped, and belong to whoever made them.
+        // The file's pages are mapped and do not count as the worker's own.
         #expect(!bomb.isCounted || (peak - idle) << 10 <= announced + file.count)
         #expect(time <= 10_000)
         if Self.runsLarge {
             print("\(bomb.testDescription): \(time) ms, \(peak >> 10) MiB and \(result >> 20) MiB of pixels")
         }
-        // It does the next job as if nothing had been.
+        // The next job succeeds.
         try worker.order(.decode(DecodeJob(id: 2, purpose: .describe)), [try sealedFile(WebPBomb.flat(1, 1))])
         guard case .header(2, _) = try worker.next() else { throw WireError(.internal, "no header") }
     }
 }
 
-/// A sealed memfd of `bytes`, as a download becomes one.
+/// Returns a sealed memfd with `bytes`, like that of a finished download.
 func sealedFile(_ bytes: [UInt8]) throws -> FileDescriptor {
     let buffer = try WritableBuffer(name: "test")
     unsafe try bytes.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: 0) }

@@ -1,17 +1,17 @@
 import TestSupport
 
-// Small files that ask for much: each is valid as far as a decoder can tell before it has worked, or nearly so.
+// Small files that demand much memory or time: (nearly) valid as far as a decoder can tell before decoding.
 
-/// Bits as codecs pack them.
+/// Packs bits into bytes like codecs do.
 struct BitWriter {
     private(set) var bytes: [UInt8] = []
     private var (held, count) = (0, 0)
     private let firstIsHighest: Bool
     private let stuffs: Bool
 
-    /// Bits from the lowest of each byte on, as in deflate and WebP.
+    /// Packs from the lowest bit of each byte, as in deflate and WebP.
     static var lowestFirst: BitWriter { BitWriter(firstIsHighest: false, stuffs: false) }
-    /// Bits from the highest of each byte on, and a zero behind each 0xFF, as in a JPEG's scans.
+    /// Packs from the highest bit of each byte and stuffs a zero after each 0xFF, as in JPEG scans.
     static var jpeg: BitWriter { BitWriter(firstIsHighest: true, stuffs: true) }
 
     private init(firstIsHighest: Bool, stuffs: Bool) {
@@ -31,17 +31,17 @@ struct BitWriter {
         }
     }
 
-    /// Fills up the last byte with ones if `ones`, else zeros.
+    /// Pads the last byte with ones if `ones`, else zeros, and returns the bytes.
     mutating func finish(ones: Bool = false) -> [UInt8] {
         if count > 0 { put(ones ? 1 << (8 - count) - 1 : 0, 8 - count) }
         return bytes
     }
 }
 
-/// Bombs in the shape of PNG.
+/// PNG bombs.
 enum PNGBomb {
-    /// A picture whose filters and samples are all 4, so that each row has Paeth's filter. With `claims` it has the header
-    /// of one alone.
+    /// An image whose filter types and samples are all 4, so that each row has the Paeth filter. With `claims`, only
+    /// the header has this size.
     static func flat(
         _ width: Int, _ height: Int, _ kind: TestPNG.Kind, depth: Int, interlaced: Bool = false, claims: Bool = false,
         before chunks: [[UInt8]] = []
@@ -78,10 +78,11 @@ enum PNGBomb {
         [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: value >> $0) }
     }
 
-    /// `byte` (below 144) `count` times, as a zlib stream (RFC 1951, section 3.2.6): a thousandth of that.
+    /// Returns `count` times `byte` (below 144) as a zlib stream of a thousandth of that size (RFC 1951, section
+    /// 3.2.6).
     static func deflated(_ byte: Int, _ count: Int) -> [UInt8] {
         var bits = BitWriter.lowestFirst
-        // Huffman codes stand with their highest bit first.
+        // Huffman codes are stored with their highest bit first.
         func put(code: Int, _ length: Int) { for bit in (0..<length).reversed() { bits.put(code >> bit & 1, 1) } }
         bits.put(0b011, 3)
         put(code: 0x30 + byte, 8)
@@ -95,12 +96,12 @@ enum PNGBomb {
     }
 }
 
-/// Bombs in the shape of JPEG: every block is flat, and most of them are told in one code.
+/// JPEG bombs: every block is flat, and one code stands for most of them.
 enum JPEGBomb {
     /// A scan of these components.
     struct Scan {
         var components: [Int]
-        /// The coefficients, and the bits of precision before and after.
+        /// The range of coefficients, and the bits of precision before and after.
         var first = 0
         var last = 63
         var high = 0
@@ -108,7 +109,7 @@ enum JPEGBomb {
         var data: [UInt8]
     }
 
-    /// A file with `scans`: `frame` is the marker of its kind (0xC0 baseline, 0xC2 progressive, 0xC9 arithmetic).
+    /// Returns a file with `scans` and the frame marker `frame` (0xC0 baseline, 0xC2 progressive, 0xC9 arithmetic).
     static func file(
         _ width: Int, _ height: Int, components: Int, frame: UInt8, scans: [Scan], restarts: Int = 0
     ) -> [UInt8] {
@@ -117,7 +118,7 @@ enum JPEGBomb {
         let size = [height, width].flatMap { [UInt8($0 >> 8), UInt8($0 & 255)] }
         file += segment(
             frame, [8] + size + [UInt8(components)] + (0..<components).flatMap { [UInt8($0 + 1), 0x11, 0] as [UInt8] })
-        // DC: the code 0 is no difference. AC: 0 is the end of the block; 10 is the end of 2^14 blocks and more.
+        // DC: code 0 is no difference. AC: code 0 is the end of the block; code 10 ends a run of at least 2^14 blocks.
         file += segment(0xC4, [0x00, 1] + [UInt8](repeating: 0, count: 15) + [0])
         file += segment(0xC4, [0x10, 1, 1] + [UInt8](repeating: 0, count: 14) + [0x00, 0xE0])
         if restarts > 0 { file += segment(0xDD, [UInt8(restarts >> 8), UInt8(restarts & 255)]) }
@@ -136,11 +137,12 @@ enum JPEGBomb {
 
     static func blocks(_ width: Int, _ height: Int) -> Int { (width + 7) / 8 * ((height + 7) / 8) }
 
-    /// One scan in which every block of all components ends at once: two bits each.
+    /// Returns the data of one scan with 2 bits for each block of all components.
     static func sequential(_ blocks: Int) -> [UInt8] { [UInt8](repeating: 0, count: blocks / 4 + 1) }
 
-    /// Progressive: first the mean of each block, then precision for coefficients that stay zero, `count` times. If
-    /// `isHidden`, a marker that is none stands in the first scan where the library expects a restart, and goes on.
+    /// Returns a progressive file: first a DC scan, then scans that refine coefficients that stay zero, `count` in
+    /// total. If `isHidden`, the first scan contains an invalid marker where libjpeg expects a restart marker and
+    /// continues.
     static func progressive(
         _ width: Int, _ height: Int, components: Int, scans count: Int, isHidden: Bool = false
     ) -> [UInt8] {
@@ -165,7 +167,7 @@ enum JPEGBomb {
     }
 }
 
-/// Bombs in the shape of WebP.
+/// WebP bombs.
 enum WebPBomb {
     /// A canvas with one frame of one pixel.
     static func canvas(_ width: Int, _ height: Int, frame file: [UInt8], frames: Int = 1) -> [UInt8] {
@@ -177,26 +179,26 @@ enum WebPBomb {
         return chunk("RIFF", body)
     }
 
-    /// A lossless picture of one colour, of any size in a few bytes.
+    /// A lossless image of one colour: a few bytes for any size.
     static func flat(_ width: Int, _ height: Int) -> [UInt8] {
         var bits = header(width, height)
-        // No transform, no colour cache, no groups of codes.
+        // No transform, no colour cache, no prefix code groups.
         bits.put(0b000, 3)
         for _ in 0..<5 { single(&bits) }
         return lossless(bits.finish())
     }
 
-    /// A lossless picture with as many groups of codes as there can be, 65,536, each with large tables: a block of four
-    /// by four pixels has its own.
+    /// A lossless image with up to 65,536 prefix code groups (the maximum), each with large tables: one for each block
+    /// of 4 × 4 pixels.
     static func groups(side: Int = 1024, count: Int = 65_536) -> [UInt8] {
         var bits = header(side, side)
-        // No transform; a colour cache of 2^11, so that tables are larger; groups of codes for blocks of 4 × 4.
+        // No transform; a colour cache of 2^11, for larger tables; prefix code groups for blocks of 4 × 4.
         bits.put(0, 1)
         bits.put(1, 1)
         bits.put(11, 4)
         bits.put(1, 1)
         bits.put(0, 3)
-        // Their numbers, a picture themselves, without a colour cache: green and red of 8 bits, the rest none.
+        // The entropy image with the group numbers, without a colour cache: 8 bits of green and red each.
         bits.put(0, 1)
         even(&bits, lengths: 8, symbols: 256)
         even(&bits, lengths: 8, symbols: 256)
@@ -213,7 +215,7 @@ enum WebPBomb {
             for _ in 0..<3 { even(&bits, lengths: 8, symbols: 256) }
             even(&bits, lengths: 5, symbols: 32)
         }
-        // Pixels: zeros are a green of 11 bits and three times 8.
+        // Pixels: zeros are a green code of 11 bits and three codes of 8.
         let pixels = [UInt8](repeating: 0, count: side * side * 35 / 8 + 1)
         return lossless(bits.finish() + pixels)
     }
@@ -228,17 +230,18 @@ enum WebPBomb {
         return bits
     }
 
-    /// A code of the one symbol 0, which takes no bits.
+    /// Writes a prefix code with the only symbol 0, which takes no bits.
     private static func single(_ bits: inout BitWriter) { bits.put(0b0001, 4) }
 
-    /// A code whose first `symbols` symbols have `lengths` bits each. That of the lengths has one symbol, and so none.
+    /// Writes a prefix code whose first `symbols` symbols have `lengths` bits each. The code of the lengths has one
+    /// symbol of no bits.
     private static func even(_ bits: inout BitWriter, lengths: Int, symbols: Int) {
         let order = [17, 18, 0, 1, 2, 3, 4, 5, 16, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
         let place = order.firstIndex(of: lengths)!
         bits.put(0, 1)
         bits.put(place + 1 - 4, 4)
         for index in 0...place { bits.put(index == place ? 1 : 0, 3) }
-        // The number of symbols, 2 less, in 12 bits.
+        // The number of symbols minus 2, in 12 bits.
         bits.put(1, 1)
         bits.put(5, 3)
         bits.put(symbols - 2, 12)

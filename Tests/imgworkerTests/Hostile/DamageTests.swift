@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Whatever the bytes are, the answer is the whole picture or a code, and never a partly grey one.
+/// Decoding any bytes ends with the complete image or an error code, and never with missing pixels.
 @Suite struct DamageTests {
     struct Sample: CustomTestStringConvertible {
         let testDescription: String
@@ -27,7 +27,7 @@ import WorkerProtocol
             Sample("PNG, stored", picture.png), Sample("PNG, interlaced", interlaced.file),
             Sample("JPEG, baseline", picture.jpeg(.baseline, quality: 80)),
             Sample("JPEG, progressive", picture.jpeg(.progressive, quality: 80)),
-            Sample("JPEG, four inks", picture.jpeg(.cmyk, quality: 80)),
+            Sample("JPEG, CMYK", picture.jpeg(.cmyk, quality: 80)),
         ]
         if let file = try? picture.encoded(.png) { samples.append(Sample("PNG", file)) }
         if let file = try? picture.encoded(.webp) { samples.append(Sample("WebP, lossless", file)) }
@@ -50,7 +50,7 @@ import WorkerProtocol
         return samples
     }()
 
-    @Test(arguments: samples) func cutAnywhere(_ sample: Sample) throws {
+    @Test(arguments: samples) func truncatedAnywhere(_ sample: Sample) throws {
         let whole = try decode(sample.file)
         for count in 12..<sample.file.count {
             let cut = Array(sample.file.prefix(count))
@@ -78,28 +78,28 @@ import WorkerProtocol
         }
     }
 
-    @Test func noBytesAndStrangeBytes() {
+    @Test func emptyAndUnknownFiles() {
         #expect(failure([]) == .emptyImage)
         #expect(failure(Array("<svg></svg>".utf8)) == .unsupportedFormat)
         #expect(failure([0xFF]) == .unsupportedFormat)
     }
 }
 
-/// Hundreds of damaged files through a worker in its process: each ends with the picture or with a code of its own, in
-/// time, within the memory that is allowed, and in the same way again, whatever came before it.
+/// Decodes hundreds of damaged files in one worker process: each ends with an image or a suitable error code, within
+/// the limits on time and memory, and with the same outcome in any order.
 @Suite(.timeLimit(.minutes(10))) struct DamagedFileTests {
     private static let most = (pixels: 4_000_000, bytes: 64 << 20)
     private static let codes: [ErrorCode] = [
         .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .badRequest,
     ]
 
-    /// What became of a file: pixels, or a code.
+    /// The outcome for a file: pixels or an error code.
     private enum Outcome: Equatable {
         case picture([UInt8])
         case failure(ErrorCode)
     }
 
-    /// Files of every kind.
+    /// Returns files of every kind.
     private static func samples() throws -> [[UInt8]] {
         let picture = TestPicture.gradient(width: 61, height: 43, transparent: true)
         var samples: [[UInt8]] = []
@@ -148,7 +148,7 @@ import WorkerProtocol
         return samples
     }
 
-    /// `file` with a damage of one of three kinds.
+    /// Returns `file` with one of three kinds of damage.
     private static func damaged(_ file: [UInt8], using random: inout SeededRandom) -> [UInt8] {
         var bytes = file
         switch Int.random(in: 0..<3, using: &random) {
@@ -158,7 +158,7 @@ import WorkerProtocol
                 bytes[.random(in: 8..<bytes.count, using: &random)] ^= 1 << UInt8.random(in: 0..<8, using: &random)
             }
         default:
-            // A number in a header, with a checksum that vouches for it where there are any.
+            // A wrong number in a header, with a correct CRC if it is a PNG.
             let place = Int.random(in: 8..<min(bytes.count, 200), using: &random)
             for index in place..<min(place + .random(in: 1...4, using: &random), bytes.count) {
                 bytes[index] = [0, 1, 0x7F, 0x80, 0xFF].randomElement(using: &random)!
@@ -170,16 +170,16 @@ import WorkerProtocol
         return bytes
     }
 
-    @Test func fiveHundredDamagedFiles() throws {
+    @Test func damagedFilesInOneWorker() throws {
         let samples = try Self.samples()
         var random = SeededRandom(state: 2024)
         let files = (0..<504).map { Self.damaged(samples[$0 % samples.count], using: &random) }
         let forwards = try outcomes(of: Array(files.enumerated()))
         let backwards = try outcomes(of: files.enumerated().reversed())
         for index in files.indices {
-            #expect(forwards[index] == backwards[index], "file \(index) does not end in the same way again")
+            #expect(forwards[index] == backwards[index], "file \(index) has another outcome in another order")
         }
-        // There are many of both kinds, or the damage is none, or too much.
+        // Neither outcome dominates, so the damage is neither ineffective nor excessive.
         let pictures = forwards.values.count { if case .picture = $0 { true } else { false } }
         #expect((50...450).contains(pictures))
     }

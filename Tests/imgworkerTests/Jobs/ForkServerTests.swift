@@ -9,7 +9,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Workers that are forked instead of started: they are what others are, and their server's death is not theirs.
+/// Workers that a fork server forks: they equal other workers and outlive the server.
 @Suite(.timeLimit(.minutes(10))) struct ForkServerTests {
     private static let isRoot = CurrentProcess.uid == 0
     private static let stranger = 65_533
@@ -52,7 +52,7 @@ import WorkerProtocol
         #expect(try contents(of: pixels) == picture.premultiplied.bgra.bytes)
     }
 
-    /// `TestWorker` holds that it is confined.
+    /// `TestWorker` checks that the worker is confined.
     @Test func forkedWorkersWork() throws {
         let picture = TestPicture.gradient(width: 90, height: 50, transparent: true)
         let workers = try (0..<3).map { _ in try fork() }
@@ -61,16 +61,16 @@ import WorkerProtocol
             try decode(picture, on: worker)
             let status = ProcessStatus(pid: worker.pid)
             #expect(status.name == "imgworker")
-            // Nothing of the server's is left: input, output, error and its own socket; and soon what the job had.
+            // Only stdin, stdout, stderr and the worker's own socket remain, without descriptors of the server or the
+            // job.
             try eventually("four descriptors") { status.openFiles.count == 4 }
         }
         #expect(ProcessStatus(pid: server.pid).name == "imgworker-fork")
         #expect(workers[0].build == (try TestWorker().build))
     }
 
-    /// What a process does once is done when it waits for its first job: it copies and maps no more pages for that than for
-    /// the next.
-    @Test func theFirstJobIsAsTheSecond() throws {
+    /// The warm-up completes one-time initialization: the first job causes no more page faults than the second.
+    @Test func firstJobCausesNoMoreFaultsThanTheSecond() throws {
         let worker = try fork()
         let status = ProcessStatus(pid: worker.pid)
         try eventually("the warm-up is over") { status.openFiles.count == 4 && status.state == "S" }
@@ -82,9 +82,9 @@ import WorkerProtocol
         #expect(faults[0] <= faults[1] + 8)
     }
 
-    /// The kernel counts them for each user, and a confined process may not send more.
-    @Test(.enabled("other users can be had, and python3 is there") { isRoot && Pillow.isThere })
-    func descriptorsOnTheWayDoNotHoldAWorkerUp() throws {
+    /// The kernel limits the descriptors in flight per user, so the warm-up may be unable to send any.
+    @Test(.enabled("other users can be had, and python3 is there") { isRoot && Pillow.isInstalled })
+    func descriptorsInFlightDoNotBlockAWorker() throws {
         let script = """
             import os, socket
             os.setgroups([]); os.setgid(\(Self.stranger)); os.setuid(\(Self.stranger))
@@ -113,7 +113,7 @@ import WorkerProtocol
         let worker = try fork()
         server.send(SignalNumber.kill)
         #expect(server.waitForExit(milliseconds: 10_000) == .signal(SignalNumber.kill))
-        // Its socket has ended, though a child of it lives.
+        // The server's socket is closed although a child of it is alive.
         #expect(try channel.receiveMessage(ForkReport.self) == nil)
         try decode(.gradient(width: 20, height: 20), on: worker)
     }
@@ -124,8 +124,8 @@ import WorkerProtocol
         #expect(server.waitForExit(milliseconds: 10_000) == .status(0))
     }
 
-    /// Whoever names a process that is not its child gets no hold of it.
-    @Test func strangersAreNotAdopted() {
+    /// Only child processes can be adopted.
+    @Test func otherProcessesAreNotAdopted() {
         #expect(throws: SystemError.self) { try ChildProcess(adopting: 1) }
     }
 }

@@ -23,7 +23,7 @@ import Testing
         #expect(read(try ImageSource(reading: descriptor)) == bytes)
     }
 
-    /// What is not sealed was copied: cutting the file afterwards takes nothing away.
+    /// Unsealed files are copied, so truncating them later has no effect.
     @Test func filesThatShrink() throws {
         let file = try memoryFile(bytes)
         let source = try ImageSource(reading: file)

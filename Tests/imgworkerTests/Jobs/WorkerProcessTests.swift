@@ -8,7 +8,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// The worker as its broker sees it: a process behind a socket.
+/// The worker as a process behind a socket.
 @Suite(.timeLimit(.minutes(10))) struct WorkerProcessTests {
     private let worker: TestWorker
     private var channel: FrameChannel { worker.channel }
@@ -31,12 +31,12 @@ import WorkerProtocol
         try worker.order(order, descriptors)
     }
 
-    @Test func jobsOneAfterTheOther() throws {
+    @Test func consecutiveJobs() throws {
         let geometry = try #require(PixelGeometry(width: 300, height: 200))
         let header = ImageHeader(format: .png, geometry: geometry)
         let job = DecodeJob(id: 1, transform: Transform(pixelFormat: .bgra8))
         for id in 1...20 {
-            // A failed job, one that only describes, one that is refused.
+            // A job that fails, one that only describes, and one that is refused.
             try order(.decode(DecodeJob(id: id)), [try memoryFile(Array(picture.png.prefix(30)))])
             guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
             #expect(error.code == .truncated)
@@ -45,7 +45,7 @@ import WorkerProtocol
             try order(.decode(DecodeJob(id: id)), [try memoryFile(picture.png)])
             #expect(try nextHeader() == header)
             try order(.refuse(job: id))
-            // And one that succeeds, into a buffer that can be sealed after.
+            // A job that succeeds, into a buffer that can be sealed afterwards.
             var wanted = job
             wanted.id = id
             try order(.decode(wanted), [try memoryFile(picture.png)])
@@ -73,8 +73,8 @@ import WorkerProtocol
         return Array(try contents(of: output).prefix(result.bytes))
     }
 
-    /// A failure at any point gives back all memory.
-    @Test func failuresLeaveNothingBehind() throws {
+    /// A failure at any point releases all memory.
+    @Test func failuresLeakNoMemory() throws {
         let files = [
             Array(picture.png.prefix(50)), Array(picture.jpeg(.baseline).prefix(100)),
             Array(try picture.encoded(.webp).prefix(20)), picture.png,
@@ -82,7 +82,7 @@ import WorkerProtocol
         var kilobytes: [Int] = []
         for _ in 0..<2 {
             for index in 0..<3000 {
-                // The last file is whole, and too large.
+                // The last file is complete, and too large.
                 let job = DecodeJob(id: index, maxPixels: 1000)
                 try order(.decode(job), [try memoryFile(files[index % files.count])])
                 guard case .failed(index, _) = try next() else { throw WireError(.internal, "no failure") }
@@ -102,15 +102,15 @@ import WorkerProtocol
         guard case .header(2, _) = try next() else { throw WireError(.internal, "no header") }
     }
 
-    /// The same programs have the same name for themselves, and one that the product's version is part of.
-    @Test func buildIsKnown() throws {
+    /// Equal programs report equal builds, which contain the product version.
+    @Test func buildIsReported() throws {
         let build = try #require(worker.build)
         #expect(build.wholeMatch(of: /[0-9.]+-[0-9a-f]{16}/) != nil)
         #expect(build.hasPrefix(ProductVersion.current + "-"))
         #expect(try TestWorker().build == build)
     }
 
-    /// Without memory a picture is an error, and the next one comes.
+    /// A lack of memory fails the job, and the next job succeeds.
     @Test func lackOfMemory() throws {
         // Enough for the program and its libraries.
         let memory = 16 << 20
@@ -129,7 +129,7 @@ import WorkerProtocol
         guard case .header(2, _) = try worker.next() else { throw WireError(.internal, "no header") }
     }
 
-    /// The warm-up encodes nothing: encoders make do with the calls that the sandbox leaves.
+    /// Encoders need only the system calls that the sandbox allows, although the warm-up does not run them.
     @Test(arguments: Encoding.Format.allCases)
     func confinedWorkersEncode(format: Encoding.Format) throws {
         let geometry = try #require(PixelGeometry(width: 300, height: 200))
@@ -138,8 +138,8 @@ import WorkerProtocol
         #expect(try decode(try encoded(job), .bgra8, .premultiplied).geometry == geometry)
     }
 
-    /// A small picture is begun before the buffer is there, and whatever comes of it, the next job is as good as any.
-    @Test func failureBeforeTheBufferIsThere() throws {
+    /// Decoding a small image starts before the buffer arrives. After its failure, the next job succeeds.
+    @Test func failureBeforeTheBufferArrives() throws {
         let damaged = Array(picture.png.dropLast(picture.png.count / 2))
         for id in 1...5 {
             try order(.decode(DecodeJob(id: id)), [try memoryFile(damaged)])
@@ -157,7 +157,7 @@ import WorkerProtocol
         _ = try nextHeader()
     }
 
-    @Test func ordersThatMakeNoSenseEndIt() throws {
+    @Test func unexpectedOrdersEndTheWorker() throws {
         try order(.refuse(job: 1))
         #expect(try channel.receiveMessage(DecodeReport.self) == nil)
     }

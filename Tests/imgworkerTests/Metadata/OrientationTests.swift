@@ -5,10 +5,10 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// What EXIF states is applied once, in all three formats, and garbage states nothing.
+/// The orientation of EXIF is applied once, in all three formats; invalid EXIF is ignored.
 @Suite struct OrientationTests {
     @Test(arguments: 1...8) func png(orientation: Int) throws {
-        // More rows than a band has, and sides that are no multiple of anything.
+        // More rows than a band, and sides that are not multiples of tiles or bands.
         let picture = TestPicture.gradient(width: 1031, height: 151, transparent: true)
         for bigEndian in [false, true] {
             let exif = TestExif.block(orientation: orientation, bigEndian: bigEndian)
@@ -41,26 +41,26 @@ import WorkerProtocol
         #expect(image.plan.header.geometry == PixelGeometry(width: width, height: height))
     }
 
-    @Test func garbageStatesNothing() {
+    @Test func invalidEXIFIsIgnored() {
         let block = TestExif.block(orientation: 6)
         #expect(orientation(block) == .rotatedRight)
         for count in 0..<20 { #expect(orientation(Array(block.prefix(count))) == .upright) }
         #expect(orientation(TestExif.block(orientation: 0)) == .upright)
         #expect(orientation(TestExif.block(orientation: 9)) == .upright)
-        // A directory that lies outside, and one with more entries than there are bytes.
+        // A directory beyond the end, and one with more entries than bytes.
         var far = block
         far[4...7] = [0xFF, 0xFF, 0xFF, 0xFF]
         #expect(orientation(far) == .upright)
         var many = block
         (many[8], many[9], many[10]) = (0xFF, 0xFF, 0)
         #expect(orientation(many) == .upright)
-        // A text where a number belongs.
+        // A text instead of a number.
         var text = block
         text[12] = 2
         #expect(orientation(text) == .upright)
     }
 
-    @Test func walksEndOnAnyBytes() {
+    @Test func metadataOfAnyBytes() {
         var random = SplitMix(state: 42)
         let picture = TestPicture.gradient(width: 8, height: 8)
         let exif = TestExif.block(orientation: 8)
@@ -86,7 +86,7 @@ import WorkerProtocol
     }
 }
 
-/// Random numbers that are the same in every run (Steele, Lea, Flood: SplitMix64).
+/// Random numbers from a seed (Steele, Lea, Flood: SplitMix64).
 struct SplitMix: RandomNumberGenerator {
     var state: UInt64
 

@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Pictures that are encoded again right after they were decoded.
+/// Results that are encoded after decoding.
 @Suite struct EncodedResultTests {
     private func encoded(
         _ file: [UInt8], _ format: Encoding.Format, _ transform: Transform = Transform(alpha: .straight),
@@ -20,7 +20,7 @@ import WorkerProtocol
         return Array(try contents(of: output.descriptor).prefix(result.bytes))
     }
 
-    @Test func pngIsThePicture() throws {
+    @Test func pngIsExact() throws {
         for transparent in [false, true] {
             let picture = TestPicture.gradient(width: 300, height: 200, transparent: transparent)
             let png = try encoded(picture.png, .png)
@@ -34,8 +34,8 @@ import WorkerProtocol
         }
     }
 
-    @Test func opaquePicturesHaveNoAlpha() throws {
-        // RGB is colour type 2 (PNG, section 11.2.1), behind the header's sides and depth.
+    @Test func opaqueImagesHaveNoAlpha() throws {
+        // RGB is colour type 2 (PNG, section 11.2.1), stored after the size and depth.
         let photo = TestPicture.gradient(width: 64, height: 64)
         #expect(try encoded(photo.jpeg(.baseline), .png)[25] == 2)
         #expect(try encoded(TestPicture.gradient(width: 64, height: 64, transparent: true).png, .png)[25] == 6)
@@ -61,7 +61,7 @@ import WorkerProtocol
         }
     }
 
-    /// The most wasteful picture, quality and size stay below what the buffer has room for.
+    /// Noise at the highest quality fits the buffer.
     @Test func noiseFitsIntoItsBuffer() throws {
         var random = SplitMix(state: 11)
         for (width, height) in [(1, 1), (8, 8), (300, 200)] {
@@ -79,7 +79,7 @@ import WorkerProtocol
         }
     }
 
-    /// Blocks are of 16 by 16, however narrow the picture is.
+    /// A narrow image is encoded in blocks of 16 × 16, too.
     @Test func narrowestNoiseFitsToo() throws {
         var random = SplitMix(state: 12)
         let noise = TestPicture(width: 2, height: 65_500) { _, _ in

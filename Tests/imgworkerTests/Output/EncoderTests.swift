@@ -5,7 +5,7 @@ import Testing
 @testable import imgworker
 
 @Suite struct EncoderTests {
-    /// Encodes `picture`, whose bytes are in `pixelFormat` and `alpha` already.
+    /// Encodes `picture`, whose bytes are stored as `pixelFormat` and `alpha` say.
     private func encode(
         _ picture: TestPicture, _ format: Encoding.Format, _ pixelFormat: PixelFormat, _ alpha: AlphaMode
     ) throws -> [UInt8] {
@@ -13,7 +13,7 @@ import Testing
     }
 
     @Test func pngKeepsEveryPixel() throws {
-        // Large enough for several bands and several blocks of output.
+        // Several bands and several steps of output.
         let picture = TestPicture.gradient(width: 700, height: 300, transparent: true)
         #expect(try decode(encode(picture, .png, .rgba8, .straight)) == picture)
         #expect(try decode(encode(picture.bgra, .png, .bgra8, .straight)) == picture)
@@ -22,7 +22,7 @@ import Testing
         #expect(try decode(file, .rgba8, .premultiplied) == premultiplied)
     }
 
-    @Test func jpegLiesOverWhite() throws {
+    @Test func jpegIsBlendedOverWhite() throws {
         let picture = TestPicture(width: 64, height: 32) { x, _ in SIMD4(200, 0, 0, x < 32 ? 0 : 255) }
         for (bytes, format) in [(picture, PixelFormat.rgba8), (picture.bgra, .bgra8)] {
             for alpha in AlphaMode.allCases {
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func largeJPEGGoesOutInSteps() throws {
+    @Test func largeJPEGIsWrittenInSteps() throws {
         var random = SplitMix(state: 3)
         let noise = TestPicture(width: 600, height: 500) { _, _ in
             SIMD4(.random(in: 0...255, using: &random), .random(in: 0...255, using: &random), 0, 255)
@@ -51,7 +51,7 @@ import Testing
         #expect(decoded.difference(from: picture, inSquaresOf: 16) <= 12)
     }
 
-    @Test func sidesThatAFormatCannotHold() throws {
+    @Test func sidesBeyondTheFormatAreRefused() throws {
         let picture = TestPicture(width: 16_384, height: 1) { _, _ in SIMD4(1, 2, 3, 255) }
         #expect(throws: WireError.self) { try encode(picture, .webp, .rgba8, .straight) }
         let wide = TestPicture(width: 65_535, height: 1) { _, _ in SIMD4(1, 2, 3, 255) }

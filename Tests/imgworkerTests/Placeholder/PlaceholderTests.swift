@@ -5,9 +5,9 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// What can be shown of a picture before it is there.
+/// Placeholders: average colour and ThumbHash.
 @Suite struct PlaceholderTests {
-    /// The pictures of which the hashes below are, as another implementation of the format has computed them.
+    /// The images whose hashes below were computed by another implementation of ThumbHash.
     private static func sample(_ width: Int, _ height: Int, transparent: Bool) -> TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let alpha = transparent && x + y >= 30 ? 90 : 255
@@ -30,7 +30,7 @@ import WorkerProtocol
         (32, 20, false, "HggOLJZwdodmd4h3iHZgiAqZiQ=="), (18, 30, true, "WYeFEwwsQCE1VkdQWg3pqnyIX3d1iXk="),
         (24, 24, true, "mqeJHQ4sQIU1h2ZYZ2BqDciKb3hPh3aKeA=="),
     ])
-    func thumbHashIsWhatOthersCompute(width: Int, height: Int, transparent: Bool, hash: String) throws {
+    func thumbHashEqualsTheReference(width: Int, height: Int, transparent: Bool, hash: String) throws {
         let picture = Self.sample(width, height, transparent: transparent)
         let pixels = stride(from: 0, to: picture.bytes.count, by: 4).map { place in
             let alpha = Double(picture.bytes[place + 3]) / 255
@@ -39,16 +39,16 @@ import WorkerProtocol
         }
         let encoded = ThumbHash.encode(pixels, width: width, height: height)
         #expect(Placeholder(averageColor: .zero, thumbHash: encoded)?.thumbHash == hash)
-        // A picture of no more pixels than the grid has cells is hashed as it is.
+        // An image with no more pixels than the grid has cells is hashed without averaging.
         #expect(try placeholder(picture.png)?.thumbHash == hash)
     }
 
-    @Test func averageIsThatOfAllPixels() throws {
+    @Test func averageColourOfAllPixels() throws {
         let half = TestPicture(width: 300, height: 200) { x, _ in
             x < 150 ? SIMD4(200, 100, 0, 255) : SIMD4(0, 100, 50, 255)
         }
         #expect(try placeholder(half.png)?.averageColor == "#646419")
-        // What is transparent has no colour.
+        // Transparent pixels do not contribute.
         let ghost = TestPicture(width: 300, height: 200) { x, _ in
             x < 150 ? SIMD4(200, 100, 0, 255) : SIMD4(0, 0, 255, 0)
         }
@@ -57,7 +57,7 @@ import WorkerProtocol
         #expect(try placeholder(nothing.png)?.averageColor == "#00000000")
     }
 
-    /// Of many rows only some are looked at, and stripes of any period are not mistaken for their colour.
+    /// Sampling some of many rows does not alias with stripes of any period.
     @Test(arguments: [1, 2, 3, 4, 5, 8, 16])
     func stripesBecomeGray(period: Int) throws {
         let stripes = TestPicture(width: 3, height: 4096) { _, y in
@@ -68,7 +68,7 @@ import WorkerProtocol
         #expect((100...155).contains(gray), "\(color)")
     }
 
-    @Test func itIsOfThePictureAsShown() throws {
+    @Test func placeholderFollowsTheOrientation() throws {
         let picture = Self.sample(32, 20, transparent: false)
         for orientation in 1...8 {
             let file = TestExif.inserted(TestExif.block(orientation: orientation), intoPNG: picture.png)
@@ -77,7 +77,7 @@ import WorkerProtocol
         }
     }
 
-    @Test func itDependsOnThePictureAlone() throws {
+    @Test func placeholderDependsOnTheImageOnly() throws {
         let picture = Self.sample(32, 20, transparent: true)
         let plain = try #require(try placeholder(picture.png))
         #expect(try placeholder(picture.png, Transform(pixelFormat: .bgra8)) == plain)

@@ -29,7 +29,7 @@ import Testing
         #expect(bytes == once.bytes)
     }
 
-    @Test func flatteningGivesWhiteWhereNothingIs() {
+    @Test func flatteningBlendsOverWhite() {
         var bytes: [UInt8] = [0, 0, 0, 0, 100, 50, 0, 128, 9, 8, 7, 255]
         unsafe bytes.withUnsafeMutableBytes { unsafe flattenOverWhite($0) }
         #expect(bytes == [255, 255, 255, 255, 227, 177, 127, 255, 9, 8, 7, 255])

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Scaling of light instead of sRGB's values.
+/// Scaling of linear light instead of sRGB values.
 @Suite struct LinearLightTests {
     private func scaled(
         _ picture: TestPicture, _ width: Int, _ height: Int, alpha: AlphaMode = .straight, isLight: Bool = true
@@ -16,7 +16,7 @@ import WorkerProtocol
         return try decode(picture.png, for: DecodeJob(id: 1, transform: transform))
     }
 
-    /// What a byte is of light (IEC 61966-2-1).
+    /// Returns the light of an sRGB value (IEC 61966-2-1).
     private func light(_ byte: UInt8) -> Double {
         let value = Double(byte) / 255
         return value <= 0.04045 ? value / 12.92 : pow((value + 0.055) / 1.055, 2.4)
@@ -31,7 +31,7 @@ import WorkerProtocol
         let stripes = TestPicture(width: 64, height: 64) { _, y in
             y % 2 == 0 ? SIMD4(0, 0, 0, 255) : SIMD4(255, 255, 255, 255)
         }
-        // Half of the light is 188 of 255, half of the value 128.
+        // Half of the light is the sRGB value 188, half of the value 128.
         #expect(try abs(Int(scaled(stripes, 32, 32)[16, 16].y) - 188) <= 2)
         #expect(try abs(Int(scaled(stripes, 32, 32, isLight: false)[16, 16].y) - 128) <= 2)
         let scene = TestPicture.scene(width: 400, height: 300)
@@ -41,7 +41,7 @@ import WorkerProtocol
         }
     }
 
-    @Test func oneColourStaysAsItIs() throws {
+    @Test func oneColourIsUnchanged() throws {
         for value in UInt8.min...UInt8.max {
             let color = SIMD4(value, 255 - value, value / 2, 255)
             let flat = TestPicture(width: 8, height: 8) { _, _ in color }
@@ -57,7 +57,7 @@ import WorkerProtocol
         }
     }
 
-    @Test func nothingBleedsOutOfWhatIsTransparent() throws {
+    @Test func transparentColourDoesNotBleed() throws {
         let half = TestPicture(width: 64, height: 64) { x, _ in
             x < 32 ? SIMD4(255, 0, 0, 255) : SIMD4(0, 255, 0, 0)
         }
@@ -65,7 +65,7 @@ import WorkerProtocol
         for x in 0..<16 where result[x, 8].w > 0 { #expect(result[x, 8].y == 0, "\(x)") }
     }
 
-    /// The factors of codecs are for values.
+    /// Codecs scale sRGB values, so they must not scale here.
     @Test func codecsDoNotScale() throws {
         let stripes = TestPicture(width: 256, height: 256) { x, _ in
             x % 2 == 0 ? SIMD4(0, 0, 0, 255) : SIMD4(255, 255, 255, 255)
@@ -77,7 +77,7 @@ import WorkerProtocol
         }
     }
 
-    @Test func withoutScalingItMeansNothing() {
+    @Test func withoutScalingTheOptionIsIgnored() {
         #expect(Transform(isLight: true) == Transform())
         #expect(Transform(width: 5, isLight: true) != Transform(width: 5))
         #expect(Transform(width: 5, isLight: true).canonical != Transform(width: 5).canonical)

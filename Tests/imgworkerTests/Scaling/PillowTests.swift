@@ -6,9 +6,8 @@ import Testing
 
 @testable import imgworker
 
-/// Scaled results beside those of Pillow, an independent implementation: at least as near to the nearer of its LANCZOS
-/// and BOX as the eye can tell.
-@Suite(.enabled(if: Pillow.isThere, "python3 does not find Pillow (Debian: python3-pil)"))
+/// Compares scaled results with Pillow, an independent implementation: visually equal to its LANCZOS or BOX filter.
+@Suite(.enabled(if: Pillow.isInstalled, "python3 does not find Pillow (Debian: python3-pil)"))
 struct PillowTests {
     struct Sample: CustomTestStringConvertible {
         let testDescription: String
@@ -42,7 +41,7 @@ struct PillowTests {
         ]
     }()
 
-    /// Widths and heights from nearly the whole to one pixel, with every factor of the codecs between them.
+    /// Sizes from nearly the full one to one pixel, with every scaling factor of the codecs between them.
     static let sizes = [
         (390, 280), (250, 188), (200, 150), (125, 94), (99, 73), (64, 48), (40, 30), (25, 11), (10, 120), (3, 2),
         (1, 1), (500, 400),

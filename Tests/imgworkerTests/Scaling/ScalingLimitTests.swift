@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// What may be decoded, and what it is said to take.
+/// Limits on pixels, and estimates of working memory.
 @Suite struct ScalingLimitTests {
     private static let picture = TestPicture.scene(width: 200, height: 150)
 
@@ -28,7 +28,7 @@ import WorkerProtocol
         }
     }
 
-    @Test func whatComesByRowsMayBeLarger() throws {
+    @Test func formatsDecodedByRowsMayBeLarger() throws {
         let small = Transform(width: 20)
         for file in [
             try Self.picture.encoded(.png), Self.picture.jpeg(.baseline), Self.picture.jpeg(.progressive),
@@ -37,13 +37,13 @@ import WorkerProtocol
             #expect((plan.result.width, plan.result.height) == (20, 15))
             #expect((plan.header.geometry.width, plan.header.geometry.height) == (200, 150))
             #expect(code { try self.plan(file, small, maxSourcePixels: 29_999) } == .tooManyPixels)
-            // The result has its own limit, and the full size has no other.
+            // The result has its own limit, which also applies to the full size.
             #expect(code { try self.plan(file, Transform(width: 40)) } == .tooManyPixels)
             #expect(code { try self.plan(file, Transform()) } == .tooManyPixels)
         }
     }
 
-    @Test func whatIsHeldWholeMayNot() throws {
+    @Test func formatsDecodedAsAWholeMayNot() throws {
         let interlaced = TestPNG(width: 200, height: 150, kind: .gray, depth: 8, interlaced: true) { x, y in [x ^ y] }
         for file in [
             interlaced.file, try Self.picture.encoded(.webp), try Self.picture.encoded(.webp, lossless: false),
@@ -53,13 +53,13 @@ import WorkerProtocol
         }
     }
 
-    @Test func sidesThatAreTooLongAreRefused() throws {
+    @Test func tooLongSidesAreRefused() throws {
         let file = try TestPicture.scene(width: 2, height: 4).encoded(.png)
         #expect(code { try plan(file, Transform(width: 40_000, fit: .contain)) } == .tooManyPixels)
     }
 
-    @Test func whatIsHeldIsCounted() throws {
-        // Long enough that the constant part does not hide the rest.
+    @Test func workingMemoryIsEstimated() throws {
+        // Large enough that the constant part of the estimate does not dominate.
         let (width, height) = (2000, 1500)
         let picture = TestPicture(
             width: width, height: height, bytes: [UInt8](repeating: 255, count: width * height * 4))
@@ -75,14 +75,14 @@ import WorkerProtocol
         #expect(plain < 8 << 20)
         #expect(try bytes(baseline, small) < 8 << 20)
         #expect(try bytes(turned, full) == plain + pixels * 4)
-        // Of colour, three bytes in two pixels are left; two bytes for each.
+        // Two bytes per coefficient; 4:2:0 has 1.5 coefficients per pixel.
         let progressive = try bytes(picture.jpeg(.progressive), small)
         #expect((pixels * 3...pixels * 3 + 8 << 20).contains(progressive))
-        // The bitstream's and the result's, and what blocks of them are told; tables.
+        // The pixels of the bitstream and of the result, data per block, and tables.
         let lossless = try bytes(try picture.encoded(.webp), full)
         #expect((pixels * 8...pixels * 8 + 32 << 20).contains(lossless))
         #expect(try bytes(try picture.encoded(.webp), small) < lossless - pixels * 3)
-        // A budget below is refused before anything is allocated.
+        // A lower limit is refused before anything is allocated.
         let job = DecodeJob(id: 1, transform: full, maxWorkingBytes: lossless - 1)
         let file = try picture.encoded(.webp)
         let error = #expect(throws: WireError.self) { try EncodedImage(try ImageSource(copying: file), for: job) }

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// However large a picture is that comes row by row, making it smaller takes little memory.
+/// Scaling down an image that is decoded row by row takes little memory, whatever its size.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ScalingMemoryTests {
     static let side = 10_000
     static let most = 32 << 10
@@ -16,21 +16,21 @@ import WorkerProtocol
         let writer = try #require(JPEGWriter(Self.geometry, .rgba8, quality: Encoding.usualQuality))
         let file = try Self.encode(with: writer)
         try measure(file)
-        // Of a thumbnail the most are windows: of the file, that is let go of behind the decoder, and of rows.
+        // For a thumbnail, most memory is the window of the file, which is released behind the decoder, and rows.
         try measure(file, side: 256, most: 2048)
     }
 
     @Test func pngOf100Megapixels() throws {
         let writer = try #require(PNGWriter(Self.geometry, .rgba8))
         let file = try Self.encode(with: writer)
-        // More than the worker may have: it lets go of what it has read.
+        // Exceeds the worker's limit, so it must release the bytes that it has read.
         #expect(try file.size() > Self.most << 10)
         try measure(file)
     }
 
     private static let geometry = PixelGeometry(width: side, height: side)!
 
-    /// A sealed file of the picture: noise above, which no format makes small, and stripes below.
+    /// Returns a sealed file of the image: incompressible noise at the top, stripes below.
     private static func encode(with writer: some RowEncoder) throws -> FileDescriptor {
         let buffer = try WritableBuffer(name: "test")
         let file = buffer.descriptor
@@ -55,7 +55,7 @@ import WorkerProtocol
         return bytes.count
     }
 
-    /// `most`: the kilobytes that the worker may grow by.
+    /// `most`: the most kilobytes by which the worker may grow.
     private func measure(_ file: FileDescriptor, side: Int = 1024, most: Int = Self.most) throws {
         let worker = try TestWorker()
         let idle = try worker.kilobytes(of: "VmHWM")
@@ -65,7 +65,7 @@ import WorkerProtocol
         let output = try WritableBuffer(name: "test", size: plan.result.bytes)
         try worker.order(.output(job: 1), [output.descriptor])
         #expect(try worker.next() == .finished(job: 1, DecodeResult(bytes: plan.result.bytes)))
-        // The result is written, not mapped: it is none of the worker's own pages.
+        // The result is written, not mapped, so it does not count as the worker's memory.
         let peak = try worker.kilobytes(of: "VmHWM") - idle
         #expect(peak <= most)
         #expect(plan.workingBytes <= Self.most << 10)

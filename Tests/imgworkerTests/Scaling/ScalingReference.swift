@@ -5,13 +5,13 @@ import TestSupport
 @testable import imgworker
 
 extension TestPicture {
-    /// What scaling is to give, worked out without any haste: for each pixel of the result the sum over the whole source
-    /// of premultiplied colour by its Lanczos weights, in double precision. Premultiplied.
+    /// The reference for scaling: for each pixel of the result, the sum of all premultiplied source pixels with their
+    /// Lanczos weights, in double precision. Premultiplied.
     func scaled(to width: Int, _ height: Int, crop: Transform.Plan.Crop? = nil) -> TestPicture {
         let crop = crop ?? Transform(width: width, height: height, fit: .fill).plan(for: geometry)!.crop
         let across = Self.weights(of: self.width, crop.x, crop.width, count: width)
         let down = Self.weights(of: self.height, crop.y, crop.height, count: height)
-        // Rows first; four numbers a pixel.
+        // Filters rows first; four values per pixel.
         var rows: [[SIMD4<Double>]] = []
         for y in 0..<self.height {
             let source = (0..<self.width).map { x in
@@ -24,7 +24,7 @@ extension TestPicture {
         return TestPicture(width: width, height: height) { x, y in
             var sum = SIMD4<Double>.zero
             for (place, weight) in down[y] { sum += rows[place][x] * weight }
-            // Where alpha overshoots, the colour beneath it is kept.
+            // If alpha overshoots, colour is scaled back with it.
             if sum.w > 255 { sum *= 255 / sum.w }
             sum = sum.clamped(lowerBound: .zero, upperBound: SIMD4(repeating: min(max(sum.w, 0), 255)))
             return SIMD4<UInt8>(sum.rounded(.toNearestOrAwayFromZero))
@@ -51,8 +51,8 @@ extension TestPicture {
         }
     }
 
-    /// A picture like a photograph: smooth light, hard and soft edges, a little grain. `transparent`: an edge and a
-    /// gradient of alpha as well.
+    /// An image like a photograph: smooth gradients, hard and soft edges, a little noise. `transparent`: also an edge
+    /// and a gradient of alpha.
     static func scene(width: Int, height: Int, transparent: Bool = false) -> TestPicture {
         var grain = SplitMix(state: 3)
         return TestPicture(width: width, height: height) { x, y in
@@ -70,7 +70,7 @@ extension TestPicture {
         }
     }
 
-    /// How much like `other` it is, in decibels (peak signal-to-noise ratio, all four channels).
+    /// Returns the peak signal-to-noise ratio against `other` in decibels, over all four channels.
     func decibels(against other: TestPicture) -> Double {
         guard (width, height) == (other.width, other.height) else { return 0 }
         var sum = 0

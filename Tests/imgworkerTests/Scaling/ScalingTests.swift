@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Scaled results against a plain computation of what they are to be.
+/// Compares scaled results with the reference computation.
 @Suite struct ScalingTests {
     static let sizes = [
         (100, 80), (99, 79), (50, 40), (33, 7), (7, 33), (3, 3), (1, 1), (1, 80), (100, 1), (101, 81), (150, 40),
@@ -27,7 +27,7 @@ import WorkerProtocol
         let result = try decode(file, for: job(width, height))
         #expect(try #require(result.difference(from: expected)) <= 1)
         #expect(try decode(file, for: job(width, height, format: .bgra8)) == result.bgra)
-        // Without loss, and whole before it is scaled.
+        // Lossless WebP, scaled only by the filter.
         let webp = try decode(try picture.encoded(.webp), for: job(width, height))
         if width * 2 >= 100 || height * 2 >= 80 { #expect(try #require(webp.difference(from: expected)) <= 1) }
         let opaque = TestPicture.scene(width: 100, height: 80)
@@ -37,7 +37,7 @@ import WorkerProtocol
     }
 
     @Test(arguments: [(30, 30), (200, 50), (5, 60), (100, 30)])
-    func coverIsTheMiddle(_ width: Int, _ height: Int) throws {
+    func coverCropsTheCentre(_ width: Int, _ height: Int) throws {
         let picture = TestPicture.scene(width: 100, height: 80, transparent: true)
         let plan = try #require(Transform(width: width, height: height, fit: .cover).plan(for: picture.geometry))
         let expected = picture.scaled(to: width, height, crop: plan.crop)
@@ -45,13 +45,13 @@ import WorkerProtocol
         #expect(try #require(result.difference(from: expected)) <= 1)
     }
 
-    @Test func coverThatOnlyCropsChangesNoPixel() throws {
+    @Test func coverWithoutScalingKeepsPixels() throws {
         let picture = TestPicture.scene(width: 101, height: 80)
         let result = try decode(try picture.encoded(.png), for: job(41, 80, .cover))
         #expect(result == TestPicture(width: 41, height: 80) { x, y in picture[x + 30, y] })
     }
 
-    @Test func theSameSizeIsTheSamePicture() throws {
+    @Test func equalSizeKeepsPixels() throws {
         let picture = TestPicture.scene(width: 100, height: 80, transparent: true)
         let file = try picture.encoded(.png)
         for fit in Transform.Fit.allCases {
@@ -60,7 +60,7 @@ import WorkerProtocol
         #expect(try decode(file, for: job(1000, 800, .inside, alpha: .straight)) == picture)
     }
 
-    @Test(arguments: 1...8) func orientationComesAfterwards(_ orientation: Int) throws {
+    @Test(arguments: 1...8) func orientationIsAppliedAfterScaling(_ orientation: Int) throws {
         let picture = TestPicture.scene(width: 90, height: 60, transparent: true)
         let shown = picture.shown(orientation: orientation)
         let file = TestExif.inserted(TestExif.block(orientation: orientation), intoPNG: try picture.encoded(.png))
@@ -72,8 +72,8 @@ import WorkerProtocol
         }
     }
 
-    @Test func colourBesideTransparencyStays() throws {
-        // Black where nothing is, as most programs write it.
+    @Test func colourBesideTransparencyIsUnchanged() throws {
+        // Transparent pixels are black, as most programs write them.
         let disc = TestPicture(width: 120, height: 120) { x, y in
             (x - 60) * (x - 60) + (y - 60) * (y - 60) < 2000 ? SIMD4(255, 120, 0, 255) : SIMD4(0, 0, 0, 0)
         }
@@ -81,7 +81,7 @@ import WorkerProtocol
             stride(from: 0, to: picture.bytes.count, by: 4).reduce(0) { worst, start in
                 let pixel = picture.bytes[start..<start + 4].map { Int($0) }
                 guard pixel[3] > 32 else { return worst }
-                // One step of alpha is several of colour where there is little of it.
+                // At low alpha, one step of alpha is several steps of colour.
                 let difference = max(255 - pixel[0], abs(pixel[1] - 120), pixel[2])
                 return max(worst, difference - 255 / pixel[3])
             }
@@ -89,7 +89,7 @@ import WorkerProtocol
         for file in [
             try disc.encoded(.png), try disc.encoded(.webp), try disc.encoded(.webp, lossless: false, quality: 100),
         ] {
-            // With loss, colour has bled into the disc already, and sharpening shows it more.
+            // In lossy files colour has already bled into the disc, and the filter amplifies it.
             let most = 2 * worst(try decode(file)) + 1
             for side in [17, 50, 119, 200] {
                 let result = try decode(file, for: job(side, side, alpha: .straight))
@@ -112,7 +112,7 @@ import WorkerProtocol
         (65_535, 1, 10, 10), (1, 65_535, 10, 10), (65_535, 1, 1, 300), (1, 65_535, 300, 1), (2, 65_535, 65_535, 2),
         (65_535, 2, 2, 65_535), (1, 1, 65_535, 9), (1, 1, 9, 65_535), (3, 2, 1, 1),
     ]) func extremeRatios(_ width: Int, _ height: Int, _ resultWidth: Int, _ resultHeight: Int) throws {
-        // One colour is that colour in every size.
+        // An image of one colour keeps it at every size.
         func plain(_ width: Int, _ height: Int) -> TestPicture {
             let bytes = repeatElement([10, 200, 90, 255] as [UInt8], count: width * height)
             return TestPicture(width: width, height: height, bytes: Array(bytes.joined()))
@@ -123,7 +123,7 @@ import WorkerProtocol
         }
     }
 
-    @Test func interlacedAndPlainAreTheSame() throws {
+    @Test func interlacedEqualsNotInterlaced() throws {
         let picture = TestPicture.scene(width: 61, height: 47, transparent: true)
         let interlaced = TestPNG(width: 61, height: 47, kind: .rgba, depth: 8, interlaced: true) { x, y in
             let pixel = picture[x, y]
@@ -133,8 +133,8 @@ import WorkerProtocol
             try decode(interlaced.file, for: job(20, 20)) == decode(try picture.encoded(.png), for: job(20, 20)))
     }
 
-    /// Scaled decoding sees damage behind the last row that it needs.
-    @Test func damageIsStillFound() throws {
+    /// Scaled decoding detects damage after the last row that it needs.
+    @Test func damageIsDetected() throws {
         let picture = TestPicture.scene(width: 300, height: 200)
         let files = [
             try picture.encoded(.png), picture.jpeg(.baseline), picture.jpeg(.progressive),

@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Decodes `file` as the worker does for a client: as shown, in straight RGBA unless said otherwise.
+/// Decodes `file` as the worker does for a client, to straight RGBA by default.
 func decode(
     _ file: [UInt8], _ format: PixelFormat = .rgba8, _ alpha: AlphaMode = .straight, maxPixels: Int = 50_000_000
 ) throws -> TestPicture {
@@ -23,7 +23,7 @@ func decode(_ file: [UInt8], for job: DecodeJob) throws -> TestPicture {
     return TestPicture(width: geometry.width, height: geometry.height, bytes: try contents(of: output))
 }
 
-/// The code with which decoding `file` fails; nil when it does not.
+/// Returns the error code of decoding `file`; nil if it succeeds.
 func failure(_ file: [UInt8], maxPixels: Int = 50_000_000) -> ErrorCode? {
     do {
         _ = try decode(file, maxPixels: maxPixels)
@@ -35,14 +35,14 @@ func failure(_ file: [UInt8], maxPixels: Int = 50_000_000) -> ErrorCode? {
     }
 }
 
-/// What a file holds.
+/// Returns the contents of a file.
 func contents(of file: FileDescriptor) throws -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: try file.size())
     let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
     return Array(bytes.prefix(count))
 }
 
-/// A memfd of `bytes`.
+/// Returns a memfd with `bytes`.
 func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
     let file = try WritableBuffer(name: "test").descriptor
     unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
@@ -50,8 +50,8 @@ func memoryFile(_ bytes: [UInt8]) throws -> FileDescriptor {
 }
 
 extension TestPicture {
-    /// The largest difference in the middle of squares with `side` pixels a side, where lossy formats keep a colour;
-    /// at their edges colour bleeds.
+    /// Returns the largest difference at the centres of squares with `side` pixels a side, because lossy formats change
+    /// colours at their edges.
     func difference(from other: TestPicture, inSquaresOf side: Int) -> Int {
         guard (width, height) == (other.width, other.height) else { return 255 }
         var largest = 0

@@ -9,17 +9,17 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Python's imaging library, in a process of its own.
+/// Python's imaging library, run in a separate process.
 enum Pillow {
     /// Whether it is installed.
-    static let isThere: Bool = {
+    static let isInstalled: Bool = {
         guard let file = try? memoryFile([]) else { return false }
         return (try? run("import PIL.Image", [], file)) == .status(0)
     }()
 
-    /// The parts of a file's picture that `plans` use, each in its plan's size; premultiplied.
+    /// Scales a file's image by each of `plans`; premultiplied.
     static func scale(_ file: [UInt8], _ plans: [Transform.Plan], filter: String) throws -> [TestPicture] {
-        // One memfd carries the file there and the pixels back.
+        // One memfd carries the file to the process and the pixels back.
         let exchange = try memoryFile(file)
         let arguments = plans.map { plan in
             let (crop, result) = (plan.crop, plan.result)
@@ -47,7 +47,7 @@ enum Pillow {
                 file.write(picture.resize(size, getattr(Image, sys.argv[1]), box=box).tobytes())
         """
 
-    /// The picture in a file as Pillow shows it, its profile converted to sRGB by its ImageCms; opaque.
+    /// Decodes a file and converts its profile to sRGB with ImageCms; opaque.
     static func converted(_ file: [UInt8], width: Int, height: Int) throws -> TestPicture {
         let exchange = try memoryFile(file)
         try #require(try run(conversion, [], exchange) == .status(0))
@@ -68,7 +68,8 @@ enum Pillow {
             file.write(picture.convert('RGBA').tobytes())
         """
 
-    /// The first picture in a file: turned as EXIF says, converted to sRGB by its profile, straight alpha.
+    /// Decodes the first image of a file with its orientation applied and its profile converted to sRGB; straight
+    /// alpha.
     static func shown(_ file: [UInt8]) throws -> TestPicture {
         let exchange = try memoryFile(file)
         try #require(try run(showing, [], exchange) == .status(0))
@@ -101,7 +102,7 @@ enum Pillow {
             file.write(struct.pack('<II', *picture.size) + picture.tobytes())
         """
 
-    /// All frames of an animation as Pillow composes them; each of the size of `picture`.
+    /// Decodes all frames of an animation as Pillow composes them; each has the size of `picture`.
     static func frames(_ file: [UInt8], of picture: TestPicture) throws -> [TestPicture] {
         let exchange = try memoryFile(file)
         try #require(try run(animation, [], exchange) == .status(0))
@@ -126,7 +127,7 @@ enum Pillow {
     private static func run(
         _ script: String, _ arguments: [String], _ exchange: FileDescriptor
     ) throws -> ProcessExit {
-        // Debian's package belongs to Debian's Python, which need not be the first in PATH.
+        // Debian's package belongs to Debian's Python, which may not be the first in PATH.
         let process = try ChildProcess(
             path: "/usr/bin/python3", arguments: ["-c", script] + arguments, control: exchange)
         return try #require(process.waitForExit(milliseconds: 30_000))

@@ -5,10 +5,10 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Small results from JPEGs of several scans, of which those are passed over that add nothing.
-@Suite struct ScanPassingTests {
+/// Small results from progressive JPEGs, for which scans without effect are skipped.
+@Suite struct ScanSkippingTests {
     static let picture = TestPicture.scene(width: 333, height: 250)
-    /// With less of colour than of light, as most have it; in whole blocks and not.
+    /// Files with subsampled chroma, as most have it, with whole and partial blocks.
     static let files = [
         picture.jpeg(.progressive, quality: 85), TestPicture.scene(width: 512, height: 64).jpeg(.progressive),
     ]
@@ -26,34 +26,34 @@ import WorkerProtocol
         }
     }
 
-    /// Where the scans' headers begin.
+    /// Returns the offsets of the scan headers.
     private func scans(_ file: [UInt8]) -> [Int] { file.indices.filter { file[$0...].starts(with: [0xFF, 0xDA]) } }
 
-    /// Without its end marker a file is read to its end, scan by scan.
-    @Test(arguments: [0, 1]) func nothingChanges(_ index: Int) throws {
+    /// Compares with the file without its end marker, of which all scans are read.
+    @Test(arguments: [0, 1]) func skippingChangesNothing(_ index: Int) throws {
         let file = Self.files[index]
         for width in [1, 5, 20, 21, 22, 32, 40, 60, 80, 200, 333] {
             #expect(try decode(file, for: job(width)) == decode(Array(file.dropLast(2)), for: job(width)))
         }
     }
 
-    /// Of light an eighth needs the means of blocks alone.
-    @Test func otherScansAreNotRead() throws {
+    /// At one eighth, luma needs only the DC coefficients.
+    @Test func unneededScansAreNotRead() throws {
         let file = Self.files[0]
         let scans = scans(file)
-        // The last one refines light.
+        // The last scan refines luma.
         #expect(scans.count == 10)
         var damaged = file
         for index in scans[9] + 40..<file.count - 2 { damaged[index] = 0 }
         #expect(try decode(damaged, for: job(20)) == decode(file, for: job(20)))
         #expect(code(damaged, job(200)) == .decodeFailed)
-        // The one before it refines colour, of which there is less, so that an eighth of it has more than means.
+        // The scan before it refines chroma, which is subsampled, so that one eighth needs AC coefficients.
         damaged = file
         for index in scans[8] + 10..<scans[8] + 60 { damaged[index] = 0 }
         #expect(try (try? decode(damaged, for: job(20))) != decode(file, for: job(20)))
     }
 
-    @Test func whatIsCutOffIsStillMissed() throws {
+    @Test func truncationIsDetected() throws {
         let file = Self.files[0]
         for count in stride(from: 200, to: file.count - 2, by: 61) {
             #expect(code(Array(file.prefix(count)), job(20)) == .truncated)
@@ -61,20 +61,20 @@ import WorkerProtocol
         for scan in scans(file).dropFirst() { #expect(code(Array(file[..<scan]), job(20)) == .truncated) }
     }
 
-    /// A file may leave out precision, and its rows are then what the library makes of that.
+    /// A file may omit the last bits of precision, and all its scans are then read.
     @Test func incompleteFilesAreReadInFull() throws {
         let file = Self.files[0]
         let scans = scans(file)
         let shorter = Array(file[..<scans[9]]) + [0xFF, 0xD9]
         let (small, whole) = (try decode(shorter, for: job(20)), try decode(file, for: job(20)))
         #expect(small.decibels(against: whole) > 35)
-        // Scans in an order that is none: what refines comes first.
+        // An invalid order: a refinement scan comes first.
         let wrong = Array(file[..<scans[1]]) + Array(file[scans[9]..<file.count - 2]) + Array(file[scans[1]...])
         #expect(code(wrong, job(20)) == .decodeFailed && code(wrong, job(200)) == .decodeFailed)
     }
 
-    /// Whatever comes ends in a picture or in a code.
-    @Test(arguments: [0, 1]) func hostileFiles(_ index: Int) throws {
+    /// Every damaged file ends with an image or an error code.
+    @Test(arguments: [0, 1]) func damagedFiles(_ index: Int) throws {
         var random = SeededRandom(state: 11)
         let codes: [ErrorCode?] = [
             nil, .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage,
@@ -84,7 +84,7 @@ import WorkerProtocol
         for round in 0..<400 {
             var bytes = file
             for _ in 0..<Int.random(in: 1...5, using: &random) {
-                // Every other time in what is said of a scan.
+                // In every other round, within a scan header.
                 let place =
                     round % 2 == 0
                     ? Int.random(in: 2..<bytes.count, using: &random)
