@@ -1,4 +1,4 @@
-// What libFuzzer calls, for the target that the environment names in FUZZ_TARGET.
+// The functions that libFuzzer calls. The environment variable FUZZ_TARGET selects the target.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// What the fuzzer once found stays found out: each input that broke something is given to its target again, without the
-/// fuzzer. A promise that is broken ends the process of the tests.
+/// Replays every input with which the fuzzer once found a defect, without the fuzzer. A violated invariant ends the
+/// test process.
 @Suite struct ReplayTests {
     private static let fuzz = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     private static let repository = fuzz.deletingLastPathComponent()
@@ -22,7 +22,7 @@ import Testing
         for folder in folders { #expect(FuzzTarget(rawValue: folder) != nil, "\(folder)") }
     }
 
-    /// The samples of the wire format, whole and cut, show that the targets work at all.
+    /// Runs every target with the wire format's samples, complete and truncated, to check that the targets work.
     @Test(arguments: FuzzTarget.allCases) func samples(_ target: FuzzTarget) {
         let samples = ["HTTPValuesTests", "IPCProtocolTests", "WorkerProtocolTests"].flatMap {
             Self.files(in: Self.repository.appending(path: "Tests/\($0)/Golden"))

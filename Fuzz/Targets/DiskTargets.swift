@@ -5,18 +5,19 @@ import SharedCache
 @testable import IPCProtocol
 @testable import imgcache
 
-/// A file of the disk cache: one byte says whether it gets a right footer, without which little of it is ever read.
+/// Reads a file of the disk cache. The first byte selects whether a valid footer is added, without which most of the
+/// file is never read.
 func fuzzDiskEntries(_ bytes: [UInt8]) {
     var input = FuzzInput(bytes)
     let isWhole = input.byte() % 4 != 0
     var file = Array(input.rest)
     if let trailer = EntryTrailer(decoding: input.rest) {
-        expect(EntryTrailer(decoding: trailer.encoded[...]) == trailer, "a trailer survives writing and reading")
-        expect(trailer.bodySize >= 0, "no size is negative")
+        expect(EntryTrailer(decoding: trailer.encoded[...]) == trailer, "a trailer round-trips")
+        expect(trailer.bodySize >= 0, "a size is not negative")
     }
     var name = EntryName.original(key: "none")!
     if isWhole {
-        // As much body as the trailer wants, where that is little.
+        // A body of the size that the trailer declares, if it is small.
         let trailer = EntryTrailer(decoding: input.rest)
         guard let footer = DiskFileFooter(of: file) else { return }
         if let trailer, trailer.bodySize < 4096 { file = [UInt8](repeating: 7, count: trailer.bodySize) + file }
@@ -29,13 +30,13 @@ func fuzzDiskEntries(_ bytes: [UInt8]) {
         expect(isWhole && entry.trailer.name == name, "an entry has the name of its file")
         expect(entry.trailer.bodySize < file.count, "an entry's body is in its file")
         let body = try entry.copyBody()
-        expect(body.size == entry.trailer.bodySize, "a body is as long as its trailer says")
+        expect(body.size == entry.trailer.bodySize, "a body has the length that its trailer declares")
     } catch {
         if case .system(let error) = error { expect(false, "files can be read: \(error)") }
     }
 }
 
-/// The path of a file with `bytes`, in memory.
+/// Returns the path of a memfd with `bytes`.
 private func writtenFile(_ bytes: [UInt8]) -> String? {
     scratch.flatMap { file in
         try? file.truncate(to: 0)

@@ -1,7 +1,7 @@
 import IPCProtocol
 
-/// Code that is given bytes of a stranger's choice. Whatever they are, it must neither crash nor break what it promises;
-/// a promise that is broken ends the process.
+/// Code that processes untrusted bytes. For any bytes it must neither crash nor violate an invariant; a violated
+/// invariant ends the process.
 public enum FuzzTarget: String, CaseIterable, Sendable {
     case frames
     case json
@@ -21,7 +21,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case animation
     case partial
 
-    /// Gives it `bytes`.
+    /// Runs the target with `bytes`.
     public func run(_ bytes: [UInt8]) {
         switch self {
         case .frames: fuzzFrames(bytes)
@@ -46,34 +46,34 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
 }
 
 /// Ends the process unless `condition` holds.
-func expect(_ condition: Bool, _ promise: String) {
-    if !condition { fatalError("broken: \(promise)") }
+func expect(_ condition: Bool, _ invariant: String) {
+    if !condition { fatalError("violated: \(invariant)") }
 }
 
-/// Bytes that are taken from the front, for what a target needs beside its input.
+/// Bytes read from the front, for the parameters that a target needs besides its input.
 struct FuzzInput {
     private(set) var rest: ArraySlice<UInt8>
 
     init(_ bytes: [UInt8]) { rest = bytes[...] }
 
-    /// The next byte; 0 behind the last.
+    /// Reads the next byte; 0 at the end.
     mutating func byte() -> Int { Int(rest.popFirst() ?? 0) }
 
-    /// What stands before the next line feed.
+    /// Reads up to the next line feed.
     mutating func line() -> ArraySlice<UInt8> {
         let line = rest.prefix { $0 != 0x0A }
         rest = rest[line.endIndex...].dropFirst()
         return line
     }
 
-    /// The next line as text, nil for an empty one.
+    /// Reads the next line as text; nil for an empty one.
     mutating func text() -> String? {
         let line = line()
         return line.isEmpty ? nil : String(decoding: line, as: UTF8.self)
     }
 }
 
-// MARK: The driver's side
+// MARK: Functions that the driver calls
 
 nonisolated(unsafe) private var selected = FuzzTarget.frames
 

@@ -5,12 +5,12 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Everything that is read beside pixels, from one file as each of the formats.
+/// Reads the metadata of one file as each of the formats.
 func fuzzMetadata(_ bytes: [UInt8]) {
     for format in ImageFormat.allCases {
         var position = 0
         let metadata = ContainerMetadata(format, bytes.span) {
-            expect($0 > position, "a walk goes forward")
+            expect($0 > position, "a walk advances")
             position = $0
         }
         if let exif = metadata.exif {
@@ -24,10 +24,10 @@ func fuzzMetadata(_ bytes: [UInt8]) {
     _ = Orientation(exif: bytes.span)
 }
 
-/// A PNG file whose chunks are given right checksums, without which its bytes are never looked at.
+/// Decodes a PNG whose CRCs are corrected first, because chunks with a wrong CRC are not read.
 func fuzzPNG(_ bytes: [UInt8]) { fuzzImage(withChecksums(bytes), .png) }
 
-/// A file of any kind that is still on its way: the more of it is there, the further its picture has come.
+/// Decodes parts of a file of any format: longer parts have later stages.
 func fuzzPart(_ bytes: [UInt8]) {
     let file = ImageFormat(sniffing: bytes.prefix(16).map { $0 }) == .png ? withChecksums(bytes) : bytes
     var last = 0
@@ -35,25 +35,27 @@ func fuzzPart(_ bytes: [UInt8]) {
         for transform in [Transform(alpha: .straight), Transform(width: 7)] {
             let part = Array(file.prefix(file.count * quarter / 4))
             guard !part.isEmpty, let stage = decoded(part, transform, isPart: true)?.stage else { continue }
-            expect(stage >= last, "stages only grow")
+            expect(stage >= last, "stages do not decrease")
             last = stage
         }
     }
 }
 
-/// All frames at once are the same as each by itself.
+/// Decodes all frames at once, and single frames, which must be equal.
 func fuzzAnimation(_ bytes: [UInt8]) {
     let file = ImageFormat(sniffing: bytes.prefix(32).map { $0 }) == .png ? withChecksums(bytes) : bytes
     guard let all = decoded(file, Transform(alpha: .straight, frames: .all)) else { return }
     let count = all.pixels.count / all.geometry.bytes
     for index in [0, count / 2, count - 1] {
         guard let one = decoded(file, Transform(alpha: .straight, frames: .one(index))) else {
-            return expect(false, "each of all frames can be decoded")
+            return expect(false, "a frame can be decoded separately")
         }
         let place = index * one.pixels.count
-        expect(all.pixels[place..<place + one.pixels.count].elementsEqual(one.pixels), "a frame is one of all")
+        expect(
+            all.pixels[place..<place + one.pixels.count].elementsEqual(one.pixels),
+            "a separate frame equals that of all")
     }
-    expect(decoded(file, Transform(frames: .one(count))) == nil, "there are no more frames than all")
+    expect(decoded(file, Transform(frames: .one(count))) == nil, "there is no frame beyond the last")
 }
 
 private func withChecksums(_ bytes: [UInt8]) -> [UInt8] {
@@ -70,8 +72,8 @@ private func withChecksums(_ bytes: [UInt8]) -> [UInt8] {
     return file
 }
 
-/// A whole file through its codec, in several sizes and forms. What can be decoded comes out alike in both orders of
-/// bytes, and again when it is encoded without loss and decoded.
+/// Decodes a complete file with several transforms. The results must be equal in both byte orders, and after lossless
+/// encoding and decoding.
 func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
     guard ImageFormat(sniffing: bytes.prefix(16).map { $0 }) == format else { return }
     let transforms = [
@@ -80,37 +82,37 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
     ]
     let results = transforms.map { decoded(bytes, $0) }
     guard let (geometry, pixels, _) = results[0] else {
-        expect(results[1] == nil, "the order of bytes does not decide whether a picture can be decoded")
+        expect(results[1] == nil, "the byte order does not affect whether an image can be decoded")
         return
     }
-    guard let other = results[1] else { return expect(false, "the other order of bytes can be decoded as well") }
+    guard let other = results[1] else { return expect(false, "the other byte order can be decoded as well") }
     let isSame = zip(pixels, other.pixels).enumerated().allSatisfy { index, pair in
         index % 4 % 2 == 1 ? pair.0 == pair.1 : pair.0 == other.pixels[index ^ 2]
     }
-    expect(isSame, "the order of bytes is all that is different")
+    expect(isSame, "results differ only in byte order")
     guard let file = try? WritableBuffer(name: "fuzz").descriptor, let raster = try? PixelMemory(count: pixels.count)
     else { return }
     unsafe raster.bytes.copyBytes(from: pixels)
     let encoder = ImageEncoder(Encoding(.png), of: geometry, .rgba8, .straight)
-    guard (try? encoder.encode(raster, to: file)) != nil else { return expect(false, "pixels are encoded") }
+    guard (try? encoder.encode(raster, to: file)) != nil else { return expect(false, "a raster can be encoded") }
     let again = decoded(contents(of: file), transforms[0])
-    expect(again?.pixels == pixels, "encoded pixels are decoded to the same")
+    expect(again?.pixels == pixels, "an encoded raster is decoded unchanged")
 }
 
-/// The result of decoding; nil when it fails with a code, as it may.
+/// Returns the result of decoding; nil if it fails with an expected error code.
 private func decoded(
     _ bytes: [UInt8], _ transform: Transform, isPart: Bool = false
 ) -> (geometry: PixelGeometry, pixels: [UInt8], stage: Int?)? {
-    // Small, so that a run is short.
+    // Small limits, for short runs.
     let job = DecodeJob(
         id: 0, transform: transform, maxPixels: 1 << 16, maxSourcePixels: 1 << 18, maxWorkingBytes: 32 << 20)
     do {
         let image = try EncodedImage(try ImageSource(copying: bytes, isPart: isPart), for: job)
         let result = image.plan.result
-        expect(result.pixels <= job.maxPixels, "a result has its bounds")
-        expect(image.plan.workingBytes <= job.maxWorkingBytes, "working memory has its bounds")
+        expect(result.pixels <= job.maxPixels, "a result is within its limit")
+        expect(image.plan.workingBytes <= job.maxWorkingBytes, "working memory is within its limit")
         let frames = transform.frames.count(of: image.plan.header.frameCount)
-        expect(result.pixels * frames <= job.maxPixels, "all frames have their bounds")
+        expect(result.pixels * frames <= job.maxPixels, "all frames are within their limit")
         let size = image.plan.outputBytes(transform, nil)
         let output = try WritableBuffer(name: "fuzz", size: size).descriptor
         _ = try image.decode(into: output)
@@ -120,7 +122,7 @@ private func decoded(
             .truncated, .decodeFailed, .unsupportedFormat, .tooManyPixels, .emptyImage, .outOfMemory,
             .badRequest,
         ]
-        expect(codes.contains(error.code), "a picture fails with a code of its own: \(error)")
+        expect(codes.contains(error.code), "decoding fails with an expected error code: \(error)")
         return nil
     } catch {
         fatalError("\(error)")
@@ -133,7 +135,7 @@ private func contents(of file: FileDescriptor) -> [UInt8] {
     return bytes
 }
 
-/// The checksum of PNG's chunks.
+/// The CRC-32 of PNG chunks.
 private enum CRC32 {
     private static let table: [UInt32] = (0..<256).map { byte in
         (0..<8).reduce(UInt32(byte)) { crc, _ in crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }

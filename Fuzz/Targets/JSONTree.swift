@@ -36,7 +36,7 @@ enum JSONTree: Equatable {
             try reader.skip()
             self = .null
         } else {
-            // Only one of the three finds its type; the others note a problem in a copy and step over the value.
+            // Only one of the three readers finds its type; the others record an error in a copy and skip the value.
             var (strings, booleans, numbers, skipping) = (reader, reader, reader, reader)
             try skipping.skip()
             if let string = try strings.string("") {
@@ -48,11 +48,11 @@ enum JSONTree: Equatable {
             } else {
                 fatalError("a value was read as none of its types")
             }
-            expect(skipping.nextIsNull == reader.nextIsNull, "a value is as long as it is when skipped")
+            expect(skipping.nextIsNull == reader.nextIsNull, "reading and skipping a value consume equally many bytes")
         }
     }
 
-    /// The value in a spelling of its own: every character escaped, spaces wherever they may stand.
+    /// Writes the value in another form: every character escaped, whitespace wherever it is allowed.
     var spelled: [UInt8] {
         var text = ""
         spell(into: &text)
@@ -78,7 +78,7 @@ enum JSONTree: Equatable {
             }
             text += " ]"
         case .string(let string): Self.quote(string, into: &text)
-        // Beyond its range a number is infinite, which only an exponent as large says again.
+        // A number beyond the range is infinite, which only a large exponent can express.
         case .number(let number):
             text += number.isFinite ? number.description : number < 0 ? "-9E999" : "9E999"
         case .boolean(let value): text += value ? "true" : "false"

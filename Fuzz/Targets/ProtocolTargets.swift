@@ -3,18 +3,21 @@ import WorkerProtocol
 @testable import HTTPValues
 @testable import IPCProtocol
 
-/// A stream of frames and payloads must be cut alike however it arrives. The first byte is how many lengths of pieces
-/// follow; of each frame, the first byte is how much payload is behind it, the second whether that is taken or skipped.
+/// Decodes a stream of frames and payloads, which must not depend on how it is split. The first byte is the number of
+/// piece lengths that follow. In each frame, the first byte is the payload's length, the second whether it is read or
+/// skipped.
 func fuzzFrames(_ bytes: [UInt8]) {
     var input = FuzzInput(bytes)
     let pieces = (0..<input.byte() % 16).map { _ in input.byte() * 7 }
     let stream = Array(input.rest)
     let whole = FrameStream(stream, pieces: [])
-    expect(whole == FrameStream(stream, pieces: pieces), "frames do not depend on how they arrive")
-    expect(whole == FrameStream(stream, pieces: [Int](repeating: 1, count: stream.count)), "nor byte by byte")
+    expect(whole == FrameStream(stream, pieces: pieces), "frames do not depend on how the stream is split")
+    expect(
+        whole == FrameStream(stream, pieces: [Int](repeating: 1, count: stream.count)),
+        "frames do not depend on arriving byte by byte")
 }
 
-/// What a decoder makes of a stream.
+/// The frames and payloads decoded from a stream.
 private struct FrameStream: Equatable {
     private var frames: [[UInt8]] = []
     private var payloads: [UInt8] = []
@@ -30,7 +33,7 @@ private struct FrameStream: Equatable {
             do throws(FrameDecoder.BadLength) {
                 while true {
                     let taken = decoder.takePayload(upTo: wanted)
-                    expect(taken.count <= wanted, "no more payload than asked for")
+                    expect(taken.count <= wanted, "a read returns at most the requested payload")
                     payloads += taken
                     wanted -= taken.count
                     guard wanted == 0, let frame = try decoder.next() else { break }
@@ -50,17 +53,17 @@ private struct FrameStream: Equatable {
     }
 }
 
-/// JSON in two spellings must mean the same: as it came, and written anew with other escapes and spaces. The envelope
-/// must accept just what the reader accepts.
+/// Parses JSON as received, and rewritten with other escapes and whitespace, which must be equal. The envelope must
+/// accept exactly the JSON that the reader accepts.
 func fuzzJSON(_ bytes: [UInt8]) {
     guard let value = try? JSONTree(reading: bytes[...]) else {
-        expect((try? Envelope(bytes[...])) == nil, "the envelope takes only JSON")
+        expect((try? Envelope(bytes[...])) == nil, "the envelope accepts only JSON")
         return
     }
-    expect((try? Envelope(bytes[...])) != nil, "the envelope takes all JSON")
+    expect((try? Envelope(bytes[...])) != nil, "the envelope accepts all JSON")
     let other = value.spelled
     let again = try? JSONTree(reading: other[...])
-    expect(again == value, "JSON in two spellings is the same")
+    expect(again == value, "two forms of the same JSON are equal")
 }
 
 func fuzzClientMessages(_ bytes: [UInt8]) {
@@ -71,23 +74,23 @@ func fuzzClientMessages(_ bytes: [UInt8]) {
     case .rejected(_, let error):
         let reply = Reply.error(id: nil, error).encoded()
         expect(reply.count <= Frame.maximumLength, "a rejection fits into a frame")
-        expect((try? Reply(decoding: reply.dropFirst(Frame.headerLength))) != nil, "a rejection can be read")
+        expect((try? Reply(decoding: reply.dropFirst(Frame.headerLength))) != nil, "a rejection can be decoded")
     case .message(let message):
         guard let (again, _) = try? ClientMessage.decode(message.encoded().dropFirst(Frame.headerLength)) else {
-            return expect(false, "a message that was read can be written and read")
+            return expect(false, "a decoded message can be encoded and decoded")
         }
-        expect(again == .message(message), "a message survives writing and reading")
+        expect(again == .message(message), "a message round-trips")
     }
 }
 
-/// What is taken without being read as JSON must mean the same to the general reader, whatever its id.
+/// Messages that the fast path parses must be equal to those of the JSON reader, with any id.
 private func checkRepeatable(_ text: ArraySlice<UInt8>) {
     let general = (try? ClientMessage.decode(text))?.0
     if let buffer = RepeatableText.releasedBuffer(text) {
-        expect(general == .message(.release(buffers: [buffer])), "a release is what the general reader takes it for")
+        expect(general == .message(.release(buffers: [buffer])), "a release equals that of the JSON reader")
     }
     guard let short = RepeatableText(text), case .message(.get(var request))? = general, short.isPlain else { return }
-    expect(request.id == short.id, "an id is what the general reader takes it for")
+    expect(request.id == short.id, "an id equals that of the JSON reader")
     let other = Array(#"{"type":"get","id":987"#.utf8) + short.rest
     request.id = 987
     expect(
@@ -98,7 +101,7 @@ func fuzzWorkerMessages(_ bytes: [UInt8]) {
     func check<Message: WorkerMessage>(_: Message.Type) {
         guard let message = try? Message(decoding: bytes[...]) else { return }
         let again = try? Message(decoding: message.encoded().dropFirst(Frame.headerLength))
-        expect(again == message, "a worker's message survives writing and reading")
+        expect(again == message, "a worker's message round-trips")
     }
     check(DecodeOrder.self)
     check(DecodeReport.self)
@@ -113,37 +116,37 @@ func fuzzWorkerMessages(_ bytes: [UInt8]) {
 func fuzzReplies(_ bytes: [UInt8]) {
     guard let reply = try? Reply(decoding: bytes[...]) else { return }
     let frame = reply.encoded()
-    // Numbers are written to three places, so that only the second writing is like the first.
+    // Numbers are written with three decimals, so only the encoding of the decoded reply is stable.
     let again = try? Reply(decoding: frame.dropFirst(Frame.headerLength))
-    expect(again?.encoded() == frame, "a reply survives writing and reading")
+    expect(again?.encoded() == frame, "a reply round-trips")
 }
 
 func fuzzURLs(_ bytes: [UInt8]) {
     let text = String(decoding: bytes, as: UTF8.self)
     if let url = try? SourceURL(text) {
         let again = try? SourceURL(url.text)
-        expect(again == url, "the canonical spelling is canonical")
-        expect(url.text.utf8.count <= SourceURL.maximumLength, "a URL has a longest length")
+        expect(again == url, "the canonical form is canonical")
+        expect(url.text.utf8.count <= SourceURL.maximumLength, "a URL is within its length limit")
         expect(url.text.hasPrefix(url.origin + "/"), "a URL begins with its origin")
         expect(!url.host.isEmpty, "a URL has a host")
         if SourceURL.isPlainlyCanonical(text) {
-            expect((try? SourceURL.canonical(text)) == text, "what is plainly canonical is so")
+            expect((try? SourceURL.canonical(text)) == text, "a plainly canonical URL equals its canonical form")
         }
     } else {
-        expect(!SourceURL.isPlainlyCanonical(text), "what is plainly canonical is a URL")
+        expect(!SourceURL.isPlainlyCanonical(text), "a plainly canonical text is a URL")
     }
     if let address = IPAddress(text) {
-        expect(IPAddress(address.description) == address, "an address can be written and read")
+        expect(IPAddress(address.description) == address, "an address round-trips")
         for inner in address.embeddedIPv4 {
             let isRefused = !AddressPolicy().permits(inner)
-            expect(!isRefused || !AddressPolicy().permits(address), "an address is judged by what it embeds")
+            expect(!isRefused || !AddressPolicy().permits(address), "an address is refused if its embedded address is")
         }
     }
     if let range = AddressRange(text) {
-        expect(AddressRange(range.description) == range, "a range can be written and read")
+        expect(AddressRange(range.description) == range, "a range round-trips")
         expect(range.contains(range.base), "a range contains its first address")
-        // An address of IPv4 inside of one of IPv6 needs a range of its own.
+        // An IPv4 address embedded in an IPv6 address needs a range of its own.
         let isPlain = range.base.embeddedIPv4.isEmpty
-        expect(!isPlain || AddressPolicy(allowed: [range]).permits(range.base), "what is allowed is permitted")
+        expect(!isPlain || AddressPolicy(allowed: [range]).permits(range.base), "an allowed range is permitted")
     }
 }

@@ -1,8 +1,8 @@
-// Animations as files, byte by byte.
+// Animated files, written without a library.
 
 extension TestAnimation {
-    /// An animated PNG of 8 bits a channel. `outside`: the image that other viewers show, if it is no frame. `pieces`: how
-    /// many chunks the pixels of a frame are divided into.
+    /// Returns an animated PNG of 8 bits a channel. `outside`: the default image, if it is no frame. `pieces`: the
+    /// number of chunks for the pixels of a frame.
     package func png(
         interlaced: Bool = false, outside: TestPicture? = nil, pieces: Int = 1, before: [[UInt8]] = []
     ) -> [UInt8] {
@@ -43,13 +43,14 @@ extension TestAnimation {
         }.data
     }
 
-    /// A GIF, whose pixels are opaque or transparent. `screen`: the logical screen, if it is another than the canvas.
+    /// Returns a GIF whose pixels are opaque or transparent. `screen`: the logical screen size, if it differs from the
+    /// canvas.
     package func gif(
         interlaced: Bool = false, localPalettes: Bool = false, screen: (Int, Int)? = nil, trailer: Bool = true
     ) -> [UInt8] {
         let common = Self.palette(of: frames.map(\.picture))
         var file = Array("GIF89a".utf8) + little(screen?.0 ?? width, 2) + little(screen?.1 ?? height, 2)
-        // A background that nobody is to see.
+        // A background that must be ignored.
         file += localPalettes ? [0x70, 3, 0] : [0xF7, 3, 0] + Self.table(common)
         if let loops { file += [0x21, 0xFF, 11] + Array("NETSCAPE2.0".utf8) + [3, 1] + little(loops, 2) + [0] }
         file += [0x21, 0xFE, 3, 1, 2, 3, 1, 4, 0]
@@ -64,7 +65,7 @@ extension TestAnimation {
         return file + (trailer ? [0x3B] : [])
     }
 
-    /// The opaque colours, behind an entry for what is transparent.
+    /// The opaque colours, after an entry for transparent pixels.
     private static func palette(of pictures: [TestPicture]) -> [SIMD4<UInt8>] {
         var palette: [SIMD4<UInt8>] = [SIMD4(1, 2, 3, 0)]
         for picture in pictures {
@@ -94,7 +95,7 @@ extension TestAnimation {
         }
     }
 
-    /// Indices of 8 bits, compressed (LZW) and divided into blocks.
+    /// Returns indices of 8 bits as LZW data in sub-blocks.
     private static func blocks(_ pixels: [SIMD4<UInt8>], _ palette: [SIMD4<UInt8>]) -> [UInt8] {
         var (bytes, held, count, size): ([UInt8], Int, Int, Int) = ([], 0, 0, 9)
         func put(_ code: Int) {
@@ -136,11 +137,11 @@ extension TestAnimation {
         return blocks + [0]
     }
 
-    /// An animated WebP without loss. Frames lie at even places, and restore nothing.
+    /// A lossless animated WebP. Frames must have even positions, and no `restore` disposal.
     package var webp: [UInt8] {
         var body = Array("WEBP".utf8)
         body += TestExif.riffChunk("VP8X", [0x12, 0, 0, 0] + little(width - 1, 3) + little(height - 1, 3))
-        // A background that nobody is to see.
+        // A background that must be ignored.
         body += TestExif.riffChunk("ANIM", [1, 2, 3, 255] + little(loops ?? 1, 2))
         for frame in frames {
             precondition(frame.x % 2 == 0 && frame.y % 2 == 0 && frame.disposal != .restore)
@@ -153,7 +154,7 @@ extension TestAnimation {
         return TestExif.riffChunk("RIFF", body)
     }
 
-    /// A lossless bitstream: no transform, no cache, and codes of 8 bits for all values of a channel.
+    /// Returns a lossless bitstream without transforms and cache, with 8-bit codes for all values of a channel.
     private static func bitstream(of picture: TestPicture) -> [UInt8] {
         var (bytes, held, count): ([UInt8], Int, Int) = ([], 0, 0)
         func put(_ value: Int, _ bits: Int) {
@@ -168,10 +169,10 @@ extension TestAnimation {
         put(picture.width - 1, 14)
         put(picture.height - 1, 14)
         put(1, 1)
-        // Version; neither transform, cache nor groups of codes.
+        // Version; no transform, no cache, no prefix code groups.
         put(0, 6)
         for _ in 0..<4 {
-            // A code of the one length 8, the twelfth in their order, for the first 256 symbols.
+            // A prefix code of length 8, the twelfth in the order of lengths, for the first 256 symbols.
             put(0, 1)
             put(12 - 4, 4)
             for index in 0..<12 { put(index == 11 ? 1 : 0, 3) }
@@ -179,13 +180,13 @@ extension TestAnimation {
             put(5 - 1, 3)
             put(256 - 2, 10)
         }
-        // Distances: one symbol, without bits.
+        // Distances: one symbol of no bits.
         put(0b0001, 4)
         for y in 0..<picture.height {
             for x in 0..<picture.width {
                 let pixel = picture[x, y]
                 for value in [pixel.y, pixel.x, pixel.z, pixel.w] {
-                    // Codes begin with their highest bit.
+                    // Codes are stored with their highest bit first.
                     for bit in (0..<8).reversed() { put(Int(value) >> bit & 1, 1) }
                 }
             }

@@ -2,7 +2,7 @@ internal import CTestSupport
 internal import Glibc
 
 /// The kinds of JPEG that tests decode.
-public enum JPEGKind: CaseIterable, Sendable {
+package enum JPEGKind: CaseIterable, Sendable {
     case baseline, progressive
     /// Four inks, 255 for none, stored as they are or as YCCK.
     case cmyk, ycck
@@ -23,7 +23,7 @@ public enum JPEGKind: CaseIterable, Sendable {
 
 extension TestPicture {
     /// Encodes the image's bytes as a JPEG of `kind`: colour without alpha, or four inks.
-    public func jpeg(_ kind: JPEGKind, quality: Int = 95) -> [UInt8] {
+    package func jpeg(_ kind: JPEGKind, quality: Int = 95) -> [UInt8] {
         var length = 0
         let encoded = unsafe ctest_jpeg_encode(
             bytes, UInt32(width), UInt32(height), kind.number, Int32(quality), &length)
@@ -31,7 +31,7 @@ extension TestPicture {
     }
 
     /// Encodes the image as WebP; a lossless file keeps the colour of transparent pixels.
-    public func webp(lossless: Bool = true, quality: Int = 95) -> [UInt8] {
+    package func webp(lossless: Bool = true, quality: Int = 95) -> [UInt8] {
         var length = 0
         let encoded = unsafe ctest_webp_encode(
             bytes, UInt32(width), UInt32(height), lossless ? 1 : 0, Int32(quality), &length)

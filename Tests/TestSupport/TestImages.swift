@@ -1,15 +1,15 @@
-// Pictures for tests, and the bytes of image files made from them by hand: no library, nothing committed in binary.
+// Images for tests, and image files written without any library, so that no binary files are committed.
 
-/// A small picture: rows from the top, four bytes a pixel (red, green, blue, alpha), straight alpha.
+/// A small image: rows from the top, four bytes a pixel (red, green, blue, alpha), straight alpha.
 package struct TestPicture: Equatable, Sendable {
-    /// Pixels in a row.
+    /// The width in pixels.
     package let width: Int
-    /// Rows.
+    /// The height in pixels.
     package let height: Int
     /// Its bytes, without padding.
     package var bytes: [UInt8]
 
-    /// A picture of bytes that exist already.
+    /// Creates an image from its bytes.
     package init(width: Int, height: Int, bytes: [UInt8]) {
         precondition(bytes.count == width * height * 4)
         self.width = width
@@ -17,7 +17,7 @@ package struct TestPicture: Equatable, Sendable {
         self.bytes = bytes
     }
 
-    /// A picture whose pixel at (x, y) is `color(x, y)`: red, green, blue, alpha.
+    /// Creates an image whose pixel at (x, y) is `color(x, y)`: red, green, blue, alpha.
     package init(width: Int, height: Int, color: (Int, Int) -> SIMD4<UInt8>) {
         self.width = width
         self.height = height
@@ -31,7 +31,7 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// A picture in which no two corners, rows or columns are alike: red grows to the right, green downwards.
+    /// An image in which no two corners, rows or columns are equal: red increases to the right, green downwards.
     package static func gradient(width: Int, height: Int, transparent: Bool = false) -> TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let alpha = transparent ? UInt8(truncatingIfNeeded: x * 31 + y * 57) : 255
@@ -41,7 +41,7 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// A picture of flat squares with `side` pixels a side, each with another colour; it survives lossy formats.
+    /// An image of flat squares with `side` pixels a side in different colours, which lossy formats preserve.
     package static func squares(columns: Int, rows: Int, side: Int) -> TestPicture {
         TestPicture(width: columns * side, height: rows * side) { x, y in
             let index = y / side * columns + x / side
@@ -56,7 +56,7 @@ package struct TestPicture: Equatable, Sendable {
         return SIMD4(bytes[start], bytes[start + 1], bytes[start + 2], bytes[start + 3])
     }
 
-    /// The picture as shown when EXIF states `orientation` (1 … 8) for it.
+    /// Returns the image with the EXIF orientation `orientation` (1 … 8) applied.
     package func shown(orientation: Int) -> TestPicture {
         let (right, bottom) = (width - 1, height - 1)
         let swapped = orientation > 4
@@ -74,7 +74,7 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// The picture with colour multiplied by alpha.
+    /// The image with colour multiplied by alpha.
     package var premultiplied: TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let pixel = self[x, y]
@@ -84,7 +84,7 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// The picture with red and blue exchanged.
+    /// The image with red and blue exchanged.
     package var bgra: TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let pixel = self[x, y]
@@ -92,13 +92,13 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// The largest difference between a channel here and there; nil when the sizes differ.
+    /// Returns the largest difference of a channel; nil if the sizes differ.
     package func difference(from other: TestPicture) -> Int? {
         guard (width, height) == (other.width, other.height) else { return nil }
         return zip(bytes, other.bytes).lazy.map { abs(Int($0) - Int($1)) }.max()
     }
 
-    /// The picture as a PNG file of 8 bits a channel with alpha.
+    /// The image as a PNG file of 8 bits a channel with alpha.
     package var png: [UInt8] {
         TestPNG(width: width, height: height, kind: .rgba, depth: 8) { x, y in
             let pixel = self[x, y]
@@ -107,7 +107,13 @@ package struct TestPicture: Equatable, Sendable {
     }
 }
 
-/// A PNG file put together by hand: every colour type and depth, interlaced or not, its data stored and not compressed.
+/// Describes the image by its size in the output of tests, which would otherwise print all of its bytes.
+extension TestPicture: CustomStringConvertible, CustomDebugStringConvertible {
+    package var description: String { "\(width) × \(height) pixels" }
+    package var debugDescription: String { description }
+}
+
+/// A PNG file written without a library: every colour type and depth, interlaced or not, with uncompressed data.
 package struct TestPNG: Sendable {
     /// The colour types, by their numbers in IHDR.
     package enum Kind: UInt8, CaseIterable, Sendable {
@@ -127,22 +133,22 @@ package struct TestPNG: Sendable {
         }
     }
 
-    /// IHDR, by which the size can be forged.
+    /// The content of IHDR, in which the size can be forged.
     package var header: [UInt8]
-    /// Chunks between IHDR and IDAT, and behind IDAT.
+    /// The chunks between IHDR and IDAT, and after IDAT.
     package var (before, after): ([[UInt8]], [[UInt8]]) = ([], [])
-    /// What IDAT holds.
+    /// The content of IDAT.
     package var data: [UInt8]
-    /// How many bytes of it go into each chunk; nil for one chunk.
+    /// The number of bytes of it in each chunk; nil for one chunk.
     package var piece: Int?
 
-    /// A file whose pixel at (x, y) has the samples `sample(x, y)`, each within `depth` bits.
+    /// Creates a file whose pixel at (x, y) has the samples `sample(x, y)`, each within `depth` bits.
     package init(
         width: Int, height: Int, kind: Kind, depth: Int, interlaced: Bool = false, sample: (Int, Int) -> [Int]
     ) {
         header =
             Self.bigEndian(width) + Self.bigEndian(height) + [UInt8(depth), kind.rawValue, 0, 0, interlaced ? 1 : 0]
-        // Adam7: where each pass begins, and its steps.
+        // Adam7: the start and the steps of each pass.
         let passes =
             interlaced
             ? [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
@@ -168,13 +174,13 @@ package struct TestPNG: Sendable {
         data = Self.stored(rows)
     }
 
-    /// Adds the colours of a palette, and as many of its alpha values as are given.
+    /// Adds the colours of a palette and its alpha values.
     package mutating func setPalette(_ colors: [[UInt8]], alpha: [UInt8] = []) {
         before.append(Self.chunk("PLTE", colors.flatMap { $0 }))
         if !alpha.isEmpty { before.append(Self.chunk("tRNS", alpha)) }
     }
 
-    /// The whole file.
+    /// The complete file.
     package var file: [UInt8] {
         [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + Self.chunk("IHDR", header) + before.flatMap { $0 }
             + pixels + after.flatMap { $0 } + Self.chunk("IEND", [])
@@ -187,13 +193,13 @@ package struct TestPNG: Sendable {
         }
     }
 
-    /// A chunk with its length and its checksum.
+    /// Returns a chunk with its length and CRC.
     package static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
         let body = Array(name.utf8) + payload
         return bigEndian(payload.count) + body + bigEndian(Int(crc(body)))
     }
 
-    /// `bytes` as a zlib stream of stored blocks.
+    /// Returns `bytes` as a zlib stream of stored blocks.
     package static func stored(_ bytes: [UInt8]) -> [UInt8] {
         var stream: [UInt8] = [0x78, 0x01]
         var rest = bytes[...]
@@ -225,9 +231,9 @@ package struct TestPNG: Sendable {
     }
 }
 
-/// EXIF blocks that state an orientation, and files that carry one.
+/// EXIF blocks with an orientation, and files that contain one.
 package enum TestExif {
-    /// A TIFF structure whose only entry is the orientation.
+    /// Returns a TIFF structure whose only entry is the orientation.
     package static func block(orientation: Int, bigEndian: Bool = false) -> [UInt8] {
         let value = UInt8(orientation)
         return bigEndian
@@ -235,20 +241,20 @@ package enum TestExif {
             : [0x49, 0x49, 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 0x01, 3, 0, 1, 0, 0, 0, value, 0, 0, 0, 0, 0, 0, 0]
     }
 
-    /// A JPEG file with `exif` in an APP1 segment behind its first marker.
+    /// Inserts `exif` as an APP1 segment after the first marker of a JPEG.
     package static func inserted(_ exif: [UInt8], intoJPEG file: [UInt8]) -> [UInt8] {
         let payload = Array("Exif\0\0".utf8) + exif
         let length = payload.count + 2
         return file.prefix(2) + [0xFF, 0xE1, UInt8(length >> 8), UInt8(length & 0xFF)] + payload + file.dropFirst(2)
     }
 
-    /// A PNG file with `exif` in an eXIf chunk: behind IHDR, or before IEND.
+    /// Inserts `exif` as an eXIf chunk of a PNG: after IHDR, or before IEND.
     package static func inserted(_ exif: [UInt8], intoPNG file: [UInt8], atEnd: Bool = false) -> [UInt8] {
         let place = atEnd ? file.count - 12 : 33
         return file.prefix(place) + TestPNG.chunk("eXIf", exif) + file.dropFirst(place)
     }
 
-    /// A WebP file of the simple kind in the extended one, with `exif` in a chunk at its end.
+    /// Converts a simple WebP to an extended one with `exif` in a chunk at its end.
     package static func inserted(
         _ exif: [UInt8], intoWebP file: [UInt8], width: Int, height: Int, alpha: Bool = false
     ) -> [UInt8] {

@@ -1,20 +1,20 @@
 internal import Foundation
 
-/// ICC profiles put together by hand (ICC.1:2001), and files that carry one.
+/// ICC profiles written without a library (ICC.1:2001), and files that contain one.
 package enum TestProfile {
-    /// Red, green, blue and white, as x and y of CIE 1931; white is D50's, as profiles have it.
+    /// The chromaticities of red, green, blue and white (CIE 1931); the white point is D50, as in all profiles.
     package struct Primaries: Sendable {
         let red, green, blue: (x: Double, y: Double, z: Double)
     }
 
-    /// Display P3, adapted to D50: some of its colours are beyond sRGB.
+    /// Display P3 adapted to D50, which exceeds sRGB's gamut.
     package static let wide = Primaries(
         red: (0.51512, 0.24120, -0.00105), green: (0.29198, 0.69225, 0.04189), blue: (0.15710, 0.06657, 0.78407))
-    /// sRGB's own primaries, adapted to D50.
+    /// sRGB's primaries adapted to D50.
     package static let standard = Primaries(
         red: (0.43607, 0.22249, 0.01392), green: (0.38515, 0.71687, 0.09708), blue: (0.14307, 0.06061, 0.71410))
 
-    /// A profile of three primaries and one curve, a power of `gamma`.
+    /// Returns a profile of three primaries and a gamma curve.
     package static func rgb(_ primaries: Primaries, gamma: Double) -> [UInt8] {
         let curve = power(gamma)
         return profile(
@@ -25,7 +25,7 @@ package enum TestProfile {
             ])
     }
 
-    /// sRGB with its own curve, as a table, which no other program has made.
+    /// A profile equal to sRGB, with its curve as a table.
     package static var srgbInAllButName: [UInt8] {
         let table = (0..<1024).map { index in
             let value = Double(index) / 1023
@@ -41,12 +41,12 @@ package enum TestProfile {
             ])
     }
 
-    /// A gray profile with a power of `gamma`.
+    /// Returns a gray profile with a gamma curve.
     package static func gray(gamma: Double) -> [UInt8] {
         profile("mntr", "GRAY", "XYZ ", [("wtpt", xyz((0.9642, 1, 0.8249))), ("kTRC", power(gamma))])
     }
 
-    /// A printer's profile of four inks, by a table of their sixteen combinations.
+    /// A CMYK printer profile with a table of the sixteen combinations of inks.
     package static var cmyk: [UInt8] {
         let straight = (0..<256).map { UInt8($0) }
         var table: [UInt8] = []
@@ -64,7 +64,7 @@ package enum TestProfile {
 
     // MARK: Files
 
-    /// A JPEG file with `profile` in APP2 segments of at most `step` bytes of it, the last first if `reversed`.
+    /// Inserts `profile` into a JPEG as APP2 segments of at most `step` bytes each, in reverse order if `reversed`.
     package static func inserted(
         _ profile: [UInt8], intoJPEG file: [UInt8], step: Int = 65_519, reversed: Bool = false, leavingOut: Int? = nil
     ) -> [UInt8] {
@@ -79,13 +79,13 @@ package enum TestProfile {
         return file.prefix(2) + segments.flatMap { $0 } + file.dropFirst(2)
     }
 
-    /// A PNG file with `profile` in an iCCP chunk.
+    /// Inserts `profile` into a PNG as an iCCP chunk.
     package static func inserted(_ profile: [UInt8], intoPNG file: [UInt8]) -> [UInt8] {
         let chunk = TestPNG.chunk("iCCP", Array("a name".utf8) + [0, 0] + TestPNG.stored(profile))
         return file.prefix(33) + chunk + file.dropFirst(33)
     }
 
-    /// A WebP file of the simple kind in the extended one, with `profile` before the picture.
+    /// Converts a simple WebP to an extended one with `profile` before the image.
     package static func inserted(_ profile: [UInt8], intoWebP file: [UInt8], width: Int, height: Int) -> [UInt8] {
         let size = [width - 1, height - 1].flatMap { side in [0, 8, 16].map { UInt8(truncatingIfNeeded: side >> $0) } }
         let extended = TestExif.riffChunk("VP8X", [0x20, 0, 0, 0] + size)
@@ -121,7 +121,7 @@ package enum TestProfile {
             + [color.x, color.y, color.z].flatMap { number(Int(($0 * 65536).rounded()), 4) }
     }
 
-    /// The lower bytes of `value`, the most significant first.
+    /// Returns the lower bytes of `value`, the most significant first.
     private static func number(_ value: Int, _ bytes: Int) -> [UInt8] {
         (0..<bytes).reversed().map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
     }

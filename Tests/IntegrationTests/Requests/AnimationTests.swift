@@ -59,6 +59,6 @@ import Testing
         let count = Self.animation.frames.count
         let error = try setting.client().failure(setting.url("/a"), #""variant":{"frame":99}"#)
         #expect(error.code == .badRequest)
-        #expect(error.message == "The picture has \(count) frames; there is none with the index 99.")
+        #expect(error.message == "The image has \(count) frames; there is no frame with the index 99.")
     }
 }
