@@ -52,7 +52,7 @@ static uint64_t big_endian(const uint8_t *bytes, int count) {
     return value;
 }
 
-/// Reads the box at the start of `length` bytes, cut at their end. Returns its size, at least 8; 0 if there is none.
+/// Reads the box at the start of `length` bytes, cut at their end. Returns its size, at least 8; 0 without a valid box.
 static uint64_t read_box(const uint8_t *bytes, uint64_t length, box *box) {
     if (length < 8) return 0;
     uint64_t size = big_endian(bytes, 4), header = 8;

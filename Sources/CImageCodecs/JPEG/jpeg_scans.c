@@ -17,8 +17,8 @@ typedef struct {
     size_t length;
 } jpeg_segment;
 
-/// Advances past entropy-coded data to the end of the next marker that begins a segment, and returns it; 0 if there is
-/// none.
+/// Advances past entropy-coded data to the end of the next marker that begins a segment, and returns it; 0 at the
+/// end of the data.
 static uint8_t next_marker(const uint8_t **next, const uint8_t *end) {
     for (;;) {
         const uint8_t *place = memchr(*next, 0xFF, (size_t)(end - *next));
@@ -30,7 +30,7 @@ static uint8_t next_marker(const uint8_t **next, const uint8_t *end) {
     }
 }
 
-/// Advances to the end of the next segment; returns 0 if there is none.
+/// Advances to the end of the next segment; returns 0 at the end of the data.
 static int next_segment(const uint8_t **next, const uint8_t *end, jpeg_segment *segment) {
     segment->marker = next_marker(next, end);
     if (!segment->marker) return 0;
@@ -45,7 +45,7 @@ static int next_segment(const uint8_t **next, const uint8_t *end, jpeg_segment *
     return 1;
 }
 
-/// Returns the index of the component with `identifier`; -1 if there is none.
+/// Returns the index of the component with `identifier`; -1 if no component has it.
 static int component_index(const struct jpeg_decompress_struct *jpeg, uint8_t identifier) {
     for (int i = 0; i < jpeg->num_components && i < MAX_COMPONENTS; i++) {
         if (jpeg->comp_info[i].component_id == identifier) return i;

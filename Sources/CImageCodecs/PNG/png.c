@@ -18,8 +18,8 @@ struct codec_png_reader {
     const uint8_t *bytes;
     size_t length;
     size_t position;
-    /// For an incomplete file: the offset of the incomplete IDAT chunk, and the available length of its content; 0 if
-    /// there is none.
+    /// The offset of an incomplete IDAT chunk at the end of an incomplete file, else 0, and the available length of its
+    /// content.
     size_t cut_chunk;
     uint32_t cut_length;
     /// A read exceeded the end of the bytes.

@@ -30,7 +30,7 @@ typedef struct {
     uint64_t held_bytes;
     /// The colour space of rows. CMYK is returned as CMYK, 255 for no ink, for codec_color_convert.
     codec_space space;
-    /// PNG only: the size of the decompressed data that the header implies, whatever the size of the compressed data.
+    /// PNG only: the size of the decompressed data that the header implies.
     uint64_t inflated_bytes;
     /// WebP only: whether the library can scale the image down without mixing in the colour of transparent pixels.
     int32_t can_scale;

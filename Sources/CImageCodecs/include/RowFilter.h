@@ -8,7 +8,7 @@
 
 /// The alpha of stored pixels.
 typedef enum {
-    /// Alpha is 255, whatever its filtered value.
+    /// Alpha is 255; its filtered value is ignored.
     FILTER_OPAQUE = 0,
     /// Colour is multiplied by alpha.
     FILTER_PREMULTIPLIED,

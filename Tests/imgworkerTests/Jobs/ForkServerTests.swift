@@ -97,7 +97,7 @@ import WorkerProtocol
         let holder = try ChildProcess(path: "/usr/bin/python3", arguments: ["-c", script], control: theirs)
         defer {
             holder.send(SignalNumber.kill)
-            _ = holder.waitForExit(milliseconds: 10_000)
+            _ = holder.waitForExit(milliseconds: 60_000)
         }
         #expect(FrameChannel(socket: ours).waitUntilReadable(milliseconds: 60_000))
         let user = ["--uid", "\(Self.stranger)", "--gid", "\(Self.stranger)"]
@@ -106,13 +106,13 @@ import WorkerProtocol
         try eventually("the warm-up is over") { ProcessStatus(pid: worker.pid).openFiles.count == 4 }
         try decode(.gradient(width: 20, height: 20), on: worker)
         channel.endSending()
-        #expect(server.waitForExit(milliseconds: 10_000) == .status(0))
+        #expect(server.waitForExit(milliseconds: 60_000) == .status(0))
     }
 
     @Test func workersOutliveTheirServer() throws {
         let worker = try fork()
         server.send(SignalNumber.kill)
-        #expect(server.waitForExit(milliseconds: 10_000) == .signal(SignalNumber.kill))
+        #expect(server.waitForExit(milliseconds: 60_000) == .signal(SignalNumber.kill))
         // The server's socket is closed although a child of it is alive.
         #expect(try channel.receiveMessage(ForkReport.self) == nil)
         try decode(.gradient(width: 20, height: 20), on: worker)
@@ -121,7 +121,7 @@ import WorkerProtocol
     @Test func endsWithItsSocket() throws {
         _ = try fork()
         channel.endSending()
-        #expect(server.waitForExit(milliseconds: 10_000) == .status(0))
+        #expect(server.waitForExit(milliseconds: 60_000) == .status(0))
     }
 
     /// Only child processes can be adopted.

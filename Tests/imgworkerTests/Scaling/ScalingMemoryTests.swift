@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import imgworker
 
-/// Scaling down an image that is decoded row by row takes little memory, whatever its size.
+/// Scaling down an image that is decoded row by row takes little memory at any size.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ScalingMemoryTests {
     static let side = 10_000
     static let most = 32 << 10

@@ -130,6 +130,6 @@ enum Pillow {
         // Debian's package belongs to Debian's Python, which may not be the first in PATH.
         let process = try ChildProcess(
             path: "/usr/bin/python3", arguments: ["-c", script] + arguments, control: exchange)
-        return try #require(process.waitForExit(milliseconds: 30_000))
+        return try #require(process.waitForExit(milliseconds: 120_000))
     }
 }

@@ -34,7 +34,7 @@ final class TestWorker {
 
     deinit {
         process.send(SignalNumber.kill)
-        _ = process.waitForExit(milliseconds: 10_000)
+        _ = process.waitForExit(milliseconds: 60_000)
     }
 
     /// The process id.
