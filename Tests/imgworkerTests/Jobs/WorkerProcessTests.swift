@@ -13,9 +13,12 @@ import WorkerProtocol
     private let worker: TestWorker
     private var channel: FrameChannel { worker.channel }
     private let picture = TestPicture.gradient(width: 300, height: 200, transparent: true)
+    /// The image as a file.
+    private let png: [UInt8]
 
     init() throws {
         worker = try TestWorker()
+        png = picture.png
     }
 
     private func next() throws -> DecodeReport {
@@ -35,36 +38,37 @@ import WorkerProtocol
         let geometry = try #require(PixelGeometry(width: 300, height: 200))
         let header = ImageHeader(format: .png, geometry: geometry)
         let job = DecodeJob(id: 1, transform: Transform(pixelFormat: .bgra8))
+        let expected = picture.premultiplied.bgra
         for id in 1...20 {
             // A job that fails, one that only describes, and one that is refused.
-            try order(.decode(DecodeJob(id: id)), [try memoryFile(Array(picture.png.prefix(30)))])
+            try order(.decode(DecodeJob(id: id)), [try memoryFile(Array(png.prefix(30)))])
             guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
             #expect(error.code == .truncated)
-            try order(.decode(DecodeJob(id: id, purpose: .describe)), [try memoryFile(picture.png)])
+            try order(.decode(DecodeJob(id: id, purpose: .describe)), [try memoryFile(png)])
             #expect(try nextHeader() == header)
-            try order(.decode(DecodeJob(id: id)), [try memoryFile(picture.png)])
+            try order(.decode(DecodeJob(id: id)), [try memoryFile(png)])
             #expect(try nextHeader() == header)
             try order(.refuse(job: id))
             // A job that succeeds, into a buffer that can be sealed afterwards.
             var wanted = job
             wanted.id = id
-            try order(.decode(wanted), [try memoryFile(picture.png)])
+            try order(.decode(wanted), [try memoryFile(png)])
             #expect(try nextHeader() == header)
             let buffer = try WritableBuffer(name: "test", size: geometry.bytes)
             let pixels = buffer.descriptor
             try order(.output(job: id), [pixels])
             #expect(try next() == .finished(job: id, DecodeResult(bytes: geometry.bytes)))
-            #expect(try contents(of: pixels) == picture.premultiplied.bgra.bytes)
+            #expect(try contents(of: pixels) == expected.bytes)
             _ = try buffer.seal()
             // The same result, encoded.
             wanted.encoding = Encoding(.png)
-            #expect(try decode(try encoded(wanted), .bgra8, .premultiplied) == picture.premultiplied.bgra)
+            #expect(try decode(try encoded(wanted), .bgra8, .premultiplied) == expected)
         }
     }
 
     /// Runs `job`, which encodes its result, on the image's file and returns the encoded bytes.
     private func encoded(_ job: DecodeJob) throws -> [UInt8] {
-        try order(.decode(job), [try memoryFile(picture.png)])
+        try order(.decode(job), [try memoryFile(png)])
         guard case .header(job.id, let plan) = try next() else { throw WireError(.internal, "no header") }
         let size = plan.outputBytes(job.transform, job.encoding)
         let output = try WritableBuffer(name: "test", size: size).descriptor
@@ -76,8 +80,8 @@ import WorkerProtocol
     /// A failure at any point releases all memory.
     @Test func failuresLeakNoMemory() throws {
         let files = [
-            Array(picture.png.prefix(50)), Array(picture.jpeg(.baseline).prefix(100)),
-            Array(try picture.encoded(.webp).prefix(20)), picture.png,
+            Array(png.prefix(50)), Array(picture.jpeg(.baseline).prefix(100)),
+            Array(try picture.encoded(.webp).prefix(20)), png,
         ]
         var kilobytes: [Int] = []
         for _ in 0..<2 {
@@ -93,12 +97,12 @@ import WorkerProtocol
     }
 
     @Test func bufferThatIsTooSmall() throws {
-        try order(.decode(DecodeJob(id: 1)), [try memoryFile(picture.png)])
+        try order(.decode(DecodeJob(id: 1)), [try memoryFile(png)])
         _ = try next()
         try order(.output(job: 1), [try WritableBuffer(name: "test", size: 100).descriptor])
         guard case .failed(1, let error) = try next() else { throw WireError(.internal, "no failure") }
         #expect(error.code == .internal)
-        try order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(picture.png)])
+        try order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(png)])
         guard case .header(2, _) = try next() else { throw WireError(.internal, "no header") }
     }
 
@@ -125,7 +129,7 @@ import WorkerProtocol
         try worker.order(.output(job: 1), [try WritableBuffer(name: "test", size: large.bytes).descriptor])
         guard case .failed(1, let error) = try worker.next() else { throw WireError(.internal, "no failure") }
         #expect(error.code == .outOfMemory)
-        try worker.order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(picture.png)])
+        try worker.order(.decode(DecodeJob(id: 2, purpose: .describe)), [try memoryFile(png)])
         guard case .header(2, _) = try worker.next() else { throw WireError(.internal, "no header") }
     }
 
@@ -140,7 +144,7 @@ import WorkerProtocol
 
     /// Decoding a small image starts before the buffer arrives. After its failure, the next job succeeds.
     @Test func failureBeforeTheBufferArrives() throws {
-        let damaged = Array(picture.png.dropLast(picture.png.count / 2))
+        let damaged = Array(png.dropLast(png.count / 2))
         for id in 1...5 {
             try order(.decode(DecodeJob(id: id)), [try memoryFile(damaged)])
             _ = try nextHeader()
@@ -153,7 +157,7 @@ import WorkerProtocol
             guard case .failed(id, let error) = try next() else { throw WireError(.internal, "no failure") }
             #expect(error.code == .truncated)
         }
-        try order(.decode(DecodeJob(id: 9, purpose: .describe)), [try memoryFile(picture.png)])
+        try order(.decode(DecodeJob(id: 9, purpose: .describe)), [try memoryFile(png)])
         _ = try nextHeader()
     }
 

@@ -7,14 +7,16 @@ import WorkerProtocol
 
 /// The orientation of EXIF is applied once, in all three formats; invalid EXIF is ignored.
 @Suite struct OrientationTests {
+    /// An image with more rows than a band, and sides that are not multiples of tiles or bands.
+    private static let large = TestPicture.gradient(width: 1031, height: 151, transparent: true)
+    private static let largePNG = large.png
+
     @Test(arguments: 1...8) func png(orientation: Int) throws {
-        // More rows than a band, and sides that are not multiples of tiles or bands.
-        let picture = TestPicture.gradient(width: 1031, height: 151, transparent: true)
+        let shown = Self.large.shown(orientation: orientation)
         for bigEndian in [false, true] {
             let exif = TestExif.block(orientation: orientation, bigEndian: bigEndian)
             for atEnd in [false, true] {
-                let file = TestExif.inserted(exif, intoPNG: picture.png, atEnd: atEnd)
-                #expect(try decode(file) == picture.shown(orientation: orientation))
+                #expect(try decode(TestExif.inserted(exif, intoPNG: Self.largePNG, atEnd: atEnd)) == shown)
             }
         }
         let small = TestPicture.gradient(width: 3, height: 2)
