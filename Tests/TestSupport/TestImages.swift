@@ -8,7 +8,7 @@ package struct TestPicture: Equatable, Sendable {
     package let width: Int
     /// The height in pixels.
     package let height: Int
-    /// Its bytes, without padding.
+    /// The pixels, without padding.
     package var bytes: [UInt8]
 
     /// Creates an image from its bytes.
@@ -125,7 +125,7 @@ package struct TestPNG: Sendable {
         case grayAlpha = 4
         case rgba = 6
 
-        /// The depths that the standard allows.
+        /// The valid depths.
         package var depths: [Int] {
             switch self {
             case .gray: [1, 2, 4, 8, 16]

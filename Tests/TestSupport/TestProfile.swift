@@ -83,7 +83,7 @@ package enum TestProfile {
 
     // MARK: Parts
 
-    /// The lower bytes of `value`, the most significant first.
+    /// The lowest bytes of `value` in network byte order.
     private static func number(_ value: Int, _ bytes: Int) -> [UInt8] {
         (0..<bytes).reversed().map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
     }
