@@ -2,8 +2,8 @@ import Foundation
 
 // docs/performance.md describes the measurements.
 let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
-    ("headline", HeadlineBenchmark.rows), ("hit", HitBenchmark.rows), ("mapped", MappedHitBenchmark.rows),
-    ("touch", TouchBenchmark.rows),
+    ("headline", HeadlineBenchmark.rows), ("hit", HitBenchmark.rows), ("client", ClientHitBenchmark.rows),
+    ("mapped", MappedHitBenchmark.rows), ("touch", TouchBenchmark.rows),
     ("scale", ScaleBenchmark.rows), ("decode", DecodeBenchmark.rows), ("cold", ColdBenchmark.rows),
     ("thumbnail", ThumbnailBenchmark.rows),
     ("memory", MemoryBenchmark.rows), ("footprint", FootprintBenchmark.rows), ("loop", LoopBenchmark.rows),

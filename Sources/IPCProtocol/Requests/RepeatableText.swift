@@ -1,9 +1,9 @@
-/// The text of a `get` in two parts: its id, and the rest. Clients ask for the same picture again and again; two requests
-/// with the same rest differ in nothing but their name, so that the second need not be read as JSON.
+/// The text of a `get` in two parts: its id and the rest. Clients request the same image repeatedly; two requests with the
+/// same rest differ only in their id, so the second need not be read as JSON.
 ///
-/// Only the usual beginnings are known. Any other text is JSON all the same, and for the general reader.
+/// Only the usual beginnings are recognised. Any other text is left to the JSON reader.
 package struct RepeatableText {
-    /// The longest rest that is worth remembering, in bytes.
+    /// The maximum length of a text to be remembered, in bytes.
     package static let longestRest = 1024
 
     /// The request's id.
@@ -11,7 +11,7 @@ package struct RepeatableText {
     /// Everything behind the id.
     package let rest: ArraySlice<UInt8>
 
-    /// Divides the text of a frame; nil when it does not begin as most do. That it is well-formed is not said.
+    /// Divides the text of a frame; nil when it has another beginning. Does not check that the text is well-formed.
     package init?(_ text: ArraySlice<UInt8>) {
         guard text.count <= Self.longestRest,
             let (id, rest) = Self.number(in: text, behind: Self.compactGet)
@@ -22,30 +22,35 @@ package struct RepeatableText {
         self.rest = text[rest...]
     }
 
-    /// Whether the rest may be remembered: it says nothing more of what an envelope has, so that with another id it means
-    /// the same, and nothing that is better forgotten. It can only be asked of a text that was read without complaint.
+    /// Whether the rest may be remembered: it contains no further member of the envelope, so it means the same with another
+    /// id, and no credentials. Valid only for a text that the JSON reader has accepted.
     package var isPlain: Bool {
-        // No escapes, and so no other spelling of a name.
+        // Without escapes a name has one spelling.
         !rest.contains(UInt8(ascii: "\\"))
             && ["\"id\"", "\"type\"", "\"fds\"", "\"payload\"", "\"headers\"", "\"credentials\""].allSatisfy {
                 !rest.contains(bytesOf: $0)
             }
     }
 
-    /// The buffer of a `release` of a single one; nil when the text is anything else, or another spelling of it.
+    /// Returns the buffer of a `release` of a single one; nil for any other text, or another spelling of it.
     package static func releasedBuffer(_ text: ArraySlice<UInt8>) -> Int? {
-        guard let (number, rest) = number(in: text, behind: compactRelease) ?? number(in: text, behind: spacedRelease),
-            number > 0, rest == text.endIndex - 1, text[rest] == UInt8(ascii: "}")
-        else { return nil }
-        return number
+        for (beginning, end) in releases {
+            guard let (number, rest) = number(in: text, behind: beginning) else { continue }
+            return number > 0 && text[rest...].elementsEqual(end) ? number : nil
+        }
+        return nil
     }
 
     private static let compactGet = Array(#"{"type":"get","id":"#.utf8)
     private static let spacedGet = Array(#"{"type": "get", "id": "#.utf8)
-    private static let compactRelease = Array(#"{"type":"release","buffer":"#.utf8)
-    private static let spacedRelease = Array(#"{"type": "release", "buffer": "#.utf8)
+    /// The spellings of the client library and of JSON writers with and without spaces.
+    private static let releases = [
+        (Array(#"{"type":"release","buffers":["#.utf8), Array("]}".utf8)),
+        (Array(#"{"type":"release","buffer":"#.utf8), Array("}".utf8)),
+        (Array(#"{"type": "release", "buffer": "#.utf8), Array("}".utf8)),
+    ]
 
-    /// The number of up to 15 digits behind `beginning`, and where it ends; something must follow it.
+    /// Returns the number of up to 15 digits behind `beginning`, and the index after it, where the text must go on.
     private static func number(
         in text: ArraySlice<UInt8>, behind beginning: [UInt8]
     ) -> (number: Int, end: Int)? {
@@ -57,7 +62,7 @@ package struct RepeatableText {
             end += 1
             if end - start > 15 { return nil }
         }
-        // Leading zeros are no JSON.
+        // JSON has no leading zeros.
         guard end > start, end < text.endIndex, end - start == 1 || text[start] != UInt8(ascii: "0") else { return nil }
         return (number, end)
     }
