@@ -124,4 +124,16 @@ import Testing
         // The clock is a few milliseconds late, so it may still show the previous tenth of a second.
         #expect((before - 1...tenth()).contains(now))
     }
+
+    @Test func aWordEndsBeforeItsTime() {
+        func expiry(_ nanoseconds: Int64) -> UInt32 {
+            ValidityWord(generation: 1, validUntil: Instant(nanoseconds: nanoseconds)).expiry
+        }
+        #expect(expiry(1_020_000_000) == 10)
+        #expect(expiry(1_019_999_999) == 9)
+        #expect(expiry(0) == 0)
+        #expect(expiry(.max) == .max)
+        let word = ValidityWord(generation: .max, expiry: 5)
+        #expect(ValidityWord(rawValue: word.rawValue) == word)
+    }
 }
