@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The pure index without the broker around it: the simulator of eviction looks inside of modules, as tests do. They are
-// found through the link `Product`: a package depends on products of another one, and these modules are none.
+// The broker's core without the shell. The simulator imports modules `@testable`. They are built through the link `Product`,
+// because a package can only depend on products of another one, and these modules are none.
 
 let swift: [SwiftSetting] = [
     .swiftLanguageMode(.v6), .strictMemorySafety(), .enableUpcomingFeature("ExistentialAny"),

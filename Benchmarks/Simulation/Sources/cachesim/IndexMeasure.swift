@@ -7,22 +7,24 @@ import SystemValues
 
 @testable import BrokerCore
 
-/// What the index takes for each entry beside the pixels, and what a look into it costs: an original, a header and one
-/// picture for each of many URLs.
+/// The memory that the index takes for each entry besides the pixels, and the time of its operations. An entry is an
+/// original with its header and one variant.
 enum IndexMeasure {
-    /// What 1,000,000 entries take; `isComplete`: with what the origin said of each and with placeholders.
-    static func showMemory(isComplete: Bool) throws {
+    /// The default of `--memory-entries`.
+    static let defaultCount = 65_536
+
+    /// Prints the bytes per entry: with all that an origin usually says and a placeholder.
+    static func showMemory(_ count: Int) throws {
         let before = residentBytes()
-        let index = try filled(1_000_000, requests: 0, isComplete: isComplete).index
+        let index = try filled(count, requests: 0).index
         let bytes = residentBytes() - before
-        print("\(bytes / index.entries) resident bytes an entry")
+        print("\(bytes / index.entries) resident bytes per entry")
     }
 
-    /// Prints the nanoseconds of a hit's part of an index of 1,000 and of one of `count` entries, as often as they are
-    /// measured in turns.
+    /// Prints the nanoseconds of a hit's part of the index with 1,000 entries and with `count`, measured in turns.
     static func showTime(_ count: Int) throws {
-        var small = try filled(1_000, isComplete: false)
-        var large = try filled(count, isComplete: false)
+        var small = try filled(1_000)
+        var large = try filled(count)
         for _ in 0..<9 {
             let nanoseconds = (
                 nanosecondsOfHit(&small.index, small.requests), nanosecondsOfHit(&large.index, large.requests)
@@ -31,45 +33,69 @@ enum IndexMeasure {
         }
     }
 
-    /// An index of so many entries, and requests for some of them: strings of their own, as a client's are.
+    /// Prints the nanoseconds to insert an entry into an empty index until it has `count`, the longest insertion, and the
+    /// nanoseconds to evict one of `count`.
+    static func showChanges(_ count: Int) throws {
+        for _ in 0..<5 {
+            var longest = 0
+            var begun = processorTime()
+            var last = begun
+            let limit = count * 196_608
+            var index = MemoryIndex(limit: limit, maximumEntries: count)
+            try fill(&index, count) { _ in
+                let now = processorTime()
+                longest = max(longest, now - last)
+                last = now
+            }
+            let insertion = (last - begun) / count
+            // Half of them must make room for a job.
+            index.reserve(limit / 2)
+            begun = processorTime()
+            let evicted = index.evictToFit().count
+            print(insertion, longest, (processorTime() - begun) / evicted)
+        }
+    }
+
+    /// Returns an index of `count` entries, and requests for some of them, with strings of their own as a client's have.
     private static func filled(
-        _ count: Int, requests: Int = 100_000, isComplete: Bool
+        _ count: Int, requests: Int = 100_000
     ) throws -> (index: MemoryIndex, requests: [GetRequest]) {
         var index = MemoryIndex(limit: .max, maximumEntries: count)
-        let now = Instant.now
-        let form = Form.pixels(Transform(width: 256, height: 256))
-        var header = ImageHeader(format: .jpeg, geometry: PixelGeometry(width: 4000, height: 3000)!)
-        let anyKey = OriginalKey(GetRequest(id: 0, url: try url(0), options: GetOptions()), uid: 1000)
-        let shared = statement(0, anyKey, now)
-        var random = SplitMix64(state: 1)
-        for number in 0..<count {
-            let key = OriginalKey(GetRequest(id: 0, url: try url(number), options: GetOptions()), uid: 1000)
-            let words = (0..<4).map { _ in String(random.next() | 1 << 63, radix: 16) }
-            let digest = ContentDigest(hexadecimal: words.joined())!
-            let original = MemoryIndex.Original(
-                digest: digest, bytes: 300_000, origin: isComplete ? statement(number, key, now) : shared)
-            _ = index.insert(original, for: key)
-            if isComplete {
-                header.placeholder = Placeholder(
-                    averageColor: "#a0b0c0", thumbHash: Data(words.joined().utf8.prefix(24)).base64EncodedString())
-            }
-            index.insert(header, of: digest)
-            index.insert(
-                BufferID(number: number + 1), as: VariantKey(digest: digest, form: form), bytes: 196_608,
-                geometry: PixelGeometry(width: 256, height: 192), at: now)
-        }
+        try fill(&index, count) { _ in }
+        var random = SplitMix64(state: 2)
         let requests = try (0..<requests).map { _ in
             GetRequest(id: 0, url: try url(.random(in: 0..<count, using: &random)), options: GetOptions())
         }
         return (index, requests)
     }
 
-    /// A URL of 60 to 80 bytes.
+    private static func fill(_ index: inout MemoryIndex, _ count: Int, afterEach: (Int) -> Void) throws {
+        let now = Instant.now
+        let form = Form.pixels(Transform(width: 256, height: 256))
+        var header = ImageHeader(format: .jpeg, geometry: PixelGeometry(width: 4000, height: 3000)!)
+        var random = SplitMix64(state: 1)
+        for number in 0..<count {
+            let key = OriginalKey(GetRequest(id: 0, url: try url(number), options: GetOptions()), uid: 1000)
+            let words = (0..<4).map { _ in String(random.next() | 1 << 63, radix: 16) }
+            let digest = ContentDigest(hexadecimal: words.joined())!
+            let original = MemoryIndex.Original(digest: digest, bytes: 300_000, origin: statement(number, key, now))
+            _ = index.insert(original, for: key)
+            header.placeholder = Placeholder(
+                averageColor: "#a0b0c0", thumbHash: Data(words.joined().utf8.prefix(24)).base64EncodedString())
+            index.insert(header, of: digest)
+            index.insert(
+                BufferID(number: number + 1), as: VariantKey(digest: digest, form: form), bytes: 196_608,
+                geometry: PixelGeometry(width: 256, height: 192), at: now, worth: 1000 + number % 50_000)
+            afterEach(number)
+        }
+    }
+
+    /// Returns a URL of 60 to 80 bytes.
     private static func url(_ number: Int) throws -> SourceURL {
         let name = String(number &* 2_654_435_761, radix: 16)
         let padding = String(repeating: "x", count: 19 + number % 21 - name.count)
         let text = "https://images.example.org/photos/\(name)/\(padding)-p.jpg"
-        // Just as long as need be, as what is read from a message is.
+        // Without spare capacity, like a string read from a message.
         return try SourceURL(String(decoding: Array(text.utf8), as: UTF8.self))
     }
 
@@ -90,9 +116,9 @@ enum IndexMeasure {
         let begun = processorTime()
         for request in requests {
             let key = OriginalKey(request, uid: 1000)
-            guard let original = index.original(key), index.header(of: original) != nil,
-                let buffer = index.buffer(of: original, as: form),
-                index.buffers[buffer]?.geometry != nil
+            guard let original = index.original(key), index.header(of: original.digest) != nil,
+                let buffer = index.buffer(VariantKey(digest: original.digest, form: form)),
+                index.record(of: buffer)?.geometry != nil
             else { fatalError("An entry is not found.") }
             index.touch(buffer, at: now)
             index.hold(buffer)
@@ -101,7 +127,7 @@ enum IndexMeasure {
         return Double(processorTime() - begun) / Double(requests.count)
     }
 
-    /// The nanoseconds that this thread has run.
+    /// Returns the nanoseconds that this thread has run.
     private static func processorTime() -> Int {
         var time = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)

@@ -2,15 +2,15 @@ import Foundation
 
 @testable import struct BrokerCore.SplitMix64
 
-/// A picture as the memory keeps it: what it takes there, and what it takes to make it.
+/// An image in memory: its size and the time to make it.
 struct Picture {
-    /// Its pixels.
+    /// The bytes of its pixels.
     let bytes: Int
-    /// What decoding and scaling it costs.
+    /// The time to decode and scale it.
     let milliseconds: Double
 
-    /// A picture as somebody may ask for it: a thumbnail, one that fills a screen, or one of full size, of an original
-    /// from the web or from a camera. docs/eviction.md states the model.
+    /// Returns a random image: a thumbnail, one of screen size or one of full size, from an original of the web or of a
+    /// camera. docs/eviction.md states the model.
     static func random(using random: inout SplitMix64) -> Picture {
         let isPhoto = Double.random(in: 0..<1, using: &random) < 0.3
         let original =
@@ -28,7 +28,7 @@ struct Picture {
                 (128, 10), (200, 15), (256, 15), (320, 10), (640, 8), (800, 8), (1024, 8), (1600, 5), (1920, 6),
                 (Double.infinity, 15),
             ], using: &random)
-        // Pictures are 4 : 3, and none is enlarged.
+        // Images are 4:3 and never enlarged.
         let pixels = min(original, side * side * 0.75 / 1e6)
         let speed =
             format == .jpeg && pixels * 4 <= original ? Format.scaledJPEGSpeed : format.megapixelsPerSecond
@@ -37,7 +37,7 @@ struct Picture {
             milliseconds: jobMilliseconds + original / speed * 1000 + pixels * writingMillisecondsPerMegapixel)
     }
 
-    /// What a job takes whatever the picture is: messages, wake-ups, the buffer.
+    /// The fixed time of a job: messages, wake-ups, the buffer.
     private static let jobMilliseconds = 0.5
     /// Filling the pages of a result.
     private static let writingMillisecondsPerMegapixel = 1.5
@@ -45,7 +45,7 @@ struct Picture {
     private enum Format {
         case jpeg, progressiveJPEG, png, webp, gif, avif
 
-        /// From the table of formats in docs/performance.md.
+        /// From the benchmark `formats` in docs/performance.md.
         var megapixelsPerSecond: Double {
             switch self {
             case .jpeg: 200
@@ -57,7 +57,7 @@ struct Picture {
             }
         }
 
-        /// Where the library scales while it decodes: 12 megapixels in 25 ms.
+        /// For a library that scales while it decodes: 12 megapixels in 25 ms.
         static let scaledJPEGSpeed = 480.0
     }
 
@@ -69,7 +69,7 @@ struct Picture {
         }!.0
     }
 
-    /// A number of the standard normal distribution (Box and Muller, 1958).
+    /// Returns a number of the standard normal distribution (Box and Muller, 1958).
     private static func normal(using random: inout SplitMix64) -> Double {
         let radius = (-2 * log(Double.random(in: Double.ulpOfOne..<1, using: &random))).squareRoot()
         return radius * cos(2 * .pi * Double.random(in: 0..<1, using: &random))

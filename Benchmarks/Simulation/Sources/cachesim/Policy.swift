@@ -5,19 +5,19 @@ import Foundation
 @testable import struct BrokerCore.SplitMix64
 @testable import struct BrokerCore.UseQueue
 
-/// What leaves the cache when there is no room. Pictures are named by their place in the list of all.
+/// An eviction policy. Images are named by their index in the list of all.
 protocol Policy {
-    /// A policy for a cache of so many bytes.
+    /// Creates the policy for a cache of `capacity` bytes.
     init(capacity: Int)
-    /// Notes that a picture, which is cached, was asked for.
+    /// Records a request for a cached image.
     mutating func hit(_ place: Int)
-    /// Takes in a picture, for which there is room.
+    /// Adds an image, for which the caller has made room.
     mutating func insert(_ place: Int, _ picture: Picture)
-    /// Takes out a picture.
+    /// Removes an image.
     mutating func evict() -> Int
 }
 
-/// What was used least recently goes.
+/// Evicts the least recently used image.
 struct LRU: Policy {
     private var queue = UseQueue<Int>()
 
@@ -42,8 +42,8 @@ struct SIEVE: Policy {
     mutating func evict() -> Int { queue.evict { _ in false }! }
 }
 
-/// Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023, with queues measured in bytes: what is new
-/// has a tenth of the cache, and what was driven out of it without a second use is remembered for a while.
+/// Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP 2023, with queues measured in bytes: new
+/// entries have a tenth of the cache, and those evicted from it without a second use are remembered for a while.
 struct S3FIFO: Policy {
     private struct Entry {
         let bytes: Int
@@ -103,8 +103,8 @@ struct S3FIFO: Policy {
     }
 }
 
-/// Cao and Irani, "Cost-Aware WWW Proxy Caching Algorithms", USITS 1997: what is worth least goes, where the worth of a
-/// picture is its time for each byte, and a floor that rises to that of whatever is evicted ages those that stay.
+/// Cao and Irani, "Cost-Aware WWW Proxy Caching Algorithms", USITS 1997: evicts the lowest
+/// priority, which is the time per byte plus a floor. The floor rises to the priority of each evicted image.
 struct GreedyDualSize: Policy {
     private var queue = GreedyDual(countsUses: false)
 
@@ -116,7 +116,7 @@ struct GreedyDualSize: Policy {
 }
 
 /// Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", HP Laboratories 1998:
-/// likewise, the worth being multiplied by the number of uses.
+/// the same with the time per byte multiplied by the number of uses.
 struct GreedyDualSizeFrequency: Policy {
     private var queue = GreedyDual(countsUses: true)
 
@@ -127,8 +127,8 @@ struct GreedyDualSizeFrequency: Policy {
     mutating func evict() -> Int { queue.evict() }
 }
 
-/// What both have in common. Priorities only rise, so one that has risen since it entered the heap is put right when it
-/// comes up.
+/// The common part of both. Priorities only rise, so a priority that has risen since it entered the heap is corrected when
+/// it comes up.
 struct GreedyDual {
     private struct Entry {
         let worth: Double
@@ -171,9 +171,9 @@ struct GreedyDual {
     }
 }
 
-/// The product's own: likewise, but a hit only counts, and times and uses are held in a few bits.
+/// The broker's policy: the same, but a hit only counts, and uses are bounded.
 struct Shipped: Policy {
-    private var queue = EvictionQueue()
+    private var queue = EvictionQueue<Int>()
 
     init(capacity: Int) {}
 
@@ -186,9 +186,9 @@ struct Shipped: Policy {
     mutating func evict() -> Int { queue.evict { _ in false }! }
 }
 
-/// The product's, where each time was measured wrongly, by up to four times too much or too little.
+/// The broker's policy with each time measured wrongly, by a factor of up to four.
 struct Misjudging: Policy {
-    private var queue = EvictionQueue()
+    private var queue = EvictionQueue<Int>()
     private var random = SplitMix64(state: 1)
 
     init(capacity: Int) {}

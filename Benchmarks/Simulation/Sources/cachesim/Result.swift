@@ -1,4 +1,4 @@
-/// What a cache has saved: shares of what there was to save.
+/// The savings of a cache, as shares of the maximum.
 struct Result {
     var requests = 0.0
     var bytes = 0.0
@@ -14,7 +14,7 @@ struct Result {
             requests: left.requests / right.requests, bytes: left.bytes / right.bytes, time: left.time / right.time)
     }
 
-    /// One request for a picture.
+    /// Counts one request for an image.
     init(_ picture: Picture) {
         self.init(requests: 1, bytes: Double(picture.bytes), time: picture.milliseconds)
     }
@@ -23,7 +23,7 @@ struct Result {
         (self.requests, self.bytes, self.time) = (requests, bytes, time)
     }
 
-    /// What a cache of so many bytes saves by this policy.
+    /// Returns the savings of a cache of this capacity by this policy.
     init(_ policy: any Policy.Type, _ requests: [Int], _ pictures: [Picture], capacity: Int) {
         self = Self.run(policy.init(capacity: capacity), requests, pictures, capacity)
     }
@@ -56,8 +56,8 @@ struct Result {
         return saved / all
     }
 
-    /// What no policy can exceed, though it knew the future: PFOO-L (Berger, Beckmann and Harchol-Balter, "Practical
-    /// Bounds on Optimal Caching with Variable Object Sizes", 2018). Keeping a picture until it is asked for again takes
+    /// Returns the bound for all policies, even with knowledge of the future: PFOO-L (Berger, Beckmann and Harchol-Balter, "Practical
+    /// Bounds on Optimal Caching with Variable Object Sizes", 2018). Keeping an image until its next request takes
     /// its bytes for that long; the cheapest are taken until the cache's bytes for the length of the trace are used up.
     static func bound(_ requests: [Int], _ pictures: [Picture], capacity: Int) -> Result {
         Result(

@@ -1,6 +1,6 @@
-/// The order of eviction by SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): entries stand in the order of
-/// their arrival; a hit only marks its entry; a hand moves from the oldest to the newest, takes marks away and stops at
-/// the first entry without one.
+/// The order of eviction by SIEVE (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024): entries are in the order of
+/// arrival; a hit only marks its entry; a hand moves from the oldest to the newest, removes marks and stops at the first
+/// entry without one.
 struct SieveQueue<Element: Hashable> {
     private struct Node {
         var element: Element
@@ -20,7 +20,7 @@ struct SieveQueue<Element: Hashable> {
 
     func contains(_ element: Element) -> Bool { places[element] != nil }
 
-    /// Puts `element`, which is not in the queue, at its newest end.
+    /// Adds `element`, which is not in the queue, as the newest.
     mutating func insert(_ element: Element) {
         let node = Node(element: element, newer: nil, older: newest)
         let place = free.popLast() ?? nodes.endIndex
@@ -30,7 +30,7 @@ struct SieveQueue<Element: Hashable> {
         places[element] = place
     }
 
-    /// Notes that `element` was asked for.
+    /// Records a request for `element`.
     mutating func mark(_ element: Element) {
         if let place = places[element] { nodes[place]?.isMarked = true }
     }
@@ -44,10 +44,10 @@ struct SieveQueue<Element: Hashable> {
         free.append(place)
     }
 
-    /// Takes out the entry that the hand stops at. Entries for which `isHeld` is true are passed over as if they were
-    /// marked; when all are held, the hand takes one of them.
+    /// Removes the entry at which the hand stops. Entries for which `isHeld` is true are skipped like marked ones; when all
+    /// are held, one of them is removed.
     mutating func evict(isHeld: (Element) -> Bool) -> Element? {
-        // Twice round: the first turn may only take marks away.
+        // Two rounds, because the first may only remove marks.
         for _ in 0..<2 * places.count {
             guard let place = hand ?? oldest, let node = nodes[place] else { return nil }
             hand = node.newer

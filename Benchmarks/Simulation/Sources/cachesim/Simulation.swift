@@ -2,19 +2,19 @@ import Foundation
 
 @testable import struct BrokerCore.SplitMix64
 
-/// All traces through all policies, for caches of several sizes.
+/// Runs all traces through all policies, for caches of several sizes.
 enum Simulation {
     static let policies: [(name: String, type: any Policy.Type)] = [
         ("LRU", LRU.self), ("SIEVE", SIEVE.self), ("S3-FIFO", S3FIFO.self), ("GDS", GreedyDualSize.self),
         ("GDSF", GreedyDualSizeFrequency.self), ("imgbroker", Shipped.self),
         ("imgbroker, wrong times", Misjudging.self),
     ]
-    /// The policies and, as the last, what none can exceed.
+    /// The policies and, last, the bound.
     static let columns = policies.map(\.name) + ["bound"]
-    /// The caches' sizes, as shares of the bytes of all pictures.
+    /// The sizes of the caches, as shares of the bytes of all images.
     static let shares = [0.01, 0.05, 0.2]
 
-    /// What was saved in one trace: a result for each column.
+    /// The results of one trace, one for each column.
     struct Row {
         let trace: String
         let share: Double
@@ -28,7 +28,7 @@ enum Simulation {
         Trace.all.flatMap { trace in shares.map { row(trace, $0) } }
     }
 
-    /// The mean over the seeds.
+    /// Returns the mean over the seeds.
     private static func row(_ trace: Trace, _ share: Double) -> Row {
         var sums = columns.map { _ in Result() }
         for seed in seeds {
@@ -46,7 +46,7 @@ enum Simulation {
         return Row(trace: trace.name, share: share, results: sums.map { $0 / all })
     }
 
-    /// The rows in Markdown: a table for each measure, in hundredths.
+    /// Returns the rows in Markdown: a table for each measure, in percent.
     static func tables(_ rows: [Row]) -> String {
         let measures: [(String, (Result) -> Double)] = [
             ("Decode time saved", \.time), ("Requests hit", \.requests), ("Bytes hit", \.bytes),

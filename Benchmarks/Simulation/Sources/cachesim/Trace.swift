@@ -2,19 +2,19 @@ import Foundation
 
 @testable import struct BrokerCore.SplitMix64
 
-/// Who asks for which picture, one after the other: places in a list of pictures.
+/// A sequence of requests, as indices in a list of images.
 struct Trace: Sendable {
     let name: String
-    /// The trace for a cache of so many bytes; only the loop depends on that.
+    /// Returns the trace for a cache of this capacity, on which only the loop depends.
     let requests: @Sendable (_ pictures: [Picture], _ capacity: Int, _ random: inout SplitMix64) -> [Int]
 
-    /// How many requests a trace has.
+    /// The number of requests of a trace.
     static let length = 300_000
 
     static let all = [
         zipf(0.7), zipf(0.9), zipf(1.1),
         Trace(name: "scan") { pictures, _, random in
-            // A crawler comes once, in the midst, for everything that nobody else asks for.
+            // Half-way, a crawler requests everything once that has no other requests.
             let popular = ZipfDistribution(pictures.count / 2, 0.9)
             let scanned = Array(pictures.count / 2..<pictures.count)
             let before = (0..<(length - scanned.count) / 2).map { _ in popular.next(&random) }
@@ -22,7 +22,7 @@ struct Trace: Sendable {
             return before + scanned + after
         },
         Trace(name: "loop") { pictures, capacity, _ in
-            // A fifth more than the cache holds, again and again.
+            // A fifth more than the cache holds, repeatedly.
             var (bytes, count) = (0, 0)
             while count < pictures.count, bytes < capacity / 5 * 6 {
                 bytes += pictures[count].bytes
@@ -31,14 +31,14 @@ struct Trace: Sendable {
             return (0..<length).map { $0 % count }
         },
         Trace(name: "shifting") { pictures, _, random in
-            // What is asked for most changes twenty times.
+            // The popularity changes twenty times.
             let popular = ZipfDistribution(pictures.count, 0.9)
             return (0..<length).map {
                 (popular.next(&random) + $0 / (length / 20) * (pictures.count / 20)) % pictures.count
             }
         },
         Trace(name: "Zipf with scans") { pictures, _, random in
-            // A quarter of the requests are a crawler's, in passes of 2,500.
+            // A quarter of the requests are those of a crawler, in passes of 2,500.
             let popular = ZipfDistribution(pictures.count / 2, 0.9)
             let scanned = pictures.count / 2
             var next = 0
@@ -58,7 +58,7 @@ struct Trace: Sendable {
     }
 }
 
-/// Ranks, the first being the most frequent: the n-th comes up in proportion to n to the power of minus the exponent.
+/// The Zipf distribution of ranks: the frequency of rank n is proportional to n to the power of minus the exponent.
 struct ZipfDistribution {
     private let sums: [Double]
 
