@@ -3,78 +3,88 @@
 ///
 /// The element with the lowest priority is evicted. A priority is the time to make the element per byte, times the number of
 /// its uses, plus a floor, which rises to the priority of each evicted element. So newer elements overtake one that is no
-/// longer used. A use only counts; the element moves when it comes up for eviction.
-struct EvictionQueue<Element: Hashable> {
+/// longer used. A use only counts; the element moves when it comes up for eviction. Elements are slot numbers.
+struct EvictionQueue {
     private struct Node {
-        /// The microseconds to make it per byte.
-        let cost: Float
-        /// The number of uses, at most 255.
-        var uses = 1
         var priority = 0.0
+        /// The microseconds to make it per byte.
+        var cost: Float = 0
+        /// The number of uses, at most 255.
+        var uses: UInt8 = 0
+        var state: State = .absent
         /// Its index in `waiting` or in `held`.
         var place = 0
-        /// Whether it is in `held`; otherwise it is in `waiting`.
-        var isHeld = false
-        /// Whether it was used since it entered `waiting`.
-        var isUsed = false
     }
 
-    private var nodes: [Element: Node] = [:]
+    private enum State {
+        case absent
+        /// In `waiting`.
+        case waiting
+        /// In `waiting`, and used since it entered it.
+        case used
+        /// In `held`.
+        case held
+    }
+
+    private var nodes: [Node] = []
     /// A binary heap with the lowest priority first.
-    private var waiting: [Element] = []
+    private var waiting: [Int] = []
     /// Elements that had a holder when they came up for eviction.
-    private var held: [Element] = []
+    private var held: [Int] = []
     private var floor = 0.0
 
-    var count: Int { nodes.count }
+    var count: Int { waiting.count + held.count }
 
     /// Adds `element`, which is not in the queue: `bytes` were made in `microseconds`.
-    mutating func insert(_ element: Element, microseconds: Int, bytes: Int) {
+    mutating func insert(_ element: Int, microseconds: Int, bytes: Int) {
+        while nodes.count <= element { nodes.append(Node()) }
         // At least half a millisecond, which any job takes, and at most a second: an origin that sends slowly must not
         // own the cache.
         let time = min(max(microseconds, 500), 1_000_000)
-        nodes[element] = Node(cost: Float(time) / Float(max(bytes, 1)))
+        nodes[element] = Node(cost: Float(time) / Float(max(bytes, 1)), uses: 1)
         wait(element)
     }
 
     /// Records a use of `element`.
-    mutating func mark(_ element: Element) {
-        guard var node = nodes[element] else { return }
-        node.uses = min(node.uses + 1, 255)
-        node.isUsed = !node.isHeld
-        nodes[element] = node
+    mutating func mark(_ element: Int) {
+        guard element < nodes.count, nodes[element].state != .absent else { return }
+        if nodes[element].uses < .max { nodes[element].uses += 1 }
+        if nodes[element].state == .waiting { nodes[element].state = .used }
     }
 
     /// Records that `element` has no holder any more.
-    mutating func release(_ element: Element) {
-        guard nodes[element]?.isHeld == true else { return }
+    mutating func release(_ element: Int) {
+        guard element < nodes.count, nodes[element].state == .held else { return }
         takeFromHeld(element)
         wait(element)
     }
 
-    mutating func remove(_ element: Element) {
-        guard let node = nodes[element] else { return }
-        if node.isHeld { takeFromHeld(element) } else { takeFromWaiting(element) }
-        nodes[element] = nil
+    mutating func remove(_ element: Int) {
+        guard element < nodes.count else { return }
+        switch nodes[element].state {
+        case .absent: return
+        case .waiting, .used: takeFromWaiting(element)
+        case .held: takeFromHeld(element)
+        }
+        nodes[element].state = .absent
     }
 
     /// Removes the element with the lowest priority for which `isHeld` is false. Held ones that come up stand aside until
     /// they are released; when only those are left, one of them is removed.
-    mutating func evict(isHeld: (Element) -> Bool) -> Element? {
-        while let element = waiting.first, let node = nodes[element] {
+    mutating func evict(isHeld: (Int) -> Bool) -> Int? {
+        while let element = waiting.first {
             takeFromWaiting(element)
             if isHeld(element) {
-                nodes[element]?.isHeld = true
-                nodes[element]?.isUsed = false
-                nodes[element]?.place = held.count
+                nodes[element].place = held.count
+                nodes[element].state = .held
                 held.append(element)
                 continue
             }
-            floor = node.priority
-            if node.isUsed {
+            floor = nodes[element].priority
+            if nodes[element].state == .used {
                 wait(element)
             } else {
-                nodes[element] = nil
+                nodes[element].state = .absent
                 return element
             }
         }
@@ -85,33 +95,31 @@ struct EvictionQueue<Element: Hashable> {
 
     // MARK: The heap
 
-    private mutating func wait(_ element: Element) {
-        guard var node = nodes[element] else { return }
-        node.priority = floor + Double(node.cost) * Double(node.uses)
-        (node.isHeld, node.isUsed) = (false, false)
-        nodes[element] = node
+    private mutating func wait(_ element: Int) {
+        nodes[element].priority = floor + Double(nodes[element].cost) * Double(nodes[element].uses)
+        nodes[element].state = .waiting
         waiting.append(element)
         rise(from: waiting.count - 1)
     }
 
-    private mutating func takeFromWaiting(_ element: Element) {
-        guard let place = nodes[element]?.place else { return }
+    private mutating func takeFromWaiting(_ element: Int) {
+        let place = nodes[element].place
         let last = waiting.removeLast()
         if place == waiting.count { return }
         put(last, at: place)
         rise(from: place)
-        sink(from: nodes[last]?.place ?? place)
+        sink(from: nodes[last].place)
     }
 
-    private mutating func takeFromHeld(_ element: Element) {
-        guard let place = nodes[element]?.place else { return }
+    private mutating func takeFromHeld(_ element: Int) {
+        let place = nodes[element].place
         let last = held.removeLast()
         if place == held.count { return }
         held[place] = last
-        nodes[last]?.place = place
+        nodes[last].place = place
     }
 
-    private func priority(_ place: Int) -> Double { nodes[waiting[place]]?.priority ?? 0 }
+    private func priority(_ place: Int) -> Double { nodes[waiting[place]].priority }
 
     private mutating func rise(from place: Int) {
         var child = place
@@ -136,9 +144,9 @@ struct EvictionQueue<Element: Hashable> {
         put(element, at: parent)
     }
 
-    private mutating func put(_ element: Element, at place: Int) {
+    private mutating func put(_ element: Int, at place: Int) {
         waiting[place] = element
-        nodes[element]?.place = place
+        nodes[element].place = place
     }
 
     // MARK: Invariants
@@ -146,13 +154,14 @@ struct EvictionQueue<Element: Hashable> {
     /// Returns the first invariant that does not hold; nil when all hold.
     func brokenInvariant() -> String? {
         for (place, element) in waiting.enumerated() {
-            guard let node = nodes[element], node.place == place, !node.isHeld else { return "a place in the heap" }
-            if place > 0, node.priority < priority((place - 1) / 2) { return "order of the heap" }
+            let node = nodes[element]
+            if node.place != place || ![.waiting, .used].contains(node.state) { return "a place in the heap" }
+            if place > 0, priority(place) < priority((place - 1) / 2) { return "order of the heap" }
             if node.priority < floor { return "a priority below the floor" }
         }
-        for (place, element) in held.enumerated() {
-            guard let node = nodes[element], node.place == place, node.isHeld else { return "a place among the held" }
+        for (place, element) in held.enumerated() where nodes[element].place != place || nodes[element].state != .held {
+            return "a place among the held"
         }
-        return waiting.count + held.count == count ? nil : "an element in no list"
+        return nodes.count(where: { $0.state != .absent }) == count ? nil : "an element in no list"
     }
 }

@@ -16,7 +16,7 @@ struct MemoryIndex {
         let digest: ContentDigest
         /// The number of its bytes.
         let bytes: Int
-        fileprivate(set) var origin: OriginStatement
+        let origin: OriginStatement
         /// Whether it came from the disk tier, which may then have rasters of it.
         var isFromDisk = false
         /// Whether the disk tier has its bytes.
@@ -30,22 +30,47 @@ struct MemoryIndex {
         /// The size of its raster; nil for an original.
         let geometry: PixelGeometry?
         /// When it was last requested.
-        fileprivate(set) var usedAt: Instant
+        let usedAt: Instant
         /// Whether it was ever the answer to a request.
-        fileprivate(set) var wasRequested = false
+        let wasRequested: Bool
         /// Whether it counts against the budget; otherwise it is evicted and stays for its holders.
-        fileprivate(set) var isResident = true
-        /// The clients that lease it and the jobs that read it.
-        fileprivate(set) var holders = 0
+        let isResident: Bool
+        /// The number of clients that lease it and of jobs that read it.
+        let holders: Int
     }
 
     /// What belongs to the bytes of an original: at least one original and one buffer, except between `insert` of the
     /// original and `insert` of its first buffer.
-    private struct Content {
+    private struct Content: KeyedRecord {
+        let key: ContentDigest
+        var bytes: Int
         var header: ImageHeader?
         /// The originals with these bytes, the oldest first.
-        var keys: [OriginalKey] = []
-        var buffers: [Form: BufferID] = [:]
+        var originals: [Int] = []
+        /// What was made of them, the oldest first.
+        var buffers: [Int] = []
+    }
+
+    /// A key that leads to a content.
+    private struct OriginalEntry: KeyedRecord {
+        let key: OriginalKey
+        let content: Int
+        var origin: OriginStatement
+        var isFromDisk: Bool
+        var isOnDisk: Bool
+    }
+
+    /// A buffer as `Buffer` describes it.
+    private struct BufferEntry: KeyedRecord {
+        let key: BufferID
+        let content: Int
+        let form: Form
+        let bytes: Int
+        let geometry: PixelGeometry?
+        var usedAt: Instant
+        var wasRequested = false
+        var isResident = true
+        var holders = 0
     }
 
     /// The originals of a buffer that was evicted.
@@ -56,18 +81,21 @@ struct MemoryIndex {
     /// The maximum number of buffers, because each takes a descriptor.
     let maximumEntries: Int
 
-    private var originals: [OriginalKey: Original] = [:]
-    private var contents: [ContentDigest: Content] = [:]
-    private var buffers: [BufferID: Buffer] = [:]
-    /// The resident buffers in the order of eviction.
-    private var order = EvictionQueue<BufferID>()
+    // Entries of these tables refer to each other by their slots.
+    private var originals = SlotTable<OriginalEntry>()
+    private var contents = SlotTable<Content>()
+    private var buffers = SlotTable<BufferEntry>()
+    /// The slots of buffers by content and form.
+    private var variants = HashIndex()
+    /// The slots of resident buffers in the order of eviction.
+    private var order = EvictionQueue()
     private var unheldResidents = 0
     /// The number of originals that belong to each user alone.
     private var owned: [UInt32: Int] = [:]
     /// Whether `evictToFit` records what it evicts for `takeEvicted`.
     var notesEvictions = false
     private var evicted: [Evicted] = []
-    private var slots: ValiditySlots
+    private var validity: ValiditySlots
 
     /// The bytes of resident buffers.
     private(set) var residentBytes = 0
@@ -85,7 +113,7 @@ struct MemoryIndex {
     private(set) var revision = 0
 
     init(limit: Int, maximumEntries: Int, slots: Int = 0) {
-        self.slots = ValiditySlots(capacity: slots)
+        validity = ValiditySlots(capacity: slots)
         self.limit = limit
         self.maximumEntries = maximumEntries
     }
@@ -96,36 +124,66 @@ struct MemoryIndex {
     var entries: Int { order.count }
 
     /// All buffers, resident or not.
-    var bufferIDs: some Collection<BufferID> { buffers.keys }
+    var bufferIDs: [BufferID] { buffers.map(\.key) }
 
     /// Returns a buffer's record.
-    func record(of buffer: BufferID) -> Buffer? { buffers[buffer] }
+    func record(of buffer: BufferID) -> Buffer? {
+        guard let slot = buffers.slot(of: buffer) else { return nil }
+        let entry = buffers[slot]
+        return Buffer(
+            variant: variant(of: entry), bytes: entry.bytes, geometry: entry.geometry, usedAt: entry.usedAt,
+            wasRequested: entry.wasRequested, isResident: entry.isResident, holders: entry.holders)
+    }
 
-    func original(_ key: OriginalKey) -> Original? { originals[key] }
+    func original(_ key: OriginalKey) -> Original? {
+        guard let slot = originals.slot(of: key) else { return nil }
+        let entry = originals[slot]
+        return Original(
+            digest: contents[entry.content].key, bytes: contents[entry.content].bytes, origin: entry.origin,
+            isFromDisk: entry.isFromDisk, isOnDisk: entry.isOnDisk)
+    }
 
     /// Returns whether any original belongs to `uid` alone.
     func hasAny(ownedBy uid: UInt32) -> Bool { owned[uid] != nil }
 
     /// Returns the header of the image with these bytes; nil when it was not read yet.
-    func header(of digest: ContentDigest) -> ImageHeader? { contents[digest]?.header }
+    func header(of digest: ContentDigest) -> ImageHeader? { contents.slot(of: digest).flatMap { contents[$0].header } }
 
-    func buffer(_ variant: VariantKey) -> BufferID? { contents[variant.digest]?.buffers[variant.form] }
+    func buffer(_ variant: VariantKey) -> BufferID? {
+        contents.slot(of: variant.digest).flatMap { slot(of: variant.form, in: $0) }.map { buffers[$0].key }
+    }
+
+    private func slot(of form: Form, in content: Int) -> Int? {
+        // Most contents have one form, or are asked for the last one.
+        if let last = contents[content].buffers.last, buffers[last].form == form { return last }
+        return variants.slot(hash: Self.hash(content, form)) {
+            buffers[$0].content == content && buffers[$0].form == form
+        }
+    }
+
+    private static func hash(_ content: Int, _ form: Form) -> Int {
+        var hasher = Hasher()
+        hasher.combine(content)
+        hasher.combine(form)
+        return hasher.finalize()
+    }
+
+    private static func hash(_ entry: BufferEntry) -> Int { hash(entry.content, entry.form) }
 
     /// Returns whether anything made of these bytes can be found.
-    func isKnown(_ digest: ContentDigest) -> Bool { contents[digest] != nil }
+    func isKnown(_ digest: ContentDigest) -> Bool { contents.slot(of: digest) != nil }
 
     /// Returns the originals with no variant requested since `time`.
     func keys(unusedSince time: Instant) -> [OriginalKey] {
-        let used = Set(buffers.values.lazy.filter { $0.usedAt > time }.map(\.variant.digest))
-        return originals.filter { !used.contains($0.value.digest) }.map(\.key)
+        let used = Set(buffers.lazy.filter { $0.usedAt > time }.map(\.content))
+        return originals.filter { !used.contains($0.content) }.map(\.key)
     }
 
     /// Returns the bytes of the resident buffers that only this original leads to.
     func bytes(of key: OriginalKey) -> Int {
-        guard let digest = originals[key]?.digest, let content = contents[digest], content.keys.count == 1 else {
-            return 0
-        }
-        return content.buffers.values.lazy.compactMap { buffers[$0] }.filter(\.isResident).reduce(0) { $0 + $1.bytes }
+        guard let original = originals[key], contents[original.content].originals.count == 1 else { return 0 }
+        return contents[original.content].buffers.lazy.map { buffers[$0] }.filter(\.isResident)
+            .reduce(0) { $0 + $1.bytes }
     }
 
     /// Returns the originals that were loaded from `url`.
@@ -138,29 +196,28 @@ struct MemoryIndex {
 
     /// Records that a buffer was requested.
     mutating func touch(_ buffer: BufferID, at now: Instant) {
-        guard var record = buffers[buffer] else { return }
-        record.usedAt = now
-        record.wasRequested = true
-        buffers[buffer] = record
-        order.mark(buffer)
+        guard let slot = buffers.slot(of: buffer) else { return }
+        buffers[slot].usedAt = now
+        buffers[slot].wasRequested = true
+        order.mark(slot)
     }
 
-    /// Returns the slot that says for how long a request for `key` gets this held buffer; nil when there is none.
+    /// Returns the validity slot that says for how long a request for `key` gets this held buffer; nil when there is none.
     mutating func slot(of buffer: BufferID, for key: OriginalKey) -> ImageReply.Slot? {
         guard let record = buffers[buffer], record.isResident, record.holders > 0, let original = originals[key] else {
             return nil
         }
-        return slots.name(buffer, of: key, until: original.origin.freshUntil)
+        return validity.name(buffer, of: key, until: original.origin.freshUntil)
     }
 
-    /// Ends all slots, because the next request for any image may get another answer.
-    mutating func endSlots() { slots.endAll() }
+    /// Ends all validity slots, because the next request for any image may get another answer.
+    mutating func endSlots() { validity.endAll() }
 
     /// Returns the changes to be written to the validity page.
-    mutating func takeSlotChanges() -> [ValiditySlots.Change] { slots.takeChanges() }
+    mutating func takeSlotChanges() -> [ValiditySlots.Change] { validity.takeChanges() }
 
-    /// Returns the originals whose slots lead to this buffer.
-    func keysWithSlot(for buffer: BufferID) -> [OriginalKey] { slots.keys(of: buffer) }
+    /// Returns the originals whose validity slots lead to this buffer.
+    func keysWithSlot(for buffer: BufferID) -> [OriginalKey] { validity.keys(of: buffer) }
 
     // MARK: Adding
 
@@ -169,37 +226,39 @@ struct MemoryIndex {
     mutating func insert(_ original: Original, for key: OriginalKey) -> [BufferID] {
         revision += 1
         var dropped: [BufferID] = []
-        var original = original
-        original.origin = original.origin.named(key.url)
-        if let old = originals[key], old.digest != original.digest { dropped = remove(key) }
-        slots.end(key)
-        if originals[key] == nil {
-            contents[original.digest, default: Content()].keys.append(key)
+        if let old = self.original(key), old.digest != original.digest { dropped = remove(key) }
+        validity.end(key)
+        let content =
+            contents.slot(of: original.digest)
+            ?? contents.insert(Content(key: original.digest, bytes: original.bytes))
+        contents[content].bytes = original.bytes
+        let entry = OriginalEntry(
+            key: key, content: content, origin: original.origin.named(key.url), isFromDisk: original.isFromDisk,
+            isOnDisk: original.isOnDisk)
+        if let slot = originals.slot(of: key) {
+            // The key too: with a cacheKey it may have another URL, by which `remove` finds it.
+            originals[slot] = entry
+        } else {
+            contents[content].originals.append(originals.insert(entry))
             if let owner = key.owner { owned[owner, default: 0] += 1 }
-        } else if key.cacheKey != nil, let place = contents[original.digest]?.keys.firstIndex(of: key) {
-            // Keys with a cacheKey are equal whatever their URL is; `remove` finds them by the last one.
-            contents[original.digest]?.keys[place] = key
-            originals[key] = nil
         }
-        originals[key] = original
-        limitKeys(of: original.digest, keeping: key)
+        limitKeys(of: content, keeping: key)
         return dropped
     }
 
     /// Records that the disk tier has the bytes of an original, which are those in `body`.
     mutating func noteOnDisk(_ key: OriginalKey, _ body: BufferID) {
-        guard let digest = originals[key]?.digest, digest == buffers[body]?.variant.digest else { return }
-        originals[key]?.isOnDisk = true
+        guard let slot = originals.slot(of: key), originals[slot].content == buffers[body]?.content else { return }
+        originals[slot].isOnDisk = true
     }
 
-    /// Forgets one of the originals with the same bytes when there are too many. They share buffers, so the byte budget
+    /// Removes one of the originals with the same bytes when there are too many. They share buffers, so the byte budget
     /// does not limit their number.
-    private mutating func limitKeys(of digest: ContentDigest, keeping key: OriginalKey) {
-        guard let keys = contents[digest]?.keys, keys.count > 1,
-            keys.count > Self.maximumKeys || originals.count > maximumEntries,
-            let other = keys.last(where: { $0 != key && $0.nonce == 0 })
-        else { return }
-        forget(other)
+    private mutating func limitKeys(of content: Int, keeping key: OriginalKey) {
+        let slots = contents[content].originals
+        guard slots.count > 1, slots.count > Self.maximumKeys || originals.count > maximumEntries else { return }
+        let other = slots.last { originals[$0].key != key && originals[$0].key.nonce == 0 }
+        if let other { forgetOriginal(other) }
     }
 
     /// The maximum number of originals with the same bytes.
@@ -207,12 +266,13 @@ struct MemoryIndex {
 
     /// Records the header of an image; a timing or placeholder known before is kept.
     mutating func insert(_ header: ImageHeader, of digest: ContentDigest) {
-        guard let content = contents[digest] else { return }
+        guard let content = contents.slot(of: digest) else { return }
         revision += 1
         var header = header
-        header.timing = header.timing ?? content.header?.timing
-        header.placeholder = header.placeholder ?? content.header?.placeholder
-        contents[digest]?.header = header
+        let known = contents[content].header
+        header.timing = header.timing ?? known?.timing
+        header.placeholder = header.placeholder ?? known?.placeholder
+        contents[content].header = header
     }
 
     /// Adds an unheld buffer to a known content. `microseconds` is the time to make it again. Does not evict: the caller
@@ -221,13 +281,16 @@ struct MemoryIndex {
         _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant,
         worth microseconds: Int = 0
     ) {
-        guard contents[variant.digest] != nil else { return }
+        guard let content = contents.slot(of: variant.digest) else { return }
         revision += 1
-        contents[variant.digest]?.buffers[variant.form] = buffer
-        buffers[buffer] = Buffer(variant: variant, bytes: bytes, geometry: geometry, usedAt: now)
+        let slot = buffers.insert(
+            BufferEntry(
+                key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now))
+        contents[content].buffers.append(slot)
+        variants.insert(slot, hash: Self.hash(buffers[slot]))
         // A buffer also takes one of `maximumEntries` descriptors: that share of the budget counts as further bytes.
         let (size, overflowed) = bytes.addingReportingOverflow(limit / max(1, maximumEntries))
-        order.insert(buffer, microseconds: microseconds, bytes: overflowed ? .max : size)
+        order.insert(slot, microseconds: microseconds, bytes: overflowed ? .max : size)
         residentBytes += bytes
         unheldResidents += 1
     }
@@ -235,9 +298,9 @@ struct MemoryIndex {
     // MARK: Holding
 
     mutating func hold(_ buffer: BufferID) {
-        guard var record = buffers[buffer] else { return }
-        record.holders += 1
-        buffers[buffer] = record
+        guard let slot = buffers.slot(of: buffer) else { return }
+        buffers[slot].holders += 1
+        let record = buffers[slot]
         if record.holders == 1 {
             heldBytes += record.bytes
             if record.isResident { unheldResidents -= 1 } else { evictedBytes += record.bytes }
@@ -246,44 +309,45 @@ struct MemoryIndex {
 
     /// Ends one hold. Returns true when the buffer is removed with it: it was evicted before, or is a spare original.
     mutating func unhold(_ buffer: BufferID) -> Bool {
-        guard var record = buffers[buffer] else { return false }
-        record.holders -= 1
-        buffers[buffer] = record
+        guard let slot = buffers.slot(of: buffer) else { return false }
+        buffers[slot].holders -= 1
+        let record = buffers[slot]
         if record.holders > 0 { return false }
-        slots.end(buffer)
+        validity.end(buffer)
         heldBytes -= record.bytes
         if record.isResident {
             unheldResidents += 1
-            order.release(buffer)
-            return dropIfSpare(buffer)
+            order.release(slot)
+            return dropIfSpare(slot)
         }
         evictedBytes -= record.bytes
-        forget(buffer)
+        forgetBuffer(slot)
         return true
     }
 
     /// Removes the bytes of an original if they are spare. Returns the buffer that was removed.
     mutating func dropSpareBody(of digest: ContentDigest) -> [BufferID] {
-        guard let body = buffer(VariantKey(digest: digest, form: .original)) else { return [] }
-        return dropIfSpare(body) ? [body] : []
+        guard let body = buffer(VariantKey(digest: digest, form: .original)), let slot = buffers.slot(of: body) else {
+            return []
+        }
+        return dropIfSpare(slot) ? [body] : []
     }
 
-    private mutating func dropIfSpare(_ buffer: BufferID) -> Bool {
-        guard let record = buffers[buffer], isSpare(record) else { return false }
-        order.remove(buffer)
+    private mutating func dropIfSpare(_ slot: Int) -> Bool {
+        let record = buffers[slot]
+        guard isSpare(record) else { return false }
+        order.remove(slot)
         residentBytes -= record.bytes
         unheldResidents -= 1
-        forget(buffer)
+        forgetBuffer(slot)
         return true
     }
 
     /// Returns whether a buffer is an original that memory need not keep: no job reads it, no client has requested the
     /// encoded bytes, and the disk tier has them under every key that leads to them.
-    private func isSpare(_ record: Buffer) -> Bool {
-        guard record.variant.form == .original, record.isResident, record.holders == 0, !record.wasRequested else {
-            return false
-        }
-        return contents[record.variant.digest]?.keys.allSatisfy { originals[$0]?.isOnDisk == true } == true
+    private func isSpare(_ record: BufferEntry) -> Bool {
+        !record.wasRequested && record.holders == 0 && record.isResident && record.form == .original
+            && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk }
     }
 
     // MARK: Removing
@@ -294,7 +358,7 @@ struct MemoryIndex {
     /// Whether a buffer must be evicted. Buffers that are evicted and still held take memory and descriptors too, but
     /// evicting another held buffer frees nothing. To make room for them, unheld buffers are evicted until these take half
     /// of the budget.
-    var isOverBudget: Bool {
+    private var isOverBudget: Bool {
         if residentBytes + reservedBytes > limit || order.count > maximumEntries { return true }
         if unheldResidents == 0 { return false }
         let unheldBytes = residentBytes + evictedBytes - heldBytes
@@ -306,20 +370,20 @@ struct MemoryIndex {
         var dropped: [BufferID] = []
         while isOverBudget {
             let anyUnheld = unheldResidents > 0
-            let next = order.evict { anyUnheld && buffers[$0]?.holders != 0 }
-            guard let buffer = next, let record = buffers[buffer] else { break }
+            guard let slot = order.evict(isHeld: { anyUnheld && buffers[$0].holders != 0 }) else { break }
+            let record = buffers[slot]
             evictions += 1
             revision += 1
-            if notesEvictions { evicted.append(Set(contents[record.variant.digest]?.keys ?? [])) }
+            if notesEvictions { evicted.append(Set(contents[record.content].originals.map { originals[$0].key })) }
             residentBytes -= record.bytes
             if record.holders == 0 {
                 unheldResidents -= 1
-                forget(buffer)
-                dropped.append(buffer)
+                forgetBuffer(slot)
+                dropped.append(record.key)
             } else {
-                slots.end(buffer)
+                validity.end(record.key)
                 evictedBytes += record.bytes
-                buffers[buffer]?.isResident = false
+                buffers[slot].isResident = false
             }
         }
         return dropped
@@ -334,54 +398,67 @@ struct MemoryIndex {
     /// Removes an original and, when no other has the same bytes, everything made of them. They are no later hit, even
     /// while they are held. Returns the buffers that were removed.
     mutating func remove(_ key: OriginalKey) -> [BufferID] {
-        guard let digest = originals[key]?.digest else { return [] }
+        guard let original = originals.slot(of: key) else { return [] }
         revision += 1
-        forget(key)
-        guard let content = contents[digest], content.keys.isEmpty else { return dropSpareBody(of: digest) }
-        contents[digest] = nil
-        // In the order of their numbers, because that of a dictionary differs from run to run.
-        let dropped = content.buffers.values.sorted()
-        for buffer in dropped {
-            guard let record = buffers.removeValue(forKey: buffer) else { continue }
+        let content = originals[original].content
+        forgetOriginal(original)
+        guard contents[content].originals.isEmpty else { return dropSpareBody(of: contents[content].key) }
+        var dropped: [BufferID] = []
+        for slot in contents[content].buffers.reversed() {
+            let record = buffers[slot]
             if record.isResident {
-                order.remove(buffer)
+                order.remove(slot)
                 residentBytes -= record.bytes
                 if record.holders == 0 { unheldResidents -= 1 }
             } else {
                 evictedBytes -= record.bytes
             }
             if record.holders > 0 { heldBytes -= record.bytes }
+            takeOut(slot)
+            dropped.append(record.key)
         }
+        contents.remove(at: content)
         return dropped
     }
 
     /// Removes a buffer, which is neither resident nor held, from the tables; with the last buffer of a content also the
     /// originals that led to it.
-    private mutating func forget(_ buffer: BufferID) {
+    private mutating func forgetBuffer(_ slot: Int) {
         revision += 1
-        guard let variant = buffers.removeValue(forKey: buffer)?.variant else { return }
-        contents[variant.digest]?.buffers[variant.form] = nil
-        guard let content = contents[variant.digest], content.buffers.isEmpty else { return }
-        contents[variant.digest] = nil
-        for key in content.keys { forget(key) }
+        let content = buffers[slot].content
+        takeOut(slot)
+        guard contents[content].buffers.isEmpty else { return }
+        // From the last to the first, so that each removal from the list is short.
+        for original in contents[content].originals.reversed() { forgetOriginal(original) }
+        contents.remove(at: content)
     }
 
-    /// Removes an original from the tables; its content stays.
-    private mutating func forget(_ key: OriginalKey) {
-        guard let digest = originals.removeValue(forKey: key)?.digest else { return }
-        slots.end(key)
-        contents[digest]?.keys.removeAll { $0 == key }
-        if let owner = key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
+    /// Removes a buffer from the tables and from its content.
+    private mutating func takeOut(_ slot: Int) {
+        variants.remove(slot, hash: Self.hash(buffers[slot]))
+        Self.remove(slot, from: &contents[buffers.remove(at: slot).content].buffers)
+    }
+
+    /// Removes an original from the tables and from its content.
+    private mutating func forgetOriginal(_ slot: Int) {
+        let original = originals.remove(at: slot)
+        validity.end(original.key)
+        Self.remove(slot, from: &contents[original.content].originals)
+        if let owner = original.key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
+    }
+
+    private static func remove(_ slot: Int, from slots: inout [Int]) {
+        if let place = slots.lastIndex(of: slot) { slots.remove(at: place) }
     }
 
     // MARK: Invariants
 
     /// Returns the first invariant that does not hold; nil when all hold. Visits every record.
     func brokenInvariant() -> String? {
-        let residents = buffers.values.filter(\.isResident)
-        let evicted = buffers.values.filter { !$0.isResident }
-        let held = buffers.values.filter { $0.holders > 0 }
-        func bytes(_ some: [Buffer]) -> Int { some.reduce(0) { $0 + $1.bytes } }
+        let residents = buffers.filter(\.isResident)
+        let evicted = buffers.filter { !$0.isResident }
+        let held = buffers.filter { $0.holders > 0 }
+        func bytes(_ some: [BufferEntry]) -> Int { some.reduce(0) { $0 + $1.bytes } }
         if bytes(residents) != residentBytes { return "resident bytes" }
         if bytes(held) != heldBytes { return "held bytes" }
         if bytes(evicted) != evictedBytes { return "evicted bytes" }
@@ -389,22 +466,28 @@ struct MemoryIndex {
         if residents.count != order.count { return "order of eviction" }
         if let broken = order.brokenInvariant() { return "order of eviction: \(broken)" }
         if residents.count(where: { $0.holders == 0 }) != unheldResidents { return "unheld residents" }
-        if buffers.contains(where: { buffer($0.value.variant) != $0.key }) { return "a buffer that cannot be found" }
-        if originals.contains(where: { contents[$0.value.digest]?.keys.contains($0.key) != true }) {
+        if buffers.contains(where: { buffer(variant(of: $0)) != $0.key }) { return "a buffer that cannot be found" }
+        if originals.contains(where: { original in
+            !contents[original.content].originals.contains { originals[$0].key == original.key }
+        }) {
             return "an original without content"
         }
-        if originals.contains(where: { $0.key.url != $0.value.origin.url }) { return "an original under another URL" }
-        if contents.values.contains(where: { $0.keys.isEmpty || $0.buffers.isEmpty }) { return "an empty content" }
-        if contents.values.reduce(0, { $0 + $1.buffers.count }) != buffers.count { return "a buffer without content" }
-        if contents.values.reduce(0, { $0 + $1.keys.count }) != originals.count { return "number of originals" }
-        let owners = originals.keys.compactMap(\.owner).reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        if originals.contains(where: { $0.key.url != $0.origin.url }) { return "an original under another URL" }
+        if contents.contains(where: { $0.originals.isEmpty || $0.buffers.isEmpty }) { return "an empty content" }
+        if contents.reduce(0, { $0 + $1.buffers.count }) != buffers.count { return "a buffer without content" }
+        if contents.reduce(0, { $0 + $1.originals.count }) != originals.count { return "number of originals" }
+        let owners = originals.compactMap(\.key.owner).reduce(into: [:]) { $0[$1, default: 0] += 1 }
         if owners != owned { return "owners" }
         if reservedBytes < 0 { return "reserved bytes" }
         if isOverBudget, reservedBytes <= limit { return "more than the budget" }
-        if buffers.values.contains(where: isSpare) { return "a spare original" }
-        return slots.brokenInvariant { key, buffer in
+        if buffers.contains(where: isSpare) { return "a spare original" }
+        return validity.brokenInvariant { key, buffer in
             guard let record = buffers[buffer], record.isResident, record.holders > 0 else { return false }
-            return originals[key]?.digest == record.variant.digest
+            return originals[key]?.content == record.content
         }
+    }
+
+    private func variant(of record: BufferEntry) -> VariantKey {
+        VariantKey(digest: contents[record.content].key, form: record.form)
     }
 }

@@ -4,12 +4,12 @@ import Testing
 
 /// GreedyDual-Size-Frequency, as the index uses it.
 @Suite struct EvictionQueueTests {
-    private func evict(_ queue: inout EvictionQueue<Int>, isHeld: (Int) -> Bool = { _ in false }) -> Int? {
+    private func evict(_ queue: inout EvictionQueue, isHeld: (Int) -> Bool = { _ in false }) -> Int? {
         queue.evict(isHeld: isHeld)
     }
 
     @Test func `the least time for each byte goes first`() {
-        var queue = EvictionQueue<Int>()
+        var queue = EvictionQueue()
         queue.insert(0, microseconds: 20_000, bytes: 100_000)
         queue.insert(1, microseconds: 20_000, bytes: 1_000_000)
         queue.insert(2, microseconds: 2_000, bytes: 100_000)
@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test func `uses multiply the worth`() {
-        var queue = EvictionQueue<Int>()
+        var queue = EvictionQueue()
         for element in 0..<4 { queue.insert(element, microseconds: 10_000 + element, bytes: 1000) }
         for _ in 0..<3 { queue.mark(0) }
         queue.mark(2)
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func `what is used no more is overtaken`() {
-        var queue = EvictionQueue<Int>()
+        var queue = EvictionQueue()
         queue.insert(0, microseconds: 20_000, bytes: 1000)
         for _ in 0..<10_000 { queue.mark(0) }
         // 20 times the time, and no more than 255 uses of it.
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test func `a scan leaves alone what is asked for`() {
-        var queue = EvictionQueue<Int>()
+        var queue = EvictionQueue()
         for element in 0..<10 {
             queue.insert(element, microseconds: 5000, bytes: 10_000)
             queue.mark(element)
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func `what is held stands aside until it is released`() {
-        var queue = EvictionQueue<Int>()
+        var queue = EvictionQueue()
         for element in 0..<4 { queue.insert(element, microseconds: 1000 + element * element * 1000, bytes: 1000) }
         let first = evict(&queue) { $0 < 2 }
         #expect(first == 2)
@@ -75,7 +75,7 @@ import Testing
     @Test(arguments: 1...10)
     func `random steps lose and double nothing`(seed: UInt64) {
         var random = SplitMix64(state: seed)
-        var queue = EvictionQueue<Int>()
+        var queue = EvictionQueue()
         var model: Set<Int> = []
         for _ in 0..<3000 {
             let element = Int.random(in: 0..<60, using: &random)

@@ -49,7 +49,7 @@ enum IndexMeasure {
             }
             let insertion = (last - begun) / count
             // Half of them must make room for a job.
-            index.reserve(limit / 2)
+            index.reservedBytes = limit / 2
             begun = processorTime()
             let evicted = index.evictToFit().count
             print(insertion, longest, (processorTime() - begun) / evicted)
@@ -70,7 +70,7 @@ enum IndexMeasure {
     }
 
     private static func fill(_ index: inout MemoryIndex, _ count: Int, afterEach: (Int) -> Void) throws {
-        let now = Instant.now
+        let now = Instant(nanoseconds: 0)
         let form = Form.pixels(Transform(width: 256, height: 256))
         var header = ImageHeader(format: .jpeg, geometry: PixelGeometry(width: 4000, height: 3000)!)
         var random = SplitMix64(state: 1)
@@ -112,7 +112,7 @@ enum IndexMeasure {
 
     private static func nanosecondsOfHit(_ index: inout MemoryIndex, _ requests: [GetRequest]) -> Double {
         let form = Form.pixels(Transform(width: 256, height: 256))
-        let now = Instant.now
+        let now = Instant(nanoseconds: 0)
         let begun = processorTime()
         for request in requests {
             let key = OriginalKey(request, uid: 1000)

@@ -173,7 +173,7 @@ struct GreedyDual {
 
 /// The broker's policy: the same, but a hit only counts, and uses are bounded.
 struct Shipped: Policy {
-    private var queue = EvictionQueue<Int>()
+    private var queue = EvictionQueue()
 
     init(capacity: Int) {}
 
@@ -188,7 +188,7 @@ struct Shipped: Policy {
 
 /// The broker's policy with each time measured wrongly, by a factor of up to four.
 struct Misjudging: Policy {
-    private var queue = EvictionQueue<Int>()
+    private var queue = EvictionQueue()
     private var random = SplitMix64(state: 1)
 
     init(capacity: Int) {}

@@ -1,0 +1,55 @@
+import Testing
+
+@testable import BrokerCore
+
+/// The table of the index, compared with a dictionary.
+@Suite struct SlotTableTests {
+    /// A key with many hash collisions.
+    private struct Key: Hashable {
+        let number: Int
+
+        func hash(into hasher: inout Hasher) { hasher.combine(number % 7) }
+    }
+
+    private struct Record: KeyedRecord {
+        let key: Key
+        var value: Int
+    }
+
+    @Test(arguments: [40, 700])
+    func `random steps do as a dictionary does`(keys: Int) {
+        var random = SplitMix64(state: UInt64(keys))
+        var table = SlotTable<Record>()
+        var model: [Key: Int] = [:]
+        var slots: [Key: Int] = [:]
+        for step in 0..<20_000 {
+            let key = Key(number: Int.random(in: 0..<keys, using: &random))
+            if let slot = table.slot(of: key) {
+                #expect(slots[key] == slot)
+                #expect(table[key]?.value == model[key])
+                if Bool.random(using: &random) {
+                    let removed = table.remove(at: slot)
+                    #expect(removed.value == model.removeValue(forKey: key))
+                    slots[key] = nil
+                } else {
+                    table[slot].value = step
+                    model[key] = step
+                }
+            } else {
+                #expect(model[key] == nil)
+                slots[key] = table.insert(Record(key: key, value: step))
+                model[key] = step
+            }
+            #expect(table.count == model.count)
+        }
+        #expect(Dictionary(uniqueKeysWithValues: table.map { ($0.key, $0.value) }) == model)
+    }
+
+    @Test func `slots are used again`() {
+        var table = SlotTable<Record>()
+        let slots = (0..<2000).map { table.insert(Record(key: Key(number: $0), value: 0)) }
+        for slot in slots { table.remove(at: slot) }
+        let again = (0..<2000).map { table.insert(Record(key: Key(number: $0), value: 0)) }
+        #expect(Set(again) == Set(slots))
+    }
+}
