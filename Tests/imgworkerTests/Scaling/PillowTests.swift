@@ -3,6 +3,7 @@ import LinuxSystem
 import SharedCache
 import TestSupport
 import Testing
+import WorkerProtocol
 
 @testable import imgworker
 
