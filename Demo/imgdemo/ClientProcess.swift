@@ -48,9 +48,9 @@ enum ClientProcess {
                 result = ClientResult(index: request.index)
                 result.microseconds = Instant.now.microseconds(since: request.at)
                 try look(at: image, &result)
-                if heldNow + image.description.bytes <= heldBytes {
+                if heldNow + image.reply.bytes <= heldBytes {
                     held.append(image)
-                    heldNow += image.description.bytes
+                    heldNow += image.reply.bytes
                 }
             case .reply(.error(let id?, let error)):
                 guard let request = started.removeValue(forKey: id) else { continue }
@@ -69,12 +69,12 @@ enum ClientProcess {
 
     /// Reads every pixel, and finds out where they lie.
     private static func look(at image: BrokerImage, _ result: inout ClientResult) throws {
-        result.width = image.description.width
-        result.height = image.description.height
-        result.originalWidth = image.description.originalWidth
-        result.originalHeight = image.description.originalHeight
-        result.contentType = image.description.contentType
-        result.bytes = image.description.bytes
+        result.width = image.reply.width
+        result.height = image.reply.height
+        result.originalWidth = image.reply.originalWidth
+        result.originalHeight = image.reply.originalHeight
+        result.contentType = image.reply.contentType
+        result.bytes = image.reply.bytes
         image.withBytes { bytes in
             var hash = SHA256()
             unsafe bytes.withUnsafeBytes { unsafe hash.update($0) }

@@ -166,9 +166,9 @@ struct Demonstration {
                 }
                 let image = try broker.get(setting.origin.url(path), size.options)
                 let bytes = image.withBytes { span in unsafe span.withUnsafeBytes { unsafe Array($0) } }
-                let view = PixelView(bytes, width: image.description.width, height: image.description.height)
+                let view = PixelView(bytes, width: image.reply.width, height: image.reply.height)
                 tile.contents[size] = .picture(view)
-                if size == .medium, image.description.frameCount > 1 {
+                if size == .medium, image.reply.frameCount > 1 {
                     frames = try self.frames(of: setting.origin.url(path), setting.names[index], broker)
                 }
                 if size == .medium {
@@ -188,17 +188,17 @@ struct Demonstration {
         var options = GetOptions()
         options.variant.frames = .all
         // How many there are is known by now, as the picture has been described.
-        let count = try broker.get(url, PictureSize.medium.options).description.frameCount
+        let count = try broker.get(url, PictureSize.medium.options).reply.frameCount
         let box = ContactSheet.frameBox(count)
         (options.variant.width, options.variant.height) = (box.width, box.height)
         let image = try broker.get(url, options)
-        guard let timing = image.description.timing, !timing.delaysMs.isEmpty else { return nil }
+        guard let timing = image.reply.timing, !timing.delaysMs.isEmpty else { return nil }
         let bytes = image.withBytes { span in unsafe span.withUnsafeBytes { unsafe Array($0) } }
         let step = bytes.count / timing.delaysMs.count
         let views = timing.delaysMs.indices.map { frame in
             PixelView(
-                Array(bytes[frame * step..<(frame + 1) * step]), width: image.description.width,
-                height: image.description.height)
+                Array(bytes[frame * step..<(frame + 1) * step]), width: image.reply.width,
+                height: image.reply.height)
         }
         let seconds = Double(timing.delaysMs.reduce(0, +)) / 1000
         let loops = timing.loops == 0 ? "for ever" : "\(timing.loops) times"

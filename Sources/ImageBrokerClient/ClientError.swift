@@ -1,29 +1,29 @@
 public import IPCProtocol
 public import LinuxSystem
 
-/// Why a request of this process was not answered with what it asked for.
+/// Why a request of this process failed.
 public enum ClientError: Error, CustomStringConvertible {
-    /// Nobody listens at this path.
+    /// No broker listens at this path.
     case noBroker(path: String, SystemError)
-    /// The connection ended before the answer came.
+    /// The connection ended before the reply.
     case connectionLost
-    /// What came does not follow the protocol.
+    /// A reply does not follow the protocol.
     case protocolViolation(String)
-    /// The picture is there, but this process may open no more descriptors. With the next message to the broker its lease
-    /// is given back; asked for again, it comes again.
+    /// The image exists, but this process may open no more descriptors. Its lease is released with the next message to the
+    /// broker; a later request gets the image again.
     case descriptorLost
-    /// The broker's own answer.
+    /// The broker refused the request.
     case refused(WireError)
     /// A system call of this process failed.
     case system(SystemError)
 
-    /// What happened, in one sentence.
+    /// The error in one sentence.
     public var description: String {
         switch self {
         case .noBroker(let path, let error): "no broker answers at \(path) (\(error))"
         case .connectionLost: "the broker closed the connection"
         case .descriptorLost: "this process may open no more descriptors"
-        case .protocolViolation(let what): "the broker does not follow the protocol: \(what)"
+        case .protocolViolation(let violation): "the broker does not follow the protocol: \(violation)"
         case .refused(let error): "\(error.code.rawValue): \(error.message)"
         case .system(let error): error.description
         }

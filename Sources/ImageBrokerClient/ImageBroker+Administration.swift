@@ -1,11 +1,11 @@
 public import HTTPValues
 public import IPCProtocol
 
-// What administrators do, and events. Everything but events is refused (`forbidden`) to others.
+// Requests of administrators, which are refused (`forbidden`) to others, and events.
 extension ImageBroker {
-    /// Empties a tier of the cache, or removes from it what was not used for so many seconds.
+    /// Empties a tier of the cache, or removes the entries that were not used for `olderThanSeconds`.
     ///
-    /// - Returns: how many originals of each tier were removed, and bytes with what was made of them.
+    /// - Returns: the number of originals removed, and the number of bytes of originals and variants.
     /// - Throws: `ClientError`.
     public func clear(
         _ tier: CacheTier = .all, olderThanSeconds: Int? = nil
@@ -15,7 +15,7 @@ extension ImageBroker {
         return (removed, bytes)
     }
 
-    /// What is not tried again for now, by URL; with `url`, only what the list says of that. As much as one frame holds.
+    /// Requests the list of recently failed URLs, or its entries for `url`; at most as many as fit into one frame.
     ///
     /// - Throws: `ClientError`.
     public func failedEntries(of url: SourceURL? = nil) throws(ClientError) -> [FailedEntry] {
@@ -25,7 +25,7 @@ extension ImageBroker {
         return entries
     }
 
-    /// Takes `url`, or everything, off the failed list; returns how many entries that were.
+    /// Removes `url`, or everything, from the list of recently failed URLs. Returns the number of entries removed.
     ///
     /// - Throws: `ClientError`.
     public func clearFailed(_ url: SourceURL? = nil) throws(ClientError) -> Int {
@@ -33,21 +33,21 @@ extension ImageBroker {
         return count
     }
 
-    /// Lets new loads of all clients wait; hits are served.
+    /// Suspends new loads of all clients; hits are served.
     ///
     /// - Throws: `ClientError`.
     public func suspend() throws(ClientError) {
         try tell { .suspend(id: $0) }
     }
 
-    /// Lets loads go on.
+    /// Resumes loads.
     ///
     /// - Throws: `ClientError`.
     public func resume() throws(ClientError) {
         try tell { .resume(id: $0) }
     }
 
-    /// Ends all pending requests of all clients with `cancelled`.
+    /// Cancels all pending requests of all clients.
     ///
     /// - Throws: `ClientError`.
     public func cancelAll() throws(ClientError) {
@@ -56,10 +56,10 @@ extension ImageBroker {
 
     // MARK: Events
 
-    /// Asks for events, until the connection ends: about this user's requests, for administrators about all. They come
-    /// through `receive`, and pile up until that is called.
+    /// Subscribes to events until the connection ends: of this user's requests, for administrators of all requests. They
+    /// are returned by `receive`, and queued until it is called.
     ///
-    /// - Returns: the subscription's id, which its events carry.
+    /// - Returns: the id of the subscription and of its events.
     /// - Throws: `ClientError`.
     @discardableResult
     public func subscribe(
@@ -73,10 +73,10 @@ extension ImageBroker {
         }
     }
 
-    /// Subscribes and hands each event to `handler`, until that returns false. Best on a connection of its own: what other
-    /// requests of this one are answered meanwhile is not kept.
+    /// Subscribes and calls `handler` with each event until it returns false. Use a separate connection: replies to other
+    /// requests are discarded meanwhile.
     ///
-    /// - Throws: `ClientError`; `connectionLost` when the broker ends.
+    /// - Throws: `ClientError`; `connectionLost` when the broker shuts down.
     public func follow(
         _ events: Set<BrokerEvent.Name> = Set(BrokerEvent.Name.allCases), _ handler: (BrokerEvent) -> Bool
     ) throws(ClientError) {

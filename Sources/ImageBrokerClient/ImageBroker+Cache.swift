@@ -3,9 +3,9 @@ public import IPCProtocol
 public import LinuxSystem
 public import SharedCache
 
-// What is cached: looking, loading ahead, giving, forgetting.
+// The cache: queries, prefetching, storing and removing.
 extension ImageBroker {
-    /// Whether the picture at `url` is cached, in which tier, and whether it is fresh.
+    /// Queries whether the image at `url` is cached, in which tier, and whether it is fresh.
     ///
     /// - Throws: `ClientError`.
     public func query(
@@ -16,15 +16,15 @@ extension ImageBroker {
         return status
     }
 
-    /// Loads pictures into the cache, at low priority unless `options` say otherwise, and waits for the last one. A URL
-    /// that fails does not end it. However many there are, each message to the broker has 1,000 at most.
+    /// Loads images into the cache, at low priority unless `options` say otherwise, and waits for the last one. Continues
+    /// after URLs that fail. Sends at most 1,000 URLs in a message.
     ///
     /// - Parameters:
-    ///   - urls: what to load, in this order.
-    ///   - options: how; the delivery means nothing, as none comes.
-    ///   - progress: is told after each URL how many are loaded, how many have failed, and how many there are.
-    /// - Returns: how many were loaded, and how many have failed.
-    /// - Throws: `ClientError`; `refused` with `cancelled` when somebody has ended it.
+    ///   - urls: the URLs, in the order in which they are loaded.
+    ///   - options: how to load them; the delivery has no effect, because no image is delivered.
+    ///   - progress: called after each URL with the numbers of URLs loaded, failed and in all.
+    /// - Returns: the numbers of URLs loaded and failed.
+    /// - Throws: `ClientError`; `refused` with `cancelled` when an administrator cancelled it.
     public func prefetch(
         _ urls: [SourceURL], _ options: GetOptions = PrefetchRequest.defaultOptions,
         progress: ((_ done: Int, _ failed: Int, _ total: Int) -> Void)? = nil
@@ -52,7 +52,7 @@ extension ImageBroker {
         return (done, failed)
     }
 
-    /// How many of the URLs go into one frame, with room for whatever options there are.
+    /// The number of URLs that fit into half a frame; the other half is for the options.
     private static func prefixOfOneFrame(_ urls: ArraySlice<SourceURL>) -> Int {
         var (count, bytes) = (0, 0)
         for url in urls.prefix(PrefetchRequest.maximumURLs) {
@@ -63,14 +63,14 @@ extension ImageBroker {
         return count
     }
 
-    /// Gives the cache a picture as if it had been loaded from `url`, and waits until it is decoded and believed. Later
-    /// requests for `url` get it: this user's, or everybody's when an administrator gives it.
+    /// Stores an image in the cache as if it had been loaded from `url`, and waits until it is validated. Later requests of
+    /// this user for `url` get it; requests of all users when an administrator stores it.
     ///
     /// - Parameters:
-    ///   - bytes: the encoded picture; they are copied.
-    ///   - url: under which it is to be found.
-    ///   - contentType: what it is said to be; what it is is looked at.
-    /// - Throws: `ClientError`; `refused` with the reason for which it is no picture.
+    ///   - bytes: the encoded image; they are copied.
+    ///   - url: the URL of the image.
+    ///   - contentType: the stated media type; the format is detected from the bytes.
+    /// - Throws: `ClientError`; `refused` when the bytes are not a valid image.
     public func store(_ bytes: [UInt8], as url: SourceURL, contentType: String? = nil) throws(ClientError) {
         let buffer: SealedBuffer
         do throws(SystemError) {
@@ -89,15 +89,15 @@ extension ImageBroker {
         try store(buffer, as: url, contentType: contentType)
     }
 
-    /// As `store` of bytes; the broker uses the sealed buffer as it is, without a copy.
+    /// Stores an image like `store` of bytes, without a copy of the sealed buffer.
     ///
     /// - Throws: `ClientError`.
     public func store(_ buffer: SealedBuffer, as url: SourceURL, contentType: String? = nil) throws(ClientError) {
         try store(buffer.descriptor, as: url, contentType: contentType)
     }
 
-    /// As `store` of bytes; they are all of a memfd or of a file of a tmpfs. The broker copies them before this returns,
-    /// unless all four seals are there. Files elsewhere are refused.
+    /// Stores an image like `store` of bytes, which are the content of a memfd or of a file on a tmpfs; other files are
+    /// refused. The broker copies them before this returns, unless the memfd has all four seals.
     ///
     /// - Throws: `ClientError`.
     public func store(_ file: FileDescriptor, as url: SourceURL, contentType: String? = nil) throws(ClientError) {
@@ -106,7 +106,7 @@ extension ImageBroker {
         }
     }
 
-    /// Makes the broker forget `url` in all its variants; returns how many originals it forgot.
+    /// Removes `url` in all its variants from the cache. Returns the number of originals removed.
     ///
     /// - Throws: `ClientError`.
     public func remove(_ url: SourceURL) throws(ClientError) -> Int {

@@ -6,35 +6,35 @@ internal import SharedCache
 
 /// A connection to the broker.
 ///
-/// A connection and its leases belong to the process that has made it. After `fork` the child leaves it alone, objects of
-/// pictures included, and makes one of its own: both would read the same stream, and each give back the other's leases.
-/// What the parent has mapped stays valid in the child. A program started by `exec` inherits nothing.
+/// A connection and its leases belong to the process that opened it. After `fork` the child must not use the connection or
+/// release its images, but open its own connection: otherwise both would read the same stream, and each would release the
+/// other's leases. Mappings of the parent stay valid in the child. A program started by `exec` inherits nothing.
 ///
-/// `get` and its kin wait for their answer. `send` and `receive` let many requests be under way at once; the answers come
-/// in the order in which they are ready. One thread uses a connection at a time; images may go anywhere.
+/// `get` and similar methods wait for their reply. `send` and `receive` allow many requests in flight; replies arrive in
+/// the order in which they are ready. One thread uses a connection at a time; images may be used on any thread.
 public final class ImageBroker {
-    /// An answer, or news of a request that is under way.
+    /// A reply, or progress of a request in flight.
     public enum Incoming {
-        /// A picture; another follows unless `description.final`.
+        /// An image; another one follows unless `reply.final`.
         case image(id: Int, BrokerImage)
-        /// Bytes downloaded so far, and how many there will be.
+        /// The number of bytes downloaded so far, and the total if known.
         case progress(id: Int, received: Int, expected: Int?)
-        /// What a subscriber is told; the id is that of the subscription.
+        /// An event; the id is that of the subscription.
         case event(id: Int, BrokerEvent)
-        /// Any other answer.
+        /// Any other reply.
         case reply(Reply)
     }
 
-    /// How much a client keeps mapped of what it was given: pictures that are asked for again and again. Each stays leased,
-    /// and while it is kept and the broker's validity page says that a request would get it again, `get` returns it
-    /// without a word to the broker.
+    /// The limits for images that a client keeps mapped because it requests them repeatedly. Each stays leased. While the
+    /// broker's validity page says that a request would get a kept image again, `get` returns it without a message to the
+    /// broker.
     public struct Keeping: Sendable {
-        /// How many pictures, each of which is a descriptor and a mapping.
+        /// The maximum number of images; each takes a descriptor and a mapping.
         public var images: Int
-        /// How many bytes of them.
+        /// The maximum number of their bytes.
         public var bytes: Int
 
-        /// Usual amounts.
+        /// Creates limits; the defaults suit most programs.
         public init(images: Int = 256, bytes: Int = 64 << 20) {
             self.images = images
             self.bytes = bytes
@@ -43,34 +43,34 @@ public final class ImageBroker {
 
     private struct Held {
         let buffer: SealedBuffer
-        /// Leases that were granted and not given back.
+        /// The number of leases that were granted and not released.
         var leases: Int
-        /// The last request sent before the last lease was given back: until that is answered, the broker may count on
-        /// this process still having the descriptor.
+        /// The last request sent before the last lease was released: until its reply, the broker may assume that this
+        /// process still has the descriptor.
         var neededUntil = 0
     }
 
     private let channel: FrameChannel
-    private let returns = LeaseReturns()
-    /// Pictures that need not be asked for again; nil for a client that keeps none.
+    private let releases = PendingReleases()
+    /// Images for repeated requests; nil for a client that keeps none.
     ///
-    /// Not checked for overlapping accesses at run time, which would take a fifth of a hit: nothing that it calls leads back
-    /// here. What is let go of by it adds to `returns`, and to nothing else.
+    /// Overlapping accesses are not checked at run time, which would take a fifth of a hit. They cannot occur, because
+    /// `KeptImages` never calls this object; images that it releases add to `releases` only.
     @exclusivity(unchecked) private var kept: KeptImages?
     private var held: [Int: Held] = [:]
-    /// Buffers whose descriptor did not arrive; the broker counts on it all the same, until all leases are given back.
+    /// Buffers whose descriptor was lost; the broker assumes that it arrived until all their leases are released.
     private var lost: Set<Int> = []
-    /// Whether some of them have no lease any more.
-    private var hasReturned = false
+    /// Whether some entries of `held` have no lease.
+    private var hasReleased = false
     private var unanswered: Set<Int> = []
     private var lastID = 0
     private var stash: [Incoming] = []
 
-    /// Connects to the broker at `path`; without one, to where brokers usually listen.
+    /// Connects to the broker at `path`, or at the default path.
     ///
-    /// - Parameter keeping: how many pictures to keep for when `get` asks for them again, if any. It makes the broker be
-    ///   asked for its validity page; with one that has none, nothing is kept.
-    /// - Throws: `ClientError.noBroker`; with `keeping` whatever the first answer may lead to.
+    /// - Parameter keeping: the limits for kept images; nil to keep none. The broker is asked for its validity page; without
+    ///   one, nothing is kept.
+    /// - Throws: `ClientError`: `noBroker`; with `keeping` any error of a request.
     public init(path: String? = nil, keeping: Keeping? = nil) throws(ClientError) {
         let path = path ?? SocketPath.forClient
         do {
@@ -78,48 +78,51 @@ public final class ImageBroker {
         } catch {
             throw .noBroker(path: path, error)
         }
-        if let keeping { unsafe kept = try view().map { KeptImages(keeping, page: $0) } }
+        if let keeping, let page = try requestValidityPage() {
+            unsafe kept = KeptImages(maximumImages: keeping.images, maximumBytes: keeping.bytes, page: page)
+        }
     }
 
-    /// The broker's validity page; nil when it has none.
-    private func view() throws(ClientError) -> ValidityView? {
+    /// Requests the broker's validity page; nil when it has none.
+    private func requestValidityPage() throws(ClientError) -> ValidityView? {
         guard case .hello(_, let hello) = try ask({ .hello(id: $0, client: nil, validity: true) }) else {
             throw Self.unexpected
         }
         guard let slots = hello.slots else { return nil }
-        // A process that has no descriptor left does without.
+        // The page is optional: a process without free descriptors keeps no images.
         if channel.areDescriptorsLost {
             _ = channel.takeDescriptors(1)
             return nil
         }
-        guard let page = channel.takeDescriptors(1)?.first else { throw .protocolViolation("no validity page came") }
+        guard let page = channel.takeDescriptors(1)?.first else {
+            throw .protocolViolation("the validity page is missing")
+        }
         do { return try ValidityView(verifying: page, slots: slots) } catch {
-            throw .protocolViolation("a validity page that is none")
+            throw .protocolViolation("the validity page is invalid")
         }
     }
 
-    // MARK: One at a time
+    // MARK: Single requests
 
-    /// Loads the picture at `url` and waits for it.
+    /// Loads the image at `url` and waits for it.
     ///
     /// - Parameters:
-    ///   - options: what is wanted, and how.
-    ///   - preview: sees what is cached, however old, before the origin is asked whether it is still good; it is not called
-    ///     when nothing is cached. Giving it sets the options `cache` to `noCache` and `staleFirst`.
-    ///   - partial: sees the picture as far as it has come, at most a few times a second while it is downloaded; it is not
-    ///     called for kinds of picture that come in no parts. Giving it sets the option `progressive`.
-    ///   - progress: is told on the way how many bytes are there, and how many there will be, where that is known.
-    /// - Returns: the final picture, new or confirmed. It, a preview and each partial picture are leases of their own, each
-    ///   given back when the object is let go of.
-    /// - Throws: `ClientError`; `refused` with the broker's reason. That a preview was shown does not mean that the picture
-    ///   comes.
+    ///   - options: the variant, and how to load it.
+    ///   - preview: called with the cached image, fresh or stale, before it is revalidated; not called when nothing is cached.
+    ///     Sets the options `cache` to `noCache` and `staleFirst`.
+    ///   - partial: called with the image as far as it has been downloaded, at most a few times a second; not called for
+    ///     formats that cannot be shown in part. Sets the option `progressive`.
+    ///   - progress: called with the number of bytes downloaded so far, and with their total if it is known.
+    /// - Returns: the final image, new or revalidated. It, a preview and each partial image have a lease each, released with
+    ///   the object.
+    /// - Throws: `ClientError`; `refused` with the broker's reason, which may also follow a preview.
     public func get(
         _ url: String, _ options: GetOptions = GetOptions(), preview: ((BrokerImage) -> Void)? = nil,
         partial: ((BrokerImage) -> Void)? = nil, progress: ((Int, Int?) -> Void)? = nil
     ) throws(ClientError) -> BrokerImage {
-        if preview == nil, let (image, isTellingDue) = unsafe kept?.image(at: url, options) {
-            // Who is not there to be told is found out by who is asked.
-            if isTellingDue { try? write([]) }
+        if preview == nil, let (image, isReportDue) = unsafe kept?.image(at: url, options) {
+            // If the broker is gone, the next request fails.
+            if isReportDue { try? write([]) }
             return image
         }
         let asked = options
@@ -136,27 +139,27 @@ public final class ImageBroker {
         while true {
             switch try incoming(for: id) {
             case .image(_, let image):
-                if image.description.final {
+                if image.reply.final {
                     if preview == nil { unsafe kept?.keep(image, at: url, asked) }
                     return image
                 }
-                // What was cached comes from elsewhere.
-                let show = image.description.source == .network ? partial : preview
+                // A preview comes from the cache.
+                let show = image.reply.source == .network ? partial : preview
                 show?(image)
             case .progress(_, let received, let expected): progress?(received, expected)
             case .reply(.error(_, let error)):
-                // What is asked for comes before what is kept.
+                // Requested images take precedence over kept ones.
                 guard error.code == .quotaExceeded || error.code == .overloaded, unsafe kept?.isEmpty == false else {
                     throw .refused(error)
                 }
                 unsafe kept?.removeAll()
                 id = try send(get: source, options)
-            case .reply, .event: throw .protocolViolation("a get was answered with something else")
+            case .reply, .event: throw .protocolViolation("a get got a reply of another kind")
             }
         }
     }
 
-    /// Who the broker is, and its limits.
+    /// Requests the broker's version and limits.
     ///
     /// - Throws: `ClientError`.
     public func hello(client: String? = nil) throws(ClientError) -> HelloReply {
@@ -164,7 +167,7 @@ public final class ImageBroker {
         return hello
     }
 
-    /// The broker's figures.
+    /// Requests the broker's figures.
     ///
     /// - Throws: `ClientError`.
     public func stats() throws(ClientError) -> StatsReport {
@@ -172,16 +175,16 @@ public final class ImageBroker {
         return report
     }
 
-    // MARK: Many at once
+    // MARK: Concurrent requests
 
-    /// Asks for the picture at `url` without waiting, and returns the request's id.
+    /// Requests the image at `url` without waiting. Returns the request's id.
     ///
     /// - Throws: `ClientError`.
     public func send(get url: SourceURL, _ options: GetOptions = GetOptions()) throws(ClientError) -> Int {
         try send { .get(GetRequest(id: $0, url: url, options: options)) }
     }
 
-    /// Waits for the next answer or news of any request.
+    /// Waits for the next reply or progress of any request.
     ///
     /// - Throws: `ClientError`.
     public func receive() throws(ClientError) -> Incoming {
@@ -189,7 +192,7 @@ public final class ImageBroker {
         return try receiveFromSocket()
     }
 
-    /// Gives back the leases of images that are gone. Otherwise they go with the next request.
+    /// Releases the leases of images that were released by this process now; otherwise with the next request.
     ///
     /// - Throws: `ClientError`.
     public func returnLeases() throws(ClientError) {
@@ -199,9 +202,9 @@ public final class ImageBroker {
     // MARK: Steps
 
     private static let releasesInOneFrame = 10_000
-    static let unexpected = ClientError.protocolViolation("an unexpected kind of answer")
+    static let unexpected = ClientError.protocolViolation("an unexpected kind of reply")
 
-    /// Sends a message under a new id and returns that.
+    /// Sends a message with a new id and returns the id.
     func send(
         descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage
     ) throws(ClientError) -> Int {
@@ -211,7 +214,7 @@ public final class ImageBroker {
         return lastID
     }
 
-    /// Sends a message and waits for its one answer.
+    /// Sends a message and waits for its only reply.
     func ask(
         descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage
     ) throws(ClientError) -> Reply {
@@ -223,12 +226,12 @@ public final class ImageBroker {
         }
     }
 
-    /// Sends a message whose answer says nothing but that it is done.
+    /// Sends a message and waits for its `ok`.
     func tell(descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage) throws(ClientError) {
         guard case .ok = try ask(descriptors: descriptors, message) else { throw Self.unexpected }
     }
 
-    /// The next news of request `id`; that of others is kept for `receive`.
+    /// Waits for the next reply or progress of request `id`; those of other requests are kept for `receive`.
     func incoming(for id: Int) throws(ClientError) -> Incoming {
         while true {
             let incoming = try receiveFromSocket()
@@ -244,31 +247,31 @@ public final class ImageBroker {
     }
 
     private func write(_ frame: [UInt8], descriptors: [FileDescriptor] = []) throws(ClientError) {
-        // First: what was used may be among what is given back.
+        // Before the releases, which may include buffers of this report.
         if let touch = unsafe kept?.takeTouch() { channel.enqueue(touch.encoded()) }
-        let returned = returns.take()
-        if !returned.isEmpty {
-            hasReturned = true
-            // In parts, as a frame has its limit.
-            for start in stride(from: 0, to: returned.count, by: Self.releasesInOneFrame) {
-                let part = returned[start..<min(start + Self.releasesInOneFrame, returned.count)]
+        let released = releases.take()
+        if !released.isEmpty {
+            hasReleased = true
+            // In parts, because a frame has a limit.
+            for start in stride(from: 0, to: released.count, by: Self.releasesInOneFrame) {
+                let part = released[start..<min(start + Self.releasesInOneFrame, released.count)]
                 channel.enqueue(ClientMessage.release(buffers: Array(part)).encoded())
             }
-            for buffer in returned {
+            for buffer in released {
                 held[buffer]?.leases -= 1
                 held[buffer]?.neededUntil = lastID
             }
         }
         if !frame.isEmpty { channel.enqueue(frame, descriptors: descriptors) }
         do { try channel.flush() } catch { throw .connectionLost }
-        forgetReturned()
+        forgetReleased()
     }
 
-    private func forgetReturned() {
-        guard hasReturned else { return }
+    private func forgetReleased() {
+        guard hasReleased else { return }
         let oldest = unanswered.min() ?? .max
         held = held.filter { $0.value.leases > 0 || $0.value.neededUntil >= oldest }
-        hasReturned = held.values.contains { $0.leases == 0 }
+        hasReleased = held.values.contains { $0.leases == 0 }
     }
 
     private func receiveFromSocket() throws(ClientError) -> Incoming {
@@ -284,7 +287,7 @@ public final class ImageBroker {
         }
         if reply.isTerminal, let id = reply.id { unanswered.remove(id) }
         switch reply {
-        case .image(let id, let image): return .image(id: id, try picture(image))
+        case .image(let id, let image): return .image(id: id, try self.image(of: image))
         case .progress(let id, let received, let expected):
             return .progress(id: id, received: received, expected: expected)
         case .event(let id, let event): return .event(id: id, event)
@@ -308,13 +311,13 @@ public final class ImageBroker {
         }
     }
 
-    /// Puts a description and its bytes together, and believes in the bytes only after a look at their seals.
-    private func picture(_ image: ImageReply) throws(ClientError) -> BrokerImage {
+    /// Combines a reply with its bytes, after verifying the seals of their buffer.
+    private func image(of image: ImageReply) throws(ClientError) -> BrokerImage {
         let areLost = image.descriptors > 0 && channel.areDescriptorsLost
         let descriptors = channel.takeDescriptors(image.descriptors)
-        if descriptors == nil, !areLost { throw .protocolViolation("a descriptor did not arrive") }
+        if descriptors == nil, !areLost { throw .protocolViolation("a descriptor is missing") }
         let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
-        if overflowed { throw .protocolViolation("sizes that cannot be") }
+        if overflowed { throw .protocolViolation("the sizes are invalid") }
         if image.payload > 0 {
             do { return BrokerImage(image, payload: try channel.receivePayload(image.payload)) } catch {
                 throw .connectionLost
@@ -328,15 +331,15 @@ public final class ImageBroker {
                 let buffer = try SealedBuffer(verifying: descriptor, size: end)
                 held[number] = Held(buffer: buffer, leases: held[number]?.leases ?? 0)
             } catch {
-                throw .protocolViolation("a buffer that is not sealed, or too small")
+                throw .protocolViolation("a buffer is not sealed, or too small")
             }
         }
         guard let buffer = held[number]?.buffer else {
-            guard lost.contains(number) else { throw .protocolViolation("a buffer that was never sent") }
-            returns.add(number)
+            guard lost.contains(number) else { throw .protocolViolation("an unknown buffer") }
+            releases.add(number)
             throw .descriptorLost
         }
         held[number]?.leases += 1
-        return try BrokerImage(image, buffer: buffer, lease: Lease(buffer: number, returned: returns))
+        return try BrokerImage(image, buffer: buffer, lease: LeaseToken(buffer: number, releases: releases))
     }
 }

@@ -2,14 +2,14 @@ internal import LinuxSystem
 internal import SharedCache
 internal import Synchronization
 
-/// A sealed buffer that is read when it is looked at for the first time, and mapped only for the second: to map a few pages,
-/// have them faulted in and unmap them takes twice as long as to copy them. Most pictures are looked at once.
+/// A sealed buffer that is copied at the first access and mapped at the second: mapping a few pages, faulting them in and
+/// unmapping them takes twice as long as a copy, and most images are accessed once.
 final class SmallBuffer: Sendable {
-    /// So large a buffer is small, in bytes. From a megabyte on a mapping is about as fast; and the copy is memory of one's own.
+    /// The maximum size in bytes. From a megabyte on a mapping is about as fast, and a copy takes memory of this process.
     static let largest = 256 << 10
 
     private let buffer: SealedBuffer
-    private let isSeen = Atomic(false)
+    private let wasAccessed = Atomic(false)
     private let mapping = AtomicLazyReference<Shared>()
 
     private final class Shared: Sendable {
@@ -23,11 +23,11 @@ final class SmallBuffer: Sendable {
 
     /// Lends the bytes to `body`.
     func withBytes<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
-        if isSeen.exchange(true, ordering: .relaxed), let shared = shared() {
+        if wasAccessed.exchange(true, ordering: .relaxed), let shared = shared() {
             return try unsafe shared.mapping.withBytes(body)
         }
         return try unsafe withUnsafeTemporaryAllocation(byteCount: buffer.size, alignment: 16) { copy in
-            // It is memory that cannot shrink; a mapping whose pages cannot be had would end the process, too.
+            // A sealed memfd cannot shrink. Without memory for its pages, access to a mapping would kill the process, too.
             guard unsafe (try? buffer.descriptor.read(into: copy, at: 0)) == buffer.size else {
                 fatalError("a sealed buffer cannot be read")
             }
@@ -35,7 +35,7 @@ final class SmallBuffer: Sendable {
         }
     }
 
-    /// The one mapping; nil when the process may have no more.
+    /// The mapping, created once; nil when the process may have no more mappings.
     private func shared() -> Shared? {
         if let shared = mapping.load() { return shared }
         guard let new = try? Shared(buffer) else { return nil }

@@ -39,7 +39,7 @@ enum MemoryBenchmark {
             var status = stat()
             fstat(result.descriptor.raw, &status)
             sample.add(mebibytes(growth + Int(status.st_blocks) * 512))
-            allowed = mebibytes(image.description.bytes) + 32
+            allowed = mebibytes(image.reply.bytes) + 32
         }
         return Row(
             "memory.\(id)", "memory for 1024 px of a 100 MP \(name)", sample, allowed: allowed, unit: "MiB",

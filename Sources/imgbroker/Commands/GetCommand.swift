@@ -47,7 +47,7 @@ enum GetCommand {
             let begun = Instant.now
             let sayPartial = { (image: BrokerImage) in
                 bar?.clear()
-                let (size, passed) = (image.description, Instant.now.microseconds(since: begun) / 1000)
+                let (size, passed) = (image.reply, Instant.now.microseconds(since: begun) / 1000)
                 CurrentProcess.writeToStandardOutput("partial: \(size.width) × \(size.height) after \(passed) ms\n")
             }
             let image = try broker.get(
@@ -58,10 +58,10 @@ enum GetCommand {
             if request.asJSON {
                 CommandConnection.printObject {
                     $0.member("type", "image")
-                    image.description.writeMembers(to: &$0)
+                    image.reply.writeMembers(to: &$0)
                 }
             } else {
-                CurrentProcess.writeToStandardOutput(summary(of: image.description, writtenTo: request.output) + "\n")
+                CurrentProcess.writeToStandardOutput(summary(of: image.reply, writtenTo: request.output) + "\n")
             }
             return CommandConnection.Status.done
         } catch {
@@ -128,7 +128,7 @@ enum GetCommand {
         let partial = path + ".partial"
         do {
             let file = try FileDescriptor.create(at: partial)
-            try file.copy(image.description.bytes, from: buffer.descriptor, at: image.description.offset)
+            try file.copy(image.reply.bytes, from: buffer.descriptor, at: image.reply.offset)
             try FileDescriptor.rename(partial, to: path)
         } catch {
             try? FileDescriptor.remove(partial)

@@ -66,7 +66,7 @@ import Testing
         let setting = try Setting { _ in picture(1) }
         let url = setting.url("/a")
         let broker = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
-        #expect(try broker.get(url).description.source == .network)
+        #expect(try broker.get(url).reply.source == .network)
         let first = try broker.get(url)
         let before = try setting.broker.stats()[.requests]
         for _ in 0..<10_000 {
@@ -76,13 +76,13 @@ import Testing
                 break
             }
         }
-        #expect(first.description.source == .memory)
+        #expect(first.reply.source == .memory)
         #expect(try setting.broker.stats()[.requests] == before)
         // Another request has an entry of its own.
         var options = GetOptions()
         options.variant.width = 8
         let small = try [broker.get(url, options), broker.get(url, options), broker.get(url, options)]
-        #expect(small.map(\.description.width) == [8, 8, 8])
+        #expect(small.map(\.reply.width) == [8, 8, 8])
         #expect(small[1] === small[2])
         let last = try broker.get(url)
         #expect(last === first)
@@ -90,7 +90,7 @@ import Testing
         options = GetOptions()
         options.cache = .reload
         let reloaded = try broker.get(url, options)
-        #expect(reloaded.description.source == .network)
+        #expect(reloaded.reply.source == .network)
         try eventually("the broker counts the hits") {
             _ = try broker.get(url)
             return try setting.broker.stats()[.mappedHits] > 10_000

@@ -62,7 +62,7 @@ import Testing
         try broker.store(try writable.seal(), as: url(3))
         for number in 1...3 {
             let image = try broker.get(url(number).text)
-            #expect(image.description.source == .memory)
+            #expect(image.reply.source == .memory)
             #expect(image.withBytes { $0.byteCount } == 16 * 16 * 4)
         }
         #expect(setting.origin.requests.isEmpty)
@@ -122,12 +122,12 @@ import Testing
         #expect(previews.isEmpty)
         let second = try broker.get(setting.url("/a"), preview: { previews.append($0) })
         #expect(previews.count == 1)
-        #expect(previews.first?.description.final == false)
+        #expect(previews.first?.reply.final == false)
         func pixels(_ image: BrokerImage?) -> [UInt8]? {
             image?.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } }
         }
         #expect(pixels(previews.first) == pixels(first))
         #expect(pixels(second) != pixels(first))
-        #expect(second.description.final)
+        #expect(second.reply.final)
     }
 }

@@ -340,13 +340,13 @@ import Testing
                     if window.count > 20 { window.remove(at: Int.random(in: 0..<window.count, using: &random)) }
                     let (known, held) = window.randomElement(using: &random)!
                     let isRight = held.withBytes { bytes in
-                        guard bytes.byteCount == known * held.description.height * 4 else { return false }
+                        guard bytes.byteCount == known * held.reply.height * 4 else { return false }
                         // Red grows from left to right.
                         let last = unsafe bytes.unsafeLoad(fromByteOffset: known * 4 - 4, as: UInt8.self)
                         let middle = unsafe bytes.unsafeLoad(fromByteOffset: known / 2 * 4, as: UInt8.self)
                         return known < 3 || last > middle
                     }
-                    if held.description.width != known || !isRight { throw TestFailure("another picture") }
+                    if held.reply.width != known || !isRight { throw TestFailure("another picture") }
                 }
                 if mappings() > 21 { throw TestFailure("\(mappings()) mappings") }
             }

@@ -132,8 +132,8 @@ import WorkerProtocol
                 parts.append($0)
                 gate.open()
             })
-        #expect(image.description.final)
-        #expect(parts.count == 1 && parts[0].description.final == false)
+        #expect(image.reply.final)
+        #expect(parts.count == 1 && parts[0].reply.final == false)
         #expect(parts[0].withBytes { $0.byteCount } == 300 * 200 * 4)
         // The same on the command line.
         let held = setting.origin.gate("/b")
