@@ -37,6 +37,7 @@ let package = Package(
         // The public API: all other modules are `package`.
         .library(name: "ImageBrokerClient", targets: ["ImageBrokerClient", "IPCProtocol", "HTTPValues"]),
         // For the benchmarks, which are a package of their own.
+        .library(name: "BrokerHarness", targets: ["BrokerHarness"]),
         .library(name: "LocalOrigin", targets: ["LocalOrigin"]),
     ],
     targets: [
@@ -158,8 +159,15 @@ let package = Package(
             ],
             swiftSettings: swift),
 
-        // The demonstration, and the small HTTP origin that it shares with the tests.
+        // The demonstration, and what it shares with the tests and the benchmarks.
         .target(name: "LocalOrigin", path: "Demo/LocalOrigin", swiftSettings: swift),
+        .target(
+            name: "BrokerHarness",
+            dependencies: [
+                "Digests", "DiskRecords", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding", "LinuxSystem",
+                "SharedCache", "SystemValues",
+            ],
+            path: "Demo/BrokerHarness", swiftSettings: swift),
         .executableTarget(
             name: "imgdemo",
             dependencies: [
@@ -176,8 +184,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "CTestSupport", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem", "LocalOrigin",
-                "SharedCache", "SystemValues",
+                "BrokerHarness", "CTestSupport", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "LinuxSystem",
+                "LocalOrigin", "SharedCache", "SystemValues",
             ],
             path: "Tests/TestSupport", swiftSettings: swift),
         .target(

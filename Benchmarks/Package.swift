@@ -23,6 +23,7 @@ let package = Package(
             name: "imgbench",
             dependencies: [
                 "CEcho", "CReference", .product(name: "ImageBrokerClient", package: "imgbroker"),
+                .product(name: "BrokerHarness", package: "imgbroker"),
                 .product(name: "LocalOrigin", package: "imgbroker"),
             ], swiftSettings: swift),
     ],

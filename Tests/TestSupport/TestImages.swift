@@ -1,5 +1,7 @@
 // Pictures for tests, and the bytes of image files made from them by hand: no library, nothing committed in binary.
 
+internal import BrokerHarness
+
 /// A small picture: rows from the top, four bytes a pixel (red, green, blue, alpha), straight alpha.
 package struct TestPicture: Equatable, Sendable {
     /// Pixels in a row.
@@ -187,59 +189,25 @@ package struct TestPNG: Sendable {
         }
     }
 
-    /// A chunk with its length and its checksum.
-    package static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] {
-        let body = Array(name.utf8) + payload
-        return bigEndian(payload.count) + body + bigEndian(Int(crc(body)))
-    }
+    /// A chunk with its length and checksum.
+    package static func chunk(_ name: String, _ payload: [UInt8]) -> [UInt8] { PNGFile.chunk(name, payload) }
 
     /// `bytes` as a zlib stream of stored blocks.
-    package static func stored(_ bytes: [UInt8]) -> [UInt8] {
-        var stream: [UInt8] = [0x78, 0x01]
-        var rest = bytes[...]
-        repeat {
-            let block = rest.prefix(65_535)
-            rest = rest.dropFirst(block.count)
-            let (low, high) = (UInt8(block.count & 0xFF), UInt8(block.count >> 8))
-            stream += [rest.isEmpty ? 1 : 0, low, high, ~low, ~high] + block
-        } while !rest.isEmpty
-        var (a, b) = (1, 0)
-        for byte in bytes {
-            a = (a + Int(byte)) % 65_521
-            b = (b + a) % 65_521
-        }
-        return stream + bigEndian(b << 16 | a)
-    }
+    package static func stored(_ bytes: [UInt8]) -> [UInt8] { PNGFile.zlibStream(bytes) }
 
-    private static func crc(_ bytes: [UInt8]) -> UInt32 {
-        var crc: UInt32 = .max
-        for byte in bytes {
-            crc ^= UInt32(byte)
-            for _ in 0..<8 { crc = crc & 1 == 1 ? crc >> 1 ^ 0xEDB8_8320 : crc >> 1 }
-        }
-        return ~crc
-    }
-
-    private static func bigEndian(_ value: Int) -> [UInt8] {
-        [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: value >> $0) }
-    }
+    private static func bigEndian(_ value: Int) -> [UInt8] { PNGFile.number(value, bytes: 4) }
 }
 
 /// EXIF blocks that state an orientation, and files that carry one.
 package enum TestExif {
     /// A TIFF structure whose only entry is the orientation.
     package static func block(orientation: Int, bigEndian: Bool = false) -> [UInt8] {
-        let value = UInt8(orientation)
-        return bigEndian
-            ? [0x4D, 0x4D, 0, 42, 0, 0, 0, 8, 0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, value, 0, 0, 0, 0, 0, 0]
-            : [0x49, 0x49, 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 0x01, 3, 0, 1, 0, 0, 0, value, 0, 0, 0, 0, 0, 0, 0]
+        EXIF.block(orientation: orientation, bigEndian: bigEndian)
     }
 
     /// A JPEG file with `exif` in an APP1 segment behind its first marker.
     package static func inserted(_ exif: [UInt8], intoJPEG file: [UInt8]) -> [UInt8] {
-        let payload = Array("Exif\0\0".utf8) + exif
-        let length = payload.count + 2
-        return file.prefix(2) + [0xFF, 0xE1, UInt8(length >> 8), UInt8(length & 0xFF)] + payload + file.dropFirst(2)
+        EXIF.inserted(exif, intoJPEG: file)
     }
 
     /// A PNG file with `exif` in an eXIf chunk: behind IHDR, or before IEND.

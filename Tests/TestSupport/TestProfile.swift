@@ -1,28 +1,21 @@
+internal import BrokerHarness
 internal import Foundation
 
 /// ICC profiles put together by hand (ICC.1:2001), and files that carry one.
 package enum TestProfile {
-    /// Red, green, blue and white, as x and y of CIE 1931; white is D50's, as profiles have it.
+    /// Three primaries.
     package struct Primaries: Sendable {
-        let red, green, blue: (x: Double, y: Double, z: Double)
+        let values: ICCProfile.Primaries
     }
 
-    /// Display P3, adapted to D50: some of its colours are beyond sRGB.
-    package static let wide = Primaries(
-        red: (0.51512, 0.24120, -0.00105), green: (0.29198, 0.69225, 0.04189), blue: (0.15710, 0.06657, 0.78407))
-    /// sRGB's own primaries, adapted to D50.
-    package static let standard = Primaries(
-        red: (0.43607, 0.22249, 0.01392), green: (0.38515, 0.71687, 0.09708), blue: (0.14307, 0.06061, 0.71410))
+    /// Display P3: some of its colours are outside sRGB.
+    package static let wide = Primaries(values: ICCProfile.displayP3)
+    /// The primaries of sRGB.
+    package static let standard = Primaries(values: ICCProfile.standard)
 
     /// A profile of three primaries and one curve, a power of `gamma`.
     package static func rgb(_ primaries: Primaries, gamma: Double) -> [UInt8] {
-        let curve = power(gamma)
-        return profile(
-            "mntr", "RGB ", "XYZ ",
-            [
-                ("wtpt", xyz((0.9642, 1, 0.8249))), ("rXYZ", xyz(primaries.red)), ("gXYZ", xyz(primaries.green)),
-                ("bXYZ", xyz(primaries.blue)), ("rTRC", curve), ("gTRC", curve), ("bTRC", curve),
-            ])
+        ICCProfile.rgb(primaries.values, curve: ICCProfile.power(gamma))
     }
 
     /// sRGB with its own curve, as a table, which no other program has made.
@@ -33,17 +26,12 @@ package enum TestProfile {
             return UInt16((light * 65535).rounded())
         }
         let curve = Array("curv".utf8) + [0, 0, 0, 0] + number(1024, 4) + table.flatMap { number(Int($0), 2) }
-        return profile(
-            "mntr", "RGB ", "XYZ ",
-            [
-                ("wtpt", xyz((0.9642, 1, 0.8249))), ("rXYZ", xyz(standard.red)), ("gXYZ", xyz(standard.green)),
-                ("bXYZ", xyz(standard.blue)), ("rTRC", curve), ("gTRC", curve), ("bTRC", curve),
-            ])
+        return ICCProfile.rgb(ICCProfile.standard, curve: curve)
     }
 
     /// A gray profile with a power of `gamma`.
     package static func gray(gamma: Double) -> [UInt8] {
-        profile("mntr", "GRAY", "XYZ ", [("wtpt", xyz((0.9642, 1, 0.8249))), ("kTRC", power(gamma))])
+        ICCProfile.profile("mntr", "GRAY", "XYZ ", [("wtpt", ICCProfile.white), ("kTRC", ICCProfile.power(gamma))])
     }
 
     /// A printer's profile of four inks, by a table of their sixteen combinations.
@@ -59,7 +47,7 @@ package enum TestProfile {
         let lut =
             Array("mft1".utf8) + [0, 0, 0, 0, 4, 3, 2, 0] + identity + (0..<4).flatMap { _ in straight } + table
             + (0..<3).flatMap { _ in straight }
-        return profile("prtr", "CMYK", "Lab ", [("wtpt", xyz((0.9642, 1, 0.8249))), ("A2B0", lut)])
+        return ICCProfile.profile("prtr", "CMYK", "Lab ", [("wtpt", ICCProfile.white), ("A2B0", lut)])
     }
 
     // MARK: Files
@@ -94,32 +82,6 @@ package enum TestProfile {
     }
 
     // MARK: Parts
-
-    private static func profile(
-        _ kind: String, _ space: String, _ connection: String, _ tags: [(name: String, body: [UInt8])]
-    ) -> [UInt8] {
-        var (table, bodies): ([UInt8], [UInt8]) = (number(tags.count, 4), [])
-        let start = 128 + 4 + 12 * tags.count
-        for tag in tags {
-            table += Array(tag.name.utf8) + number(start + bodies.count, 4) + number(tag.body.count, 4)
-            bodies += tag.body + [UInt8](repeating: 0, count: (4 - tag.body.count % 4) % 4)
-        }
-        var header = number(start + bodies.count, 4) + [0, 0, 0, 0, 2, 0x40, 0, 0]
-        header += Array((kind + space + connection).utf8) + [0x07, 0xD0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0]
-        header += Array("acsp".utf8) + [UInt8](repeating: 0, count: 28)
-        header += number(0xF6D6, 4) + number(0x10000, 4) + number(0xD32D, 4)
-        header += [UInt8](repeating: 0, count: 128 - header.count)
-        return header + table + bodies
-    }
-
-    private static func power(_ gamma: Double) -> [UInt8] {
-        Array("curv".utf8) + [0, 0, 0, 0] + number(1, 4) + number(Int(gamma * 256), 2)
-    }
-
-    private static func xyz(_ color: (x: Double, y: Double, z: Double)) -> [UInt8] {
-        Array("XYZ ".utf8) + [0, 0, 0, 0]
-            + [color.x, color.y, color.z].flatMap { number(Int(($0 * 65536).rounded()), 4) }
-    }
 
     /// The lower bytes of `value`, the most significant first.
     private static func number(_ value: Int, _ bytes: Int) -> [UInt8] {

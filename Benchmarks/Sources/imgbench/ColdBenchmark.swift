@@ -1,3 +1,4 @@
+import BrokerHarness
 import CReference
 import Dispatch
 import Foundation

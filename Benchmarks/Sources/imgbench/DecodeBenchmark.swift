@@ -1,3 +1,4 @@
+import BrokerHarness
 import CReference
 import Foundation
 import IPCProtocol

@@ -1,3 +1,4 @@
+import BrokerHarness
 import Foundation
 import IPCProtocol
 import ImageBrokerClient
@@ -36,7 +37,7 @@ enum FootprintBenchmark {
             defer { process.stop() }
             _ = try process.client()
             usleep(1_000_000)
-            let tree = ProcessTree([process.processIdentifier])
+            let tree = ProcessTree([process.pid])
             let before = tree.voluntarySwitches
             let seconds = run.scaled(5.0, 1)
             usleep(UInt32(seconds * 1e6))
@@ -60,7 +61,7 @@ enum FootprintBenchmark {
         for _ in 0..<run.scaled(3, 1) {
             let broker = try BrokerProcess(run.broker)
             defer { broker.stop() }
-            let tree = ProcessTree([broker.processIdentifier])
+            let tree = ProcessTree([broker.pid])
             // What is allocated once.
             try broker.load(100, from: origin)
             let (before, entriesBefore) = (tree.residentMemory(of: "imgbroker"), try broker.memoryEntries())

@@ -1,3 +1,4 @@
+import BrokerHarness
 import CReference
 import Foundation
 import IPCProtocol
@@ -116,7 +117,7 @@ enum HeadlineBenchmark {
             let program = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
                 .appending(path: "benchclient").path
             return try cost(before, of: broker, processes) {
-                try HoldingProcess(program, [broker.socketPath] + arguments)
+                try LineProcess(program, [broker.socketPath] + arguments)
             }
         }
 
@@ -137,7 +138,7 @@ enum HeadlineBenchmark {
         /// Processes that do it themselves.
         func alone(_ processes: Int, _ library: String) throws -> Cost {
             try cost(origin.requests.count, of: nil, processes) {
-                guard let process = try HoldingProcess(python: run.peers, ["alone", library] + arguments) else {
+                guard let process = try LineProcess(python: run.peers, ["alone", library] + arguments) else {
                     throw Failure("no Python")
                 }
                 return process
@@ -145,7 +146,7 @@ enum HeadlineBenchmark {
         }
 
         private func cost(
-            _ requestsBefore: Int, of broker: BrokerProcess?, _ count: Int, start: () throws -> HoldingProcess
+            _ requestsBefore: Int, of broker: BrokerProcess?, _ count: Int, start: () throws -> LineProcess
         ) throws -> Cost {
             let clock = ContinuousClock()
             let begun = clock.now
@@ -156,7 +157,7 @@ enum HeadlineBenchmark {
             }
             let seconds = (clock.now - begun) / .seconds(1)
             try broker.map(settle)
-            let tree = ProcessTree(processes.map(\.processIdentifier) + (broker.map { [$0.processIdentifier] } ?? []))
+            let tree = ProcessTree(processes.map(\.pid) + (broker.map { [$0.pid] } ?? []))
             return Cost(
                 processorSeconds: tree.processorSeconds, seconds: seconds, mebibytes: mebibytes(tree.memory),
                 originRequests: Double(origin.requests.count - requestsBefore))

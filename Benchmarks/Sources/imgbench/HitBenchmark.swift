@@ -1,3 +1,4 @@
+import BrokerHarness
 import Foundation
 import LocalOrigin
 
@@ -13,7 +14,7 @@ enum HitBenchmark {
             [(name: "64 KB", width: 128, height: 128)])
         var bodies: [String: LocalOrigin.Response] = [:]
         for picture in pictures {
-            bodies["/\(picture.width)"] = .ok(SamplePNG.checkers(width: picture.width, height: picture.height))
+            bodies["/\(picture.width)"] = .ok(PNGFile.checkers(width: picture.width, height: picture.height))
         }
         let origin = try LocalOrigin(routes: bodies)
         defer { origin.stop() }

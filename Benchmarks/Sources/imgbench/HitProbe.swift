@@ -1,3 +1,4 @@
+import BrokerHarness
 import CEcho
 import Foundation
 import Glibc

@@ -1,3 +1,4 @@
+import BrokerHarness
 import Foundation
 import HTTPValues
 import IPCProtocol
@@ -10,8 +11,8 @@ import LocalOrigin
 enum LoopBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         let entries = run.entries
-        let files = try CacheFiles(entries)
-        let origin = try LocalOrigin(routes: ["/hit": .ok(SamplePNG.checkers(width: 128, height: 128))])
+        let files = try DiskCacheFiles(entries)
+        let origin = try LocalOrigin(routes: ["/hit": .ok(PNGFile.checkers(width: 128, height: 128))])
         defer {
             origin.stop()
             files.remove()
@@ -21,7 +22,9 @@ enum LoopBenchmark {
 
         // The first makes the index.
         let first = try Start(run, limit + ["10G"], entries)
-        guard try first.client.query(try SourceURL(CacheFiles.url(1))).disk else { throw Failure("no entry is found") }
+        guard try first.client.query(try SourceURL(DiskCacheFiles.url(1))).disk else {
+            throw Failure("no entry is found")
+        }
         first.broker.stop()
         var (ready, complete) = (Sample(), Sample())
         for _ in 0..<run.scaled(5, 1) {

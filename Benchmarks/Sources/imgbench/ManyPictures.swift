@@ -1,3 +1,4 @@
+import BrokerHarness
 import Foundation
 import HTTPValues
 import IPCProtocol
@@ -12,7 +13,7 @@ struct ManyPictures {
     private let origin: LocalOrigin
 
     init() throws {
-        let picture = SamplePNG.checkers(width: Self.side, height: Self.side)
+        let picture = PNGFile.checkers(width: Self.side, height: Self.side)
         // Decoders stop at the picture's end.
         origin = try LocalOrigin { .ok(picture + Array($0.path.utf8)) }
     }

@@ -1,3 +1,4 @@
+import BrokerHarness
 import Foundation
 import ImageBrokerClient
 import LocalOrigin
@@ -11,7 +12,7 @@ enum MappedHitBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         let rounds = run.scaled(500_000, 10_000)
         let origin = try LocalOrigin(routes: [
-            "/pictures/2024/a-picture-of-usual-name.png": .ok(SamplePNG.checkers(width: 128, height: 128))
+            "/pictures/2024/a-picture-of-usual-name.png": .ok(PNGFile.checkers(width: 128, height: 128))
         ])
         defer { origin.stop() }
         let process = try BrokerProcess(run.broker, ["--workers", "1"])

@@ -1,6 +1,7 @@
+import BrokerHarness
 import Foundation
 
-extension HoldingProcess {
+extension LineProcess {
     /// A process that runs `Peers/peer.py`; nil where there is no Python environment with the peers.
     convenience init?(python peers: Peers, _ arguments: [String]) throws {
         guard let python = peers.python else { return nil }
@@ -21,7 +22,7 @@ extension Peers {
     var versions: [String] {
         let list = try? String(contentsOfFile: folder + "/versions", encoding: .utf8)
         var lines = list?.split(separator: "\n").map(String.init) ?? []
-        if let python = (try? HoldingProcess(python: self, ["versions"])) ?? nil {
+        if let python = (try? LineProcess(python: self, ["versions"])) ?? nil {
             while let line = python.line() { lines.append(line) }
         }
         return lines

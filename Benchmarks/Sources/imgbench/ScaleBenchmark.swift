@@ -1,3 +1,4 @@
+import BrokerHarness
 import CEcho
 import Foundation
 import LocalOrigin
@@ -20,7 +21,7 @@ enum ScaleBenchmark {
     private static func index(_ run: BenchmarkRun, _ origin: ManyPictures) throws -> [Row] {
         guard FileManager.default.isExecutableFile(atPath: run.index) else { return [] }
         let count = run.scaled(1_000_000, 100_000)
-        let measure = try HoldingProcess(run.index, ["index-time", "\(count)"])
+        let measure = try LineProcess(run.index, ["index-time", "\(count)"])
         var lookUps = Pairs()
         while let line = measure.line() {
             let nanoseconds = line.split(separator: " ").compactMap { Double($0) }
@@ -88,7 +89,7 @@ enum ScaleBenchmark {
             // Originals and pixels may take half of them, connections a quarter.
             try broker.load(limit / 4, from: origin)
             let sockets = try (0..<limit / 4 - 20).map { _ in try broker.connect() }
-            let used = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(broker.processIdentifier)/fd").count
+            let used = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(broker.pid)/fd").count
             guard used * 100 >= limit * run.scaled(70, 60) else {
                 throw Failure("only \(used) of \(limit) descriptors are in use")
             }

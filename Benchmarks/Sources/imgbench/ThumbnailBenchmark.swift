@@ -1,3 +1,4 @@
+import BrokerHarness
 import CReference
 import Foundation
 import IPCProtocol
@@ -28,7 +29,7 @@ enum ThumbnailBenchmark {
     ]
 
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
-        let python = try HoldingProcess(python: run.peers, ["serve"])
+        let python = try LineProcess(python: run.peers, ["serve"])
         defer { python?.stop() }
         if python == nil { printLine("no Pillow, no pyvips: scripts/bootstrap.sh --for-benchmarks installs them") }
         let nginx = try Nginx(run.peers, thumbnailSide: side)
@@ -38,7 +39,7 @@ enum ThumbnailBenchmark {
     }
 
     private static func rows(
-        _ run: BenchmarkRun, _ subject: Subject, _ python: HoldingProcess?, _ nginx: Nginx?
+        _ run: BenchmarkRun, _ subject: Subject, _ python: LineProcess?, _ nginx: Nginx?
     ) throws -> [Row] {
         let (width, height) = run.scaled((subject.width, subject.height), (800, 600))
         let picture = try SamplePicture(subject.format, width: width, height: height)
@@ -110,7 +111,7 @@ enum ThumbnailBenchmark {
     ) throws -> Row? {
         var peaks: [Row.Figure] = []
         for (name, id) in [("Pillow", "pillow"), ("pyvips", "pyvips")] {
-            guard let process = try HoldingProcess(python: run.peers, ["peak", id, file.path, "\(side)"]) else {
+            guard let process = try LineProcess(python: run.peers, ["peak", id, file.path, "\(side)"]) else {
                 return nil
             }
             defer { process.stop() }

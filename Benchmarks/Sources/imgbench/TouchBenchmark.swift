@@ -1,3 +1,4 @@
+import BrokerHarness
 import CReference
 import Foundation
 import LocalOrigin
@@ -14,7 +15,7 @@ enum TouchBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         var routes: [String: LocalOrigin.Response] = [:]
         for picture in pictures {
-            routes["/\(picture.id)"] = .ok(SamplePNG.checkers(width: picture.width, height: picture.height))
+            routes["/\(picture.id)"] = .ok(PNGFile.checkers(width: picture.width, height: picture.height))
         }
         let origin = try LocalOrigin(routes: routes)
         defer { origin.stop() }

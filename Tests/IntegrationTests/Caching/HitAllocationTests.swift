@@ -16,7 +16,7 @@ import Testing
 
         let origin = try LocalOrigin(routes: ["/picture-with-a-name-of-some-length.png": png(tile(1))])
         defer { origin.stop() }
-        let broker = try BrokerProcess(
+        let broker = try TestBroker(
             environment: ["LD_PRELOAD=\(library)", "ALLOCATION_COUNT=\(counts)"], folder: Self.folder, in: directory)
         let client = try RawClient(broker.socketPath)
         let url = origin.url("/picture-with-a-name-of-some-length.png")

@@ -201,7 +201,7 @@ import Testing
         let setting = try Setting { _ in picture(1) }
         let url = setting.url("/a")
         for signal in [SIGKILL, SIGTERM] {
-            let process = try BrokerProcess(workers: 1)
+            let process = try TestBroker(workers: 1)
             let broker = try ImageBroker(path: process.socketPath, keeping: .init())
             for _ in 0..<3 { _ = try broker.get(url) }
             process.signal(signal)

@@ -188,7 +188,7 @@ import Testing
     // MARK: Permissions
 
     /// Runs a command as user nobody with one group.
-    private func asNobody(group: String, _ words: [String], _ broker: BrokerProcess) throws -> ProgramResult {
+    private func asNobody(group: String, _ words: [String], _ broker: TestBroker) throws -> ProgramResult {
         let program = ["--reuid=nobody", "--regid=\(group)", "--clear-groups", Self.program, "ctl"]
         return try run("/usr/bin/setpriv", program + words + ["--socket", broker.socketPath])
     }
@@ -198,7 +198,7 @@ import Testing
         && CurrentProcess.findGroup("mail") != nil
 
     @Test(.enabled(if: maySwitch, "needs root and setpriv")) func administratorsOnly() throws {
-        let broker = try BrokerProcess(["--socket-mode", "0666", "--admin-group", "mail"])
+        let broker = try TestBroker(["--socket-mode", "0666", "--admin-group", "mail"])
         for words in [["failed", "list"], ["failed", "clear"], ["clear"], ["suspend"], ["resume"], ["cancel-all"]] {
             let refused = try asNobody(group: "daemon", words, broker)
             #expect(refused.exit == .status(1), "\(words)")
@@ -214,7 +214,7 @@ import Testing
     @Test(.enabled(if: maySwitch, "needs root and setpriv")) func socketOfAGroup() throws {
         // With --user the broker sets the group before it drops its privileges.
         for more in [[], ["--user", "daemon"]] {
-            let broker = try BrokerProcess(["--socket-group", "mail"] + more)
+            let broker = try TestBroker(["--socket-group", "mail"] + more)
             let attributes = try FileManager.default.attributesOfItem(atPath: broker.socketPath)
             #expect(attributes[.posixPermissions] as? Int == 0o660)
             #expect((attributes[.groupOwnerAccountID] as? Int).map(UInt32.init) == CurrentProcess.findGroup("mail"))

@@ -9,7 +9,7 @@ import Testing
 
 /// Start-up and shutdown, and what remains afterwards.
 @Suite(.blocking, .timeLimit(.minutes(10))) struct LifecycleTests {
-    private static func processes(of broker: BrokerProcess) -> [ProcessStatus] {
+    private static func processes(of broker: TestBroker) -> [ProcessStatus] {
         [broker.status] + broker.status.children
     }
 
@@ -104,18 +104,18 @@ import Testing
 
     @Test func staleSocketIsReplaced() throws {
         let directory = try TemporaryDirectory()
-        let first = try BrokerProcess(in: directory)
+        let first = try TestBroker(in: directory)
         first.signal(SIGKILL)
         try first.waitForExit()
         #expect(directory.names.contains("s"))
-        let second = try BrokerProcess(in: directory)
+        let second = try TestBroker(in: directory)
         #expect(try second.stats()[.clients] == 1)
         #expect(try second.stop() == .status(0))
         #expect(directory.names == ["log"])
     }
 
     @Test func secondBrokerRefuses() throws {
-        let broker = try BrokerProcess()
+        let broker = try TestBroker()
         let second = try run(BuiltProducts.folder + "/imgbroker", ["--socket", broker.socketPath])
         #expect(second.exit == .status(1))
         #expect(second.errors.split(separator: "\n").count == 1)
@@ -132,7 +132,7 @@ import Testing
     /// Of several brokers that start at once on a stale socket, only one may serve it.
     @Test func concurrentStarts() throws {
         let directory = try TemporaryDirectory()
-        let first = try BrokerProcess(in: directory)
+        let first = try TestBroker(in: directory)
         first.signal(SIGKILL)
         try first.waitForExit()
         var children: [ChildProcess] = []
@@ -169,9 +169,9 @@ import Testing
     /// The old broker does not remove a socket file that it did not create.
     @Test func keepsTheSocketOfASuccessor() throws {
         let directory = try TemporaryDirectory()
-        let first = try BrokerProcess(in: directory)
+        let first = try TestBroker(in: directory)
         try FileManager.default.removeItem(atPath: directory.file("s"))
-        let second = try BrokerProcess(in: directory)
+        let second = try TestBroker(in: directory)
         #expect(try first.stop() == .status(0))
         #expect(directory.names.contains("s"))
         #expect(try RawClient(second.socketPath).stats()[.requests] == 0)

@@ -159,7 +159,7 @@ import WorkerProtocol
     @Test func proxy() throws {
         let origin = try LocalOrigin { $0.path == "http://pictures.example/a" ? png(tile(1)) : .status(404) }
         defer { origin.stop() }
-        let broker = try BrokerProcess(["--proxy", "http://127.0.0.1:\(origin.port)"], allowed: [])
+        let broker = try TestBroker(["--proxy", "http://127.0.0.1:\(origin.port)"], allowed: [])
         let client = try RawClient(broker.socketPath)
         #expect(try client.load("http://pictures.example/a").image().width == 16)
         #expect(origin.requests.first?["Host"] == "pictures.example")

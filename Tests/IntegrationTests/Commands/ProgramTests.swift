@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func socketPermissions() throws {
-        let broker = try BrokerProcess()
+        let broker = try TestBroker()
         let attributes = try FileManager.default.attributesOfItem(atPath: broker.socketPath)
         let mode = try #require(attributes[.posixPermissions] as? Int)
         #expect(mode == (getuid() == 0 ? 0o660 : 0o600))
@@ -76,7 +76,7 @@ import Testing
     /// Starts a broker with a script in place of the decode worker.
     private func broker(
         imgworker script: String, _ arguments: [String] = []
-    ) throws -> (TemporaryDirectory, BrokerProcess) {
+    ) throws -> (TemporaryDirectory, TestBroker) {
         let directory = try TemporaryDirectory()
         let files = FileManager.default
         for name in ["imgbroker", "imgfetch"] {
@@ -86,7 +86,7 @@ import Testing
         #expect(
             files.createFile(
                 atPath: directory.file("imgworker"), contents: contents, attributes: [.posixPermissions: 0o755]))
-        return (directory, try BrokerProcess(arguments, workers: 1, folder: directory.path))
+        return (directory, try TestBroker(arguments, workers: 1, folder: directory.path))
     }
 
     /// A worker that reports ready without a sandbox.
@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test func workersAreConfined() throws {
-        let broker = try BrokerProcess()
+        let broker = try TestBroker()
         let report = try broker.waitUntilIdle()
         #expect(report.sandbox.hasPrefix("seccomp+landlock-"))
         for worker in try broker.allWorkers(.decode) + broker.allWorkers(.fetch) {
@@ -179,7 +179,7 @@ import Testing
         let folder = try #require(Self.images)
         let origin = try LocalOrigin(folder: folder)
         defer { origin.stop() }
-        let broker = try BrokerProcess()
+        let broker = try TestBroker()
         let client = try RawClient(broker.socketPath)
         var asked: [(name: String, size: [Int]?, frames: Int, id: Int)] = []
         for line in text(ofFile: folder + "/MANIFEST.md").split(separator: "\n") {

@@ -30,7 +30,7 @@ import WorkerProtocol
         private let control: FileHandle
 
         /// Lets calls fail in workers of one kind, or in the broker where that is nil.
-        init(failing: BrokerProcess.Worker?, about folder: String) throws {
+        init(failing: TestBroker.Worker?, about folder: String) throws {
             directory = try TemporaryDirectory()
             let (library, control) = (directory.file("faults.so"), directory.file("control"))
             try Compiler.makeLibrary(library, of: "Tests/FaultInjection/FaultInjection.c")
@@ -42,7 +42,7 @@ import WorkerProtocol
                 atPath: BuiltProducts.folder + "/imgbroker", toPath: directory.file("imgbroker"))
             let variables = ["LD_PRELOAD=\(library)", "FAULT_CONTROL=\(control)", "FAULT_DIRECTORY=\(folder)"]
             environment = failing == nil ? variables : []
-            for worker in BrokerProcess.Worker.allCases {
+            for worker in TestBroker.Worker.allCases {
                 let program = BuiltProducts.folder + "/" + worker.rawValue
                 let export = worker == failing ? "export '\(variables.joined(separator: "' '"))'\n" : ""
                 let script = Data("#!/bin/sh\n\(export)exec \(program) \"$@\"\n".utf8)
@@ -82,7 +82,7 @@ import WorkerProtocol
             routes: Dictionary(uniqueKeysWithValues: (0..<50).map { ("/\($0)", png(flat($0, width: 60, height: 60))) }))
         defer { origin.stop() }
         // Little memory, so that nearly every request queries the disk tier.
-        let broker = try BrokerProcess(
+        let broker = try TestBroker(
             ["--cache-dir", open + "/cache", "--memory-limit", "128K"], folder: programs.directory.path)
         let client = try RawClient(broker.socketPath)
         func load(_ numbers: [Int]) throws {
@@ -114,16 +114,16 @@ import WorkerProtocol
     /// A worker runs out of memory, quota or space while it writes a buffer: the job fails with a code, and neither the
     /// worker nor the reservation is lost.
     @Test(arguments: [
-        (BrokerProcess.Worker?.some(.decode), ENOSPC), (.decode, ENOMEM), (.fetch, EDQUOT), (nil, ENOMEM),
+        (TestBroker.Worker?.some(.decode), ENOSPC), (.decode, ENOMEM), (.fetch, EDQUOT), (nil, ENOMEM),
     ])
-    func bufferWithoutSpace(_ worker: BrokerProcess.Worker?, _ error: Int32) throws {
+    func bufferWithoutSpace(_ worker: TestBroker.Worker?, _ error: Int32) throws {
         let programs = try Programs(failing: worker, about: "*")
         let origin = try LocalOrigin { request in
             Int(request.path.dropFirst()).map { png(Self.large($0)) }
                 ?? .status(404)
         }
         defer { origin.stop() }
-        let broker = try BrokerProcess(
+        let broker = try TestBroker(
             workers: 1, environment: programs.environment, folder: programs.directory.path)
         let client = try RawClient(broker.socketPath)
         _ = try client.load(origin.url("/1")).image()

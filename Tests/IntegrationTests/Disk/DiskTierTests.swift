@@ -148,7 +148,7 @@ import WorkerProtocol
         let setting = try DiskSetting()
         _ = try setting.load(1)
         try setting.wait(for: .on, entries: 1)
-        let second = try BrokerProcess(["--cache-dir", setting.cache])
+        let second = try TestBroker(["--cache-dir", setting.cache])
         let client = try RawClient(second.socketPath)
         try second.wait(for: "the broker reports the state") { $0.diskState == "locked" }
         #expect(second.logLines.contains { $0.contains("locked") })
@@ -210,7 +210,7 @@ import WorkerProtocol
         try first.wait(for: .on, entries: 5)
         try first.end()
         let mount = try Mount(readingOnly: first.cache, at: directory.file("m"))
-        let broker = try BrokerProcess(["--cache-dir", mount.path], in: directory)
+        let broker = try TestBroker(["--cache-dir", mount.path], in: directory)
         try broker.wait(for: "the broker reports the state") { $0.diskState == "read-only" }
         #expect(broker.logLines.contains { $0.contains("read-only") })
         let client = try RawClient(broker.socketPath)
@@ -226,7 +226,7 @@ import WorkerProtocol
         let empty = directory.file("empty")
         try FileSystem.makeDirectory(empty, mode: 0o755)
         let emptyMount = try Mount(readingOnly: empty, at: directory.file("n"))
-        let without = try BrokerProcess(["--cache-dir", emptyMount.path], in: directory)
+        let without = try TestBroker(["--cache-dir", emptyMount.path], in: directory)
         try without.wait(for: "the broker reports the state") { ["read-only", "off"].contains($0.diskState) }
         let other = try RawClient(without.socketPath)
         #expect(try other.picture(try other.load(first.url(7))) == flat(7))

@@ -96,7 +96,7 @@ import Testing
         let before = try setting.broker.stats()
 
         var guests = try (0..<Self.connections).map { _ in Guest(try RawClient(setting.broker.socketPath)) }
-        var (killed, answered, wrong): ([BrokerProcess.Worker: Int], Int, Int) = ([:], 0, 0)
+        var (killed, answered, wrong): ([TestBroker.Worker: Int], Int, Int) = ([:], 0, 0)
         var failures: [String: Int] = [:]
         let end = Deadline(seconds: Double(Self.seconds))
         var nextKill = Instant.now
@@ -124,7 +124,7 @@ import Testing
             guard nextKill <= .now else { continue }
             nextKill = .now.adding(milliseconds: Self.killEveryMs)
             // The disk tier has only one process, so it is killed less often.
-            let kind: BrokerProcess.Worker =
+            let kind: TestBroker.Worker =
                 Int.random(in: 0..<20, using: &random) == 0 ? .cache : Bool.random(using: &random) ? .fetch : .decode
             if let victim = setting.broker.workers(kind).randomElement(using: &random) {
                 setting.broker.signal(victim, SIGKILL)

@@ -85,7 +85,7 @@ import Testing
                 guest.client.close()
                 guests[index] = Guest(try setting.client())
             case 91..<93:
-                let kind = Bool.random(using: &random) ? BrokerProcess.Worker.fetch : .decode
+                let kind = Bool.random(using: &random) ? TestBroker.Worker.fetch : .decode
                 if let worker = setting.broker.workers(kind).randomElement(using: &random) {
                     setting.broker.signal(worker, SIGKILL)
                     kills += 1

@@ -169,7 +169,7 @@ import Testing
         let origin = try LocalOrigin { png(tile($0.path.utf8.count % 50)) }
         defer { origin.stop() }
         // A proxy, so that no damaged host name is looked up.
-        let broker = try BrokerProcess(["--proxy", origin.url("")])
+        let broker = try TestBroker(["--proxy", origin.url("")])
         let (good, undisturbed) = (try RawClient(broker.socketPath), try UndisturbedBroker())
         let url = "http://pictures.test/a.png"
         let picture = try good.picture(try good.load(url))

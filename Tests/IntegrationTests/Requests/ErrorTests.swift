@@ -163,7 +163,7 @@ import Testing
     @Test func forbiddenAddresses() throws {
         let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
         defer { origin.stop() }
-        let broker = try BrokerProcess(allowed: [])
+        let broker = try TestBroker(allowed: [])
         let client = try RawClient(broker.socketPath)
         for host in [
             "127.0.0.1", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0.0.0.0", "localhost", "[::1]",
@@ -181,7 +181,7 @@ import Testing
             request.path == "/a" ? png(tile(1)) : .redirect(to: "http://127.0.0.3/a")
         }
         defer { origin.stop() }
-        let broker = try BrokerProcess(allowed: ["127.0.0.2/32"])
+        let broker = try TestBroker(allowed: ["127.0.0.2/32"])
         let client = try RawClient(broker.socketPath)
         #expect(try client.picture(try client.load(origin.url("/a"))) == tile(1))
         #expect(try client.failure(origin.url("/b")).code == .forbiddenAddress)

@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-extension BrokerProcess {
+extension TestBroker {
     /// The number of descriptors that it has open, without the two of its fork server: on a busy machine that one may
     /// be missing at first, and start with a later worker.
     private var ownDescriptors: Int { status.descriptors - (forkServer == nil ? 0 : 2) }

@@ -12,7 +12,7 @@ final class DiskSetting {
     let origin: LocalOrigin
     /// The cache directory, in a folder that all users may write, because imgcache runs as user nobody.
     let cache: String
-    private(set) var broker: BrokerProcess
+    private(set) var broker: TestBroker
     private(set) var client: RawClient
 
     private let directory: TemporaryDirectory
@@ -44,7 +44,7 @@ final class DiskSetting {
         self.arguments = ["--cache-dir", self.cache] + arguments
         origin = try LocalOrigin(respond)
         do {
-            broker = try BrokerProcess(self.arguments, in: self.directory)
+            broker = try TestBroker(self.arguments, in: self.directory)
             client = try RawClient(broker.socketPath)
         } catch {
             origin.stop()
@@ -67,7 +67,7 @@ final class DiskSetting {
 
     /// Starts the next broker.
     func start() throws {
-        broker = try BrokerProcess(arguments, in: directory)
+        broker = try TestBroker(arguments, in: directory)
         client = try RawClient(broker.socketPath)
     }
 

@@ -8,7 +8,7 @@ final class RunningCommand {
     private let child: ChildProcess
 
     /// Starts the command with the socket of `broker`.
-    init(_ words: [String], _ broker: BrokerProcess) throws {
+    init(_ words: [String], _ broker: TestBroker) throws {
         directory = try TemporaryDirectory()
         let (_, control) = try UnixSocket.pair()
         let script = #"exec "$0" "$@" >\#(directory.file("out")) 2>&1 3<&-"#

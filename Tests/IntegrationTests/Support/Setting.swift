@@ -8,7 +8,7 @@ import TestSupport
 /// An origin and a broker that may load from it.
 final class Setting {
     let origin: LocalOrigin
-    let broker: BrokerProcess
+    let broker: TestBroker
     let workers: Int
 
     /// Starts both; the broker with `arguments`.
@@ -19,7 +19,7 @@ final class Setting {
         origin = try LocalOrigin(handler)
         self.workers = workers
         do {
-            broker = try BrokerProcess(arguments, workers: workers, descriptorLimit: descriptorLimit)
+            broker = try TestBroker(arguments, workers: workers, descriptorLimit: descriptorLimit)
         } catch {
             origin.stop()
             throw error
@@ -82,7 +82,7 @@ func png(_ picture: TestPicture) -> LocalOrigin.Response {
     .ok(picture.png, contentType: "image/png")
 }
 
-extension BrokerProcess {
+extension TestBroker {
     /// A connection of another user; opens the socket to all users first.
     func client(as uid: UInt32) throws -> RawClient {
         _ = unsafe chmod(socketPath, 0o666)

@@ -14,7 +14,7 @@ import Testing
 /// spaces, the last of which wait for the path's gate.
 final class AttackedSetting {
     let origin: LocalOrigin
-    let broker: BrokerProcess
+    let broker: TestBroker
     let client: RawClient
     private let programs: TemporaryDirectory
     private let workers: Int
@@ -44,7 +44,7 @@ final class AttackedSetting {
             return .ok(body).with { $0.hold = .afterBytes(2000) }
         }
         do {
-            broker = try BrokerProcess(arguments, workers: workers, folder: programs.path)
+            broker = try TestBroker(arguments, workers: workers, folder: programs.path)
             client = try RawClient(broker.socketPath)
         } catch {
             origin.stop()

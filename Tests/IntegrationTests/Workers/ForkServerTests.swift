@@ -10,7 +10,7 @@ import Testing
     private let setting: Setting
     private let client: RawClient
     private let picture = TestPicture.gradient(width: 40, height: 30)
-    private var broker: BrokerProcess { setting.broker }
+    private var broker: TestBroker { setting.broker }
 
     init() throws {
         let file = picture.png

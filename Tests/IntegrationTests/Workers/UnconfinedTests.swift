@@ -26,7 +26,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
         defer { origin.stop() }
-        let broker = try BrokerProcess(folder: folder(in: directory), in: directory)
+        let broker = try TestBroker(folder: folder(in: directory), in: directory)
         try eventually("the log states the reason and the remedy") {
             broker.logLines.contains { $0.contains("refused") && $0.contains("--allow-unsandboxed") }
         }
@@ -44,7 +44,7 @@ import Testing
         let directory = try TemporaryDirectory()
         let origin = try LocalOrigin(routes: ["/a": png(tile(1))])
         defer { origin.stop() }
-        let broker = try BrokerProcess(["--allow-unsandboxed"], folder: folder(in: directory), in: directory)
+        let broker = try TestBroker(["--allow-unsandboxed"], folder: folder(in: directory), in: directory)
         let client = try RawClient(broker.socketPath)
         #expect(try client.picture(client.load(origin.url("/a"))) == tile(1))
         #expect(try broker.stats().sandbox == "seccomp")

@@ -43,7 +43,7 @@ import Testing
         #expect(result.exit == .status(0), "\(result.errors)")
         let origin = try LocalOrigin(folder: directory.path)
         defer { origin.stop() }
-        let broker = try BrokerProcess(workers: 1)
+        let broker = try TestBroker(workers: 1)
         let client = try RawClient(broker.socketPath)
         #expect(try client.load(origin.url("/a." + format)).image().width == 300)
         #expect(try client.load(origin.url("/a." + format), #""variant":{"width":70}"#).image().width == 70)

@@ -1,3 +1,4 @@
+internal import BrokerHarness
 internal import CTestSupport
 internal import Foundation
 internal import Glibc
@@ -5,9 +6,9 @@ package import IPCProtocol
 internal import LinuxSystem
 package import SystemValues
 
-/// A broker of one test: the program as it was built, with a socket in a folder of its own. It ends with this object at
-/// the latest, and its workers with it.
-package final class BrokerProcess {
+/// A broker of one test: the program as it was built, with a socket in a directory of its own, and what tests ask about
+/// its processes. It is killed, with its workers, when this object is released.
+package final class TestBroker {
     /// The kinds of worker, by their programs' names.
     package enum Worker: String, CaseIterable, Sendable {
         case fetch = "imgfetch"
@@ -15,30 +16,28 @@ package final class BrokerProcess {
         case cache = "imgcache"
     }
 
-    /// The folder with its socket and what it writes to standard error.
+    /// The directory with its socket and its log.
     package let directory: TemporaryDirectory
-    /// Where it listens.
+    /// The path of its socket.
     package let socketPath: String
     /// The process itself.
     package let status: ProcessStatus
 
-    /// How many workers of each kind there are when none is missing, the spares included.
+    /// The number of workers of each kind when none is missing, the spares included.
     private let crew: [Worker: Int]
-    private let child: ChildProcess
-    private var exit: ProcessExit?
-    private var observer: RawClient?
+    private let process: BrokerProcess
 
     /// Starts a broker and waits until it answers.
     ///
     /// - Parameters:
-    ///   - arguments: more of its arguments than the socket, the number of workers and leave to load from loopback.
-    ///   - workers: its decode workers.
-    ///   - allowed: addresses it may load from.
-    ///   - environment: variables of its own, besides its path.
-    ///   - descriptorLimit: the most descriptors that it may open.
-    ///   - folder: where the program lies, when it is not the one that was built.
-    ///   - directory: where its socket is to be; a new folder unless given.
-    /// - Throws: `TestFailure` when it ends early or does not answer.
+    ///   - arguments: further arguments.
+    ///   - workers: the number of decode workers.
+    ///   - allowed: the address ranges that downloads may reach besides globally routable ones.
+    ///   - environment: its environment besides `PATH`, as `NAME=value`.
+    ///   - descriptorLimit: the maximum number of open descriptors.
+    ///   - folder: the directory of the program; that of the build unless given.
+    ///   - directory: the directory of its socket; a new one unless given.
+    /// - Throws: `HarnessFailure` when it exits early or does not answer.
     package init(
         _ arguments: [String] = [], workers: Int = 2, allowed: [String] = ["127.0.0.0/8"],
         environment: [String] = [], descriptorLimit: Int? = nil, folder: String = BuiltProducts.folder,
@@ -46,48 +45,28 @@ package final class BrokerProcess {
     ) throws {
         self.directory = try directory ?? TemporaryDirectory()
         socketPath = self.directory.file("s")
-        let limit = descriptorLimit.map { "ulimit -n \($0); " } ?? ""
-        let script = #"\#(limit)exec "$0" "$@" 2>>\#(self.directory.file("log")) 3<&-"#
-        let (_, control) = try UnixSocket.pair()
-        // The usual place is everybody's; a test that wants a disk tier names one of its own.
-        let hasDisk = arguments.contains("--cache-dir")
-        let disk = hasDisk ? [] : ["--disk-limit", "0"]
         // One spare of each kind but the disk tier's.
-        crew = [.fetch: 1 + 1, .decode: workers + 1, .cache: hasDisk ? 1 : 0]
-        child = try ChildProcess(
-            path: "/bin/sh",
-            arguments: [
-                "-c", script, folder + "/imgbroker", "--socket", socketPath, "--workers", "\(workers)",
-                "--strict-sandbox",
-            ]
-                + allowed.flatMap { ["--allow-address", $0] } + disk + arguments,
-            environment: ["PATH=/usr/bin:/bin"] + environment, control: control)
-        status = ProcessStatus(pid: child.pid)
-        Self.watch(child.pid, child.descriptor)
-        try eventually("the broker answers") {
-            exit = exit ?? child.reap()
-            if let exit { throw TestFailure("the broker has ended with \(exit): \(logTail)") }
-            // Until the shell has become the broker, the socket may be that of another one.
-            guard status.name == "imgbroker", let client = try? RawClient(socketPath) else { return false }
-            _ = try client.hello()
-            observer = client
-            return true
-        }
+        crew = [.fetch: 1 + 1, .decode: workers + 1, .cache: arguments.contains("--cache-dir") ? 1 : 0]
+        process = try BrokerProcess(
+            folder + "/imgbroker", socketPath: socketPath,
+            arguments: ["--workers", "\(workers)", "--strict-sandbox"] + arguments, allowedAddresses: allowed,
+            environment: environment, descriptorLimit: descriptorLimit, log: self.directory.file("log"))
+        status = ProcessStatus(pid: process.pid)
+        Self.watch(process.pid, process.exitDescriptor)
+        try process.wait(for: "the broker answers", within: patience)
     }
 
     deinit {
-        if exit == nil {
-            child.send(SignalNumber.kill)
-            _ = child.waitForExit(milliseconds: 5000)
-        }
+        // Before the directory is removed.
+        process.kill()
     }
 
-    /// Ends a broker that a test has forgotten about, or that a call without a deadline waits for: shortly before the
-    /// ten minutes are over that suites have.
+    /// Kills a broker that a test has forgotten, or that a call without a deadline waits for, shortly before the time
+    /// limit of ten minutes that suites have.
     private static func watch(_ pid: Int32, _ descriptor: FileDescriptor) {
         guard let copy = try? descriptor.duplicate() else { return }
         DispatchQueue.global().asyncAfter(deadline: .now() + 590) {
-            // The descriptor is readable once the process has ended.
+            // The descriptor is readable once the process has exited.
             if !waitUntilReady(copy.raw, Deadline(seconds: 0)) { kill(pid, SIGKILL) }
         }
     }
@@ -100,15 +79,10 @@ package final class BrokerProcess {
     /// The lines that it wrote to standard error.
     package var logLines: [Substring] { text(ofFile: directory.file("log")).split(separator: "\n") }
 
-    /// Its figures.
+    /// Requests its figures.
     ///
-    /// - Throws: whatever the connection throws.
-    package func stats() throws -> StatsReport {
-        if let observer { return try observer.stats() }
-        let client = try RawClient(socketPath)
-        observer = client
-        return try client.stats()
-    }
+    /// - Throws: `ClientError`.
+    package func stats() throws -> StatsReport { try process.stats() }
 
     /// Its workers of a kind that run now, the spare among them.
     package func workers(_ kind: Worker) -> [ProcessStatus] {
@@ -180,18 +154,9 @@ package final class BrokerProcess {
 
     /// Waits until its figures satisfy `isTrue`.
     ///
-    /// - Throws: `TestFailure` naming `what`.
+    /// - Throws: `HarnessFailure` that names `what`.
     package func wait(for what: String, until isTrue: (StatsReport) -> Bool) throws {
-        var last = StatsReport()
-        do {
-            try eventually(what) {
-                last = try stats()
-                return isTrue(last)
-            }
-        } catch let failure as TestFailure {
-            let figures = StatsReport.Figure.allCases.filter { last[$0] != 0 }.map { "\($0.rawValue) \(last[$0])" }
-            throw TestFailure("\(failure); \(figures.joined(separator: ", "))")
-        }
+        try process.wait(for: what, within: patience, until: isTrue)
     }
 
     /// Waits until it has `count` descriptors open again.
@@ -218,7 +183,7 @@ package final class BrokerProcess {
 
     /// Sends it a signal.
     package func signal(_ signal: Int32) {
-        child.send(signal)
+        process.signal(signal)
     }
 
     /// Sends one of its workers a signal, if that still runs.
@@ -245,23 +210,18 @@ package final class BrokerProcess {
         try eventually("the worker stands") { worker.state == "T" }
     }
 
-    /// Waits for its end.
+    /// Waits for its exit.
     ///
-    /// - Throws: `TestFailure` when it does not end within `seconds`.
+    /// - Throws: `TestFailure` when it still runs after `seconds`.
     @discardableResult
     package func waitForExit(within seconds: Double = patience) throws -> ProcessExit {
-        if let exit { return exit }
-        guard let exit = child.waitForExit(milliseconds: Int(seconds * 1000)) else {
-            throw TestFailure("the broker does not end within \(seconds) s: \(logTail)")
-        }
-        self.exit = exit
-        observer = nil
-        return exit
+        if let exit = process.waitForExit(within: seconds) { return exit }
+        throw TestFailure("the broker does not exit within \(seconds) s: \(logTail)")
     }
 
-    /// Asks it to end, and waits for that.
+    /// Requests its shutdown and waits for its exit.
     ///
-    /// - Throws: `TestFailure` when it does not end within `seconds`.
+    /// - Throws: `TestFailure` when it still runs after `seconds`.
     @discardableResult
     package func stop(within seconds: Double = patience) throws -> ProcessExit {
         signal(SIGTERM)

@@ -1,12 +1,15 @@
-import Foundation
+internal import Foundation
 
-/// A child that prints lines, and ends with its input.
-final class HoldingProcess {
+/// A child process that reads lines from its standard input, prints lines, and exits at the end of its input.
+public final class LineProcess {
     private let process = Process()
     private let (input, output) = (Pipe(), Pipe())
     private var unread = Data()
 
-    init(_ program: String, _ arguments: [String]) throws {
+    /// Starts the program at the path `program`.
+    ///
+    /// - Throws: an error of `Process`.
+    public init(_ program: String, _ arguments: [String]) throws {
         process.executableURL = URL(filePath: program)
         process.arguments = arguments
         process.standardInput = input
@@ -16,12 +19,14 @@ final class HoldingProcess {
 
     deinit { stop() }
 
-    var processIdentifier: pid_t { process.processIdentifier }
+    /// Its process id.
+    public var pid: Int32 { process.processIdentifier }
 
-    func write(_ line: String) { input.fileHandleForWriting.write(Data((line + "\n").utf8)) }
+    /// Writes one line to its input, unless it has exited.
+    public func write(_ line: String) { try? input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8)) }
 
-    /// The next line that it prints; nil at the end.
-    func line() -> String? {
+    /// Reads the next line that it prints; nil at the end of its output.
+    public func line() -> String? {
         while true {
             if let end = unread.firstIndex(of: UInt8(ascii: "\n")) {
                 let line = String(decoding: unread[..<end], as: UTF8.self)
@@ -34,8 +39,8 @@ final class HoldingProcess {
         }
     }
 
-    /// Ends it, and waits until it has gone.
-    func stop() {
+    /// Closes its input and waits for its exit.
+    public func stop() {
         try? input.fileHandleForWriting.close()
         if process.isRunning { process.waitUntilExit() }
     }

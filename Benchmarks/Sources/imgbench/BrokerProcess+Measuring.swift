@@ -1,0 +1,43 @@
+import BrokerHarness
+import CEcho
+import Foundation
+
+extension BrokerProcess {
+    /// Starts the program at `path` with a new socket and few log lines; `descriptors` is its limit of open descriptors.
+    convenience init(
+        _ path: String, _ options: [String] = [], environment: [String: String] = [:], descriptors: Int? = nil
+    ) throws {
+        try self.init(
+            path, socketPath: "/tmp/imgbench-\(getpid())-\(UInt16.random(in: 0...UInt16.max)).sock",
+            arguments: ["--log-level", "warning"] + options, environment: environment.map { "\($0.key)=\($0.value)" },
+            descriptorLimit: descriptors)
+    }
+
+    /// Opens a bare connection as soon as the broker listens.
+    func connect() throws -> Int32 {
+        for _ in 0..<5_000 {
+            let socket = cecho_connect(socketPath)
+            if socket >= 0 { return socket }
+            usleep(1_000)
+        }
+        throw Failure("the broker does not listen")
+    }
+
+    /// The peak memory in bytes of each worker that runs `program`, by process.
+    func workersPeaks(of program: String = "imgworker") -> [String: Int] {
+        let children = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+        var peaks: [String: Int] = [:]
+        for child in children where Int(child) != nil {
+            guard let status = try? String(contentsOfFile: "/proc/\(child)/status", encoding: .utf8) else { continue }
+            func value(_ name: String) -> Substring? {
+                status.split(separator: "\n").first { $0.hasPrefix(name + ":") }?
+                    .split(whereSeparator: \.isWhitespace).dropFirst().first
+            }
+            guard value("Name").map(String.init) == program, value("PPid").flatMap({ Int32($0) }) == pid,
+                let kibibytes = value("VmHWM").flatMap({ Int($0) })
+            else { continue }
+            peaks[child] = kibibytes << 10
+        }
+        return peaks
+    }
+}
