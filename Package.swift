@@ -171,9 +171,8 @@ let package = Package(
         .executableTarget(
             name: "imgdemo",
             dependencies: [
-                "CZlib", "Digests", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "JSONCoding",
-                "LinuxSystem",
-                "LocalOrigin", "SharedCache", "SystemValues", "WorkerProtocol",
+                "BrokerHarness", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "LinuxSystem", "LocalOrigin",
+                "SharedCache",
             ],
             path: "Demo/imgdemo", swiftSettings: swift),
 

@@ -1,88 +1,77 @@
-import Digests
+import BrokerHarness
 import Foundation
-import Glibc
 import HTTPValues
 import IPCProtocol
-import IPCTransport
 import ImageBrokerClient
 import LinuxSystem
 import SharedCache
-import SystemValues
-import WorkerProtocol
 
-/// One of the processes that all want the same pictures.
+/// One of the processes that all request the same images.
 enum ClientProcess {
-    /// So many requests are under way at once.
+    /// The maximum number of requests in flight.
     private static let window = 64
-    /// Pictures of so many bytes are held until the end; of more, each is let go of once it was looked at.
-    private static let heldBytes = 256 << 20
+    /// Images are kept until the end up to this number of bytes; the rest are released at once.
+    private static let keptBytes = 256 << 20
 
-    /// Asks the broker at `socket` for what each line of the file `list` says, when told to on descriptor 3, and reports
-    /// there.
-    static func run(socket: String, list: String) throws {
-        let control = FrameChannel(socket: FileDescriptor(owning: 3))
-        try CurrentProcess.dieWithParent()
-        let wishes = try String(contentsOfFile: list, encoding: .utf8).split(separator: "\n").compactMap {
-            Wish(line: $0)
-        }
+    /// Connects to the broker at `socket` and prints a line; reads the requests as one line of JSON, sends them and prints
+    /// the results as one line of JSON; then keeps the images until its input ends, so that the broker's figures and the
+    /// kernel's show them.
+    static func run(socket: String) throws {
         let broker = try ImageBroker(path: socket)
         _ = try broker.hello(client: "imgdemo")
-        try control.sendMessage(ClientReport.ready)
-        guard try control.receiveMessage(ClientOrder.self)?.0 == .start else { return }
-
-        var started: [Int: (index: Int, at: Instant)] = [:]
+        print("ready")
+        fflush(nil)
+        guard let line = readLine() else { return }
+        let requests = try JSONDecoder().decode([ImageRequest].self, from: Data(line.utf8))
+        var results = [ImageResult](repeating: ImageResult(), count: requests.count)
+        var inFlight: [Int: Int] = [:]
         var next = 0
-        var held: [BrokerImage] = []
-        var heldNow = 0
-        while next < wishes.count || !started.isEmpty {
-            while next < wishes.count, started.count < window {
-                let id = try broker.send(get: try SourceURL(wishes[next].url), wishes[next].size.options)
-                started[id] = (next, .now)
+        var (kept, total): ([BrokerImage], Int) = ([], 0)
+        while next < requests.count || !inFlight.isEmpty {
+            while next < requests.count, inFlight.count < window {
+                let id = try broker.send(get: try SourceURL(requests[next].url), requests[next].size.options)
+                inFlight[id] = next
                 next += 1
             }
-            var result: ClientResult
             switch try broker.receive() {
             case .progress, .event: continue
             case .image(let id, let image):
-                guard let request = started.removeValue(forKey: id) else { continue }
-                result = ClientResult(index: request.index)
-                result.microseconds = Instant.now.microseconds(since: request.at)
-                try look(at: image, &result)
-                if heldNow + image.reply.bytes <= heldBytes {
-                    held.append(image)
-                    heldNow += image.reply.bytes
+                guard let index = inFlight.removeValue(forKey: id) else { continue }
+                results[index] = try inspect(image)
+                if total + image.reply.bytes <= keptBytes {
+                    kept.append(image)
+                    total += image.reply.bytes
                 }
             case .reply(.error(let id?, let error)):
-                guard let request = started.removeValue(forKey: id) else { continue }
-                result = ClientResult(index: request.index)
-                // Whoever asks late hears of the first failure.
-                result.failure = (error.cause ?? error.code).rawValue
-            case .reply(let reply): throw DemoFailure("an unexpected answer: \(reply)")
+                guard let index = inFlight.removeValue(forKey: id) else { continue }
+                // A late request is refused because of the first failure, which is the cause.
+                results[index].failure = (error.cause ?? error.code).rawValue
+            case .reply(let reply): throw HarnessFailure("an unexpected reply: \(reply)")
             }
-            try control.sendMessage(ClientReport.result(result))
         }
-        try control.sendMessage(ClientReport.done)
-        // The leases last as long as `held`, so that the broker's figures show them.
-        _ = try control.receiveMessage(ClientOrder.self)
-        withExtendedLifetime(held) {}
+        print(String(decoding: try JSONEncoder().encode(results), as: UTF8.self))
+        fflush(nil)
+        _ = readLine()
+        withExtendedLifetime(kept) {}
     }
 
-    /// Reads every pixel, and finds out where they lie.
-    private static func look(at image: BrokerImage, _ result: inout ClientResult) throws {
-        result.width = image.reply.width
-        result.height = image.reply.height
-        result.originalWidth = image.reply.originalWidth
-        result.originalHeight = image.reply.originalHeight
-        result.contentType = image.reply.contentType
-        result.bytes = image.reply.bytes
-        image.withBytes { bytes in
-            var hash = SHA256()
-            unsafe bytes.withUnsafeBytes { unsafe hash.update($0) }
-            result.digest = hash.hexadecimalDigest()
-        }
-        guard let buffer = image.buffer else { throw DemoFailure("a picture came without a buffer") }
+    /// Reads every pixel, and finds the memfd that holds them.
+    private static func inspect(_ image: BrokerImage) throws -> ImageResult {
+        guard let buffer = image.buffer else { throw HarnessFailure("an image came without a buffer") }
         var status = stat()
-        guard unsafe fstat(buffer.descriptor.raw, &status) == 0 else { throw SystemError("fstat") }
-        result.inode = Int(status.st_ino)
+        guard unsafe fstat(buffer.descriptor.raw, &status) == 0 else { throw HarnessFailure("fstat: error \(errno)") }
+        let info = image.reply
+        return ImageResult(
+            width: info.width, height: info.height, originalWidth: info.originalWidth,
+            originalHeight: info.originalHeight, contentType: info.contentType, bytes: info.bytes,
+            checksum: image.withBytes(checksum), inode: UInt64(status.st_ino))
+    }
+
+    /// The 64-bit FNV-1a checksum of the bytes, taken four at a time; all pixels have four bytes.
+    private static func checksum(of bytes: RawSpan) -> UInt64 {
+        stride(from: 0, to: bytes.byteCount - 3, by: 4).reduce(0xCBF2_9CE4_8422_2325) { sum, offset in
+            let pixel = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt32.self)
+            return (sum ^ UInt64(pixel)) &* 0x100_0000_01B3
+        }
     }
 }

@@ -1,220 +1,172 @@
+import BrokerHarness
 import Foundation
 import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
-import LinuxSystem
 import LocalOrigin
-import SystemValues
 
-/// The whole demonstration: a broker, an origin, and processes that all want the same; then the same once more with
-/// another broker on the same cache directory.
+/// The demonstration: a broker, an origin, and processes that all request the same images; then the same with another
+/// broker on the same cache directory.
 struct Demonstration {
-    private static let extensions: Set<String> = ["jpg", "jpeg", "png", "webp", "gif"]
+    private let output: String
+    private let processes: Int
+    private let session: Session
+    /// The path of this program, beside those of the broker.
+    private let program: String
+    private let names: [String]
+    private let origin: LocalOrigin
+    private let brokerPath: String
 
-    /// The folder with the pictures; nil for some drawn here.
-    let images: String?
-    /// The folder for the contact sheet.
-    let output: String
-    /// How many processes ask.
-    let processes: Int
-    let household: Household
-
-    /// What stays the same in both runs.
-    private struct Setting {
-        /// The folder of the programs.
-        let programs: String
-        let ownProgram: String
-        let origin: LocalOrigin
-        let names: [String]
-        let socket: String
-        let cache: String
-        let list: String
-
-        var paths: [String] { names.map { "/" + Demonstration.percentEncoded($0) } }
-        /// Each picture in each size, the smallest first, as whoever shows pictures would ask.
-        var wishes: [Wish] {
-            paths.flatMap { path in PictureSize.allCases.map { Wish(url: origin.url(path), size: $0) } }
+    /// Starts an origin with the images in the folder `images`, or with generated ones.
+    init(images: String?, output: String, processes: Int, session: Session) throws {
+        (self.output, self.processes, self.session) = (output, processes, session)
+        program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        brokerPath = URL(filePath: program).deletingLastPathComponent().appending(path: "imgbroker").path
+        let folder = images ?? session.directory + "/images"
+        if images == nil {
+            print("No folder was given with IMAGES=…, so images are generated.")
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+            let broker = try session.startBroker(brokerPath, [])
+            try SampleImages(folder: folder, broker: try broker.client()).write()
+            try session.stop(broker)
         }
-    }
-
-    /// Shows everything and returns the exit status: 0 when each URL was transferred once, nothing was asked of the
-    /// origin after the restart, and all processes agree.
-    func run() throws -> Int32 {
-        guard let own = CurrentProcess.executablePath, let slash = own.lastIndex(of: "/") else {
-            throw DemoFailure("its own path is not known")
-        }
-        let programs = String(own[..<slash])
-        let encoder = try PictureEncoder(programs + "/imgworker", household: household)
-        let folder = try pictureFolder(encoder)
-        let names = try FileManager.default.contentsOfDirectory(atPath: folder).filter { name in
-            name.split(separator: ".").count > 1
-                && Self.extensions.contains(name.split(separator: ".").last!.lowercased())
+        names = try FileManager.default.contentsOfDirectory(atPath: folder).filter {
+            ["jpg", "jpeg", "png", "webp", "gif"].contains(URL(filePath: $0).pathExtension.lowercased())
         }.sorted()
-        if names.isEmpty { throw DemoFailure("\(folder) holds no .jpg, .jpeg, .png or .webp files") }
+        if names.isEmpty { throw HarnessFailure("\(folder) holds no .jpg, .jpeg, .png, .webp or .gif files") }
+        origin = try LocalOrigin(folder: folder)
+    }
 
-        let origin = try LocalOrigin(folder: folder)
-        defer { origin.stop() }
-        let setting = Setting(
-            programs: programs, ownProgram: own, origin: origin, names: names,
-            socket: household.directory + "/imgbroker.sock", cache: household.directory + "/cache",
-            list: household.directory + "/wishes")
-        let list = setting.wishes.map(\.line).joined(separator: "\n")
-        try list.write(toFile: setting.list, atomically: true, encoding: .utf8)
-        say(
+    /// Runs the demonstration. Returns whether each image was transferred once, the origin got no request for an image
+    /// after the restart, and all processes agree.
+    func run() throws -> Bool {
+        print(
             "A broker with 4 decode workers and an empty disk cache listens, an origin serves \(names.count) images, "
-                + "\(processes) processes ask for each in \(PictureSize.allCases.count) sizes.")
-        let (first, _) = try observe(setting, before: nil) { _ in }
-
-        say("\nThe broker was ended (SIGTERM); another one takes over its cache directory. New processes ask again.")
-        let (tally, sheet) = try observe(setting, before: first) { second in
-            let tally = Tally(names: names, first: first, second: second)
-            return (tally, try contactSheet(tally, setting))
-        }.1
-
-        try FileManager.default.createDirectory(atPath: output, withIntermediateDirectories: true)
+                + "\(processes) processes request each in \(ImageSize.allCases.count) sizes.")
+        let first = try observe(after: nil) { _, _ in }.0
+        print("\nThe broker was shut down; another one uses its cache directory. New processes request the same.")
         let path = output + "/contact-sheet.png"
-        try encoder.write(sheet, as: .png, to: path)
-        encoder.end()
-
-        say("\n" + ResultTable(tally).text)
-        say(tally.firstSummary + " It took \(tally.first.milliseconds) ms.")
-        say(tally.secondSummary + " It took \(tally.second.milliseconds) ms.")
-        say("\nContact sheet: \(URL(filePath: path).standardizedFileURL.path)")
-        for complaint in tally.complaints { CurrentProcess.writeToStandardError("imgdemo: \(complaint)\n") }
-        if tally.complaints.isEmpty {
-            say("Each URL was transferred once, and all processes saw the same pixels, before and after the restart.")
+        let outcome = try observe(after: first) { second, broker in
+            let outcome = Outcome(names: names, first: first, second: second)
+            let sheet = ContactSheet.draw(
+                try tiles(outcome, broker), title: "imgbroker",
+                subtitles: [outcome.firstSummary, outcome.secondSummary])
+            try FileManager.default.createDirectory(atPath: output, withIntermediateDirectories: true)
+            try Data(try broker.encode(sheet.png, as: .png)).write(to: URL(filePath: path))
+            return outcome
+        }.1
+        print("\n" + ResultTable(outcome).text)
+        print(outcome.firstSummary + " It took \(outcome.first.milliseconds) ms.")
+        print(outcome.secondSummary + " It took \(outcome.second.milliseconds) ms.")
+        print("\nContact sheet: \(URL(filePath: path).standardizedFileURL.path)")
+        for deviation in outcome.deviations { FileHandle.standardError.write(Data("imgdemo: \(deviation)\n".utf8)) }
+        if outcome.deviations.isEmpty {
+            print("Each URL was transferred once, and all processes saw the same pixels, before and after the restart.")
         }
-        return tally.complaints.isEmpty ? 0 : 1
+        return outcome.deviations.isEmpty
     }
 
-    private func say(_ text: String) {
-        CurrentProcess.writeToStandardOutput(text + "\n")
+    /// The path of an image at the origin.
+    private func path(_ name: String) -> String {
+        "/" + (name.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed) ?? name)
     }
 
-    // MARK: Steps
+    // MARK: Runs
 
-    private func pictureFolder(_ encoder: PictureEncoder) throws -> String {
-        if let images {
-            guard CurrentProcess.exists(images + "/.") else { throw DemoFailure("there is no folder \(images)") }
-            return URL(filePath: images).standardizedFileURL.path
-        }
-        say("No folder was given with IMAGES=…, so some pictures are drawn.")
-        let folder = household.directory + "/images"
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
-        try SamplePictures.write(to: folder, with: encoder)
-        return folder
-    }
-
-    /// Starts a broker, lets a crowd ask it for everything, does `more` while both are there, and ends them.
-    private func observe<Result>(
-        _ setting: Setting, before: RunTally?, more: (RunTally) throws -> Result
-    ) throws -> (RunTally, Result) {
-        let broker = try BrokerProcess(
-            setting.programs + "/imgbroker", socket: setting.socket, cache: setting.cache, household: household)
+    /// Starts a broker and client processes, sends all requests, calls `body` while both still run, and stops them.
+    private func observe<Value>(
+        after previous: RunResult?, _ body: (RunResult, ImageBroker) throws -> Value
+    ) throws -> (RunResult, Value) {
+        let process = try session.startBroker(
+            brokerPath, ["--workers", "4", "--cache-dir", session.directory + "/cache", "--max-download", "1G"])
+        try process.wait(for: "the disk tier is on") { $0.diskState == "on" }
+        let broker = try process.client()
         let entriesBefore = try broker.stats()[.diskEntries]
-        let crowd = try Crowd(
-            processes, program: setting.ownProgram, socket: setting.socket, list: setting.list, household: household)
-        let sizes = PictureSize.allCases
-        let began = Instant.now
-        let tallies = try crowd.ask(setting.wishes.count)
-        let took = Instant.now.microseconds(since: began) / 1000
-        try broker.waitUntilIdle()
-        let requests = setting.paths.enumerated().map { index, path in
-            setting.origin.requests(path).count - (before?.requestsToOrigin[index] ?? 0)
+        let clients = try ClientGroup(processes, program: program, socket: process.socketPath)
+        let sizes = ImageSize.allCases
+        let start = Date()
+        let results = try clients.send(
+            names.flatMap { name in sizes.map { ImageRequest(url: origin.url(path(name)), size: $0) } })
+        let milliseconds = Int(Date().timeIntervalSince(start) * 1000)
+        // Then the results have been written to disk.
+        try process.wait(for: "the broker is idle") { $0[.queued] == 0 && $0[.running] == 0 }
+        let run = RunResult(
+            images: names.indices.map { image in
+                Dictionary(uniqueKeysWithValues: zip(sizes, results[(image * sizes.count)...]))
+            },
+            originRequests: names.enumerated().map { index, name in
+                origin.requests(path(name)).count - (previous?.originRequests[index] ?? 0)
+            }, processes: processes, stats: try broker.stats(), entriesBefore: entriesBefore,
+            milliseconds: milliseconds)
+        let mapped = clients.mappedBytes
+        if mapped.resident > 0 {
+            print(
+                "By the kernel's count the processes map \(Outcome.megabytes(mapped.resident)) of pixels, which take "
+                    + "\(Outcome.megabytes(mapped.proportional)) of memory.")
         }
-        let tally = RunTally(
-            wishes: setting.names.indices.map { picture in
-                Dictionary(uniqueKeysWithValues: sizes.indices.map { (sizes[$0], tallies[picture * sizes.count + $0]) })
-            }, requestsToOrigin: requests, processes: processes, stats: try broker.stats(),
-            entriesBefore: entriesBefore, milliseconds: took)
-
-        let maps = crowd.maps
-        if maps.resident > 0 {
-            say(
-                "By the kernel's count the processes map \(Tally.megabytes(maps.resident)) of pixels, which take "
-                    + "\(Tally.megabytes(maps.proportional)) of memory.")
-        }
-        say("\n$ imgbroker ctl stats\n")
-        try runAndWait(setting.programs + "/imgbroker", ["ctl", "stats", "--socket", setting.socket])
-        let result = try more(tally)
-        try crowd.end()
-        try broker.end()
-        return (tally, result)
+        print("\n$ imgbroker ctl stats\n")
+        let table = try LineProcess(brokerPath, ["ctl", "stats", "--socket", process.socketPath])
+        while let line = table.line() { print(line) }
+        let value = try body(run, broker)
+        clients.stop()
+        try session.stop(process)
+        return (run, value)
     }
 
-    private func runAndWait(_ path: String, _ arguments: [String]) throws {
-        let (own, control) = try UnixSocket.pair()
-        let child = try household.start(path, arguments, control: control)
-        guard household.waitForEnd(of: child, milliseconds: 10_000) else { throw DemoFailure("\(path) failed") }
-        withExtendedLifetime(own) {}
-    }
+    // MARK: Contact sheet
 
-    /// Asks for the pictures once more, as one more client; they come from memory.
-    private func contactSheet(_ tally: Tally, _ setting: Setting) throws -> Canvas {
-        let broker = try ImageBroker(path: setting.socket)
-        let tiles = try setting.paths.enumerated().flatMap { index, path in
-            var frames: ContactSheet.Tile?
-            var tile = ContactSheet.Tile(name: setting.names[index], remark: "no picture")
-            if let example = tally.example(index) {
-                let format = example.contentType.split(separator: "/").last.map { $0.uppercased() } ?? ""
-                tile.remark = "\(format) \(example.originalWidth) × \(example.originalHeight)"
+    /// Requests the images once more, as another client; they come from memory.
+    private func tiles(_ outcome: Outcome, _ broker: ImageBroker) throws -> [ContactSheet.Tile] {
+        try names.enumerated().flatMap { index, name in
+            var tiles = [ContactSheet.Tile(name: name, remark: "no image")]
+            for size in ImageSize.allCases {
+                tiles[0].failures[size] = outcome.failure(index, size)
+                if tiles[0].failures[size] != nil { continue }
+                let image = try broker.get(origin.url(path(name)), size.options)
+                tiles[0].rasters[size] = image.rasters[0]
+                guard size == .medium, let example = outcome.example(index) else { continue }
+                let original = "\(example.originalWidth) × \(example.originalHeight)"
+                let info = image.reply
+                tiles[0].remark = "\(example.format) \(original) → \(info.width) × \(info.height)"
+                if info.frameCount > 1 { tiles.append(try animation(name, broker)) }
             }
-            for size in PictureSize.allCases {
-                if let failure = tally.first.wishes[index][size]?.failure {
-                    tile.contents[size] = .failure(failure)
-                    continue
-                }
-                let image = try broker.get(setting.origin.url(path), size.options)
-                let bytes = image.withBytes { span in unsafe span.withUnsafeBytes { unsafe Array($0) } }
-                let view = PixelView(bytes, width: image.reply.width, height: image.reply.height)
-                tile.contents[size] = .picture(view)
-                if size == .medium, image.reply.frameCount > 1 {
-                    frames = try self.frames(of: setting.origin.url(path), setting.names[index], broker)
-                }
-                if size == .medium {
-                    tile.remark += " → \(view.width) × \(view.height)"
-                    let magnification = ContactSheet.magnification(of: view)
-                    if magnification > 1 { tile.remark += ", shown ×\(magnification)" }
-                }
-            }
-            return [tile] + (frames.map { [$0] } ?? [])
+            return tiles
         }
-        return ContactSheet.draw(
-            tiles, title: "imgbroker", subtitles: [tally.firstSummary, tally.secondSummary])
     }
 
-    /// A tile with all frames of an animation.
-    private func frames(of url: String, _ name: String, _ broker: ImageBroker) throws -> ContactSheet.Tile? {
+    /// A tile with the frames of an animation.
+    private func animation(_ name: String, _ broker: ImageBroker) throws -> ContactSheet.Tile {
         var options = GetOptions()
         options.variant.frames = .all
-        // How many there are is known by now, as the picture has been described.
-        let count = try broker.get(url, PictureSize.medium.options).reply.frameCount
-        let box = ContactSheet.frameBox(count)
-        (options.variant.width, options.variant.height) = (box.width, box.height)
-        let image = try broker.get(url, options)
-        guard let timing = image.reply.timing, !timing.delaysMs.isEmpty else { return nil }
-        let bytes = image.withBytes { span in unsafe span.withUnsafeBytes { unsafe Array($0) } }
-        let step = bytes.count / timing.delaysMs.count
-        let views = timing.delaysMs.indices.map { frame in
-            PixelView(
-                Array(bytes[frame * step..<(frame + 1) * step]), width: image.reply.width,
-                height: image.reply.height)
-        }
-        let seconds = Double(timing.delaysMs.reduce(0, +)) / 1000
-        let loops = timing.loops == 0 ? "for ever" : "\(timing.loops) times"
-        let remark = "\(views.count) frames, \(seconds) s, \(loops)"
-        return ContactSheet.Tile(name: name, remark: remark, contents: [.medium: .frames(views)])
+        (options.variant.width, options.variant.height) = (ContactSheet.frame.width, ContactSheet.frame.height)
+        let image = try broker.get(origin.url(path(name)), options)
+        let (delays, loops) = (image.reply.timing?.delaysMs ?? [], image.reply.timing?.loops ?? 1)
+        let remark = "\(delays.count) frames, \(Double(delays.reduce(0, +)) / 1000) s, "
+        return ContactSheet.Tile(
+            name: name, remark: remark + (loops == 0 ? "forever" : "\(loops) times"), frames: image.rasters)
     }
+}
 
-    private static func percentEncoded(_ name: String) -> String {
-        let digits = Array("0123456789ABCDEF")
-        return name.utf8.map { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                String(UnicodeScalar(byte))
-            default: "%" + String(digits[Int(byte >> 4)]) + String(digits[Int(byte & 15)])
-            }
-        }.joined()
+extension ImageBroker {
+    /// Encodes a PNG file as `format`: stores it in the cache, and requests it like any other image.
+    func encode(_ png: PNGFile, as format: GetOptions.Representation) throws -> [UInt8] {
+        let url = try SourceURL("http://imgdemo.example/\(UUID())")
+        try store(png.bytes, as: url)
+        var options = GetOptions()
+        options.representation = format
+        return try get(url.text, options).withBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Array($0) } }
+    }
+}
+
+extension BrokerImage {
+    /// The pixels: one raster, or one for each frame of an animation.
+    var rasters: [ContactSheet.Raster] {
+        let bytes = withBytes { bytes in unsafe bytes.withUnsafeBytes { unsafe Array($0) } }
+        let count = max(1, reply.timing?.delaysMs.count ?? 1)
+        let step = bytes.count / count
+        return (0..<count).map {
+            let frame = Array(bytes[$0 * step..<($0 + 1) * step])
+            return ContactSheet.Raster(width: reply.width, height: reply.height, bytes: frame)
+        }
     }
 }

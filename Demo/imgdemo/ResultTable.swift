@@ -1,63 +1,49 @@
-import Glibc
-
-/// One line for each picture: what it took in the first run, and after the restart.
+/// A table with one line for each image: the work of the first run, and of the run after the restart.
 struct ResultTable {
-    private let tally: Tally
+    private let outcome: Outcome
     private let nameWidth: Int
-    private let isTerminal = isatty(1) == 1
 
-    init(_ tally: Tally) {
-        self.tally = tally
-        nameWidth = min(40, max(8, tally.names.map(\.count).max() ?? 0))
+    init(_ outcome: Outcome) {
+        self.outcome = outcome
+        nameWidth = min(40, max(8, outcome.names.map(\.count).max() ?? 0))
     }
 
     var text: String {
-        let early = "─ first run, nothing cached ─"
-        let late = "─ after the restart, from disk ─"
         let group =
-            String(repeating: " ", count: nameWidth + 27) + pad(early, 44, right: true) + pad(late, 38, right: true)
+            pad("", nameWidth + 27) + pad("─ first run, nothing cached ─", 44, right: true)
+            + pad("─ after the restart, from disk ─", 38, right: true)
         let head = line([
-            "image", "format", "size", "requests", "downloads", "decodings", "pages shared", "downloads",
+            "image", "format", "size", "requests", "downloads", "decodes", "pages shared", "downloads",
             "decoded: full", "as pixels: scaled",
         ])
-        var lines = [colored(group, "2"), colored(head, "1"), String(repeating: "─", count: head.count)]
-        for (index, name) in tally.names.enumerated() { lines.append(row(index, name)) }
-        return lines.map { $0 + "\n" }.joined()
+        let lines = [group, head, String(repeating: "─", count: head.count)]
+        return (lines + outcome.names.indices.map(row)).map { $0 + "\n" }.joined()
     }
 
-    private func row(_ index: Int, _ name: String) -> String {
-        let (first, second) = (tally.first, tally.second)
-        let name = name.count > nameWidth ? name.prefix(nameWidth - 1) + "…" : name
-        let failure = tally.failure(index)
-        var (format, size, decodings, sharing, decoded, asPixels) = ("", failure ?? "", "-", "-", "-", "-")
-        if let example = tally.example(index) {
-            format = example.contentType.split(separator: "/").last.map { $0.uppercased() } ?? ""
-            if failure == nil { size = "\(example.originalWidth) × \(example.originalHeight)" }
-            decodings = "\(first.buffers(PictureSize.allCases, of: index).count)"
-            let sharers = PictureSize.allCases.compactMap {
-                first.wishes[index][$0]!.picture == nil ? nil : first.wishes[index][$0]!.sharers
-            }
-            sharing = "\(sharers.min() ?? 0) of \(first.processes)"
-            decoded = "\(second.buffers([.full], of: index).count)"
-            asPixels = "\(second.buffers([.small, .medium], of: index).count)"
+    private func row(_ index: Int) -> String {
+        let (first, second) = (outcome.first, outcome.second)
+        let failure = outcome.failure(index)
+        let name = outcome.names[index]
+        var cells = [String](repeating: "-", count: 10)
+        cells[0] = name.count > nameWidth ? name.prefix(nameWidth - 1) + "…" : name
+        (cells[1], cells[2]) = ("", failure ?? "")
+        cells[3] = "\(first.requests / outcome.names.count)"
+        (cells[4], cells[7]) = ("\(first.originRequests[index])", "\(second.originRequests[index])")
+        if let example = outcome.example(index) {
+            cells[1] = example.format
+            if failure == nil { cells[2] = "\(example.originalWidth) × \(example.originalHeight)" }
+            cells[5] = "\(first.buffers(ImageSize.allCases, of: index).count)"
+            cells[6] = "\(first.sharers(index)) of \(first.processes)"
+            cells[8] = "\(second.buffers([.full], of: index).count)"
+            cells[9] = "\(second.buffers([.small, .medium], of: index).count)"
         }
-        let requests = first.wishes[index].values.reduce(0) { $0 + $1.results.count }
-        let text = line([
-            name, format, size, "\(requests)", "\(first.requestsToOrigin[index])", decodings, sharing,
-            "\(second.requestsToOrigin[index])", decoded, asPixels,
-        ])
-        return failure == nil ? text : colored(text, "31")
+        return line(cells)
     }
 
     private func line(_ cells: [String]) -> String {
         let widths = [17, 10, 11, 11, 14, 12, 15, 19]
-        var line = pad(cells[0], nameWidth) + "  " + pad(cells[1], 6)
-        for (cell, width) in zip(cells.dropFirst(2), widths) { line += pad(cell, width, right: true) }
-        return line
-    }
-
-    private func colored(_ text: String, _ code: String) -> String {
-        isTerminal ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text
+        let start = pad(cells[0], nameWidth) + "  " + pad(cells[1], 6)
+        return start + zip(cells.dropFirst(2), widths).map { pad($0, $1, right: true) }.joined()
     }
 
     private func pad(_ text: String, _ width: Int, right: Bool = false) -> String {
