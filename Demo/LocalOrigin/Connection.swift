@@ -1,19 +1,31 @@
 internal import Foundation
 
-/// One connection to a client, served by its own thread.
+/// The state of a `LocalOrigin`, shared by the threads of its connections.
+struct OriginState: Sendable {
+    var stopped = false
+    var threads = 0
+    var accepted = 0
+    var connections: [Int: TCPSocket] = [:]
+    var requests: [OriginRequest] = []
+    var statistics: [String: OriginStatistics] = [:]
+    var openGates: Set<String> = []
+}
+
+/// A connection to a client, served by its own thread.
 struct Connection {
     private enum End: Error {
-        /// The origin stops, or has closed the connection on purpose.
+        /// The origin is stopping, or has closed the connection on purpose.
         case closed
-        /// The other end has closed before the answer's end.
+        /// The client closed the connection before the end of the response.
         case abandoned
     }
 
-    let origin: LocalOrigin
+    let state: Monitor<OriginState>
+    let handler: @Sendable (OriginRequest) -> OriginResponse
     let socket: TCPSocket
     let number: Int
 
-    /// Answers requests until one of the two ends closes.
+    /// Responds to requests until the client or the origin closes the connection.
     func run() {
         var received: [UInt8] = []
         while let request = nextRequest(&received) {
@@ -23,7 +35,7 @@ struct Connection {
 
     // MARK: Requests
 
-    private func nextRequest(_ received: inout [UInt8]) -> LocalOrigin.Request? {
+    private func nextRequest(_ received: inout [UInt8]) -> OriginRequest? {
         let end = Array("\r\n\r\n".utf8)
         while true {
             if let range = received.firstRange(of: end) {
@@ -33,7 +45,7 @@ struct Connection {
             }
             guard received.count < 1 << 20, let more = socket.receive() else { return nil }
             received += more
-            // A TLS handshake, for one, is answered as other servers do.
+            // Other bytes, such as a TLS handshake, get the response that other servers send.
             if let first = received.first, !(UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(first) {
                 _ = socket.send("HTTP/1.1 400 No request\r\nConnection: close\r\n\r\n".utf8)
                 return nil
@@ -41,23 +53,23 @@ struct Connection {
         }
     }
 
-    private func record(_ head: String) -> LocalOrigin.Request? {
+    private func record(_ head: String) -> OriginRequest? {
         var lines = head.split(separator: "\r\n", omittingEmptySubsequences: false)[...]
         let words = (lines.popFirst() ?? "").split(separator: " ")
         guard words.count == 3 else { return nil }
         let headers = lines.map { line in
             let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             let value = parts.count > 1 ? parts[1].trimmingCharacters(in: .whitespaces) : ""
-            return LocalOrigin.Header(String(parts[0]), value)
+            return OriginHeader(String(parts[0]), value)
         }
         let target = words[1].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-        return origin.state.access { state in
-            var statistics = state.statistics[target[0]] ?? LocalOrigin.Statistics()
+        return state.access { state in
+            var statistics = state.statistics[target[0]] ?? OriginStatistics()
             statistics.requests += 1
             statistics.concurrent += 1
             statistics.maxConcurrent = max(statistics.maxConcurrent, statistics.concurrent)
             state.statistics[target[0]] = statistics
-            let request = LocalOrigin.Request(
+            let request = OriginRequest(
                 method: String(words[0]), path: target[0], query: target.count > 1 ? target[1] : "", headers: headers,
                 number: statistics.requests, connection: number)
             state.requests.append(request)
@@ -65,13 +77,13 @@ struct Connection {
         }
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
-    /// Answers one request; whether another may come on the connection.
-    private func answer(_ request: LocalOrigin.Request) -> Bool {
-        let response = origin.handler(request)
+    /// Responds to one request. Returns whether the connection stays open.
+    private func answer(_ request: OriginRequest) -> Bool {
+        let response = handler(request)
         let result = Result { try perform(response, for: request) }
-        origin.state.access { state in
+        state.access { state in
             state.statistics[request.path]?.concurrent -= 1
             switch result {
             case .success: state.statistics[request.path]?.completed += 1
@@ -82,7 +94,7 @@ struct Connection {
         return (try? result.get()) ?? false
     }
 
-    private func perform(_ response: LocalOrigin.Response, for request: LocalOrigin.Request) throws -> Bool {
+    private func perform(_ response: OriginResponse, for request: OriginRequest) throws -> Bool {
         try pause(milliseconds: response.delayMs)
         if response.hold == .beforeHeaders { try waitAtGate(of: request.path) }
         switch response.conduct {
@@ -113,7 +125,7 @@ struct Connection {
         }
     }
 
-    private func head(of response: LocalOrigin.Response) -> String {
+    private func head(of response: OriginResponse) -> String {
         var lines = ["HTTP/1.1 \(response.status) \(response.status < 400 ? "Fine" : "Not fine")"]
         lines += response.headers.map { "\($0.name): \($0.value)" }
         switch response.framing {
@@ -127,7 +139,7 @@ struct Connection {
         return lines.joined(separator: "\r\n") + "\r\n\r\n"
     }
 
-    private func sendBody(of response: LocalOrigin.Response, for path: String) throws {
+    private func sendBody(of response: OriginResponse, for path: String) throws {
         let isChunked =
             switch response.framing {
             case .chunked, .chunkedWithoutEnd, .chunkedWithGarbage: true
@@ -144,7 +156,7 @@ struct Connection {
             }
             if response.hold == .afterBytes(sent) { try waitAtGate(of: path) }
             let stop = stops.filter { $0 > sent }.min() ?? sent
-            // Bounded, so that the bytes that were sent are counted on the way.
+            // Bounded, so that `bytesSent` grows during the transfer.
             let count = min(stop - sent, response.pieceBytes, 1 << 16)
             if count <= 0 { break }
             try pause(milliseconds: response.pauseMs)
@@ -155,7 +167,7 @@ struct Connection {
                 try send(piece)
             }
             sent += count
-            origin.state.access { $0.statistics[path]?.bytesSent += count }
+            state.access { $0.statistics[path]?.bytesSent += count }
         }
         switch response.framing {
         case .chunked: try send(Array("0\r\n\r\n".utf8))
@@ -171,8 +183,8 @@ struct Connection {
     // MARK: Waiting
 
     private func waitAtGate(of path: String) throws {
-        origin.state.access { $0.statistics[path]?.held += 1 }
-        defer { origin.state.access { $0.statistics[path]?.held -= 1 } }
+        state.access { $0.statistics[path]?.held += 1 }
+        defer { state.access { $0.statistics[path]?.held -= 1 } }
         try wait { $0.openGates.contains(path) }
     }
 
@@ -182,16 +194,16 @@ struct Connection {
         try wait(until: end) { _ in false }
     }
 
-    /// Waits until `isTrue`, or the end of the pause. Looks every 20 ms whether somebody still listens.
-    private func wait(until end: Date = .distantFuture, _ isTrue: (LocalOrigin.State) -> Bool) throws {
+    /// Waits until `isTrue` or until `end`. Checks every 20 ms whether the client has closed the connection.
+    private func wait(until end: Date = .distantFuture, _ isTrue: (OriginState) -> Bool) throws {
         while true {
             let seconds = min(end.timeIntervalSinceNow, 0.02)
             if seconds <= 0 { return }
-            if origin.state.wait(seconds: seconds, until: { $0.stopped || isTrue($0) }) {
-                if origin.state.access({ $0.stopped }) { throw End.closed }
+            if state.wait(seconds: seconds, until: { $0.stopped || isTrue($0) }) {
+                if state.access({ $0.stopped }) { throw End.closed }
                 return
             }
-            if socket.peerHasGone { throw End.abandoned }
+            if socket.isClosedByPeer { throw End.abandoned }
         }
     }
 }

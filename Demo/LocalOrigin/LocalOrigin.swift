@@ -1,46 +1,37 @@
 internal import Foundation
 
-/// A small HTTP/1.1 server on the loopback interface, for the demonstration and for tests: it counts what it is asked,
-/// and answers well or in any of the ways in which servers go wrong.
+/// A small HTTP/1.1 server on the loopback interface, for the demonstration, tests and benchmarks. It counts requests, and
+/// responds correctly or in any of the ways in which servers fail.
 ///
-/// One thread for each connection; connections are kept alive. It lives until `stop`; its port is nobody else's for as
-/// long as this object exists, so whoever asks a server that was stopped is refused.
+/// One thread for each connection; connections are kept alive. It runs until `stop`. Its port stays reserved for as long
+/// as this object exists, so connections to a stopped server are refused.
 public final class LocalOrigin: Sendable {
-    /// Why no server could be started.
-    public struct StartFailure: Error, CustomStringConvertible {
-        /// The call that failed.
-        public let call: String
-        /// Its error number.
-        public let error: Int32
-        /// The call and its error number.
-        public var description: String { "\(call): error \(error)" }
-    }
+    /// A header field.
+    public typealias Header = OriginHeader
+    /// A request.
+    public typealias Request = OriginRequest
+    /// A response.
+    public typealias Response = OriginResponse
+    /// Counts of the requests for one path.
+    public typealias Statistics = OriginStatistics
+    /// The error in a response to a range request.
+    public typealias RangeConduct = OriginResponse.RangeConduct
 
-    struct State: Sendable {
-        var stopped = false
-        var threads = 0
-        var accepted = 0
-        var connections: [Int: TCPSocket] = [:]
-        var requests: [Request] = []
-        var statistics: [String: Statistics] = [:]
-        var openGates: Set<String> = []
-    }
-
-    /// The address it listens at.
+    /// The address at which it listens.
     public let address: String
-    /// The port it listens at.
+    /// The port at which it listens.
     public let port: Int
 
-    let state = Monitor(State())
-    let handler: @Sendable (Request) -> Response
+    private let state = Monitor(OriginState())
+    private let handler: @Sendable (Request) -> Response
     private let listener: TCPSocket
     private let reservation: TCPSocket
 
     // MARK: Starting and stopping
 
-    /// Listens at `address` and answers each request with what `handler`, called on the connection's thread, returns.
+    /// Listens at `address` and responds with the result of `handler`, which is called on the connection's thread.
     ///
-    /// - Throws: `StartFailure`.
+    /// - Throws: `SocketFailure`.
     public init(address: String = "127.0.0.1", _ handler: @escaping @Sendable (Request) -> Response) throws {
         self.address = address
         self.handler = handler
@@ -54,8 +45,8 @@ public final class LocalOrigin: Sendable {
                     return $0.accepted
                 }
                 startThread { [self] in
-                    Connection(origin: self, socket: socket, number: number).run()
-                    // Under the lock, so that `stop` never touches a number that means another socket by then.
+                    Connection(state: state, handler: handler, socket: socket, number: number).run()
+                    // Under the lock, so that `stop` shuts down no later socket with the same descriptor number.
                     state.access {
                         $0.connections[number] = nil
                         socket.close()
@@ -69,21 +60,21 @@ public final class LocalOrigin: Sendable {
         reservation.close()
     }
 
-    /// Answers each path of `routes` with its response, any other with 404.
+    /// Responds to each path of `routes` with its response, and to others with 404.
     ///
-    /// - Throws: `StartFailure`.
+    /// - Throws: `SocketFailure`.
     public convenience init(address: String = "127.0.0.1", routes: [String: Response]) throws {
         try self.init(address: address) { routes[$0.path] ?? .status(404) }
     }
 
     /// Serves the files of the folder at path `folder`, with entity tags.
     ///
-    /// - Throws: `StartFailure`.
+    /// - Throws: `SocketFailure`.
     public convenience init(address: String = "127.0.0.1", folder: String) throws {
         try self.init(address: address) { Self.file($0, in: folder) }
     }
 
-    /// Closes everything and waits for the threads, for 5 seconds at most. Gates count as opened.
+    /// Closes all connections and waits at most 5 seconds for the threads. Gates count as open.
     public func stop() {
         let alreadyStopped = state.access { state in
             defer { state.stopped = true }
@@ -95,49 +86,49 @@ public final class LocalOrigin: Sendable {
         if state.wait(seconds: 5, until: { $0.threads == 0 }) { listener.close() }
     }
 
-    /// The URL of `path` here; under another name of the host, where given.
+    /// The URL of `path`, with another host name if given.
     public func url(_ path: String, host: String? = nil) -> String {
         "http://\(host ?? address):\(port)\(path)"
     }
 
-    // MARK: What happened
+    // MARK: Statistics
 
-    /// What happened to the requests for `path` until now.
+    /// The counts of the requests for `path` so far.
     public func statistics(_ path: String) -> Statistics {
         state.access { $0.statistics[path] ?? Statistics() }
     }
 
-    /// All requests in the order in which they came.
+    /// All requests in the order of their arrival.
     public var requests: [Request] { state.access { $0.requests } }
 
-    /// The requests for `path` in the order in which they came.
+    /// The requests for `path` in the order of their arrival.
     public func requests(_ path: String) -> [Request] {
         requests.filter { $0.path == path }
     }
 
-    /// How many connections were accepted.
+    /// The number of accepted connections.
     public var connectionsAccepted: Int { state.access { $0.accepted } }
 
-    /// Waits until what happened to `path` satisfies `isTrue`, for `seconds` at most; whether it did.
+    /// Waits at most `seconds` until the counts for `path` satisfy `isTrue`. Returns whether they did.
     public func wait(for path: String, seconds: Double = 10, until isTrue: (Statistics) -> Bool) -> Bool {
         state.wait(seconds: seconds) { isTrue($0.statistics[path] ?? Statistics()) }
     }
 
     // MARK: Gates
 
-    /// The gate of a path: answers with a `hold` wait there until it is opened.
+    /// The gate of a path: responses with a `hold` wait there until it is opened.
     public struct Gate: Sendable {
-        let origin: LocalOrigin
-        let path: String
+        fileprivate let state: Monitor<OriginState>
+        fileprivate let path: String
 
-        /// Lets all pass, those that wait and those to come.
-        public func open() { origin.state.access { _ = $0.openGates.insert(path) } }
-        /// Lets those to come wait again.
-        public func close() { origin.state.access { _ = $0.openGates.remove(path) } }
+        /// Lets waiting and later responses pass.
+        public func open() { state.access { _ = $0.openGates.insert(path) } }
+        /// Makes later responses wait again.
+        public func close() { state.access { _ = $0.openGates.remove(path) } }
     }
 
-    /// The gate of `path`, closed at first.
-    public func gate(_ path: String) -> Gate { Gate(origin: self, path: path) }
+    /// The gate of `path`, which is closed at first.
+    public func gate(_ path: String) -> Gate { Gate(state: state, path: path) }
 
     // MARK: Threads and files
 

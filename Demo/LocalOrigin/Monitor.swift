@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// A value that threads change under a lock, and whose changes they can wait for.
+/// A value behind a lock whose changes threads can wait for.
 final class Monitor<Value: Sendable>: @unchecked Sendable {
     private let condition = NSCondition()
     private var value: Value
@@ -9,7 +9,7 @@ final class Monitor<Value: Sendable>: @unchecked Sendable {
         self.value = value
     }
 
-    /// Reads or changes the value, and wakes all who wait.
+    /// Reads or changes the value and wakes all waiting threads.
     func access<Result>(_ body: (inout Value) -> Result) -> Result {
         condition.lock()
         defer {
@@ -19,7 +19,7 @@ final class Monitor<Value: Sendable>: @unchecked Sendable {
         return body(&value)
     }
 
-    /// Waits until `isTrue`, for `seconds` at most; whether it came true.
+    /// Waits at most `seconds` until `isTrue`. Returns whether it became true.
     func wait(seconds: Double, until isTrue: (Value) -> Bool) -> Bool {
         let deadline = Date(timeIntervalSinceNow: seconds)
         condition.lock()

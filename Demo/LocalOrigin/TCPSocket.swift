@@ -1,33 +1,43 @@
 internal import Glibc
 
-/// A TCP socket of IPv4, blocking. The caller closes it.
+/// A socket call that failed.
+public struct SocketFailure: Error, CustomStringConvertible {
+    /// The name of the call.
+    public let call: String
+    /// The value of `errno`.
+    public let error: Int32
+    /// The call and its error number.
+    public var description: String { "\(call): error \(error)" }
+}
+
+/// A blocking TCP socket over IPv4. The caller closes it.
 struct TCPSocket: Sendable {
     let raw: Int32
 
-    /// Listens at `address` on a port that the system chooses. While `reservation` is open, nobody else is given that port.
+    /// Listens at `address` on a port that the system chooses. The port stays reserved while `reservation` is open.
     static func listen(at address: String) throws -> (socket: TCPSocket, reservation: TCPSocket, port: Int) {
         let (reservation, port) = try bind(to: address, port: 0)
         do {
             let socket = try bind(to: address, port: port).socket
             if Glibc.listen(socket.raw, 512) == 0 { return (socket, reservation, port) }
             defer { socket.close() }
-            throw LocalOrigin.StartFailure(call: "listen", error: errno)
+            throw SocketFailure(call: "listen", error: errno)
         } catch {
             reservation.close()
             throw error
         }
     }
 
-    /// A socket bound to `port` of `address`, together with others of this process; 0: to a port that the system chooses.
+    /// Binds a socket to `port` of `address`, which it shares with others of this process; 0 lets the system choose.
     private static func bind(to address: String, port: Int) throws -> (socket: TCPSocket, port: Int) {
         let raw = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard raw >= 0 else { throw LocalOrigin.StartFailure(call: "socket", error: errno) }
+        guard raw >= 0 else { throw SocketFailure(call: "socket", error: errno) }
         var name = sockaddr_in()
         name.sin_family = sa_family_t(AF_INET)
         name.sin_port = in_port_t(port).bigEndian
         guard unsafe inet_pton(AF_INET, address, &name.sin_addr) == 1 else {
             Glibc.close(raw)
-            throw LocalOrigin.StartFailure(call: "inet_pton", error: EINVAL)
+            throw SocketFailure(call: "inet_pton", error: EINVAL)
         }
         var on: Int32 = 1
         unsafe setsockopt(raw, SOL_SOCKET, SO_REUSEPORT, &on, socklen_t(MemoryLayout<Int32>.size))
@@ -40,12 +50,12 @@ struct TCPSocket: Sendable {
         if failed {
             let error = errno
             Glibc.close(raw)
-            throw LocalOrigin.StartFailure(call: "bind", error: error)
+            throw SocketFailure(call: "bind", error: error)
         }
         return (TCPSocket(raw: raw), Int(UInt16(bigEndian: name.sin_port)))
     }
 
-    /// The next connection; nil once the socket was shut down.
+    /// Accepts the next connection; nil after `shutDown`.
     func accept() -> TCPSocket? {
         while true {
             let connection = Glibc.accept(raw, nil, nil)
@@ -64,7 +74,7 @@ struct TCPSocket: Sendable {
         }
     }
 
-    /// Receives what comes next; nil at the end or after an error.
+    /// Receives the next bytes; nil at the end or after an error.
     func receive() -> [UInt8]? {
         var buffer = [UInt8](repeating: 0, count: 1 << 14)
         while true {
@@ -75,7 +85,7 @@ struct TCPSocket: Sendable {
         }
     }
 
-    /// Sends all of `bytes`; false when the other end has gone.
+    /// Sends all of `bytes`. Returns false when the peer has closed the connection.
     func send(_ bytes: some Collection<UInt8>) -> Bool {
         let bytes = Array(bytes)
         var sent = 0
@@ -90,15 +100,15 @@ struct TCPSocket: Sendable {
         return true
     }
 
-    /// Whether the other end has closed or reset the connection.
-    var peerHasGone: Bool {
+    /// Whether the peer has closed or reset the connection.
+    var isClosedByPeer: Bool {
         var byte: UInt8 = 0
         let flags = Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)
         let count = unsafe recv(raw, &byte, 1, flags)
         return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)
     }
 
-    /// Wakes whoever waits in a call on the socket, for good.
+    /// Shuts down both directions, which wakes every thread that waits in a call on the socket.
     func shutDown() {
         shutdown(raw, Int32(SHUT_RDWR))
     }

@@ -1,38 +1,37 @@
 public import Foundation
 
-extension LocalOrigin {
-    /// How an answer to a request for a part goes wrong.
+extension OriginResponse {
+    /// The error in a response to a range request.
     public enum RangeConduct: Sendable {
-        /// Not at all.
+        /// None.
         case right
-        /// The whole body comes.
+        /// The whole body is sent.
         case ignored
-        /// `Content-Range` begins so many bytes later than what was asked for, and so does the part.
+        /// `Content-Range` and the part start this number of bytes after the requested position.
         case shifted(Int)
-        /// `Content-Range` has another length of the whole body.
+        /// `Content-Range` states this length of the whole body.
         case wrongTotal(Int)
-        /// `Content-Range` says "*" for the whole body's length.
+        /// `Content-Range` states "*" as the length of the whole body.
         case unknownTotal
-        /// `Content-Range` is this.
+        /// `Content-Range` has this value.
         case contentRange(String)
-        /// Only so many bytes of the part come, as the answer says itself.
+        /// At most this number of bytes of the part is sent, with a matching `Content-Range`.
         case atMost(Int)
-        /// The part comes as the only one of several.
+        /// The part is sent as a multipart body with one part.
         case multipart
-        /// 416, though there is such a part.
+        /// 416, although the range is satisfiable.
         case refused
     }
 }
 
-extension LocalOrigin.Response {
-    /// A body with its validators, answered as HTTP has it: 304 where the request's conditions say that nothing has
-    /// changed, 206 or 416 where it asks for a part up to the end and `If-Range` does not object, else 200
-    /// (RFC 9110, section 13.2.2).
+extension OriginResponse {
+    /// The response to a request for a body with validators (RFC 9110, section 13.2.2): 304 when the request's conditions
+    /// match, 206 or 416 for a range up to the end whose `If-Range` matches, else 200.
     public static func resource(
         _ body: [UInt8], etag: String? = nil, lastModified: String? = nil, cacheControl: String? = nil,
-        contentType: String = "application/octet-stream", ranges conduct: LocalOrigin.RangeConduct = .right,
-        for request: LocalOrigin.Request
-    ) -> LocalOrigin.Response {
+        contentType: String = "application/octet-stream", ranges conduct: RangeConduct = .right,
+        for request: OriginRequest
+    ) -> OriginResponse {
         var response = ok(body, contentType: contentType)
         let fields = [
             ("Date", httpDate(Date())), ("ETag", etag), ("Last-Modified", lastModified),
@@ -40,7 +39,7 @@ extension LocalOrigin.Response {
         ]
         response.headers += fields.compactMap { (name, value) in value.map { .init(name, $0) } }
         if isUnchanged(etag: etag, lastModified: lastModified, for: request) {
-            return LocalOrigin.Response(status: 304, headers: response.headers)
+            return OriginResponse(status: 304, headers: response.headers)
         }
         let condition = request["If-Range"]
         guard let range = request["Range"], range.hasPrefix("bytes="), range.hasSuffix("-"),
@@ -50,7 +49,7 @@ extension LocalOrigin.Response {
         return first < body.count ? response.part(from: first, conduct) : response.unsatisfied()
     }
 
-    /// A date as HTTP writes it.
+    /// Formats a date as HTTP does.
     public static func httpDate(_ date: Date) -> String {
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
@@ -59,8 +58,8 @@ extension LocalOrigin.Response {
         return formatter.string(from: date)
     }
 
-    private static func isUnchanged(etag: String?, lastModified: String?, for request: LocalOrigin.Request) -> Bool {
-        // The tag takes precedence, and weak ones are compared like strong ones here.
+    private static func isUnchanged(etag: String?, lastModified: String?, for request: OriginRequest) -> Bool {
+        // The tag takes precedence; weak and strong tags are compared alike.
         let opaque = { (tag: Substring) in tag.hasPrefix("W/") ? tag.dropFirst(2) : tag }
         if let tags = request["If-None-Match"] {
             return etag.map { etag in
@@ -70,12 +69,12 @@ extension LocalOrigin.Response {
         return lastModified != nil && request["If-Modified-Since"] == lastModified
     }
 
-    private func unsatisfied() -> LocalOrigin.Response {
+    private func unsatisfied() -> OriginResponse {
         let kept = headers.filter { $0.name != "Content-Type" }
         return .status(416, headers: kept + [.init("Content-Range", "bytes */\(body.count)")])
     }
 
-    private func part(from first: Int, _ conduct: LocalOrigin.RangeConduct) -> LocalOrigin.Response {
+    private func part(from first: Int, _ conduct: RangeConduct) -> OriginResponse {
         var (start, end, total, said) = (first, body.count, "\(body.count)", nil as String?)
         switch conduct {
         case .ignored: return self
