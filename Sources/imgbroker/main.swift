@@ -1,7 +1,7 @@
 import IPCProtocol
 import LinuxSystem
 
-// Parse, then run one of three commands; nothing else.
+// Chooses the command.
 do {
     let words = CommandLine.arguments.dropFirst()
     switch words.first {

@@ -3,16 +3,16 @@ import ImageBrokerClient
 import JSONCoding
 import LinuxSystem
 
-/// What the commands that talk to a broker have in common: connecting, and ends with one clear line.
+/// The exit statuses and output of the commands that connect to a broker.
 enum CommandConnection {
-    /// Exit statuses of the commands.
+    /// The exit statuses.
     enum Status {
         static let done: Int32 = 0
         static let failed: Int32 = 1
         static let noBroker: Int32 = 3
     }
 
-    /// Prints what went wrong, as an object on standard output or a line on standard error, and returns the exit status.
+    /// Prints an error, as an object on standard output or a line on standard error, and returns the exit status.
     static func report(_ error: ClientError, asJSON: Bool) -> Int32 {
         if asJSON, case .refused(let refusal) = error {
             printObject {
@@ -26,7 +26,7 @@ enum CommandConnection {
         return Status.failed
     }
 
-    /// Prints one JSON object in one line.
+    /// Prints a JSON object in one line.
     static func printObject(_ members: (inout JSONWriter) -> Void) {
         var writer = JSONWriter()
         writer.object(members)

@@ -4,39 +4,39 @@ import ImageBrokerClient
 import JSONCoding
 import LinuxSystem
 
-/// `imgbroker ctl`: looks after a running broker.
+/// `imgbroker ctl`: inspects and controls a running broker.
 enum CtlCommand {
     static let usage = """
         Usage: imgbroker ctl COMMAND [OPTION]...
 
-        For everybody, about what is their own:
-          stats               how the broker is doing: requests and hits, memory, workers, latencies
-          remove URL          forget what was loaded from URL, in all sizes
+        For every user, concerning their own images and requests:
+          stats               the broker's figures: requests and hits, memory, workers, latencies
+          remove URL          remove the image loaded from URL, in all variants
           prefetch FILE       load the URLs in FILE into the cache: one a line, "-" for standard
-                              input; empty lines, and those that begin with #, mean nothing
+                              input; empty lines and lines that begin with # are ignored
           events [NAME]...    print a line for each event until interrupted: started, responded,
                               finished, failed, evicted, worker (default: all)
 
         For administrators (root, the broker's user, members of its --admin-group):
-          failed list [URL]   what has failed and is not tried again for now
-          failed clear [URL]  let it, or everything, be tried again
+          failed list [URL]   recently failed URLs, which are not tried again for some time
+          failed clear [URL]  remove URL, or everything, from that list
           clear [TIER]        empty the cache: memory, disk or all (default)
-          suspend             let new loads wait; hits are served
-          resume              let them go on
-          cancel-all          end all pending requests of all clients
+          suspend             suspend new loads; hits are served
+          resume              resume them
+          cancel-all          cancel all pending requests of all clients
 
         Options:
-          --older-than TIME   clear only what was not used for so long: seconds, or 30m, 12h, 7d
-          --json              print the answer as JSON; events as one object a line
+          --older-than TIME   clear only entries not used for TIME: seconds, or 30m, 12h, 7d
+          --json              print the result as JSON; events as one object a line
           --socket PATH       the broker's socket (default: $IMGBROKER_SOCKET, then
                               $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
           --help              show this and exit
 
-        How prefetch is to load; its priority is low unless given:
+        Options of prefetch; the default priority is low:
         \(LoadOptions.usage)
 
-        Exit status: 0, 1 for a refused command or when a URL of a prefetch failed, 2 for wrong use,
-        3 when no broker answers.
+        Exit status: 0; 1 for a refused command or a failed URL of a prefetch; 2 for an invalid command
+        line; 3 when no broker answers.
         """
 
     /// Runs the command with the words after `ctl` and returns the exit status.

@@ -3,7 +3,7 @@ import ImageBrokerClient
 import JSONCoding
 import LinuxSystem
 
-/// `imgbroker ctl events`: prints what the broker tells of, until it is interrupted or the broker ends.
+/// `imgbroker ctl events`: prints events until it is interrupted or the broker shuts down.
 enum CtlEvents {
     static func run(_ request: CtlRequest) throws(UsageError) -> Int32 {
         var names: Set<BrokerEvent.Name> = []

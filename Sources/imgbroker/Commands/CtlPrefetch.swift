@@ -39,13 +39,13 @@ enum CtlPrefetch {
         }
     }
 
-    /// The lines of a list: URLs, and what is wrong with those that are none.
+    /// The lines of a list: URLs, and complaints about lines that are not URLs.
     struct List {
         private(set) var urls: [SourceURL] = []
         private(set) var complaints: [String] = []
 
         init(_ text: String) {
-            // A line feed after a carriage return makes one character with it.
+            // A carriage return and a line feed are one character.
             let lines = text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
             for (number, line) in lines.enumerated() {
                 let blanks: Set<Character> = [" ", "\t", "\r"]

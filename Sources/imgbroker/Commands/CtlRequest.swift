@@ -3,15 +3,15 @@ import IPCProtocol
 import JSONCoding
 import LinuxSystem
 
-/// What the words after `ctl` ask for.
+/// The parsed command line of `imgbroker ctl`.
 struct CtlRequest {
-    /// The commands, in the order in which help lists them.
+    /// The commands, in the order of the help.
     enum Command: String, CaseIterable {
         case stats, failed, remove, clear, suspend, resume
         case cancelAll = "cancel-all"
         case prefetch, events
 
-        /// The flags that it takes besides `--socket` and `--json`; nil for whatever says how to load.
+        /// Its flags besides `--socket` and `--json`; nil for the flags of `LoadOptions`.
         fileprivate var flags: Set<String>? {
             switch self {
             case .clear: ["--older-than"]
@@ -20,7 +20,7 @@ struct CtlRequest {
             }
         }
 
-        /// How many words it takes.
+        /// The number of its operands.
         fileprivate var operands: ClosedRange<Int> {
             switch self {
             case .stats, .suspend, .resume, .cancelAll: 0...0
@@ -31,7 +31,7 @@ struct CtlRequest {
             }
         }
 
-        /// The words that it takes, for a message.
+        /// Its operands in words, for a message.
         fileprivate var expected: String {
             switch self {
             case .stats, .suspend, .resume, .cancelAll: "nothing more"
@@ -45,15 +45,15 @@ struct CtlRequest {
     }
 
     let command: Command
-    /// The words after it.
+    /// The words after the command.
     let operands: [String]
     let asJSON: Bool
     let socketPath: String?
     let olderThanSeconds: Int?
-    /// How to load.
+    /// The options of `prefetch`.
     let options: GetOptions
 
-    /// Reads the command line; nil when help is asked for.
+    /// Parses the words after `ctl`; nil for `--help`.
     init?(_ words: some Sequence<String>) throws(UsageError) {
         var (operands, given): ([String], [String]) = ([], [])
         var (asJSON, socketPath, olderThanSeconds): (Bool, String?, Int?) = (false, nil, nil)
@@ -82,7 +82,7 @@ struct CtlRequest {
         if let stray = given.first(where: { flag in
             command.flags.map { !$0.contains(flag) } ?? (flag == "--older-than")
         }) {
-            throw UsageError(description: "\(stray) means nothing to ctl \(name) (see imgbroker ctl --help)")
+            throw UsageError(description: "\(stray) is not an option of ctl \(name) (see imgbroker ctl --help)")
         }
         guard command.operands.contains(operands.count - 1) else {
             throw UsageError(description: "ctl \(name) takes \(command.expected)")
@@ -95,18 +95,18 @@ struct CtlRequest {
         options = load.options
     }
 
-    /// A word as a URL.
+    /// Parses a word as a URL.
     ///
-    /// - Throws: `UsageError` when it is none.
+    /// - Throws: `UsageError` when it is not a URL that can be loaded.
     static func url(_ text: String) throws(UsageError) -> SourceURL {
         do { return try SourceURL(text) } catch {
-            throw UsageError(description: "\"\(text)\" is no URL to load: \(error.message)")
+            throw UsageError(description: "\"\(text)\" is not a URL to load: \(error.message)")
         }
     }
 }
 
 extension CtlRequest {
-    /// Prints what was done: a line, or an object.
+    /// Prints a result, as a line or as an object.
     func report(_ line: String, _ members: (inout JSONWriter) -> Void) {
         if asJSON {
             CommandConnection.printObject(members)

@@ -10,21 +10,21 @@ enum GetCommand {
     static let usage = """
         Usage: imgbroker get URL [OPTION]...
 
-        Loads one image through the broker and says what it is, or writes it to a file.
+        Loads one image through the broker, and prints its properties or writes it to a file.
 
-          -o, --output FILE   write the picture: as JPEG or WebP when FILE ends in .jpg, .jpeg
+          -o, --output FILE   write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg
                               or .webp, else as PNG, unless --as says otherwise
         \(LoadOptions.usage)
-          --stale-first       with --cache no-cache, which it implies: let the broker send what is
-                              cached ahead; what is printed and written is the final picture
-          --progressive       without -o and --json: also say when the picture could be shown, as far
-                              as it had come, while it was downloaded
-          --json              print the answer as one JSON object
+          --stale-first       with --cache no-cache, which it implies: let the broker send the
+                              cached image first; only the final image is printed and written
+          --progressive       without -o and --json: also print when the image could be shown in
+                              part during the download
+          --json              print the reply as one JSON object
           --socket PATH       the broker's socket (default: $IMGBROKER_SOCKET, then
                               $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
           --help              show this and exit
 
-        Exit status: 0, 1 for an image that failed, 2 for wrong use, 3 when no broker answers.
+        Exit status: 0; 1 for an image that failed; 2 for an invalid command line; 3 when no broker answers.
         """
 
     private struct Request {
@@ -45,13 +45,13 @@ enum GetCommand {
         do throws(ClientError) {
             let broker = try ImageBroker(path: request.socketPath)
             let begun = Instant.now
-            let sayPartial = { (image: BrokerImage) in
+            let printPartial = { (image: BrokerImage) in
                 bar?.clear()
                 let (size, passed) = (image.reply, Instant.now.microseconds(since: begun) / 1000)
                 CurrentProcess.writeToStandardOutput("partial: \(size.width) × \(size.height) after \(passed) ms\n")
             }
             let image = try broker.get(
-                request.url, request.options, partial: request.options.progressive ? sayPartial : nil,
+                request.url, request.options, partial: request.options.progressive ? printPartial : nil,
                 progress: bar.map { bar in { bar.show($0, of: $1) } })
             bar?.clear()
             if let output = request.output { try write(image, to: output) }
@@ -70,7 +70,7 @@ enum GetCommand {
         }
     }
 
-    /// Reads the command line; nil when help is asked for.
+    /// Parses the words after `get`; nil for `--help`.
     private static func read(_ words: some Sequence<String>) throws(UsageError) -> Request? {
         var request = Request()
         var load = LoadOptions()
@@ -115,7 +115,7 @@ enum GetCommand {
         return request
     }
 
-    /// What a file of this name holds.
+    /// The representation for a file of this name.
     private static func representation(named name: String) -> GetOptions.Representation {
         let name = name.lowercased()
         if name.hasSuffix(".jpg") || name.hasSuffix(".jpeg") { return .jpeg }
@@ -123,8 +123,8 @@ enum GetCommand {
     }
 
     private static func write(_ image: BrokerImage, to path: String) throws(ClientError) {
-        guard let buffer = image.buffer else { throw .protocolViolation("no buffer came") }
-        // Under another name until it is complete, so that no reader ever sees half a picture.
+        guard let buffer = image.buffer else { throw .protocolViolation("the buffer is missing") }
+        // Under another name until it is complete, so that no reader sees half an image.
         let partial = path + ".partial"
         do {
             let file = try FileDescriptor.create(at: partial)

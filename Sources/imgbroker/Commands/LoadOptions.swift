@@ -1,38 +1,38 @@
 import HTTPValues
 import IPCProtocol
 
-/// The flags that say what is to be loaded and how: `get` and `ctl prefetch` have them in common.
+/// The flags that say which variant to load and how, common to `get` and `ctl prefetch`.
 struct LoadOptions {
-    /// Their part of the help.
+    /// The help for these flags.
     static let usage = """
-          --width N           fit the picture into this width
+          --width N           fit the image into this width
           --height N          and into this height
-          --fit FIT           how: inside (default), contain, cover or fill
-          --linear            scale light, not sRGB's values: slower, and fine bright detail stays
-                              as bright as it is
+          --fit FIT           the way: inside (default), contain, cover or fill
+          --linear            scale linear light instead of sRGB values: slower, and fine bright
+                              detail keeps its brightness
           --frame N           the frame of an animation, from 0 on (default: 0)
-          --as FORMAT         what is to come of it: pixels (default), original (the bytes as the
-                              origin sent them), or encoded again: png, jpeg or webp
+          --as FORMAT         the representation: pixels (default), original (the bytes as the
+                              origin sent them), or encoded again as png, jpeg or webp
           --original          the same as --as original
           --quality N         of jpeg and webp, 1 to 100 (default: 85)
-          --cache MODE        what the cache may answer: default, no-cache, reload, force-cache,
+          --cache MODE        use of the cache: default, no-cache, reload, force-cache,
                               only-if-cached or no-store
-          --storage TIER      which tiers the result may enter: both (default), memory, disk
+          --storage TIER      the tiers that the result may enter: both (default), memory, disk
                               or none
           --priority P        the place in the queue: low, normal or high
-          --retry-failed      try although it has just failed
-          --timeout-ms N      give up when nothing comes for so long (default: 15000)
+          --retry-failed      try again although it has recently failed
+          --timeout-ms N      give up when no data arrives for this time (default: 15000)
           --total-timeout-ms N
-                              give up when it takes so long in all (default: 60000)
+                              give up after this total time (default: 60000)
           --header "N: V"     send this request header too (repeatable)
           --credentials U:P   send this user name and password (HTTP Basic) to the URL's host
           --cookies           send and keep your cookies
-          --cache-key NAME    know it by this name instead of its URL, e.g. when that is signed
+          --cache-key NAME    cache it under this name instead of its URL, e.g. for signed URLs
           --allow-invalid-certificates
-                              do not verify the server's certificate, if the broker lets you
+                              do not verify the server's certificate, if the broker allows it
         """
 
-    /// What was read so far, but for the headers.
+    /// The options read so far, without the headers.
     private var given: GetOptions
     private var headers: [String: String] = [:]
     private(set) var hasCacheMode = false
@@ -42,14 +42,14 @@ struct LoadOptions {
         given = defaults
     }
 
-    /// What the flags ask for.
+    /// The options that the flags request.
     var options: GetOptions {
         var options = given
         options.headers = headers.map { HeaderField(name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }
         return options
     }
 
-    /// Reads the value of a flag that is one of these; returns false for any other.
+    /// Reads the value of a flag of this group. Returns false for other flags.
     mutating func take(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
         let sides = 1...PixelGeometry.maximumSide
         let milliseconds = 1...24 * 3600 * 1000
@@ -95,7 +95,7 @@ struct LoadOptions {
     private static func credentials(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Credentials {
         let text = try arguments.value(of: flag)
         guard let colon = text.firstIndex(of: ":") else {
-            // Not repeated: it may be the password.
+            // Not repeated in the message: it may be the password.
             throw UsageError(description: "\(flag) needs USER:PASSWORD, with a colon")
         }
         return Credentials(username: String(text[..<colon]), password: String(text[text.index(after: colon)...]))

@@ -1,24 +1,24 @@
 import LinuxSystem
 
-/// A line on the terminal that fills while something gets done.
+/// A progress bar in one line of the terminal.
 final class ProgressBar {
     private let columns: Int
     private var isShown = false
 
-    /// Nil when standard error is no terminal.
+    /// Creates a bar; nil when standard error is not a terminal.
     init?() {
         guard let columns = CurrentProcess.terminalColumns else { return nil }
         self.columns = columns
     }
 
-    /// Shows that `received` of `expected` bytes are there.
+    /// Shows that `received` of `expected` bytes have been received.
     func show(_ received: Int, of expected: Int?) {
         let text = ByteCount(received).description
         guard let expected, expected > 0 else { return show(text, share: nil) }
         show("\(text) of \(ByteCount(expected))", share: Double(received) / Double(expected))
     }
 
-    /// Shows how many of `total` pictures are loaded or have failed.
+    /// Shows the number of `total` images that are loaded or have failed.
     func show(done: Int, failed: Int, of total: Int) {
         let text = "\(done + failed) of \(total)" + (failed > 0 ? ", \(failed) failed" : "")
         show(text, share: total == 0 ? nil : Double(done + failed) / Double(total))
@@ -36,13 +36,13 @@ final class ProgressBar {
         CurrentProcess.writeToStandardError("\r\u{1B}[K" + line)
     }
 
-    /// Takes the line away.
+    /// Removes the bar.
     func clear() {
         if isShown { CurrentProcess.writeToStandardError("\r\u{1B}[K") }
         isShown = false
     }
 
-    /// A bar of `width` columns, filled to `share`.
+    /// Draws a bar of `width` columns, filled to `share`.
     static func bar(_ share: Double, width: Int) -> String {
         let eighths = Int((max(0, min(1, share)) * Double(width * 8)).rounded())
         let partial = eighths % 8 == 0 ? "" : String(["▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8 - 1])

@@ -1,6 +1,6 @@
 import IPCProtocol
 
-/// The broker's figures for people.
+/// The broker's figures as a table.
 enum StatsTable {
     private static let outcomes: [(StatsReport.Figure, String)] = [
         (.memoryHits, "from memory"), (.diskHits, "from disk"), (.sharedHits, "from the fleet"),
@@ -8,16 +8,16 @@ enum StatsTable {
         (.cancelled, "cancelled"),
     ]
 
-    /// What is shown only when there is any.
+    /// Figures that are shown only when they are not 0.
     private static let extras: [(StatsReport.Figure, String, String)] = [
         (.revalidated, "revalidated", "confirmed by the origin without a body"),
         (.staleServed, "stale served", "answers that were no longer fresh"),
-        (.prefetched, "prefetched", "loaded ahead, beside the requests"),
-        (.mappedHits, "without asking", "found by clients among what they keep, beside the requests"),
-        (.blacklistedUrls, "on the failed list", "not tried again for now"),
+        (.prefetched, "prefetched", "loaded in advance, not counted as requests"),
+        (.mappedHits, "without asking", "found by clients among their kept images, not counted as requests"),
+        (.blacklistedUrls, "on the failed list", "not tried again for some time"),
     ]
 
-    /// A table of what a person looks for first.
+    /// Formats the table.
     static func text(of report: StatsReport, path: String) -> String {
         var lines = ["imgbroker at \(path), up \(duration(report[.uptimeSeconds]))", ""]
 
@@ -42,7 +42,7 @@ enum StatsTable {
         let share = limit == 0 ? 0 : Double(used) / Double(limit)
         lines.append(
             row("Memory", "\(ByteCount(used))", "\(ProgressBar.bar(share, width: 20))  of \(ByteCount(limit))"))
-        lines.append(row("  pictures and originals", report[.memoryEntries], "\(report[.evictions]) evicted so far"))
+        lines.append(row("  images and originals", report[.memoryEntries], "\(report[.evictions]) evicted so far"))
         lines.append(
             row(
                 "  held by clients", "\(ByteCount(report[.leasedBytes]))",

@@ -2,14 +2,14 @@ import IPCProtocol
 import LinuxSystem
 import SystemValues
 
-/// `imgbroker --formats`: says what is decoded. No codec is linked here, so the decode worker says it.
+/// `imgbroker --formats`: lists the decoded formats. No codec is linked here, so the decode worker prints the list.
 enum FormatsCommand {
-    /// Why there is no answer.
+    /// Why no list was printed.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// Lets `imgworker` print, and returns its exit status.
+    /// Runs `imgworker --formats` and returns its exit status.
     static func run(json: Bool) throws -> Int32 {
         guard let launcher = WorkerLauncher() else {
             throw Failure(description: "imgworker is neither beside imgbroker nor in ../libexec/imgbroker")
