@@ -3,28 +3,28 @@ package import LinuxSystem
 
 /// One end of a stream socket that carries frames, their descriptors and their payloads.
 ///
-/// Whether its calls wait is the socket's own setting. One thread uses a channel at a time.
+/// Calls block or not as the socket is set. One thread uses a channel at a time.
 package final class FrameChannel {
-    /// What one `fill` brought.
+    /// The result of one `fill`.
     package enum Fill: Equatable {
-        /// Bytes came; frames may be complete.
+        /// Bytes were received; frames may be complete.
         case received
-        /// Nothing is there now.
+        /// No bytes are available now.
         case wouldBlock
-        /// The other end has closed.
+        /// The peer has closed the connection.
         case end
     }
 
     /// Bytes of a file that follow a frame, sent without passing through this process.
     package struct FilePayload {
-        /// The file, or memfd.
+        /// The file or memfd.
         package let file: FileDescriptor
-        /// How many of its bytes, from the first on.
+        /// The number of bytes, from the start of the file.
         package let count: Int
-        /// Names the payload in `takeSentPayloads`.
+        /// The name of the payload in `takeSentPayloads`.
         package let name: Int
 
-        /// The first `count` bytes of `file`, known as `name`.
+        /// Creates a payload of the first `count` bytes of `file`.
         package init(file: FileDescriptor, count: Int, name: Int) {
             self.file = file
             self.count = count
@@ -32,11 +32,11 @@ package final class FrameChannel {
         }
     }
 
-    /// Where bytes arrive before they are put to their frames. The channels of one thread can share one.
+    /// A buffer for received bytes before they are decoded into frames. The channels of one thread can share it.
     package final class ReceiveBuffer {
         fileprivate var bytes = [UInt8](repeating: 0, count: 1 << 16)
 
-        /// Room for what one `fill` brings.
+        /// Creates a buffer for the bytes of one `fill`.
         package init() {}
     }
 
@@ -44,34 +44,34 @@ package final class FrameChannel {
     package let socket: FileDescriptor
 
     private let receiveBuffer: ReceiveBuffer
-    /// So many bytes that the decoder has are still in the socket.
+    /// The number of bytes that the decoder has and that are still in the socket.
     private var peeked = 0
     private var decoder = FrameDecoder()
-    /// Those that came and were not taken; nil stands for those of one message that the kernel had to drop.
+    /// The received descriptors that were not taken; nil for those of a message that the kernel dropped.
     private var descriptors: [FileDescriptor?] = []
-    /// So many of one message are kept.
+    /// The maximum number of descriptors kept of one message.
     private let descriptorsPerMessage: Int
-    /// At most so many descriptors are on their way to the other end.
+    /// An upper bound of the descriptors that the peer has not received.
     private var unread = 0
     private var outgoing: [Outgoing] = []
     private var sentPayloads: [Int] = []
     private var spareStorage: [UInt8] = []
     private var payloadBudget = 0
 
-    /// The bytes of frames (not of payloads) that wait to be sent.
+    /// The number of queued bytes of frames, without payloads.
     package private(set) var queuedBytes = 0
 
-    /// Descriptors that wait to be sent.
+    /// The number of queued descriptors.
     package private(set) var queuedDescriptors = 0
 
-    /// Payloads that wait to be sent, in full or in part.
+    /// The number of payloads that are not sent completely.
     package private(set) var queuedPayloads = 0
 
-    /// Whether a descriptor waits to be sent until some that are on their way have been received, though the socket is
-    /// writable: there is nothing to watch for, and `flush` must be tried again after a while.
+    /// Whether a queued descriptor waits until the peer has received others, although the socket is writable. No event
+    /// reports that, so `flush` must be called again after some time.
     package private(set) var isStalled = false
-    /// So many descriptors may be on their way: the kernel bounds them for all together, and who does not receive would
-    /// leave nothing to others.
+    /// The maximum number of descriptors that the peer has not received. The kernel's limit is for all channels of a user
+    /// together, so a peer that does not receive would block the others.
     package var maximumUnread = Int.max
 
     private struct Outgoing {
@@ -82,9 +82,9 @@ package final class FrameChannel {
         var payloadSent = 0
     }
 
-    /// Carries frames over `socket`.
+    /// Creates a channel over `socket`.
     ///
-    /// - Parameter descriptorsPerMessage: so many at most are kept of those that come at once.
+    /// - Parameter descriptorsPerMessage: the maximum number of descriptors kept of one message.
     package init(
         socket: FileDescriptor, receivingInto receiveBuffer: ReceiveBuffer = ReceiveBuffer(),
         descriptorsPerMessage: Int = .max
@@ -96,7 +96,7 @@ package final class FrameChannel {
 
     // MARK: Receiving
 
-    /// Receives what is there.
+    /// Receives the available bytes.
     ///
     /// - Throws: `SystemError` of `recvmsg`.
     package func fill() throws(SystemError) -> Fill {
@@ -110,7 +110,7 @@ package final class FrameChannel {
         }
         switch try result.get() {
         case .bytes(_, let received, let areLost):
-            // Which of them are missing is not known, so none of the message is used.
+            // It is unknown which ones are missing, so none of the message is used.
             if areLost {
                 descriptors.append(nil)
             } else {
@@ -122,10 +122,10 @@ package final class FrameChannel {
         }
     }
 
-    /// As `fill`, but little that comes without descriptors stays in the socket as well, until `receivePeeked`.
+    /// Receives like `fill`, but leaves short data without descriptors in the socket as well, until `receivePeeked`.
     ///
-    /// Who waits in `recvmsg` for an answer is woken when his request is received, as there is room for more then, and
-    /// sleeps again, at the cost of two switches between processes. Is the answer there before, he is woken by that alone.
+    /// Replying before consuming the request saves a peer that waits in `recvmsg` one spurious wake-up: consuming frees
+    /// buffer space, which wakes it, at the cost of two context switches.
     ///
     /// - Throws: `SystemError` of `recvmsg`.
     package func fillPeeking() throws(SystemError) -> Fill {
@@ -147,7 +147,7 @@ package final class FrameChannel {
         }
     }
 
-    /// Takes out of the socket what `fillPeeking` has left there.
+    /// Consumes the bytes that `fillPeeking` left in the socket.
     ///
     /// - Throws: `SystemError` of `recv`.
     package func receivePeeked() throws(SystemError) {
@@ -163,23 +163,23 @@ package final class FrameChannel {
         }
     }
 
-    /// Waits until `fill` has something to do; false when it has not within so many milliseconds (-1: however long).
+    /// Waits until the socket is readable. Returns false when it is not within `milliseconds`; -1 waits without a limit.
     @discardableResult
     package func waitUntilReadable(milliseconds: Int32 = -1) -> Bool {
         UnixSocket.waitUntilReadable(socket, milliseconds: milliseconds)
     }
 
-    /// The text of the next complete frame; nil while there is none.
+    /// Takes the text of the next complete frame; nil if none is complete.
     ///
-    /// - Throws: `FrameDecoder.BadLength`; nothing more can be read from the channel then.
+    /// - Throws: `FrameDecoder.BadLength`, after which nothing more can be read from the channel.
     package func nextFrame() throws(FrameDecoder.BadLength) -> ArraySlice<UInt8>? {
         try decoder.next()
     }
 
-    /// Whether those that came with the frame last returned were dropped by the kernel, as this process may open no more.
+    /// Whether the kernel dropped the descriptors of the frame last returned, because this process may open no more.
     package var areDescriptorsLost: Bool { descriptors.first.map { $0 == nil } ?? false }
 
-    /// Takes the `count` descriptors that came with the frame last returned; nil when fewer came, or they are lost.
+    /// Takes the `count` descriptors of the frame last returned; nil when there are fewer, or when they were dropped.
     package func takeDescriptors(_ count: Int) -> [FileDescriptor]? {
         if count == 0 { return [] }
         if areDescriptorsLost {
@@ -193,25 +193,25 @@ package final class FrameChannel {
         return taken.count == count ? taken : nil
     }
 
-    /// Closes descriptors that came and were not taken, but for the first ones where a frame that is still arriving may
-    /// bring so many.
+    /// Closes the received descriptors that were not taken, except the first `count`, which may belong to a frame that is
+    /// not complete.
     package func closeDescriptors(keeping count: Int = 0) {
         if descriptors.count > count { descriptors.removeSubrange(count...) }
     }
 
-    /// Steps over the `count` bytes of payload that follow the frame last returned.
+    /// Skips the `count` bytes of payload after the frame last returned.
     package func skipPayload(_ count: Int) {
         decoder.skipPayload(count)
     }
 
-    /// Takes up to `count` of the bytes of payload that follow the frame last returned: those that have arrived.
+    /// Takes the received bytes of the payload after the frame last returned, at most `count`.
     package func takePayload(upTo count: Int) -> ArraySlice<UInt8> {
         decoder.takePayload(upTo: count)
     }
 
-    /// Receives the `count` bytes of payload that follow the frame last returned, waiting for them.
+    /// Receives the `count` bytes of payload after the frame last returned, waiting for them.
     ///
-    /// - Throws: `SystemError`; `EPIPE` of `recvmsg` when the other end closes before all are there.
+    /// - Throws: `SystemError`; `EPIPE` of `recvmsg` when the peer closes the connection before their end.
     package func receivePayload(_ count: Int) throws(SystemError) -> [UInt8] {
         var payload: [UInt8] = []
         payload.reserveCapacity(count)
@@ -222,20 +222,20 @@ package final class FrameChannel {
         }
     }
 
-    /// The bytes that have arrived and were not taken.
+    /// The number of received bytes that were not taken.
     package var bufferedBytes: Int { decoder.bufferedBytes }
 
-    /// Whether a frame or a payload has begun to arrive and is not complete.
+    /// Whether a frame or a payload has been received in part.
     package var isInsideFrame: Bool { decoder.isInsideFrame }
 
     // MARK: Sending
 
-    /// The memory of a frame that was sent, for the next one to be written into.
+    /// Takes the memory of a sent frame, to be used for the next one.
     package func takeStorage() -> [UInt8] {
         exchange(&spareStorage, with: [])
     }
 
-    /// Puts a frame behind those that wait, with its descriptors and what follows it. `flush` sends it.
+    /// Queues a frame with its descriptors and its payload. `flush` sends it.
     package func enqueue(_ frame: [UInt8], descriptors: [FileDescriptor] = [], payload: FilePayload? = nil) {
         queuedBytes += frame.count
         queuedDescriptors += descriptors.count
@@ -243,7 +243,7 @@ package final class FrameChannel {
         if descriptors.isEmpty, payload == nil, let last = outgoing.indices.last, outgoing[last].payload == nil,
             outgoing[last].bytes.count < Self.bytesTogether
         {
-            // One call sends them all.
+            // One system call sends them all.
             outgoing[last].bytes.append(contentsOf: frame)
             if frame.capacity <= Self.keptCapacity { spareStorage = frame }
             return
@@ -251,21 +251,21 @@ package final class FrameChannel {
         outgoing.append(Outgoing(bytes: frame, descriptors: descriptors, payload: payload))
     }
 
-    /// Whether frames or payloads wait to be sent.
+    /// Whether frames or payloads are queued.
     package var hasOutgoing: Bool { !outgoing.isEmpty }
 
-    /// So many bytes are looked at before they are received: a few requests.
+    /// The maximum number of bytes that `fillPeeking` leaves in the socket: a few requests.
     private static let peekedBytes = 4096
-    /// The most bytes of payload that one `flush` sends: a fast reader of large pictures does not keep a loop from others.
+    /// The maximum number of payload bytes of one `flush`, so that a fast reader of large images does not block an event loop.
     private static let payloadBytesAtOnce = 4 << 20
-    /// Frames without descriptors are put together until they are so many bytes.
+    /// The size up to which frames without descriptors are joined, in bytes.
     private static let bytesTogether = 1 << 16
-    /// The memory of a long frame is not kept for as long as its connection.
+    /// The maximum capacity of memory that is kept for later frames.
     private static let keptCapacity = 4096
 
-    /// Sends what the socket takes, and of payloads so many bytes at most; true when nothing waits any more.
+    /// Sends as much as the socket accepts, of payloads at most `payloadBytes`. Returns whether nothing is queued any more.
     ///
-    /// - Throws: `SystemError` of `sendmsg` or `sendfile`; nothing more can be sent then.
+    /// - Throws: `SystemError` of `sendmsg` or `sendfile`, after which nothing more can be sent.
     @discardableResult
     package func flush(payloadBytes: Int = .max) throws(SystemError) -> Bool {
         var done = 0
@@ -284,25 +284,25 @@ package final class FrameChannel {
         return true
     }
 
-    /// Tells the other end that nothing more will come.
+    /// Shuts down the sending direction.
     package func endSending() {
         UnixSocket.shutDownSending(socket)
     }
 
-    /// The names of the payloads that were sent completely since the last call.
+    /// Takes the names of the payloads that were sent completely since the last call.
     package func takeSentPayloads() -> [Int] {
         defer { sentPayloads = [] }
         return sentPayloads
     }
 
-    /// At most so many descriptors were sent that the other end has not received.
+    /// Updates and returns the upper bound of sent descriptors that the peer has not received.
     package func countUnreadDescriptors() -> Int {
         if unread > 0 { unread = min(unread, Self.messagesUnread(on: socket)) }
         return unread
     }
 
-    /// At most so many messages were sent on a socket that the other end has not received. Of those of this class, each
-    /// brings the descriptors of one frame.
+    /// Returns an upper bound of the messages sent on a socket that the peer has not received. Each message of a channel
+    /// carries the descriptors of one frame.
     package static func messagesUnread(on socket: FileDescriptor) -> Int {
         UnixSocket.unreadBytes(on: socket) / UnixSocket.bytesOfUnreadMessage
     }
@@ -311,7 +311,7 @@ package final class FrameChannel {
         unread + count <= maximumUnread || countUnreadDescriptors() + count <= maximumUnread
     }
 
-    /// Sends what is left of one frame; true when all of it is sent.
+    /// Sends the rest of a frame. Returns whether all of it is sent.
     private func send(_ item: inout Outgoing) throws(SystemError) -> Bool {
         if !item.descriptors.isEmpty, !mayHaveUnread(item.descriptors.count) {
             isStalled = UnixSocket.isWritable(socket)

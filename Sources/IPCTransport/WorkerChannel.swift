@@ -2,14 +2,14 @@ package import LinuxSystem
 package import WorkerProtocol
 
 extension FrameChannel {
-    /// Why a worker's channel cannot go on.
+    /// An error after which a worker's channel is unusable.
     package enum Failure: Error, CustomStringConvertible {
         /// A system call failed.
         case system(SystemError)
-        /// The other end sent what is no message.
+        /// The peer sent an invalid message.
         case badMessage(BadWorkerMessage)
 
-        /// What happened.
+        /// The error in words.
         package var description: String {
             switch self {
             case .system(let error): "\(error)"
@@ -18,7 +18,7 @@ extension FrameChannel {
         }
     }
 
-    /// The next complete message with its descriptors; nil while there is none.
+    /// Takes the next complete message with its descriptors; nil if none is complete.
     ///
     /// - Throws: `Failure.badMessage`, also when descriptors are missing.
     package func nextMessage<Message: WorkerMessage>(
@@ -58,12 +58,12 @@ extension FrameChannel {
         }
     }
 
-    /// Puts a message behind those that wait; `flush` sends it.
+    /// Queues a message; `flush` sends it.
     package func enqueue(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) {
         enqueue(message.encoded(), descriptors: descriptors)
     }
 
-    /// Sends a message, waiting until the socket has taken it.
+    /// Sends a message and waits until the socket has accepted it.
     ///
     /// - Throws: `Failure.system`.
     package func sendMessage(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) throws(Failure) {
