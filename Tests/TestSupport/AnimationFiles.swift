@@ -1,8 +1,8 @@
 // Animations as files, byte by byte.
 
 extension TestAnimation {
-    /// An animated PNG of 8 bits a channel. `outside`: the image that other viewers show, if it is no frame. `pieces`: how
-    /// many chunks the pixels of a frame are divided into.
+    /// An animated PNG of 8 bits a channel. `outside`: the image that other viewers show, if it is not a frame. `pieces`:
+    /// the number of chunks for the pixels of a frame.
     package func png(
         interlaced: Bool = false, outside: TestPicture? = nil, pieces: Int = 1, before: [[UInt8]] = []
     ) -> [UInt8] {
@@ -49,7 +49,7 @@ extension TestAnimation {
     ) -> [UInt8] {
         let common = Self.palette(of: frames.map(\.picture))
         var file = Array("GIF89a".utf8) + little(screen?.0 ?? width, 2) + little(screen?.1 ?? height, 2)
-        // A background that nobody is to see.
+        // A background that must not be visible.
         file += localPalettes ? [0x70, 3, 0] : [0xF7, 3, 0] + Self.table(common)
         if let loops { file += [0x21, 0xFF, 11] + Array("NETSCAPE2.0".utf8) + [3, 1] + little(loops, 2) + [0] }
         file += [0x21, 0xFE, 3, 1, 2, 3, 1, 4, 0]
@@ -64,7 +64,7 @@ extension TestAnimation {
         return file + (trailer ? [0x3B] : [])
     }
 
-    /// The opaque colours, behind an entry for what is transparent.
+    /// The opaque colours, after an entry for transparency.
     private static func palette(of pictures: [TestPicture]) -> [SIMD4<UInt8>] {
         var palette: [SIMD4<UInt8>] = [SIMD4(1, 2, 3, 0)]
         for picture in pictures {
@@ -94,7 +94,7 @@ extension TestAnimation {
         }
     }
 
-    /// Indices of 8 bits, compressed (LZW) and divided into blocks.
+    /// Compresses indices of 8 bits (LZW) and divides them into blocks.
     private static func blocks(_ pixels: [SIMD4<UInt8>], _ palette: [SIMD4<UInt8>]) -> [UInt8] {
         var (bytes, held, count, size): ([UInt8], Int, Int, Int) = ([], 0, 0, 9)
         func put(_ code: Int) {
@@ -136,11 +136,11 @@ extension TestAnimation {
         return blocks + [0]
     }
 
-    /// An animated WebP without loss. Frames lie at even places, and restore nothing.
+    /// A lossless animated WebP. Frames have even positions, and no disposal to the previous canvas.
     package var webp: [UInt8] {
         var body = Array("WEBP".utf8)
         body += TestExif.riffChunk("VP8X", [0x12, 0, 0, 0] + little(width - 1, 3) + little(height - 1, 3))
-        // A background that nobody is to see.
+        // A background that must not be visible.
         body += TestExif.riffChunk("ANIM", [1, 2, 3, 255] + little(loops ?? 1, 2))
         for frame in frames {
             precondition(frame.x % 2 == 0 && frame.y % 2 == 0 && frame.disposal != .restore)
@@ -168,7 +168,7 @@ extension TestAnimation {
         put(picture.width - 1, 14)
         put(picture.height - 1, 14)
         put(1, 1)
-        // Version; neither transform, cache nor groups of codes.
+        // The version; no transform, no cache, no groups of codes.
         put(0, 6)
         for _ in 0..<4 {
             // A code of the one length 8, the twelfth in their order, for the first 256 symbols.

@@ -1,6 +1,6 @@
 extension TestPNG {
-    /// A black picture of any size in a small file, so that decoding takes long and downloading does not: the rows are
-    /// one zero, repeated by the longest matches that deflate knows (RFC 1951, section 3.2.5).
+    /// A black image of any size in a small file, slow to decode and fast to download: the rows are one zero, repeated by
+    /// the longest matches of deflate (RFC 1951, section 3.2.5).
     package static func blank(width: Int, height: Int) -> [UInt8] {
         var png = TestPNG(width: 1, height: 1, kind: .gray, depth: 1) { _, _ in [0] }
         let sizes = [width, height].flatMap { side in [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: side >> $0) } }
@@ -21,7 +21,7 @@ extension TestPNG {
                 bitCount -= 8
             }
         }
-        // Huffman codes are written with their first bit first.
+        // Huffman codes are written with the most significant bit first.
         func literalZero() { put(0b0000_1100, 8) }
         put(0b011, 3)
         literalZero()

@@ -1,7 +1,7 @@
 internal import LinuxSystem
 import SystemValues
 
-/// The C compiler, for what tests preload into processes or run them by: none of it may have Swift's libraries in it.
+/// The C compiler, for libraries that tests preload and programs that start others: they must not link Swift's libraries.
 package enum Compiler {
     /// Compiles the C file at `source`, a path within the package, to a shared library at `path`.
     ///
@@ -18,7 +18,7 @@ package enum Compiler {
     }
 
     private static func run(_ arguments: [String]) throws {
-        // Not Foundation's, which waits for a thread of a pool that tests keep busy.
+        // Not Foundation's `Process`, which needs a thread of a pool that tests keep busy.
         let (_, control) = try UnixSocket.pair()
         let compiler = try ChildProcess(
             path: "/usr/bin/env", arguments: ["cc", "-O2"] + arguments,

@@ -3,16 +3,16 @@ internal import LinuxSystem
 
 /// A file system mounted for one test; needs root.
 package final class Mount {
-    /// Where it is.
+    /// The path of the mount point.
     package let path: String
 
-    /// Whether this process may mount anything, which may be forbidden to root, too.
+    /// Whether this process may mount file systems; in some containers root may not.
     package static let isPossible: Bool = {
         guard geteuid() == 0, let directory = try? TemporaryDirectory() else { return false }
         return (try? Mount(memoryOf: 1 << 16, at: directory.file("m"))) != nil
     }()
 
-    /// An empty file system in memory.
+    /// Mounts an empty file system in memory.
     ///
     /// - Throws: `SystemError`.
     package init(memoryOf bytes: Int, at path: String) throws {
@@ -21,7 +21,7 @@ package final class Mount {
         try Self.check(unsafe mount("tmpfs", path, "tmpfs", 0, "size=\(bytes)"))
     }
 
-    /// A directory, seen a second time, that cannot be written there.
+    /// Mounts a directory at a second path, read-only.
     ///
     /// - Throws: `SystemError`.
     package init(readingOnly directory: String, at path: String) throws {

@@ -1,67 +1,67 @@
 internal import Foundation
 
-/// A process as `/proc` shows it.
+/// The status of a process, from `/proc`.
 package struct ProcessStatus: Hashable, Sendable {
-    /// Its id.
+    /// The process id.
     package let pid: Int32
 
-    /// The process with that id.
+    /// Creates the status of the process with that id.
     package init(pid: Int32) {
         self.pid = pid
     }
 
     private var folder: String { "/proc/\(pid)" }
 
-    /// The program's name; empty when the process is gone.
+    /// The program's name; empty when the process does not exist.
     package var name: String {
         text(ofFile: folder + "/comm").trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// The letter of its state: R, S, T (stopped), Z (ended and not collected) and so on; nil when it is gone.
+    /// The letter of its state, such as R, S, T (stopped) or Z (not reaped); nil when it does not exist.
     package var state: Character? {
         let status = text(ofFile: folder + "/stat")
         return status.lastIndex(of: ")").flatMap { status[$0...].dropFirst(2).first }
     }
 
-    /// Whether it still runs.
+    /// Whether it exists and is not a zombie.
     package var isAlive: Bool { state.map { !"ZX".contains($0) } ?? false }
 
-    /// How many threads it has.
+    /// The number of its threads.
     package var threads: Int? { field("Threads").flatMap { Int($0) } }
 
-    /// How many descriptors it has open.
+    /// The number of its open descriptors.
     package var descriptors: Int {
         (try? FileManager.default.contentsOfDirectory(atPath: folder + "/fd").count) ?? 0
     }
 
-    /// What its descriptors lead to, as the links in `/proc/PID/fd` say, sorted.
+    /// The targets of the links in `/proc/PID/fd`, sorted.
     package var openFiles: [String] {
         let numbers = (try? FileManager.default.contentsOfDirectory(atPath: folder + "/fd")) ?? []
         return numbers.compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: folder + "/fd/" + $0) }
             .sorted()
     }
 
-    /// The processor time it has used, in hundredths of a second.
+    /// Its processor time in hundredths of a second.
     package var processorTime: Int { (figure(14) ?? 0) + (figure(15) ?? 0) }
 
-    /// How many pages it touched that were not mapped, or not yet its own, and in memory all the same.
+    /// The number of its minor page faults.
     package var minorFaults: Int? { figure(10) }
 
-    /// A field of `/proc/PID/stat` behind the name, by its number in proc(5).
+    /// The field of `/proc/PID/stat` with this number in proc(5), which is greater than that of the name.
     private func figure(_ number: Int) -> Int? {
         let status = text(ofFile: folder + "/stat")
         guard let name = status.lastIndex(of: ")") else { return nil }
-        // After the name come the fields from the third on.
+        // The fields after the name start with the third.
         return status[name...].split(separator: " ").dropFirst(number - 2).first.flatMap { Int($0) }
     }
 
-    /// The bytes of memory that it has in use, those that it shares included.
+    /// Its resident memory in bytes, shared pages included.
     package var residentBytes: Int {
         // "VmRSS:     1234 kB"
         (field("VmRSS")?.split(separator: " ").first.flatMap { Int($0) } ?? 0) << 10
     }
 
-    /// The processes that it started, ended or not.
+    /// Its child processes, zombies included.
     package var children: [ProcessStatus] {
         text(ofFile: folder + "/task/\(pid)/children").split(separator: " ").compactMap { Int32($0) }
             .map { ProcessStatus(pid: $0) }
@@ -72,7 +72,7 @@ package struct ProcessStatus: Hashable, Sendable {
         field("Uid").flatMap { $0.split(separator: "\t").dropFirst().first }.flatMap { Int($0) }
     }
 
-    /// Whether it gets no rights by starting a program, and its system calls are filtered.
+    /// Whether it has `no_new_privs` and a system call filter.
     package var isConfined: Bool { field("NoNewPrivs") == "1" && field("Seccomp") == "2" }
 
     private func field(_ name: String) -> String? {

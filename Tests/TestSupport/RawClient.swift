@@ -5,17 +5,17 @@ package import IPCProtocol
 package import LinuxSystem
 internal import SharedCache
 
-/// A client that can also say what no client should, and sees frames as they are. Every wait has a deadline.
+/// A client that can also violate the protocol, and that returns frames unchanged. Every wait has a deadline.
 package final class RawClient {
-    /// A frame that came, with what came with it.
+    /// A received frame with its descriptors and its payload.
     package struct Incoming {
         /// The JSON text.
         package let text: String
-        /// What it says.
+        /// The decoded message.
         package let reply: Reply
         /// The descriptors that the frame announced.
         package let descriptors: [FileDescriptor]
-        /// The bytes behind the frame.
+        /// The payload after the frame.
         package let payload: [UInt8]
 
         /// The members of the JSON object.
@@ -23,7 +23,7 @@ package final class RawClient {
             (try? JSONSerialization.jsonObject(with: Data(text.utf8))) as? [String: Any] ?? [:]
         }
 
-        /// The picture that it describes.
+        /// The image that it describes.
         ///
         /// - Throws: `TestFailure` for anything else.
         package func image() throws -> ImageReply {
@@ -41,7 +41,7 @@ package final class RawClient {
     /// The broker has closed the connection.
     package struct Closed: Error {}
 
-    /// Kept alive for as long as the client: the broker, or what it needs.
+    /// An object that lives as long as the client, such as its broker.
     package var owner: AnyObject?
 
     private var socket: FileDescriptor?
@@ -60,8 +60,8 @@ package final class RawClient {
         self.socket = socket
     }
 
-    /// Connects to the broker at `path` as another user, which only root can do: what the kernel tells the broker of its
-    /// client is what was true at that moment.
+    /// Connects to the broker at `path` as another user, which requires root: the kernel reports the credentials at the time
+    /// of `connect`.
     ///
     /// - Throws: `SystemError`.
     package convenience init(_ path: String, connectingAs uid: UInt32) throws {
@@ -70,21 +70,21 @@ package final class RawClient {
         try self.init(path)
     }
 
-    /// Closes the connection, whatever else holds this object.
+    /// Closes the connection, even if this object lives on.
     package func close() {
         socket = nil
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the sending direction.
     package func shutDownSending() {
         if let socket { UnixSocket.shutDownSending(socket) }
     }
 
     // MARK: Sending
 
-    /// Sends bytes as they are, `descriptors` with the first.
+    /// Sends bytes unchanged, `descriptors` with the first.
     ///
-    /// - Throws: `SystemError`; `TestFailure` when they are not taken in time.
+    /// - Throws: `SystemError`; `TestFailure` when the socket does not accept them in time.
     package func send(_ bytes: [UInt8], descriptors: [FileDescriptor] = []) throws {
         guard let socket else { throw Closed() }
         let deadline = Deadline(seconds: patience)
@@ -103,7 +103,7 @@ package final class RawClient {
         }
     }
 
-    /// Sends as much of `bytes` as is taken at once.
+    /// Sends as much of `bytes` as the socket accepts at once.
     ///
     /// - Throws: `SystemError`.
     package func sendWhatIsTaken(_ bytes: [UInt8]) throws {
@@ -118,7 +118,7 @@ package final class RawClient {
         }
     }
 
-    /// A frame around `text`, whatever that is.
+    /// A frame around `text`, valid or not.
     package static func frame(_ text: String) -> [UInt8] {
         let bytes = Array(text.utf8)
         return [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: bytes.count >> $0) } + bytes
@@ -131,7 +131,7 @@ package final class RawClient {
         try send(Self.frame(text))
     }
 
-    /// Asks for the picture at `url` with more members, written as JSON, and returns the request's id.
+    /// Requests the image at `url` with further members, written as JSON. Returns the request's id.
     ///
     /// - Throws: as `send(_:descriptors:)`.
     @discardableResult
@@ -141,7 +141,7 @@ package final class RawClient {
         return id
     }
 
-    /// Gives the broker the bytes of a picture as a payload, and waits for its answer.
+    /// Stores an image whose bytes are the payload, and waits for the reply.
     ///
     /// - Throws: as `next`.
     package func store(_ url: String, _ bytes: [UInt8], contentType: String = "image/png") throws -> Incoming {
@@ -150,7 +150,7 @@ package final class RawClient {
         return try answer(to: id)
     }
 
-    /// Gives the broker a picture by its descriptor, and waits for its answer.
+    /// Stores an image by its descriptor, and waits for the reply.
     ///
     /// - Throws: as `next`.
     package func store(_ url: String, _ file: FileDescriptor, contentType: String = "image/png") throws -> Incoming {
@@ -159,14 +159,14 @@ package final class RawClient {
         return try answer(to: id)
     }
 
-    /// The text of a `store`; `members` say how the bytes come.
+    /// The text of a `store`; `members` say how the bytes are delivered.
     package static func storeText(
         _ id: Int, _ url: String, _ members: String, contentType: String = "image/png"
     ) -> String {
         #"{"type":"store","id":\#(id),"url":"\#(url)","contentType":"\#(contentType)",\#(members)}"#
     }
 
-    /// Asks for a picture, and returns all frames about it, the last one included.
+    /// Requests an image and returns all frames of the request, the last one included.
     ///
     /// - Throws: as `next`.
     package func frames(_ url: String, _ members: String = "") throws -> [Incoming] {
@@ -176,7 +176,7 @@ package final class RawClient {
         return frames
     }
 
-    /// Waits for events until one satisfies `isLast`, and returns them all; other frames stay for later.
+    /// Waits for events until one satisfies `isLast`, and returns them all. Other frames are kept for later.
     ///
     /// - Throws: as `next`.
     package func events(until isLast: (BrokerEvent) -> Bool) throws -> [BrokerEvent] {
@@ -200,7 +200,7 @@ package final class RawClient {
         #"{"type":"get","id":\#(id),"url":"\#(url)"\#(members.isEmpty ? "" : "," + members)}"#
     }
 
-    /// An id that this client has not used yet.
+    /// A new request id.
     package func newID() -> Int {
         lastID += 1
         return lastID
@@ -210,13 +210,13 @@ package final class RawClient {
 
     /// Waits for the next frame.
     ///
-    /// - Throws: `Closed` at the end; `TestFailure` when none comes in time.
+    /// - Throws: `Closed` at the end; `TestFailure` when none arrives in time.
     package func next(within seconds: Double = patience) throws -> Incoming {
         if !stash.isEmpty { return stash.removeFirst() }
         return try receive(Deadline(seconds: seconds))
     }
 
-    /// The next frame that is there already; nil when none is.
+    /// Takes the next frame that has arrived; nil without one.
     ///
     /// - Throws: as `next`.
     package func nextIfThere() throws -> Incoming? {
@@ -229,7 +229,7 @@ package final class RawClient {
         }
     }
 
-    /// Waits for the answer to request `id`, or with `progress` for any frame about it; other frames stay for later.
+    /// Waits for the reply to request `id`, or with `progress` for any frame of it. Other frames are kept for later.
     ///
     /// - Throws: as `next`.
     package func answer(to id: Int, orProgress: Bool = false, within seconds: Double = patience) throws -> Incoming {
@@ -245,7 +245,7 @@ package final class RawClient {
         }
     }
 
-    /// Asks for a picture and waits for it.
+    /// Requests an image and waits for it.
     ///
     /// - Throws: as `next`; the broker's error.
     package func load(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> Incoming {
@@ -254,16 +254,16 @@ package final class RawClient {
         return incoming
     }
 
-    /// Asks for a picture that will not come, and returns why.
+    /// Requests an image that must fail, and returns the error.
     ///
-    /// - Throws: as `next`; `TestFailure` when it comes.
+    /// - Throws: as `next`; `TestFailure` when it succeeds.
     package func failure(_ url: String, _ members: String = "", within seconds: Double = patience) throws -> WireError {
         let incoming = try answer(to: try get(url, members), within: seconds)
         guard let error = incoming.error else { throw TestFailure("no error: \(incoming.text)") }
         return error
     }
 
-    /// Sends a message of `type` with more members, written as JSON, and waits for its answer.
+    /// Sends a message of `type` with further members, written as JSON, and waits for the reply.
     ///
     /// - Throws: as `next`.
     package func ask(_ type: String, _ members: String = "") throws -> Incoming {
@@ -272,7 +272,7 @@ package final class RawClient {
         return try answer(to: id)
     }
 
-    /// The broker's figures.
+    /// Requests the broker's figures.
     ///
     /// - Throws: as `next`.
     package func stats() throws -> StatsReport {
@@ -281,7 +281,7 @@ package final class RawClient {
         return report
     }
 
-    /// Who the broker is.
+    /// Sends `hello` and returns the reply.
     ///
     /// - Throws: as `next`.
     package func hello() throws -> HelloReply {
@@ -290,14 +290,14 @@ package final class RawClient {
         return hello
     }
 
-    /// Gives back one lease of each buffer.
+    /// Releases one lease of each buffer.
     ///
     /// - Throws: as `send(_:descriptors:)`.
     package func release(_ buffers: [Int]) throws {
         try send(#"{"type":"release","buffers":\#(buffers)}"#)
     }
 
-    /// Waits until the broker closes the connection, and returns what it sent before.
+    /// Waits until the broker closes the connection, and returns the frames that it sent before.
     ///
     /// - Throws: `TestFailure` when it does not.
     package func receiveUntilEnd(within seconds: Double = patience) throws -> [Incoming] {
@@ -321,7 +321,7 @@ package final class RawClient {
         let reply = try Reply(decoding: text[...])
         var (count, length) = (0, 0)
         if case .image(_, let image) = reply { (count, length) = (image.descriptors, image.payload) }
-        // The validity page comes with it, which is no picture's buffer.
+        // The descriptor is that of the validity page, not of an image.
         if case .hello(_, let hello) = reply { count = hello.slots == nil ? 0 : 1 }
         guard descriptors.count >= count else { throw TestFailure("a descriptor is missing") }
         let taken = Array(descriptors.prefix(count))
@@ -359,9 +359,10 @@ package final class RawClient {
         }
     }
 
-    // MARK: Pictures
+    // MARK: Images
 
-    /// The bytes of a picture: mapped, or inline. Buffers are kept for as long as the client, as they may come only once.
+    /// The bytes of an image, from its buffer or inline. Buffers are kept as long as the client, because their descriptors are
+    /// sent only once.
     ///
     /// - Throws: `TestFailure`, `SystemError`.
     package func bytes(of incoming: Incoming) throws -> [UInt8] {
@@ -372,9 +373,9 @@ package final class RawClient {
         return unsafe try Mapping(buffer).withBytes { unsafe Array($0[image.offset..<image.offset + image.bytes]) }
     }
 
-    /// The pixels of a picture.
+    /// The pixels of an image.
     ///
-    /// - Throws: as `bytes`; `TestFailure` when the sizes do not fit together.
+    /// - Throws: as `bytes`; `TestFailure` when the sizes are inconsistent.
     package func picture(_ incoming: Incoming) throws -> TestPicture {
         let image = try incoming.image()
         let bytes = try bytes(of: incoming)

@@ -1,13 +1,13 @@
-/// Numbers that follow from a seed (SplitMix64: Steele, Lea, Flood, OOPSLA 2014), so that a run can be had again.
+/// Pseudo-random numbers from a seed (SplitMix64: Steele, Lea, Flood, OOPSLA 2014), so that a run can be repeated.
 package struct SeededRandom: RandomNumberGenerator {
     private var state: UInt64
 
-    /// The numbers of this seed.
+    /// Creates a generator with a seed.
     package init(state: UInt64) {
         self.state = state
     }
 
-    /// The next number.
+    /// Generates the next number.
     package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state

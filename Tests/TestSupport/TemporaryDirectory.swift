@@ -2,12 +2,13 @@ internal import Foundation
 internal import LinuxSystem
 package import SystemValues
 
-/// A folder of one test, with a path short enough for sockets; removed with everything in it when nobody holds it.
+/// A directory of one test, with a path short enough for sockets. It is removed with its content when this object is
+/// released.
 package final class TemporaryDirectory: Sendable {
     /// Its path, without a slash at the end.
     package let path: String
 
-    /// Makes an empty folder that other users may enter but not change.
+    /// Creates an empty directory that other users may read but not change.
     ///
     /// - Throws: an error of the file system.
     package init() throws {
@@ -24,13 +25,14 @@ package final class TemporaryDirectory: Sendable {
     /// The path of `name` in it.
     package func file(_ name: String) -> String { path + "/" + name }
 
-    /// The names of what is in it.
+    /// The names of its entries, sorted.
     package var names: [String] {
         ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
     }
 }
 
-/// The text of the file at `path`; empty when it cannot be read. To its very end: files of `/proc` come in pieces.
+/// Reads the text of the file at `path`; empty when it cannot be read. Reads up to the end, because one read returns only
+/// a part of a file of `/proc`.
 package func text(ofFile path: String) -> String {
     guard let file = try? FileDescriptor.open(readingAt: path) else { return "" }
     var bytes: [UInt8] = []
@@ -42,10 +44,10 @@ package func text(ofFile path: String) -> String {
     return String(decoding: bytes, as: UTF8.self)
 }
 
-/// Where the package's executables were built: beside the tests, unless these are built with a sanitizer, with which
-/// confined processes do not live.
+/// The location of the package's executables: beside the tests, unless the tests are built with a sanitizer, under which
+/// confined processes cannot run.
 package enum BuiltProducts {
-    /// The folder's path.
+    /// The path of the executables' directory.
     package static let folder: String = {
         if let folder = ProcessInfo.processInfo.environment["IMGBROKER_TEST_PRODUCTS"] { return folder }
         var folder = CommandLine.arguments.first { $0.contains(".xctest") } ?? CommandLine.arguments[0]
@@ -56,7 +58,7 @@ package enum BuiltProducts {
         return ".build/debug"
     }()
 
-    /// The package's own folder.
+    /// The path of the package.
     package static let package: String = {
         var folder = Self.folder
         while let slash = folder.lastIndex(of: "/") {
@@ -67,19 +69,19 @@ package enum BuiltProducts {
     }()
 }
 
-/// What a program that has ended left behind.
+/// The exit status and output of a program.
 package struct ProgramResult: Sendable {
-    /// How it ended.
+    /// The exit status or signal.
     package let exit: ProcessExit
-    /// What it wrote to standard output.
+    /// Its standard output.
     package let output: String
-    /// What it wrote to standard error.
+    /// Its standard error.
     package let errors: String
 }
 
-/// Runs a program with its arguments and waits for its end.
+/// Runs a program with its arguments and waits for its exit.
 ///
-/// - Throws: `TestFailure` when it does not end within `seconds`; it is ended then.
+/// - Throws: `TestFailure` when it does not exit within `seconds`; it is killed then.
 package func run(
     _ program: String, _ arguments: [String], environment: [String] = [], within seconds: Double = patience
 ) throws -> ProgramResult {

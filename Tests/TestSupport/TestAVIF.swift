@@ -2,42 +2,42 @@
     internal import CTestSupport
     internal import Glibc
 
-    /// An AVIF file of a picture, encoded by libavif. Without loss unless said otherwise.
+    /// An AVIF file of an image, encoded by libavif; lossless by default.
     package struct TestAVIF: Sendable {
-        /// Its bits: 8, 10 or 12.
+        /// The bits per sample: 8, 10 or 12.
         package var depth = 8
-        /// 400, 420, 422 or 444.
+        /// The chroma subsampling: 400, 420, 422 or 444.
         package var sampling = 444
-        /// 0 for no loss … 63.
+        /// The quantizer, from 0 (lossless) to 63.
         package var quantizer = 0
         /// Whether alpha is written.
         package var hasAlpha = false
-        /// Whether colour is multiplied by it in the file.
+        /// Whether colour is premultiplied in the file.
         package var isPremultiplied = false
-        /// Whether black is 16 and white 235.
+        /// Whether the range is limited: black is 16, white is 235.
         package var isLimited = false
-        /// Numbers of ITU-T H.273: sRGB's primaries and curve, and red, green and blue as they are.
+        /// Numbers of ITU-T H.273: by default sRGB's primaries and curve, and the identity matrix.
         package var (primaries, transfer, matrix) = (1, 13, 0)
-        /// Written as irot and imir.
+        /// The values of irot and imir.
         package var orientation = 0
-        /// The left and top edge, width and height of what is to be shown.
+        /// The left and top edge, width and height of the visible part.
         package var crop: [Int] = []
-        /// Cells of a grid.
+        /// The cells of a grid.
         package var (columns, rows) = (1, 1)
-        /// More than one for a sequence.
+        /// The number of frames; more than one for a sequence.
         package var frames = 1
         /// An ICC profile.
         package var profile: [UInt8] = []
 
-        /// A file of a still picture of 8 bits.
+        /// Creates the settings of a still image of 8 bits.
         package init() {}
 
-        /// The file of `picture`; empty when the library cannot write such a one.
+        /// Encodes `picture`; empty when the library cannot write such a file.
         package func file(_ picture: TestPicture) -> [UInt8] {
             file(width: picture.width, height: picture.height, picture.bytes.map { UInt16($0) })
         }
 
-        /// The file of samples as deep as `depth` says, four a pixel.
+        /// Encodes samples of `depth` bits, four per pixel.
         package func file(width: Int, height: Int, _ samples: [UInt16]) -> [UInt8] {
             var description = ctest_avif()
             (description.width, description.height) = (UInt32(width), UInt32(height))
@@ -62,7 +62,7 @@
             return unsafe Array(UnsafeBufferPointer(start: bytes, count: length))
         }
 
-        /// What libavif makes of `file` in one piece; nil when it cannot.
+        /// Decodes `file` with libavif; nil when it cannot.
         package static func decoded(_ file: [UInt8], width: Int, height: Int) -> TestPicture? {
             var pixels = [UInt8](repeating: 0, count: width * height * 4)
             guard unsafe ctest_avif_decode(file, file.count, &pixels) != 0 else { return nil }

@@ -1,24 +1,24 @@
-/// A small animation: what each frame is, and what a viewer shows after it. Files are made of it by hand.
+/// A small animation: its frames, and the canvas after each of them. Its files are written by hand.
 package struct TestAnimation: Sendable {
-    /// What becomes of a frame's part of the canvas.
+    /// The disposal of a frame.
     package enum Disposal: CaseIterable, Sendable {
         case keep, clear, restore
     }
 
     /// One frame.
     package struct Frame: Sendable {
-        /// Where it lies.
+        /// Its position.
         package var (x, y): (Int, Int)
         /// Its pixels.
         package var picture: TestPicture
-        /// What becomes of it.
+        /// Its disposal.
         package var disposal: Disposal
-        /// Whether what is below shines through.
+        /// Whether it is blended with the canvas.
         package var isBlended: Bool
-        /// In the format's own unit: hundredths of a second, or milliseconds in WebP.
+        /// The delay in the unit of the format: hundredths of a second, or milliseconds in WebP.
         package var delay: Int
 
-        /// A frame at (x, y).
+        /// Creates a frame at (x, y).
         package init(
             _ x: Int, _ y: Int, _ picture: TestPicture, _ disposal: Disposal = .keep, isBlended: Bool = true,
             delay: Int = 20
@@ -28,19 +28,19 @@ package struct TestAnimation: Sendable {
         }
     }
 
-    /// The canvas's sides.
+    /// The sides of the canvas.
     package var (width, height): (Int, Int)
-    /// The frames, the first first.
+    /// The frames in order.
     package var frames: [Frame]
-    /// What the file says of repetitions; nil to say nothing.
+    /// The number of repetitions in the file; nil to omit it.
     package var loops: Int?
 
-    /// An animation on a canvas of this size.
+    /// Creates an animation on a canvas of this size.
     package init(width: Int, height: Int, loops: Int? = 0, frames: [Frame]) {
         (self.width, self.height, self.loops, self.frames) = (width, height, loops, frames)
     }
 
-    /// What is seen after each frame, by a calculation of its own: pixel by pixel, with fractions.
+    /// The canvas after each frame, calculated independently of the decoder: pixel by pixel, in floating point.
     package var shown: [TestPicture] {
         var canvas = TestPicture(width: width, height: height) { _, _ in .zero }
         var shown: [TestPicture] = []
@@ -67,7 +67,7 @@ package struct TestAnimation: Sendable {
         var result = SIMD4<UInt8>(0, 0, 0, UInt8((alpha * 255).rounded()))
         for channel in 0..<3 {
             let color = (Double(upper[channel]) * above + Double(lower[channel]) * below * (1 - above)) / alpha
-            // Halves are rounded up, whatever a fraction of them was lost by.
+            // Halves are rounded up in spite of rounding errors.
             result[channel] = UInt8((color + 1e-9).rounded())
         }
         return result
@@ -75,7 +75,7 @@ package struct TestAnimation: Sendable {
 }
 
 extension TestAnimation.Frame {
-    /// The pixel at a place of the canvas; nil outside of the frame.
+    /// The pixel at a position of the canvas; nil outside the frame.
     subscript(x: Int, y: Int) -> SIMD4<UInt8>? {
         let (column, row) = (x - self.x, y - self.y)
         guard (0..<picture.width).contains(column), (0..<picture.height).contains(row) else { return nil }
@@ -84,8 +84,7 @@ extension TestAnimation.Frame {
 }
 
 extension TestAnimation {
-    /// Every disposal with every way of blending, each before each other, over what is partly transparent. `alphas` are
-    /// those that occur.
+    /// All disposals with all kinds of blending, each before each other, over partly transparent pixels with these `alphas`.
     package static func everything(
         _ disposals: [Disposal] = Disposal.allCases, blends: [Bool] = [true, false], alphas: [UInt8], grid: Int = 1
     ) -> TestAnimation {
@@ -100,7 +99,7 @@ extension TestAnimation {
         return TestAnimation(width: 14, height: 10, frames: frames)
     }
 
-    /// A picture of a few colours, no two with the same `seed` alike, and of all `alphas`.
+    /// An image of a few colours, different for each `seed`, with all `alphas`.
     package static func patch(_ width: Int, _ height: Int, _ seed: Int, _ alphas: [UInt8]) -> TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let alpha = alphas[(x + 2 * y + seed) % alphas.count]

@@ -6,8 +6,8 @@ package import IPCProtocol
 internal import LinuxSystem
 package import SystemValues
 
-/// A broker of one test: the program as it was built, with a socket in a directory of its own, and what tests ask about
-/// its processes. It is killed, with its workers, when this object is released.
+/// A broker of one test: the program as it was built, with a socket in a directory of its own, and queries about its
+/// processes. It is killed, with its workers, when this object is released.
 package final class TestBroker {
     /// The kinds of worker, by their programs' names.
     package enum Worker: String, CaseIterable, Sendable {
@@ -71,12 +71,12 @@ package final class TestBroker {
         }
     }
 
-    // MARK: Looking at it
+    // MARK: Queries
 
-    /// The last lines that it wrote to standard error.
+    /// The last 2,000 characters of its log.
     package var logTail: String { String(text(ofFile: directory.file("log")).suffix(2000)) }
 
-    /// The lines that it wrote to standard error.
+    /// The lines of its log.
     package var logLines: [Substring] { text(ofFile: directory.file("log")).split(separator: "\n") }
 
     /// Requests its figures.
@@ -84,18 +84,18 @@ package final class TestBroker {
     /// - Throws: `ClientError`.
     package func stats() throws -> StatsReport { try process.stats() }
 
-    /// Its workers of a kind that run now, the spare among them.
+    /// Its running workers of a kind, the spare included.
     package func workers(_ kind: Worker) -> [ProcessStatus] {
         status.children.filter { $0.name == kind.rawValue && $0.isAlive }
     }
 
-    /// Its workers of a kind that are in the middle of a job: they have the buffer open that they fill.
+    /// Its workers of a kind that run a job: they have their result's buffer open.
     package func busyWorkers(_ kind: Worker) -> [ProcessStatus] {
         let product = kind == .fetch ? "memfd:imgbroker-original" : "memfd:imgbroker-pixels"
         return workers(kind).filter { $0.openFiles.contains { $0.contains(product) } }
     }
 
-    /// Waits until a worker of a kind is in the middle of a job, and returns it.
+    /// Waits until a worker of a kind runs a job, and returns it.
     ///
     /// - Throws: `TestFailure`.
     package func busyWorker(_ kind: Worker) throws -> ProcessStatus {
@@ -118,24 +118,24 @@ package final class TestBroker {
         return workers(kind)
     }
 
-    /// How many processes it starts: the workers, the fork server, and the one that closes large buffers.
+    /// The number of its child processes: the workers, the fork server and the process that closes large buffers.
     private var fullChildren: Int { crew.values.reduce(1, +) + (forkServer == nil ? 0 : 1) }
 
-    /// Waits until it has all the processes that it starts, and neither another nor one that has ended; returns them.
+    /// Waits until it has exactly its child processes, none of them a zombie, and returns them.
     ///
     /// - Throws: `TestFailure`.
     @discardableResult
     package func allChildren() throws -> [ProcessStatus] {
         var children: [ProcessStatus] = []
-        // A fork server that was started in vain is collected soon, and one that is just starting looks like a worker.
-        try eventually("no process is missing, and nobody is left") {
+        // A fork server that failed to start is reaped soon, and one that is starting looks like a worker.
+        try eventually("no process is missing or left over") {
             children = status.children
             return hasFullCrew && children.count == fullChildren && children.allSatisfy { $0.isAlive }
         }
         return children
     }
 
-    /// What its decode workers are forked from; nil while there is none.
+    /// The fork server of its decode workers; nil without one.
     package var forkServer: ProcessStatus? { status.children.first { $0.name == "imgworker-fork" && $0.isAlive } }
 
     /// Waits until all its workers are ready and nothing is queued or running.
@@ -161,7 +161,7 @@ package final class TestBroker {
 
     /// Waits until it has `count` descriptors open again.
     ///
-    /// - Throws: `TestFailure` naming what is open.
+    /// - Throws: `TestFailure` that lists the open files.
     package func waitForDescriptors(_ count: Int) throws {
         do {
             try eventually("\(count) descriptors") { status.descriptors == count }
@@ -170,7 +170,7 @@ package final class TestBroker {
         }
     }
 
-    /// Lets it open so many descriptors from now on; returns how many it could before.
+    /// Sets its limit of open descriptors. Returns the limit before.
     ///
     /// - Throws: `SystemError` of `prlimit`.
     package func limitDescriptors(_ count: Int) throws -> Int {
@@ -179,20 +179,20 @@ package final class TestBroker {
         return before
     }
 
-    // MARK: Ending it
+    // MARK: Signals and shutdown
 
     /// Sends it a signal.
     package func signal(_ signal: Int32) {
         process.signal(signal)
     }
 
-    /// Sends one of its workers a signal, if that still runs.
+    /// Sends a signal to one of its workers, if it still exists.
     package func signal(_ worker: ProcessStatus, _ signal: Int32) {
-        // It stays a child until the broker has collected it, so the number means no other process.
+        // It stays a child until the broker has reaped it, so its id cannot belong to another process.
         if status.children.contains(worker) { kill(worker.pid, signal) }
     }
 
-    /// Stops all workers of a kind, the spare included, so that every job stands still.
+    /// Stops all workers of a kind with SIGSTOP, the spare included.
     ///
     /// - Throws: `TestFailure`.
     @discardableResult
@@ -202,12 +202,12 @@ package final class TestBroker {
         return workers
     }
 
-    /// Stops a worker, so that it neither hears nor says anything, and waits until it stands.
+    /// Stops a worker with SIGSTOP and waits until it is stopped.
     ///
     /// - Throws: `TestFailure`.
     package func stop(_ worker: ProcessStatus) throws {
         signal(worker, SIGSTOP)
-        try eventually("the worker stands") { worker.state == "T" }
+        try eventually("the worker is stopped") { worker.state == "T" }
     }
 
     /// Waits for its exit.

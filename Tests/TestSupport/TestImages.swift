@@ -1,17 +1,17 @@
-// Pictures for tests, and the bytes of image files made from them by hand: no library, nothing committed in binary.
+// Images for tests, and image files that are written by hand: without libraries and committed binary files.
 
 internal import BrokerHarness
 
-/// A small picture: rows from the top, four bytes a pixel (red, green, blue, alpha), straight alpha.
+/// A small image: rows from the top, four bytes a pixel (red, green, blue, alpha), straight alpha.
 package struct TestPicture: Equatable, Sendable {
-    /// Pixels in a row.
+    /// The number of pixels in a row.
     package let width: Int
-    /// Rows.
+    /// The number of rows.
     package let height: Int
-    /// Its bytes, without padding.
+    /// The pixels, without padding.
     package var bytes: [UInt8]
 
-    /// A picture of bytes that exist already.
+    /// Creates an image of existing pixels.
     package init(width: Int, height: Int, bytes: [UInt8]) {
         precondition(bytes.count == width * height * 4)
         self.width = width
@@ -19,7 +19,7 @@ package struct TestPicture: Equatable, Sendable {
         self.bytes = bytes
     }
 
-    /// A picture whose pixel at (x, y) is `color(x, y)`: red, green, blue, alpha.
+    /// Creates an image whose pixel at (x, y) is `color(x, y)`: red, green, blue, alpha.
     package init(width: Int, height: Int, color: (Int, Int) -> SIMD4<UInt8>) {
         self.width = width
         self.height = height
@@ -33,7 +33,7 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// A picture in which no two corners, rows or columns are alike: red grows to the right, green downwards.
+    /// An image in which all corners, rows and columns differ: red grows to the right, green downwards.
     package static func gradient(width: Int, height: Int, transparent: Bool = false) -> TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let alpha = transparent ? UInt8(truncatingIfNeeded: x * 31 + y * 57) : 255
@@ -43,7 +43,7 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// A picture of flat squares with `side` pixels a side, each with another colour; it survives lossy formats.
+    /// An image of squares with `side` pixels a side, each of another colour; it survives lossy formats.
     package static func squares(columns: Int, rows: Int, side: Int) -> TestPicture {
         TestPicture(width: columns * side, height: rows * side) { x, y in
             let index = y / side * columns + x / side
@@ -58,7 +58,7 @@ package struct TestPicture: Equatable, Sendable {
         return SIMD4(bytes[start], bytes[start + 1], bytes[start + 2], bytes[start + 3])
     }
 
-    /// The picture as shown when EXIF states `orientation` (1 … 8) for it.
+    /// The image as shown with the EXIF orientation 1 … 8.
     package func shown(orientation: Int) -> TestPicture {
         let (right, bottom) = (width - 1, height - 1)
         let swapped = orientation > 4
@@ -76,7 +76,7 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// The picture with colour multiplied by alpha.
+    /// The image with premultiplied alpha.
     package var premultiplied: TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let pixel = self[x, y]
@@ -86,7 +86,7 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// The picture with red and blue exchanged.
+    /// The image with red and blue exchanged.
     package var bgra: TestPicture {
         TestPicture(width: width, height: height) { x, y in
             let pixel = self[x, y]
@@ -94,13 +94,13 @@ package struct TestPicture: Equatable, Sendable {
         }
     }
 
-    /// The largest difference between a channel here and there; nil when the sizes differ.
+    /// The largest difference of a channel; nil when the sizes differ.
     package func difference(from other: TestPicture) -> Int? {
         guard (width, height) == (other.width, other.height) else { return nil }
         return zip(bytes, other.bytes).lazy.map { abs(Int($0) - Int($1)) }.max()
     }
 
-    /// The picture as a PNG file of 8 bits a channel with alpha.
+    /// The image as a PNG file of 8 bits per channel with alpha.
     package var png: [UInt8] {
         TestPNG(width: width, height: height, kind: .rgba, depth: 8) { x, y in
             let pixel = self[x, y]
@@ -109,7 +109,7 @@ package struct TestPicture: Equatable, Sendable {
     }
 }
 
-/// A PNG file put together by hand: every colour type and depth, interlaced or not, its data stored and not compressed.
+/// A PNG file written by hand: all colour types and depths, interlaced or not, without compression.
 package struct TestPNG: Sendable {
     /// The colour types, by their numbers in IHDR.
     package enum Kind: UInt8, CaseIterable, Sendable {
@@ -119,7 +119,7 @@ package struct TestPNG: Sendable {
         case grayAlpha = 4
         case rgba = 6
 
-        /// The depths that the standard allows.
+        /// The valid depths.
         package var depths: [Int] {
             switch self {
             case .gray: [1, 2, 4, 8, 16]
@@ -129,22 +129,22 @@ package struct TestPNG: Sendable {
         }
     }
 
-    /// IHDR, by which the size can be forged.
+    /// The data of IHDR, which may be changed to forge the size.
     package var header: [UInt8]
-    /// Chunks between IHDR and IDAT, and behind IDAT.
+    /// The chunks between IHDR and IDAT, and those after IDAT.
     package var (before, after): ([[UInt8]], [[UInt8]]) = ([], [])
-    /// What IDAT holds.
+    /// The data of IDAT.
     package var data: [UInt8]
-    /// How many bytes of it go into each chunk; nil for one chunk.
+    /// The maximum data size of each IDAT chunk; nil for one chunk.
     package var piece: Int?
 
-    /// A file whose pixel at (x, y) has the samples `sample(x, y)`, each within `depth` bits.
+    /// Creates a file whose pixel at (x, y) has the samples `sample(x, y)`, each within `depth` bits.
     package init(
         width: Int, height: Int, kind: Kind, depth: Int, interlaced: Bool = false, sample: (Int, Int) -> [Int]
     ) {
         header =
             Self.bigEndian(width) + Self.bigEndian(height) + [UInt8(depth), kind.rawValue, 0, 0, interlaced ? 1 : 0]
-        // Adam7: where each pass begins, and its steps.
+        // Adam7: the start and the steps of each pass.
         let passes =
             interlaced
             ? [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
@@ -170,13 +170,13 @@ package struct TestPNG: Sendable {
         data = Self.stored(rows)
     }
 
-    /// Adds the colours of a palette, and as many of its alpha values as are given.
+    /// Adds a palette and the alpha values of its first colours.
     package mutating func setPalette(_ colors: [[UInt8]], alpha: [UInt8] = []) {
         before.append(Self.chunk("PLTE", colors.flatMap { $0 }))
         if !alpha.isEmpty { before.append(Self.chunk("tRNS", alpha)) }
     }
 
-    /// The whole file.
+    /// The bytes of the file.
     package var file: [UInt8] {
         [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A] + Self.chunk("IHDR", header) + before.flatMap { $0 }
             + pixels + after.flatMap { $0 } + Self.chunk("IEND", [])
@@ -198,25 +198,25 @@ package struct TestPNG: Sendable {
     private static func bigEndian(_ value: Int) -> [UInt8] { PNGFile.number(value, bytes: 4) }
 }
 
-/// EXIF blocks that state an orientation, and files that carry one.
+/// EXIF blocks with an orientation, and files with such a block.
 package enum TestExif {
     /// A TIFF structure whose only entry is the orientation.
     package static func block(orientation: Int, bigEndian: Bool = false) -> [UInt8] {
         EXIF.block(orientation: orientation, bigEndian: bigEndian)
     }
 
-    /// A JPEG file with `exif` in an APP1 segment behind its first marker.
+    /// A JPEG file with `exif` in an APP1 segment after its first marker.
     package static func inserted(_ exif: [UInt8], intoJPEG file: [UInt8]) -> [UInt8] {
         EXIF.inserted(exif, intoJPEG: file)
     }
 
-    /// A PNG file with `exif` in an eXIf chunk: behind IHDR, or before IEND.
+    /// A PNG file with `exif` in an eXIf chunk: after IHDR, or before IEND.
     package static func inserted(_ exif: [UInt8], intoPNG file: [UInt8], atEnd: Bool = false) -> [UInt8] {
         let place = atEnd ? file.count - 12 : 33
         return file.prefix(place) + TestPNG.chunk("eXIf", exif) + file.dropFirst(place)
     }
 
-    /// A WebP file of the simple kind in the extended one, with `exif` in a chunk at its end.
+    /// A WebP file, converted from the simple to the extended format, with `exif` in its last chunk.
     package static func inserted(
         _ exif: [UInt8], intoWebP file: [UInt8], width: Int, height: Int, alpha: Bool = false
     ) -> [UInt8] {

@@ -1,7 +1,7 @@
 internal import BrokerHarness
 internal import Foundation
 
-/// ICC profiles put together by hand (ICC.1:2001), and files that carry one.
+/// ICC profiles written by hand (ICC.1:2001), and files with a profile.
 package enum TestProfile {
     /// Three primaries.
     package struct Primaries: Sendable {
@@ -18,7 +18,7 @@ package enum TestProfile {
         ICCProfile.rgb(primaries.values, curve: ICCProfile.power(gamma))
     }
 
-    /// sRGB with its own curve, as a table, which no other program has made.
+    /// A profile of sRGB whose curve is a table, unlike those of other programs.
     package static var srgbInAllButName: [UInt8] {
         let table = (0..<1024).map { index in
             let value = Double(index) / 1023
@@ -34,7 +34,7 @@ package enum TestProfile {
         ICCProfile.profile("mntr", "GRAY", "XYZ ", [("wtpt", ICCProfile.white), ("kTRC", ICCProfile.power(gamma))])
     }
 
-    /// A printer's profile of four inks, by a table of their sixteen combinations.
+    /// A CMYK profile with a table of the sixteen combinations of inks.
     package static var cmyk: [UInt8] {
         let straight = (0..<256).map { UInt8($0) }
         var table: [UInt8] = []
@@ -52,7 +52,7 @@ package enum TestProfile {
 
     // MARK: Files
 
-    /// A JPEG file with `profile` in APP2 segments of at most `step` bytes of it, the last first if `reversed`.
+    /// A JPEG file with `profile` in APP2 segments of at most `step` bytes of profile, in reverse order if `reversed`.
     package static func inserted(
         _ profile: [UInt8], intoJPEG file: [UInt8], step: Int = 65_519, reversed: Bool = false, leavingOut: Int? = nil
     ) -> [UInt8] {
@@ -73,7 +73,7 @@ package enum TestProfile {
         return file.prefix(33) + chunk + file.dropFirst(33)
     }
 
-    /// A WebP file of the simple kind in the extended one, with `profile` before the picture.
+    /// A WebP file, converted from the simple to the extended format, with `profile` before the image.
     package static func inserted(_ profile: [UInt8], intoWebP file: [UInt8], width: Int, height: Int) -> [UInt8] {
         let size = [width - 1, height - 1].flatMap { side in [0, 8, 16].map { UInt8(truncatingIfNeeded: side >> $0) } }
         let extended = TestExif.riffChunk("VP8X", [0x20, 0, 0, 0] + size)
@@ -83,7 +83,7 @@ package enum TestProfile {
 
     // MARK: Parts
 
-    /// The lower bytes of `value`, the most significant first.
+    /// The lowest bytes of `value` in network byte order.
     private static func number(_ value: Int, _ bytes: Int) -> [UInt8] {
         (0..<bytes).reversed().map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
     }

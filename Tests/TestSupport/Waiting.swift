@@ -2,38 +2,38 @@ internal import Glibc
 internal import LinuxSystem
 internal import SystemValues
 
-/// Why a test cannot go on.
+/// The reason why a test cannot continue.
 package struct TestFailure: Error, CustomStringConvertible {
-    /// What happened.
+    /// The reason in words.
     package let description: String
 
-    /// A failure in words.
+    /// Creates a failure with its reason.
     package init(_ description: String) {
         self.description = description
     }
 }
 
-/// A point in time by which something must have happened.
+/// The point in time at which a wait fails.
 package struct Deadline: Sendable {
     private let end: Instant
 
-    /// The point `seconds` from now.
+    /// Creates the point `seconds` from now.
     package init(seconds: Double) {
         end = Instant.now.adding(milliseconds: Int(seconds * 1000))
     }
 
-    /// What is left, rounded up; 0 when it is past.
+    /// The remaining milliseconds, rounded up; 0 when it is past.
     package var milliseconds: Int { max(0, (end.microseconds(since: .now) + 999) / 1000) }
     /// Whether it is past.
     package var isPast: Bool { milliseconds == 0 }
 }
 
-/// How long tests wait for what should happen at once: a busy machine is no failure.
+/// The time limit of waits in seconds, long enough for a busy machine.
 package let patience = 30.0
 
-/// Looks again and again whether `isTrue`, and gives up after `seconds`.
+/// Polls until `isTrue`, for at most `seconds`.
 ///
-/// - Throws: `TestFailure` naming `what` when it never was; whatever `isTrue` throws.
+/// - Throws: `TestFailure` that names `what`; the errors of `isTrue`.
 package func eventually(
     _ what: String, within seconds: Double = patience, _ isTrue: () throws -> Bool
 ) throws {
@@ -46,14 +46,14 @@ package func eventually(
     }
 }
 
-/// The milliseconds that `body` takes.
+/// Measures the time of `body` in milliseconds.
 package func milliseconds(_ body: () throws -> Void) rethrows -> Int {
     let begun = Instant.now
     try body()
     return Instant.now.microseconds(since: begun) / 1000
 }
 
-/// Waits until `descriptor` can be read (or written), for what is left until `deadline`; whether it can.
+/// Waits until `descriptor` is readable (or writable) or until `deadline`. Returns whether it is.
 func waitUntilReady(_ descriptor: Int32, writing: Bool = false, _ deadline: Deadline) -> Bool {
     var entry = pollfd(fd: descriptor, events: Int16(writing ? POLLOUT : POLLIN), revents: 0)
     while true {

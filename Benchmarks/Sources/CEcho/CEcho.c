@@ -156,7 +156,7 @@ long cecho_hit_and_read(
         there += (size_t)came;
         if (count > 0) kept = descriptors[0];
     }
-    // As the client library does: what is small is copied, as that is faster than to map it for one look.
+    // Like the client library: a small buffer is copied, because that is faster than a mapping for one access.
     static char copy[256 << 10];
     if (buffer_bytes <= sizeof copy) {
         if (pread(kept, copy, buffer_bytes, 0) != (ssize_t)buffer_bytes) return -1;

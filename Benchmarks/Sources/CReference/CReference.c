@@ -23,7 +23,7 @@ static long nanoseconds(void) {
     return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 
-// MARK: Pictures
+// MARK: Images
 
 static uint32_t hash(uint32_t x, uint32_t y) {
     uint32_t value = x * 0x9E3779B1u ^ y * 0x85EBCA77u;
@@ -189,8 +189,8 @@ int cref_write_picture(const char *path, cref_format format, uint32_t width, uin
 
 enum { new_memory_header = 4096 };
 
-/// Memory that nobody has used before, as that of a picture which is kept must be. `malloc` would hand out again what the
-/// picture before had, up to some size.
+/// Allocates unused pages, as for an image that is kept. `malloc` would reuse the pages of the previous image, up to some
+/// size.
 static uint8_t *new_memory(size_t bytes) {
     size_t whole = bytes + new_memory_header;
     void *memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -283,7 +283,7 @@ static int read_gif(GifFileType *gif, GifByteType *bytes, int count) {
     return (int)taken;
 }
 
-/// Of a file with one picture that fills the screen.
+/// Decodes a file with one image that fills the screen.
 static uint8_t *decode_gif(const uint8_t *bytes, size_t length) {
     gif_source source = {bytes, length};
     int error = 0;

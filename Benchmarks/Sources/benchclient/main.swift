@@ -3,15 +3,15 @@ import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
 
-// benchclient SOCKET URL COUNT SIDE: asks a broker for the pictures URL/0 … URL/COUNT-1 within SIDE × SIDE pixels, touches
-// every page of them, holds them all, says "done", and waits for the end of its input.
+// benchclient SOCKET URL COUNT SIDE: requests the images URL/0 … URL/COUNT-1 within SIDE × SIDE pixels from a broker, reads
+// a byte of every page, keeps all images, prints "done" and waits for the end of its input.
 
 let words = CommandLine.arguments
 guard words.count == 5, let count = Int(words[3]), let side = Int(words[4]) else {
     print("usage: benchclient SOCKET URL COUNT SIDE")
     exit(2)
 }
-/// As many requests as a list that scrolls might have under way.
+/// The number of requests in flight, as in a scrolling list.
 let ahead = 16
 var options = GetOptions()
 options.variant.width = side

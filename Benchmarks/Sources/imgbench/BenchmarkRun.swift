@@ -1,15 +1,15 @@
-/// What every benchmark is told: a benchmark is one function from this to its rows.
+/// The settings of a run. A benchmark is a function from this to its rows.
 struct BenchmarkRun {
     /// The path of the broker's program.
     let broker: String
-    /// Whether only that everything works is wanted: small pictures, few repetitions, no judgement.
+    /// Whether this is a smoke test: small images, few repetitions, no goals.
     let isSmoke: Bool
-    /// How many entries a large disk cache has.
+    /// The number of entries of the large disk cache.
     let entries: Int
     let peers: Peers
-    /// The path of the program that measures the pure index; it need not be there.
+    /// The path of the program that measures the pure index; it may be missing.
     let index: String
 
-    /// How often, how large: as it is to be, or for a smoke test.
+    /// Returns a count or a size: `full`, or `smoke` in a smoke test.
     func scaled<Value>(_ full: Value, _ smoke: Value) -> Value { isSmoke ? smoke : full }
 }

@@ -1,17 +1,17 @@
-/// What the command line says.
+/// The parsed command line.
 struct Options {
-    /// The benchmarks that are wanted.
+    /// The benchmarks to run.
     private(set) var names: Set<String> = []
     private(set) var broker = "../.build/release/imgbroker"
     private(set) var peers = "../.build/peers"
     private(set) var index = "Simulation/.build/release/cachesim"
     private(set) var isSmoke = false
-    /// How many entries the large disk cache has.
+    /// The number of entries of the large disk cache.
     private(set) var entries = 100_000
-    /// Where `performance.md` and what belongs to it is brought up to date; nil: nowhere.
+    /// The folder in which `performance.md` and its files are updated; nil for none.
     private(set) var report: String?
 
-    /// Nil for what is not understood.
+    /// Parses the command line; nil when it is invalid.
     init?(_ words: [String], names known: [String]) {
         var words = words[...]
         while let word = words.popFirst() {

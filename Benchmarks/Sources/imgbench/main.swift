@@ -1,6 +1,6 @@
 import Foundation
 
-// See docs/performance.md for what is measured and how.
+// docs/performance.md describes the measurements.
 let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
     ("headline", HeadlineBenchmark.rows), ("hit", HitBenchmark.rows), ("mapped", MappedHitBenchmark.rows),
     ("touch", TouchBenchmark.rows),
@@ -28,7 +28,7 @@ for benchmark in benchmarks where options.names.contains(benchmark.name) {
             printLine("imgbench \(benchmark.name): \(row.id) has no figure")
             hasFailed = true
         }
-        // At once, so that a run that is ended keeps what it has.
+        // After each benchmark, so that an interrupted run keeps its rows.
         report?.replace(benchmark.name, with: rows)
         try report?.write(order: benchmarks.map(\.name), run.peers)
     } catch {

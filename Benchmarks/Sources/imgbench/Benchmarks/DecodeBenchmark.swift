@@ -1,0 +1,59 @@
+import BrokerHarness
+import CReference
+import Foundation
+import IPCProtocol
+import ImageBrokerClient
+
+/// The decode of an uncached image of 12 megapixels, against the same library in this process decoding into newly
+/// allocated memory. The download is not included: the original is loaded before its pixels are requested.
+enum DecodeBenchmark {
+    private static let formats: [(id: String, name: String, format: cref_format)] = [
+        ("jpeg", "JPEG", CREF_JPEG), ("progressive", "progressive JPEG", CREF_PROGRESSIVE_JPEG),
+        ("png", "PNG", CREF_PNG), ("webp", "lossy WebP", CREF_WEBP),
+    ]
+
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        try formats.map { id, name, format in
+            let measured = try WarmDecodes(run, format, width: run.scaled(4000, 800), height: run.scaled(3000, 600))
+            defer { measured.stop() }
+            let pairs = try measured.pairs(repetitions: run.scaled(15, 3))
+            return Row(
+                "decode.\(id)", "cold decode, \(name) of 12 MP", against: "the library in process, new memory", pairs,
+                unit: "ms", goal: 1.1)
+        }
+    }
+}
+
+/// Decodes of an original in memory, alternating with the same library in this process.
+final class WarmDecodes {
+    let broker: BrokerProcess
+    private let picture: SamplePicture
+    private let format: cref_format
+    private let client: ImageBroker
+
+    init(_ run: BenchmarkRun, _ format: cref_format, width: Int, height: Int, _ options: [String] = []) throws {
+        self.format = format
+        picture = try SamplePicture(format, width: width, height: height)
+        broker = try BrokerProcess(run.broker, ["--memory-limit", "1G", "--max-download", "1G"] + options)
+        client = try broker.client()
+    }
+
+    /// Measures a request for the pixels, and the library, in milliseconds.
+    func pairs(repetitions: Int) throws -> Pairs {
+        var pairs = Pairs()
+        for _ in 0..<repetitions {
+            let time = picture.bytes.withUnsafeBufferPointer { cref_decode(format, $0.baseAddress, $0.count) }
+            guard time > 0 else { throw Failure("the library does not decode the picture") }
+            let url = picture.newURL()
+            _ = try client.loadOriginal(url)
+            pairs.add(try timed { try client.get(url) }.milliseconds, against: Double(time) / 1e6)
+            try client.forget(url)
+        }
+        return pairs
+    }
+
+    func stop() {
+        broker.stop()
+        picture.stop()
+    }
+}

@@ -1,0 +1,81 @@
+import BrokerHarness
+import Foundation
+import LocalOrigin
+
+/// A hit with a descriptor, from request to reply, against a bare C echo with a descriptor over the same kind of socket.
+/// Both ends run on one processor: on two, the wake-up of an idle processor would dominate.
+enum HitBenchmark {
+    /// The goal for the heap allocations of a hit: practically none.
+    private static let allowedAllocations = 6.0
+
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        let pictures = run.scaled(
+            [(name: "64 KB", width: 128, height: 128), (name: "48 MB", width: 4000, height: 3000)],
+            [(name: "64 KB", width: 128, height: 128)])
+        var bodies: [String: LocalOrigin.Response] = [:]
+        for picture in pictures {
+            bodies["/\(picture.width)"] = .ok(PNGFile.checkers(width: picture.width, height: picture.height))
+        }
+        let origin = try LocalOrigin(routes: bodies)
+        defer { origin.stop() }
+        return try onOneProcessor {
+            let broker = try BrokerProcess(run.broker, ["--workers", "1"])
+            defer { broker.stop() }
+            var rows: [Row] = []
+            for picture in pictures {
+                let hit = try HitProbe(broker, url: origin.url("/\(picture.width)"))
+                let echo = try HitEcho(of: hit, bufferBytes: picture.width * picture.height * 4)
+                defer {
+                    hit.close()
+                    echo.stop()
+                }
+                for polling in [false, true] {
+                    let pairs = try medians(run, hit, echo.probe, polling)
+                    rows.append(
+                        Row(
+                            "hit.\(picture.width)\(polling ? "-poll" : "")",
+                            "hit with a descriptor, \(picture.name)\(polling ? ", client waits in poll" : ""), p50",
+                            against: "bare C echo with a descriptor, one core", pairs, unit: "µs", goal: 1.5))
+                }
+            }
+            broker.stop()
+            return rows + [try allocations(run, url: origin.url("/128"))]
+        }
+    }
+
+    /// The medians of alternating short runs.
+    private static func medians(
+        _ run: BenchmarkRun, _ hit: HitProbe, _ echo: HitProbe, _ polling: Bool
+    ) throws -> Pairs {
+        var pairs = Pairs()
+        for _ in 0..<run.scaled(25, 3) {
+            let rounds = run.scaled(2_000, 200)
+            pairs.add(
+                try hit.roundTrips(rounds, polling: polling).median,
+                against: try echo.roundTrips(rounds, polling: polling).median)
+        }
+        return pairs
+    }
+
+    /// The same hit in a broker whose allocations are counted.
+    private static func allocations(_ run: BenchmarkRun, url: String) throws -> Row {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "imgbench-\(getpid())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let allocations = try AllocationCount(in: folder)
+        let broker = try BrokerProcess(run.broker, ["--workers", "1"], environment: allocations.environment)
+        defer { broker.stop() }
+        let hit = try HitProbe(broker, url: url)
+        defer { hit.close() }
+        // The first hits grow the tables.
+        let rounds = run.scaled(2_000, 500)
+        _ = try hit.roundTrips(rounds)
+        var sample = Sample()
+        for _ in 0..<5 {
+            let before = try allocations.read()
+            _ = try hit.roundTrips(rounds)
+            sample.add(Double(try allocations.read() - before) / Double(rounds))
+        }
+        return Row("hit.allocations", "allocations of a hit", sample, allowed: allowedAllocations, unit: "allocations")
+    }
+}

@@ -1,0 +1,49 @@
+import BrokerHarness
+import CReference
+import Foundation
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+import SharedCache
+
+/// The peak memory of a decode worker that scales an image of 100 megapixels down to a width of 1024: the growth of its
+/// resident memory (VmHWM) over the idle worker's, and the blocks of the result, which it never maps.
+enum MemoryBenchmark {
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        try [("jpeg", "JPEG", CREF_JPEG), ("png", "PNG", CREF_PNG)].map { id, name, format in
+            try row(run, id, name, format)
+        }
+    }
+
+    private static func row(_ run: BenchmarkRun, _ id: String, _ name: String, _ format: cref_format) throws -> Row {
+        let side = run.scaled(10_000, 2_000)
+        let picture = try SamplePicture(format, width: side, height: side)
+        let broker = try BrokerProcess(run.broker, ["--workers", "1", "--memory-limit", "2G", "--max-download", "1G"])
+        defer {
+            broker.stop()
+            picture.stop()
+        }
+        let client = try broker.client()
+        // Until the spare worker has started, too.
+        usleep(500_000)
+        let idle = broker.workersPeaks()
+        var options = GetOptions()
+        options.variant.width = 1024
+        var sample = Sample()
+        var allowed = 0.0
+        for _ in 0..<run.scaled(2, 1) {
+            let image = try client.get(picture.newURL(), options)
+            let busy = broker.workersPeaks()
+            guard let result = image.buffer,
+                let growth = busy.compactMap({ worker, peak in idle[worker].map { peak - $0 } }).max()
+            else { throw Failure("the worker has gone") }
+            var status = stat()
+            fstat(result.descriptor.raw, &status)
+            sample.add(mebibytes(growth + Int(status.st_blocks) * 512))
+            allowed = mebibytes(image.reply.bytes) + 32
+        }
+        return Row(
+            "memory.\(id)", "memory for 1024 px of a 100 MP \(name)", sample, allowed: allowed, unit: "MiB",
+            note: "the result + 32 MiB")
+    }
+}

@@ -1,0 +1,132 @@
+import BrokerHarness
+import CEcho
+import Foundation
+import LocalOrigin
+
+/// A hit in a broker with many objects: the same request to two brokers alternately, one of which has only this image.
+/// Also many hits in flight, against a C server that waits in epoll. Everything runs on one processor.
+enum ScaleBenchmark {
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        let origin = try ManyPictures()
+        defer { origin.stop() }
+        return try onOneProcessor {
+            try [pipeline(run, origin), clients(run, origin), objects(run, origin), descriptors(run, origin)]
+                + index(run, origin)
+        }
+    }
+
+    /// The time of a hit in an index of a million entries, for which no machine has the descriptors: the p50 of a hit, plus
+    /// the extra time of its look-ups in a pure index of a million entries over one of a thousand. The simulator's program
+    /// measures those alternately on the same processor.
+    private static func index(_ run: BenchmarkRun, _ origin: ManyPictures) throws -> [Row] {
+        guard FileManager.default.isExecutableFile(atPath: run.index) else { return [] }
+        let count = run.scaled(1_000_000, 100_000)
+        let measure = try LineProcess(run.index, ["index-time", "\(count)"])
+        var lookUps = Pairs()
+        while let line = measure.line() {
+            let nanoseconds = line.split(separator: " ").compactMap { Double($0) }
+            guard nanoseconds.count == 2 else { throw Failure("the index was not measured") }
+            lookUps.add(nanoseconds[1], against: nanoseconds[0])
+        }
+        let broker = try BrokerProcess(run.broker, ["--workers", "1"])
+        defer { broker.stop() }
+        let probe = try HitProbe(broker, url: origin.url(1))
+        defer { probe.close() }
+        var pairs = Pairs()
+        for growth in lookUps.differences.values {
+            let hit = try probe.roundTrips(run.scaled(1_000, 200)).median
+            pairs.add(hit + growth / 1000, against: hit)
+        }
+        let (small, large) = (lookUps.theirs.median / 1000, lookUps.ours.median / 1000)
+        return [
+            Row(
+                "scale.index", "hit p50 and the growth of its look-up in a pure index of \(count) entries",
+                against: "the hit alone, one core", pairs, unit: "µs", goal: 1.1,
+                note: "look-up, use and lease: \(rounded(small)) µs among 1,000, \(rounded(large)) µs there")
+        ]
+    }
+
+    private static func pipeline(_ run: BenchmarkRun, _ origin: ManyPictures) throws -> Row {
+        let broker = try BrokerProcess(run.broker, ["--workers", "1"])
+        let hit = try HitProbe(broker, url: origin.url(0))
+        let echo = try HitEcho(of: hit, bufferBytes: ManyPictures.bytes, waitsInEpoll: true)
+        defer {
+            hit.close()
+            echo.stop()
+            broker.stop()
+        }
+        var pairs = Pairs()
+        for _ in 0..<run.scaled(25, 3) {
+            let count = run.scaled(10_000, 1_000)
+            pairs.add(
+                try hit.pipeline(depth: 32, count: count), against: try echo.probe.pipeline(depth: 32, count: count))
+        }
+        return Row(
+            "scale.pipeline", "hits with a descriptor, 32 under way, time for each",
+            against: "C echo with a descriptor, waiting in epoll, one core", pairs, unit: "µs", goal: 1 / 0.6,
+            note: "60 % of its rate")
+    }
+
+    private static func clients(_ run: BenchmarkRun, _ origin: ManyPictures) throws -> Row {
+        // A quarter of the broker's descriptors is for connections.
+        let count = min(run.scaled(5_000, 50), descriptorLimit() / 4 - 100)
+        return try row(run, origin, "clients", "hit beside \(count) connected clients, p50") { broker in
+            try (0..<count).map { _ in try broker.connect() }
+        }
+    }
+
+    private static func objects(_ run: BenchmarkRun, _ origin: ManyPictures) throws -> Row {
+        let count = min(run.scaled(4_000, 50), descriptorLimit() / 4 - 100)
+        return try row(run, origin, "objects", "hit beside \(2 * count) objects in memory, p50") { broker in
+            try broker.load(count, from: origin)
+            return []
+        }
+    }
+
+    private static func descriptors(_ run: BenchmarkRun, _ origin: ManyPictures) throws -> Row {
+        let limit = min(run.scaled(8_192, 1_024), descriptorLimit())
+        return try row(run, origin, "descriptors", "hit of a broker at 75 % of its descriptors, p50", limit) { broker in
+            // Half of the descriptors is for originals and pixels, a quarter for connections.
+            try broker.load(limit / 4, from: origin)
+            let sockets = try (0..<limit / 4 - 20).map { _ in try broker.connect() }
+            let used = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(broker.pid)/fd").count
+            guard used * 100 >= limit * run.scaled(70, 60) else {
+                throw Failure("only \(used) of \(limit) descriptors are in use")
+            }
+            return sockets
+        }
+    }
+
+    /// Measures a hit in two brokers. `fill` prepares one of them and returns connections to keep open.
+    private static func row(
+        _ run: BenchmarkRun, _ origin: ManyPictures, _ id: String, _ what: String, _ descriptors: Int? = nil,
+        fill: (BrokerProcess) throws -> [Int32]
+    ) throws -> Row {
+        let brokers = try (0..<2).map { _ in
+            try BrokerProcess(run.broker, ["--workers", "1"], descriptors: descriptors)
+        }
+        defer { brokers.forEach { $0.stop() } }
+        let sockets = try fill(brokers[0])
+        let probes = try brokers.map { try HitProbe($0, url: origin.url(1)) }
+        defer {
+            probes.forEach { $0.close() }
+            sockets.forEach { close($0) }
+        }
+        var pairs = Pairs()
+        for _ in 0..<run.scaled(25, 3) {
+            let rounds = run.scaled(1_000, 200)
+            pairs.add(
+                try probes[0].roundTrips(rounds).median, against: try probes[1].roundTrips(rounds).median)
+        }
+        return Row(
+            "scale.\(id)", what, against: "a broker with nothing else, one core", pairs, unit: "µs", goal: 1.1)
+    }
+
+    private static func descriptorLimit() -> Int {
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        return Int(clamping: limit.rlim_cur)
+    }
+}

@@ -1,0 +1,79 @@
+import BrokerHarness
+import CReference
+import Foundation
+import LocalOrigin
+
+/// A hit with a read of every byte, against caches that send the bytes through a socket: memcached and Redis over Unix
+/// sockets. The broker's descriptor is mapped, read and unmapped each time, or, up to 256 KiB, copied into memory that is
+/// reused; the others' bytes are received into such memory. Both ends run on one processor.
+enum TouchBenchmark {
+    private static let pictures: [(id: String, name: String, width: Int, height: Int)] = [
+        ("64k", "64 KB", 128, 128), ("1m", "1 MB", 512, 512), ("48m", "48 MB", 4000, 3000),
+    ]
+
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        var routes: [String: LocalOrigin.Response] = [:]
+        for picture in pictures {
+            routes["/\(picture.id)"] = .ok(PNGFile.checkers(width: picture.width, height: picture.height))
+        }
+        let origin = try LocalOrigin(routes: routes)
+        defer { origin.stop() }
+        return try onOneProcessor {
+            let broker = try BrokerProcess(run.broker, ["--workers", "1"])
+            defer { broker.stop() }
+            return try KeyValueStore.all(run.peers).flatMap { store in
+                defer { store.stop() }
+                return try pictures.prefix(run.scaled(3, 2)).map { picture in
+                    let hit = try HitProbe(broker, url: origin.url("/\(picture.id)"))
+                    defer { hit.close() }
+                    let bytes = picture.width * picture.height * 4
+                    let pairs = try pairs(run, hit, try store.probe(bytes: bytes), bytes)
+                    return Row(
+                        "touch.\(store.id)-\(picture.id)", "hit of \(picture.name), every byte read",
+                        against: "\(store.name), Unix socket, one core", pairs, unit: "µs", goal: 1, peer: store.name)
+                }
+            } + cached(run, broker)
+        }
+    }
+
+    /// The medians of alternating short runs.
+    private static func pairs(
+        _ run: BenchmarkRun, _ hit: HitProbe, _ probe: ByteProbe, _ bytes: Int
+    ) throws -> Pairs {
+        defer { probe.close() }
+        let rounds = max(3, min(500, 20_000_000 / bytes))
+        var pairs = Pairs()
+        var buffer: [CChar] = []
+        for _ in 0..<run.scaled(15, 2) {
+            var (hits, fetches) = (Sample(), Sample())
+            for _ in 0..<rounds { hits.add(try hit.roundTripAndRead(bytes: bytes)) }
+            for _ in 0..<rounds { fetches.add(try probe.fetch(into: &buffer)) }
+            pairs.add(hits.median, against: fetches.median)
+        }
+        return pairs
+    }
+
+    /// A cached thumbnail: pixels here, a JPEG in nginx.
+    private static func cached(_ run: BenchmarkRun, _ broker: BrokerProcess) throws -> [Row] {
+        guard let nginx = try Nginx(run.peers, thumbnailSide: 256) else {
+            printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
+            return []
+        }
+        defer { nginx.stop() }
+        let picture = try SamplePicture(CREF_JPEG, width: 1024, height: 1024)
+        let file = try TemporaryFile(picture.bytes)
+        defer {
+            picture.stop()
+            file.remove()
+        }
+        let hit = try HitProbe(broker, url: picture.newURL(), fields: #","variant":{"width":256}"#)
+        defer { hit.close() }
+        let pairs = try pairs(run, hit, try nginx.cachedThumbnail(of: file), 256 * 256 * 4)
+        return [
+            Row(
+                "touch.nginx", "hit of a thumbnail of 256 × 256, every byte read",
+                against: "nginx proxy_cache, Unix socket, one core", pairs, unit: "µs", goal: nil, peer: "nginx",
+                note: "256 KiB of pixels here; nginx sends a JPEG, not yet decoded")
+        ]
+    }
+}

@@ -1,0 +1,30 @@
+import BrokerHarness
+import Foundation
+
+extension LineProcess {
+    /// Starts `Peers/peer.py`; nil without a Python environment with the peers.
+    convenience init?(python peers: Peers, _ arguments: [String]) throws {
+        guard let python = peers.python else { return nil }
+        let script = URL(filePath: #filePath).appending(path: "../../../../Peers/peer.py").standardized
+        try self.init(python, [script.path] + arguments)
+    }
+
+    /// Requests a thumbnail from a serving process. Returns its time in milliseconds.
+    func thumbnail(_ library: String, path: String, side: Int) throws -> Double {
+        write("thumbnail \(library) \(path) \(side)")
+        guard let time = line().flatMap(Double.init) else { throw Failure("\(library) makes no thumbnail") }
+        return time
+    }
+}
+
+extension Peers {
+    /// The installed peers with their versions, for the page.
+    var versions: [String] {
+        let list = try? String(contentsOfFile: folder + "/versions", encoding: .utf8)
+        var lines = list?.split(separator: "\n").map(String.init) ?? []
+        if let python = (try? LineProcess(python: self, ["versions"])) ?? nil {
+            while let line = python.line() { lines.append(line) }
+        }
+        return lines
+    }
+}

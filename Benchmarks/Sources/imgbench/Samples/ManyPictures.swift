@@ -1,0 +1,42 @@
+import BrokerHarness
+import Foundation
+import HTTPValues
+import IPCProtocol
+import ImageBrokerClient
+import LocalOrigin
+
+/// An origin with any number of small images, each with other bytes.
+struct ManyPictures {
+    private static let side = 64
+    /// The size of the pixels of each image in bytes.
+    static let bytes = side * side * 4
+    private let origin: LocalOrigin
+
+    init() throws {
+        let picture = PNGFile.checkers(width: Self.side, height: Self.side)
+        // Decoders ignore the bytes after the end of the image.
+        origin = try LocalOrigin { .ok(picture + Array($0.path.utf8)) }
+    }
+
+    func url(_ number: Int) -> String { origin.url("/\(number)") }
+
+    func stop() { origin.stop() }
+}
+
+extension BrokerProcess {
+    /// Makes the broker load `count` images, which are two objects each: original and pixels.
+    func load(_ count: Int, from origin: ManyPictures) throws {
+        let client = try client()
+        var options = GetOptions()
+        options.delivery = .none
+        var (asked, loaded) = (0, 0)
+        while loaded < count {
+            while asked < min(count, loaded + 64) {
+                asked += 1
+                _ = try client.send(get: try SourceURL(origin.url(asked)), options)
+            }
+            guard case .image = try client.receive() else { throw Failure("a picture is not loaded") }
+            loaded += 1
+        }
+    }
+}
