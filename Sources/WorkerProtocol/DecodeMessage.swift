@@ -55,32 +55,6 @@ package struct DecodeJob: Equatable, Sendable {
     }
 }
 
-/// Pixels to be written as a file's bytes.
-package struct EncodeJob: Equatable, Sendable {
-    /// Names the job in every report about it.
-    package var id: Int
-    /// The format to write, and its quality.
-    package var encoding: Encoding
-    /// The picture's size in pixels.
-    package var geometry: PixelGeometry
-    /// The order of bytes in the source, whose rows are not padded.
-    package var pixelFormat: PixelFormat
-    /// How colour is stored in the source.
-    package var alpha: AlphaMode
-
-    /// A job for the whole picture that the first descriptor holds, into the second.
-    package init(
-        id: Int, format: Encoding.Format, geometry: PixelGeometry, pixelFormat: PixelFormat, alpha: AlphaMode,
-        quality: Int = Encoding.usualQuality
-    ) {
-        self.id = id
-        encoding = Encoding(format, quality: quality)
-        self.geometry = geometry
-        self.pixelFormat = pixelFormat
-        self.alpha = alpha
-    }
-}
-
 /// What a decode worker is about to do, as it follows from the header and the transform.
 package struct DecodePlan: Hashable, Sendable {
     /// What the picture's header says.
@@ -133,8 +107,6 @@ package enum DecodeOrder: Equatable, Sendable {
     case output(job: Int)
     /// End the job: its result is not wanted.
     case refuse(job: Int)
-    /// Encode pixels; comes with their descriptor and the one to write to.
-    case encode(EncodeJob)
 }
 
 /// What a decode worker reports.
@@ -154,7 +126,6 @@ extension DecodeOrder: WorkerMessage {
     package var descriptorCount: Int {
         switch self {
         case .decode, .output: 1
-        case .encode: 2
         case .refuse: 0
         }
     }
@@ -164,7 +135,6 @@ extension DecodeOrder: WorkerMessage {
         case .decode: "decode"
         case .output: "output"
         case .refuse: "refuse"
-        case .encode: "encode"
         }
     }
 
@@ -190,14 +160,6 @@ extension DecodeOrder: WorkerMessage {
             writer.member("maxWorkingBytes", job.maxWorkingBytes)
         case .output(let job), .refuse(let job):
             writer.member("job", job)
-        case .encode(let job):
-            writer.member("job", job.id)
-            writer.member("encoding", job.encoding.format.rawValue)
-            writer.member("quality", job.encoding.quality)
-            writer.member("width", job.geometry.width)
-            writer.member("height", job.geometry.height)
-            writer.member("pixelFormat", job.pixelFormat.rawValue)
-            writer.member("alpha", job.alpha.rawValue)
         }
     }
 
@@ -252,14 +214,6 @@ extension DecodeOrder: WorkerMessage {
             self = .decode(job)
         case "output": self = .output(job: id)
         case "refuse": self = .refuse(job: id)
-        case "encode":
-            guard let encoding, let width, let height, let geometry = PixelGeometry(width: width, height: height),
-                let pixelFormat, let alpha
-            else { return nil }
-            self = .encode(
-                EncodeJob(
-                    id: id, format: encoding.format, geometry: geometry, pixelFormat: pixelFormat, alpha: alpha,
-                    quality: encoding.quality))
         default: return nil
         }
     }

@@ -8,7 +8,6 @@ import WorkerProtocol
 /// What the broker and its workers say to each other, in bytes.
 @Suite struct GoldenWorkerTests {
     static let decodeOrders: [(String, DecodeOrder)] = {
-        guard let geometry = PixelGeometry(width: 640, height: 480) else { return [] }
         let transform = Transform(width: 64, fit: .cover, byteLimit: 60_000_000, pixelFormat: .bgra8, alpha: .straight)
         var encoding = DecodeJob(id: 4, transform: Transform(frames: .one(3)), maxPixels: 1000)
         encoding.encoding = Encoding(.jpeg, quality: 60)
@@ -22,13 +21,6 @@ import WorkerProtocol
             ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
             ("decode-order-output", .output(job: 1)),
             ("decode-order-refuse", .refuse(job: 1)),
-            (
-                "decode-order-encode",
-                .encode(
-                    EncodeJob(
-                        id: 3, format: .webp, geometry: geometry, pixelFormat: .rgba8, alpha: .premultiplied,
-                        quality: 90))
-            ),
         ]
     }()
 

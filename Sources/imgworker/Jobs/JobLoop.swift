@@ -30,7 +30,6 @@ struct JobLoop {
         guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return false }
         switch order {
         case .decode(let job): try decode(job, descriptors[0])
-        case .encode(let job): try encode(job, from: descriptors[0], to: descriptors[1])
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
         return true
@@ -65,20 +64,6 @@ struct JobLoop {
         case .output(job.id): return .file(descriptors[0])
         case .refuse(job.id): return .refusal
         default: throw UnexpectedOrder(order: order)
-        }
-    }
-
-    private func encode(_ job: EncodeJob, from pixels: FileDescriptor, to output: FileDescriptor) throws {
-        do {
-            let raster = try PixelMemory(count: job.geometry.bytes)
-            guard let count = try? unsafe pixels.read(into: raster.bytes, at: 0), count == job.geometry.bytes else {
-                throw WireError(.internal, "The pixels to encode cannot be read.")
-            }
-            let length = try ImageEncoder(job.encoding, of: job.geometry, job.pixelFormat, job.alpha)
-                .encode(raster, to: output)
-            try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: length)))
-        } catch let error as WireError {
-            try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }
     }
 }
