@@ -4,40 +4,40 @@ import HTTPValues
 import IPCProtocol
 import LinuxSystem
 
-/// How a broker is to serve.
+/// The settings of a broker.
 struct Configuration {
-    /// Where it listens; nil for the usual place.
+    /// The socket's path; nil for the default.
     var socketPath: String?
-    /// Whom it becomes once it has bound the socket; nil to stay what it is.
+    /// The user that the broker becomes once it has bound the socket; nil to stay the same.
     var user: String?
-    /// The socket's mode; nil for the usual one: for the owner, and for the group when one is named or root starts it.
+    /// The socket's mode; nil for 0600, or 0660 when a group is named or root starts the broker.
     var socketMode: UInt32?
     /// The socket's group; nil for that of the process.
     var socketGroup: UInt32?
-    /// What is beyond the globally routable addresses.
+    /// The addresses allowed beyond the globally routable ones.
     var allowedAddresses: [AddressRange] = []
-    /// The group whose members may do what administrators may.
+    /// The group whose members are administrators.
     var adminGroup: UInt32?
     /// The proxy that all downloads go through; it then decides which addresses may be reached.
     var proxy: String?
-    /// The slowest body that is waited for, in bytes a second; 0 for any.
+    /// The least speed of a body in bytes per second; 0 for any.
     var slowestBody = 1000
     var limits = BrokerLimits()
-    /// A system call that nobody foresaw ends a worker: for tests.
+    /// Whether an unexpected system call kills a worker; for tests.
     var hasStrictSandbox = false
     var logLevel = LogLevel.notice
-    /// Where the disk tier is; nil for the usual place.
+    /// The disk tier's directory; nil for the default.
     var cacheDirectory: String?
-    /// The bytes of rasters, beside those of originals (`limits.diskBytes`).
+    /// The bytes of rasters, in addition to those of originals (`limits.diskBytes`).
     var rasterLimitBytes = 1 << 30
-    /// After how many seconds without use something leaves the disk; nil for never.
+    /// The seconds without use after which an entry leaves the disk; nil for never.
     var maxAge: Int? = 7 * 86_400
-    /// Disk caches of others that are looked into, and never written.
+    /// Read-only disk caches of other brokers.
     var extraCacheDirectories: [String] = []
 
     var addressPolicy: AddressPolicy { AddressPolicy(allowed: allowedAddresses) }
 
-    /// What the command line asks for.
+    /// The meaning of a command line.
     enum Request {
         case serve(Configuration)
         case help
@@ -45,7 +45,7 @@ struct Configuration {
         case formats(json: Bool)
     }
 
-    /// Reads the words after the program's name.
+    /// Reads the arguments after the program's name.
     static func read(_ words: some Sequence<String>) throws(UsageError) -> Request {
         var configuration = Configuration()
         configuration.limits.workers = CurrentProcess.processors
@@ -80,12 +80,12 @@ struct Configuration {
             throw UsageError(description: "--extra-cache-dir needs an own disk cache: give a --disk-limit above 0")
         }
         configuration.limits.usesDisk = configuration.limits.diskBytes > 0
-        // As much again as is cached; and however little that is, a large picture.
+        // As much again as is cached, and at least one large image.
         configuration.limits.maxEvictedBytes = max(configuration.limits.memoryBytes, 64 << 20)
         return .serve(configuration)
     }
 
-    // MARK: Groups of flags. Each reads the value of a flag that is its own, and returns false for any other.
+    // MARK: Groups of flags. Each reads the value of a flag of its group, and returns false for any other flag.
 
     private mutating func takeSocket(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
         switch flag {
@@ -183,7 +183,7 @@ struct Configuration {
         return seconds
     }
 
-    /// A worker needs some memory however small its pictures are.
+    /// The least memory that a worker needs, even for small images.
     private static func workerMemory(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
         let bytes = try arguments.size(of: flag, unit: .binary)
         if bytes < 128 << 20 { throw UsageError(description: "\(flag) needs 128M at least") }
@@ -209,7 +209,7 @@ struct Configuration {
     private static func proxy(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> String {
         let text = try arguments.value(of: flag)
         let scheme = text.prefix { $0 != ":" }
-        // What is before the host, a password maybe, is taken as it stands and never repeated.
+        // The user info, which may contain a password, is taken unchanged and never printed.
         let rest = text.dropFirst(scheme.count + 3)
         let userInfo = rest.prefix { $0 != "/" }.lastIndex(of: "@").map { rest[...$0] } ?? ""
         guard ["http", "https", "socks5h"].contains(scheme.lowercased()), text.dropFirst(scheme.count).hasPrefix("://"),

@@ -1,8 +1,8 @@
 import LinuxSystem
 import SystemValues
 
-/// Closes large buffers in a process of its own: freeing 48 MB of pages takes 10 ms, in which nobody else would be
-/// served. What cannot be handed over is closed here.
+/// Closes large buffers in a process of its own, because freeing 48 MB of pages takes 10 ms, in which no client would be
+/// served. Buffers that cannot be handed over are closed here.
 final class DescriptorCloser {
     /// Smaller buffers are closed faster than they are handed over.
     private static let worthwhileBytes = 1 << 20
@@ -17,16 +17,16 @@ final class DescriptorCloser {
         start()
     }
 
-    /// Lets go of a buffer.
+    /// Closes a buffer.
     func close(_ buffer: FileDescriptor) {
         guard let socket, let size = try? buffer.size(), size >= Self.worthwhileBytes else { return }
         do throws(SystemError) {
-            // A full socket means that it is behind already.
+            // A full socket means that the process is behind.
             _ = try unsafe withUnsafeBytes(of: UInt8(0)) { (bytes) throws(SystemError) in
                 try unsafe UnixSocket.send(bytes, descriptors: [buffer], on: socket)
             }
         } catch  where error.code == SystemError.tooManyReferences {
-            // Too many are on their way already: this one is closed here.
+            // Too many descriptors are in flight: this one is closed here.
         } catch {
             start()
         }
@@ -49,13 +49,13 @@ final class DescriptorCloser {
         self.socket = socket
     }
 
-    /// What the process does: takes descriptors and lets go of them, until nobody sends any more.
+    /// The process's work: receives descriptors and closes them, until the socket ends.
     static func run() -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
         guard (try? UnixSocket.peerCredentials(of: control)) != nil else { return 2 }
         return unsafe withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { buffer in
             while true {
-                // The descriptors go out of scope, and so out of existence.
+                // The descriptors are closed as they go out of scope.
                 guard let received = try? unsafe UnixSocket.receive(into: buffer, from: control) else { return 1 }
                 if case .end = received { return 0 }
             }

@@ -4,28 +4,28 @@ import LinuxSystem
 import SystemValues
 import WorkerProtocol
 
-/// A decode worker that is warm and forks when one more is wanted, as seen from the broker, whose children they all are.
+/// A warm decode worker that forks when another one is wanted, as the broker sees it. All forks are the broker's children.
 ///
-/// Nothing depends on it: without it, workers are started as programs, which takes several times as long.
+/// It only saves time: without it, workers are started as programs, which takes several times as long.
 final class ForkServer {
-    /// So long the loop waits for a child. It is there after one, on an idle machine.
+    /// The time that the event loop waits for a child, which takes one millisecond on an idle machine.
     private static let patienceMilliseconds: Int32 = 100
-    /// So long one serves: libraries may have been replaced since it has loaded them.
+    /// The lifetime of a fork server, because libraries may have been replaced since it loaded them.
     private static let lifetimeMicroseconds = 3_600_000_000
 
     let child: ChildProcess
     private let channel: FrameChannel
     private let startedAt = Instant.now
-    /// Readable when it has something to say, or has ended.
+    /// Readable when it has sent a report, or has exited.
     var socket: FileDescriptor { channel.socket }
     /// Whether it waits for orders.
     private(set) var isReady = false
-    /// When it was given an order that it did not answer in time. Its worker may still come, and nobody wants it any more.
+    /// When it was given an order that it did not answer in time. Its worker may still come, and is then killed.
     private var owesWorkerSince: Instant?
-    /// One that has not answered for so long hangs.
+    /// A server that has not answered for this long hangs.
     private static let lostAfterMicroseconds = 10_000_000
 
-    /// Starts one.
+    /// Starts a fork server.
     ///
     /// - Throws: `SystemError` of `socketpair`, `fcntl` or `posix_spawn`.
     init(_ launcher: WorkerLauncher) throws(SystemError) {
@@ -35,14 +35,14 @@ final class ForkServer {
         channel = FrameChannel(socket: socket)
     }
 
-    /// Whether another should take its place: nothing need be wrong with it.
+    /// Whether another should replace it, by age or because it hangs.
     var isOld: Bool {
         let now = Instant.now
         if let owesWorkerSince, now.microseconds(since: owesWorkerSince) >= Self.lostAfterMicroseconds { return true }
         return now.microseconds(since: startedAt) >= Self.lifetimeMicroseconds
     }
 
-    /// Takes what it says unasked: that it is ready, or what it was late with. False when it has ended or talks nonsense.
+    /// Receives its reports: that it is ready, or a late worker. Returns false when it has exited or sent nonsense.
     func becameReadable() -> Bool {
         do {
             if try channel.fill() == .end { return false }
@@ -61,12 +61,12 @@ final class ForkServer {
         }
     }
 
-    /// Waits until it is ready, for so long at most.
+    /// Waits until it is ready, for at most `milliseconds`.
     func waitUntilReady(milliseconds: Int32) -> Bool {
         channel.waitUntilReadable(milliseconds: milliseconds) && becameReadable() && isReady
     }
 
-    /// Makes a worker; nil when that fails, or takes too long.
+    /// Forks a worker; nil when that fails, or takes too long.
     func fork() -> (ChildProcess, FileDescriptor)? {
         do {
             let (own, control) = try UnixSocket.pair()
@@ -78,13 +78,13 @@ final class ForkServer {
             }
             guard try channel.fill() == .received, case .forked(let pid)? = try channel.nextMessage(ForkReport.self)?.0
             else {
-                // Of no more use; its end is heard of, and another takes its place.
+                // Its exit is reported, and another one replaces it.
                 child.send(SignalNumber.kill)
                 return nil
             }
             isReady = true
             do { return (try ChildProcess(adopting: pid), own) } catch {
-                // It is a child all the same, and would stay one for ever.
+                // It is the broker's child all the same, and would stay a zombie.
                 ChildProcess.end(pid)
                 return nil
             }

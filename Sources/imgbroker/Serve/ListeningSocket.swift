@@ -1,7 +1,7 @@
 import ImageBrokerClient
 import LinuxSystem
 
-/// The socket that clients connect to. At most one broker serves a path; a file that a dead one left is replaced.
+/// The socket that clients connect to. At most one broker serves a path; the file of a broker that died is replaced.
 final class ListeningSocket {
     /// Why a path cannot be served.
     struct Failure: Error, CustomStringConvertible {
@@ -16,7 +16,7 @@ final class ListeningSocket {
     init(path: String, mode: UInt32, group: UInt32? = nil) throws(Failure) {
         self.path = path
         do throws(SystemError) {
-            // Two brokers that start at once look, remove and bind one after the other.
+            // A lock serialises two brokers that start concurrently.
             let lock = try UnixSocket.lock(directory: Self.directory(of: path))
             try Self.clear(path)
             descriptor = try UnixSocket.listen(at: path, mode: mode, group: group)
@@ -37,14 +37,14 @@ final class ListeningSocket {
         if let identity, UnixSocket.identity(of: path) == identity { try? FileDescriptor.remove(path) }
     }
 
-    /// Where a broker listens when nobody says otherwise; nil when no place is writable.
+    /// The default path; nil when no directory for it is writable.
     static var defaultPath: String? {
         if let environment = SocketPath.environment { return environment }
         if CurrentProcess.mayWrite(to: directory(of: SocketPath.system)) { return SocketPath.system }
         return SocketPath.user
     }
 
-    /// Removes a socket file that nobody listens at any more.
+    /// Removes a socket file without a listener.
     private static func clear(_ path: String) throws(SystemError) {
         guard let file = UnixSocket.identity(of: path) else { return }
         guard file.isSocket else { throw SystemError("bind", code: SystemError.addressInUse) }

@@ -1,11 +1,11 @@
 import LinuxSystem
 
-/// Tells whether the kernel has ended processes for want of memory. A process that it has ended looks like one that
-/// somebody has: all there is beside is a counter.
+/// Detects whether the kernel has killed processes for want of memory. Such a kill looks like any other SIGKILL, but it is
+/// counted.
 ///
-/// Where the broker is in a control group of its own (version 2), that group's counter tells of the broker's own processes
-/// alone. Elsewhere there is the whole machine's: then a worker that somebody ends is taken for one that the kernel did,
-/// if the kernel has ended any process since a worker was last killed.
+/// If the broker has a control group of its own (version 2), the group's counter covers the broker's processes alone.
+/// Otherwise the whole machine's is used: then a worker killed from outside counts as killed by the kernel, if the kernel has
+/// killed any process since a worker was last killed.
 struct MemoryShortage {
     private let path: String
     private let isOwn: Bool
@@ -20,11 +20,11 @@ struct MemoryShortage {
         counted = Self.kills(in: path) ?? 0
     }
 
-    /// Whether a worker that was just killed was so by the kernel, as far as that can be told.
+    /// Whether the kernel killed a worker that was just killed, as far as the counter shows.
     mutating func takeKill() -> Bool {
         let now = Self.kills(in: path) ?? 0
         guard now > counted else { return false }
-        // Each of the broker's own counts once; of others there may have been any number.
+        // In a group of its own, each kill counts once; on a machine, other processes may have been killed too.
         counted = isOwn ? counted + 1 : now
         return true
     }
@@ -33,8 +33,8 @@ struct MemoryShortage {
         value(of: "oom_kill ", in: path).flatMap { Int(String(decoding: $0, as: UTF8.self)) }
     }
 
-    /// What follows `name` in the line that begins with it. Bytes, as strings of all lines would take most of the time
-    /// that a worker's end takes.
+    /// The text after `name` in the line that begins with it. Works on bytes, because strings of all lines would take most of
+    /// the time of handling a worker's exit.
     private static func value(of name: String, in path: String) -> ArraySlice<UInt8>? {
         var bytes = [UInt8](repeating: 0, count: 1 << 14)
         guard let file = try? FileDescriptor.open(readingAt: path),

@@ -3,7 +3,7 @@ import HTTPValues
 import IPCProtocol
 import LinuxSystem
 
-/// `imgbroker`: serves until it is asked to end.
+/// `imgbroker`: serves until it is asked to shut down.
 enum ServeCommand {
     /// Runs the broker and returns the exit status.
     static func run(_ configuration: Configuration) -> Int32 {
@@ -79,7 +79,7 @@ enum ServeCommand {
         do throws(SystemError) {
             var remover: SocketRemover?
             if let ownUser {
-                // What there will be no right to do afterwards.
+                // These need the privileges that are dropped below.
                 remover = try SocketRemover(path: path)
                 if configuration.limits.usesDisk, let directory = configuration.cacheDirectory ?? usualCacheDirectory {
                     try? CurrentProcess.makeDirectory(directory, owner: ownUser)
@@ -96,7 +96,7 @@ enum ServeCommand {
         }
     }
 
-    /// Where the disk tier is when nobody says otherwise (XDG Base Directory Specification).
+    /// The default directory of the disk tier (XDG Base Directory Specification).
     private static var usualCacheDirectory: String? {
         if CurrentProcess.uid == 0 { return "/var/cache/imgbroker" }
         if let base = CurrentProcess.environment("XDG_CACHE_HOME"), base.hasPrefix("/") { return base + "/imgbroker" }

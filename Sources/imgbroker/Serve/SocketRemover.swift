@@ -1,8 +1,8 @@
 import LinuxSystem
 import SystemValues
 
-/// Removes the socket's file for a broker that has given up the right to do so: with `--user`, root starts a process of
-/// its own that does nothing but wait for the broker's end, however it comes, and then this.
+/// Removes the socket's file for a broker that has dropped the privilege to do so: with `--user`, root starts a process that
+/// waits for the broker's exit, however it comes, and removes the file.
 final class SocketRemover {
     /// The first word of its command line.
     static let word = "remove-socket"
@@ -10,7 +10,7 @@ final class SocketRemover {
     private let child: ChildProcess
     private var socket: FileDescriptor?
 
-    /// Starts the process; to be done before the user is changed.
+    /// Starts the process, before the user is changed.
     ///
     /// - Throws: `SystemError` of `posix_spawn`.
     init(path: String) throws(SystemError) {
@@ -19,13 +19,13 @@ final class SocketRemover {
         self.socket = socket
     }
 
-    /// Lets it do its work, and waits for it.
+    /// Lets it remove the file, and waits for it.
     func run() {
         socket = nil
         _ = child.waitForExit(milliseconds: 1000)
     }
 
-    /// What the process does.
+    /// The process's work.
     static func run(_ words: some Sequence<String>) -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
         guard let path = words.first(where: { _ in true }), (try? UnixSocket.peerCredentials(of: control)) != nil,

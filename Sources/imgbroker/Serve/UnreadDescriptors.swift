@@ -3,42 +3,42 @@ import IPCTransport
 import LinuxSystem
 import SystemValues
 
-/// Descriptors that were sent to clients and not received. The kernel lets only as many be on their way as this process may
-/// open, to all together; so whoever does not receive gets no more of them after a while. One each client may always
-/// have on its way: there are fewer clients than descriptors to spare.
+/// The descriptors that were sent to clients and not received yet. The kernel bounds their number, over all sockets, by the
+/// number that this process may open. So a client that does not receive is sent no more after a while; one descriptor each
+/// client may always have in flight, because there are fewer clients than spare descriptors.
 ///
-/// Nothing tells when one is received. What a client has not received can be asked of the kernel, one client at a time; so
-/// all are asked only now and then, when many may be on their way.
+/// The kernel reports no receipt, but it can be asked for the unreceived descriptors of one client. All clients are asked
+/// only when many descriptors may be in flight.
 struct UnreadDescriptors {
-    /// So many at most for one client.
+    /// The most in flight to one client.
     private static let limitOfClient = 128
 
-    /// So many at most for all.
+    /// The most in flight to all clients.
     let limit: Int
-    /// Of clients that have left, so many at most may have more.
+    /// Above this number of departed clients, their users get no more.
     let departedLimit: Int
 
     private var counted = 0
     private var byUser: [UInt32: Int] = [:]
     private var sentSince = 0
     private var countedAt = Instant(nanoseconds: 0)
-    /// Connections that are closed as far as this process goes, though the other end still has descriptors to receive.
+    /// Connections of departed clients whose other end still has descriptors to receive.
     private var left: [(socket: FileDescriptor, user: UInt32, count: Int)] = []
-    /// How many of them each user has.
+    /// Their number by user.
     private var leftByUser: [UInt32: Int] = [:]
-    /// The users of those that were let go since somebody asked.
+    /// The users of those closed since the last `takeForgotten`.
     private var forgotten: [UInt32] = []
 
-    /// Room for `limit`, which the kernel allows.
+    /// Allows `limit` descriptors in flight, which the kernel must allow too.
     init(limit: Int, departedLimit: Int) {
         self.limit = max(limit, 8)
         self.departedLimit = departedLimit
     }
 
-    /// Connections of clients that have left, which still take a descriptor here.
+    /// The connections of departed clients, which still take a descriptor here.
     var departed: Int { left.count }
 
-    /// How many a client may have on their way now.
+    /// The number that a client may have in flight now.
     mutating func allowance(
         of client: ClientConnection, among clients: [ClientID: ClientConnection], at now: Instant
     ) -> Int {
@@ -54,11 +54,11 @@ struct UnreadDescriptors {
         return max(1, min(most, free / 16))
     }
 
-    /// Notes that so many were sent.
+    /// Counts sent descriptors.
     mutating func sent(_ count: Int) { sentSince += count }
 
-    /// Notes that a client leaves. Its end of the socket stays open until the other end has received everything, or is
-    /// closed: what it has not received counts for its user as before. Whether there is such.
+    /// Notes that a client departs. Its socket stays open until the other end has received everything, or is closed; its
+    /// unreceived descriptors count for its user as before. Returns whether it has any.
     mutating func leave(_ client: ClientConnection) -> Bool {
         let count = client.channel.countUnreadDescriptors()
         if count > 0 {
@@ -68,7 +68,7 @@ struct UnreadDescriptors {
         return count > 0
     }
 
-    /// Lets go of the connections of which the other end has received everything, or which it has closed.
+    /// Closes the departed connections whose other end has received everything, or is closed.
     mutating func forgetReceived() {
         for index in left.indices {
             left[index].count = min(left[index].count, FrameChannel.messagesUnread(on: left[index].socket))
@@ -81,7 +81,7 @@ struct UnreadDescriptors {
         left.removeAll { $0.count == 0 }
     }
 
-    /// The user of each connection that was let go since the last call.
+    /// The user of each departed connection that was closed since the last call.
     mutating func takeForgotten() -> [UInt32] {
         exchange(&forgotten, with: [])
     }

@@ -3,17 +3,17 @@ import LinuxSystem
 import SharedCache
 import SystemValues
 
-/// The bytes of a `store` on their way into a memfd of ours: as the payload arrives, or a part at a time out of a file.
+/// The bytes of a `store` while they are copied into a memfd of the broker's: as the payload arrives, or from a file in parts.
 final class Upload {
-    /// What a client gave as a descriptor.
+    /// A descriptor that a client sent.
     enum Given {
-        /// A memfd that nobody can change any more.
+        /// A sealed memfd.
         case sealed(SealedBuffer)
-        /// A file that is to be copied, as its owner could change it.
+        /// A file that is copied, because its owner could change it.
         case file(Upload)
     }
 
-    /// So much of a file is copied at once: others wait for less than a millisecond.
+    /// The bytes of a file copied in one step, which takes less than a millisecond.
     private static let copiedAtOnce = 1 << 20
 
     let request: StoreRequest
@@ -37,7 +37,7 @@ final class Upload {
         product = try Product(name: "imgbroker-store", size: size)
     }
 
-    /// The bytes still to come.
+    /// The number of missing bytes.
     var missing: Int { size - received }
     /// Whether they are copied from a file.
     var isCopy: Bool { source != nil }
@@ -53,7 +53,7 @@ final class Upload {
         received += bytes.count
     }
 
-    /// Copies the next bytes of the file; false when there are none, though there were.
+    /// Copies the next bytes of the file; false when the file has become shorter.
     func copyMore() throws(SystemError) -> Bool {
         guard let source, let target = product.descriptor else { return false }
         let copied = try target.copy(min(missing, Self.copiedAtOnce), from: source, at: received, to: received)
@@ -61,14 +61,14 @@ final class Upload {
         return copied > 0
     }
 
-    /// All bytes, which nobody can change any more.
+    /// The complete, sealed buffer.
     func sealed() throws(SystemError) -> SealedBuffer? {
         try product.seal(size: size)
         return product.sealed
     }
 
-    /// Looks at what a client gives as a descriptor. A regular file in memory is all that is ever read: any other may make
-    /// whoever reads it wait, and the broker waits for nobody.
+    /// Inspects a descriptor that a client sent. Only a regular file in memory is ever read, because reading any other may
+    /// block the broker.
     static func look(
         at descriptor: FileDescriptor, for request: StoreRequest, upTo limit: Int
     ) throws(WireError) -> Given {

@@ -4,26 +4,26 @@ import IPCTransport
 import LinuxSystem
 import SharedCache
 
-/// How workers are started.
+/// Starts workers.
 struct WorkerLauncher {
     /// The folder with the workers' programs.
     let directory: String
-    /// Whom they become; nil when they stay what the broker is.
+    /// The user that workers become; nil to stay the broker's.
     var user: (uid: UInt32, gid: UInt32)?
     var allowedAddresses: [String] = []
-    /// The slowest body that is waited for, in bytes a second; 0 for any.
+    /// The least speed of a body in bytes per second; 0 for any.
     var slowestBody = 1000
-    /// The proxy that download workers are to use; nil for none.
+    /// The proxy of the download workers; nil without one.
     var proxy: String?
-    /// A system call that nobody foresaw ends a worker: for tests.
+    /// Whether an unexpected system call kills a worker; for tests.
     var hasStrictSandbox = false
     /// The bytes of the largest body.
     var largestDownload: Int?
-    /// The pixels of the largest picture.
+    /// The pixels of the largest image.
     var largestPicture: Int?
-    /// What a decode worker may have of memory, in bytes.
+    /// The memory limit of a decode worker in bytes.
     var workerMemory: Int?
-    /// What the cache process is told about its directory and its limits.
+    /// The cache process's arguments: its directory and its limits.
     var cacheArguments: [String] = []
     var logLevel = LogLevel.notice
 
@@ -35,10 +35,10 @@ struct WorkerLauncher {
         self.directory = place
     }
 
-    /// The descriptor by which a started process hears from the broker.
+    /// The descriptor of a started process's control socket.
     static let controlDescriptor: Int32 = 3
 
-    /// Starts this very program once more, with other arguments.
+    /// Starts this program once more, with other arguments.
     ///
     /// - Throws: `SystemError` of `socketpair`, `readlink` or `posix_spawn`.
     static func startAgain(_ arguments: [String]) throws(SystemError) -> (ChildProcess, FileDescriptor) {
@@ -47,15 +47,15 @@ struct WorkerLauncher {
         return (try ChildProcess(path: path, arguments: arguments, control: control), own)
     }
 
-    /// Starts a worker and returns it with this end of its control socket. The worker alone has the other end, so that
-    /// its death is the socket's end.
+    /// Starts a worker and returns it with this end of its control socket. Only the worker has the other end, so the socket
+    /// ends when it exits.
     ///
     /// - Throws: `SystemError` of `socketpair` or `posix_spawn`.
     func start(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
         try start(kind, asForkServer: false)
     }
 
-    /// Starts what makes decode workers, and returns it with this end of its control socket.
+    /// Starts a fork server and returns it with this end of its control socket.
     ///
     /// - Throws: `SystemError` of `socketpair` or `posix_spawn`.
     func startForkServer() throws(SystemError) -> (ChildProcess, FileDescriptor) {
@@ -76,14 +76,14 @@ struct WorkerLauncher {
             for range in allowedAddresses { arguments += ["--allow-address", range] }
             if let proxy { arguments += ["--proxy", proxy] }
             arguments += ["--min-speed", "\(slowestBody)"]
-            // With room, so that it is the limit of a download that is met first.
+            // Larger than a download's limit, so that the latter is reached first.
             if let largestDownload, largestDownload <= Int.max >> 1 {
                 arguments += ["--largest-file", "\(largestDownload + (1 << 20))"]
             }
             if hasStrictSandbox { arguments.append("--strict-sandbox") }
         case .decode:
             program = "imgworker"
-            // What an encoded picture may become is the most; no limit where that is no number.
+            // The largest encoded image; no limit on overflow.
             if let largestPicture, largestPicture <= Int.max >> 5 {
                 arguments += ["--largest-file", "\(Encoding.mostBytes(ofPixels: largestPicture))"]
             }
@@ -97,27 +97,27 @@ struct WorkerLauncher {
         }
         let child = try ChildProcess(
             path: directory + "/" + program, arguments: arguments,
-            // A crash is the broker's to report: no backtrace of a hostile picture's making.
+            // The broker reports crashes; a backtrace could be made hostile by the image.
             environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: control)
         return (child, own)
     }
 }
 
-/// One worker as the event loop sees it.
+/// A worker as the event loop sees it.
 final class WorkerProcess {
     let id: WorkerID
     let kind: WorkerKind
     let child: ChildProcess
     let channel: FrameChannel
-    /// Nothing that it says counts any more.
+    /// Whether its reports are no longer read.
     var isUnheard = false
-    /// The processor time that it had used when its job began, in milliseconds.
+    /// The processor time in milliseconds that it had used when its job began.
     var processorTimeBefore = 0
-    /// Its socket has ended.
+    /// Whether its socket has ended.
     var hasEnded = false
     var isWatchedForWriting = false
 
-    /// A process that has just begun, with this end of its control socket.
+    /// A process that was just started, with this end of its control socket.
     init(
         _ kind: WorkerKind, id: WorkerID, _ child: ChildProcess, _ socket: FileDescriptor
     ) throws(SystemError) {
@@ -129,19 +129,19 @@ final class WorkerProcess {
     }
 }
 
-/// What a job is producing: a memfd that a worker fills, then a sealed one that waits to be published.
+/// A job's product: a memfd that a worker fills, then a sealed buffer that is to be published.
 final class Product {
     private var writable: WritableBuffer?
     private(set) var sealed: SealedBuffer?
     private let mayShrink: Bool
 
-    /// A memfd of `size` bytes, or of as many at most; of any number where that is not known.
+    /// A memfd of `size` bytes, or of at most `size` with `mayShrink`; without a size, one that grows.
     init(name: String, size: Int? = nil, mayShrink: Bool = false) throws(SystemError) {
         writable = try WritableBuffer(name: name, size: size, mayShrink: mayShrink)
         self.mayShrink = mayShrink
     }
 
-    /// What another process has made and sealed.
+    /// A buffer that another process made and sealed.
     init(sealed: SealedBuffer) {
         self.sealed = sealed
         mayShrink = false
@@ -150,9 +150,9 @@ final class Product {
     /// The descriptor for the worker; nil once it is sealed.
     var descriptor: FileDescriptor? { writable?.descriptor }
 
-    /// Ends the writing; the buffer must then be of `size` bytes.
+    /// Seals the memfd, which must then have `size` bytes.
     ///
-    /// - Throws: `SystemError` of `fcntl`; `EINVAL` when the size is another.
+    /// - Throws: `SystemError` of `fcntl`; `EINVAL` for another size.
     func seal(size: Int) throws(SystemError) {
         if mayShrink { try writable?.descriptor.truncate(to: size) }
         guard let buffer = try writable.take()?.seal(), buffer.size == size else {
