@@ -33,7 +33,7 @@ package struct Clients {
         func isPending(_ id: Int) -> Bool { gets[id] != nil || others.contains(id) || prefetches[id] != nil }
     }
 
-    /// What a client left behind when it disconnected.
+    /// The unanswered requests of a client that disconnected.
     struct Departure {
         let prefetches: [PrefetchID]
         let gets: [WaiterID]
@@ -48,7 +48,7 @@ package struct Clients {
         case sending
     }
 
-    /// What leases and sendings may still keep from being freed.
+    /// The memory that leases and sendings may still keep from being freed.
     struct Room {
         let bytes: Int
         let buffers: Int

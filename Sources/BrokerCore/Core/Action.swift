@@ -4,7 +4,7 @@ package import WorkerProtocol
 
 /// Something to be done outside of the state, in the order given.
 package enum Action: Equatable {
-    /// What accompanies a reply.
+    /// The attachment of a reply.
     package enum Attachment: Equatable {
         case nothing
         /// The buffer's descriptor.

@@ -28,7 +28,7 @@ package struct BrokerState {
         case none
         /// Unanswered requests may still end. → `overdue`.
         case draining
-        /// What is not sent by now is not waited for.
+        /// Unsent replies are not waited for any more.
         case overdue
     }
 

@@ -22,7 +22,7 @@ struct Decode {
     }
 
     enum State {
-        /// → `running`; ends when nobody waits any more.
+        /// → `running`; ends with its last subscriber.
         case queued
         /// → `queued` once, if its worker exits.
         case running(Run)

@@ -9,7 +9,7 @@ import WorkerProtocol
 /// A decoding is queued, reads the header on a worker, waits for memory, and writes its result. Images that kill decoders are
 /// quarantined, and origins that serve many of them are refused.
 package struct Decoding {
-    /// What a header leads to.
+    /// The consequence of a header.
     enum HeaderOutcome {
         /// The worker may write when memory allows (`admitNext`).
         case parked(DecodePlan)
@@ -28,10 +28,10 @@ package struct Decoding {
         let worker: WorkerID?
     }
 
-    /// What becomes of the decoding of a worker that exited.
+    /// The fate of the decoding of a worker that exited.
     enum Loss {
         case requeued
-        /// Nobody waits for it.
+        /// It has no subscribers.
         case ended(End)
         /// The image has cost too much and is refused.
         case refused(End, WireError)
@@ -105,7 +105,7 @@ package struct Decoding {
 
     // MARK: Joining and beginning
 
-    /// Lets a waiter join the decoding of a variant; nil when there is none.
+    /// Lets a waiter join the decoding of a variant; otherwise nil.
     mutating func join(_ variant: VariantKey, _ subscriber: Subscriber) -> JobID? {
         guard let job = jobByVariant[variant], let decode = decodes[job] else { return nil }
         decodes[job]?.subscribers.append(subscriber)

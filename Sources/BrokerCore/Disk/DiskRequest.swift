@@ -33,7 +33,7 @@ enum DiskRequest {
     /// Empties the tier. The counts are those of memory.
     case clear(Requester?, olderThanSeconds: Int?, removed: Int, bytes: Int)
 
-    /// What memory knows of a queried original.
+    /// The facts of a queried original that memory has.
     struct Known {
         let inMemory: Bool
         /// Nil when memory has no such original.

@@ -8,7 +8,7 @@ import WorkerProtocol
 /// It may be slow, full or missing; then a lookup finds nothing, and everything else goes on. The caller says whether the
 /// cache process is usable (`Supervision`).
 package struct DiskTier {
-    /// What the caller has to do about a request that its process lost.
+    /// The fate of a request that its process lost.
     enum Loss {
         /// The buffer is no longer held.
         case unhold(BufferID)
@@ -35,7 +35,7 @@ package struct DiskTier {
     private var missingOwned: Set<OriginalKey> = []
     /// Lookups and requests in a row that were not answered in time.
     private var missedAnswers = 0
-    /// What the cache process said of itself last.
+    /// The latest report of the cache process about itself.
     private(set) var report = DiskReport(state: .off)
 
     init(limits: BrokerLimits) { self.limits = limits }
@@ -142,7 +142,7 @@ package struct DiskTier {
         return nil
     }
 
-    /// How long a request may take, in milliseconds. Emptying a large cache takes longer.
+    /// The time that a request may take, in milliseconds. Emptying a large cache takes longer.
     func patienceMs(for request: DiskRequest) -> Int {
         if case .clear = request { limits.clearDeadlineMs } else { limits.lookupDeadlineMs }
     }

@@ -28,11 +28,11 @@ struct Download {
     }
 
     enum State {
-        /// → `running`; ends when nobody waits any more.
+        /// → `running`; ends with its last subscriber.
         case queued
         /// → `queued` (lost worker, continuation), `backingOff`, `stopping`; ends when received, confirmed or failed.
         case running(Transfer)
-        /// Waits to be retried. → `queued`; ends when nobody waits any more.
+        /// Waits to be retried. → `queued`; ends with its last subscriber.
         case backingOff(until: Instant)
         /// It has no subscribers; its worker was told to stop. Ends when the worker has.
         case stopping(Transfer)
@@ -55,7 +55,7 @@ struct Download {
     var state = State.queued
     /// The bytes received; they are reserved memory.
     var received = 0
-    /// How much of the body was rendered as partial images.
+    /// The part of the body that was rendered as partial images.
     var rendered = PartialProgress()
     var expected: Int?
     /// The response when the body began, the validator by which it can be continued, and its length.
@@ -140,7 +140,7 @@ struct KeptBody {
     let until: Instant
 }
 
-/// How much of a body that is being downloaded was rendered as partial images.
+/// The part of a body in flight that was rendered as partial images.
 struct PartialProgress {
     /// The partial decoding that runs, of which there is at most one.
     var job: JobID?

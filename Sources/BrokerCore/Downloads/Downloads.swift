@@ -6,10 +6,10 @@ import WorkerProtocol
 
 /// The downloads: one for each original, however many requests wait for it.
 ///
-/// It owns the queue, retries and continuations, the beginnings of bodies that are kept for later, and what is known of each
+/// It owns the queue, retries and continuations, the beginnings of bodies that are kept for later, and the state of each
 /// origin. It keeps no bytes: a job's product is in the hands of the shell.
 package struct Downloads {
-    /// What the caller has to do, in this order.
+    /// A step for the caller; they are carried out in order.
     enum Outcome {
         /// The worker no longer runs the job.
         case freed(JobID, WorkerID)
@@ -37,7 +37,7 @@ package struct Downloads {
         case hostUnavailable(milliseconds: Int)
     }
 
-    /// What becomes of the job of a worker that exited.
+    /// The fate of the job of a worker that exited.
     enum Loss {
         case requeued
         /// Its worker crashed repeatedly: it fails.
@@ -433,7 +433,8 @@ package struct Downloads {
 
     // MARK: Kept bodies
 
-    /// Keeps the beginning of a body for a later request; nil when there is none, or no room. Kept bytes stay reserved.
+    /// Keeps the beginning of a body for a later request; nil if it received none, or no room is left. Kept
+    /// bytes stay reserved.
     private mutating func keep(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
         guard let download = downloads[job], let validator = download.validator, let response = download.response,
             download.received > 0, !download.isGiven, limits.maxPartials > 0,

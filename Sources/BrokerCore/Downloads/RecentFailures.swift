@@ -17,7 +17,7 @@ struct RecentFailures {
         let form: Form?
     }
 
-    /// The longest lifetime, whatever the response states.
+    /// The longest lifetime, also for responses that state a longer one.
     private static let longestSeconds = 3600
 
     private let capacity: Int

@@ -90,7 +90,7 @@ struct OriginalKey: Hashable, Sendable {
     }
 }
 
-/// The form of a variant: what is made of an original's bytes.
+/// The form of a variant: the original's bytes, their pixels, or those encoded again.
 enum Form: Hashable, Sendable {
     /// The original bytes themselves.
     case original

@@ -11,7 +11,7 @@ import WorkerProtocol
 /// bytes change never leads to an old image. A buffer is *held* while a client leases it or a job reads it. A held buffer
 /// that is evicted can still be found until its last holder releases it.
 struct MemoryIndex {
-    /// What is known of an original besides its bytes.
+    /// The facts of an original besides its bytes.
     struct Original {
         let digest: ContentDigest
         /// The number of its bytes.
@@ -39,7 +39,7 @@ struct MemoryIndex {
         let holders: Int
     }
 
-    /// What belongs to the bytes of an original: at least one original and one buffer, except between `insert` of the
+    /// The entries of an original's bytes: at least one original and one buffer, except between `insert` of the
     /// original and `insert` of its first buffer.
     private struct Content: KeyedRecord {
         let key: ContentDigest
@@ -47,7 +47,7 @@ struct MemoryIndex {
         var header: ImageHeader?
         /// The originals with these bytes, the oldest first.
         var originals: [Int] = []
-        /// What was made of them, the oldest first.
+        /// The variants, the oldest first.
         var buffers: [Int] = []
     }
 
@@ -202,7 +202,7 @@ struct MemoryIndex {
         order.mark(slot)
     }
 
-    /// Returns the validity slot that says for how long a request for `key` gets this held buffer; nil when there is none.
+    /// Returns the validity slot that says for how long a request for `key` gets this held buffer; otherwise nil.
     mutating func slot(of buffer: BufferID, for key: OriginalKey) -> ImageReply.Slot? {
         guard let record = buffers[buffer], record.isResident, record.holders > 0, let original = originals[key] else {
             return nil
@@ -389,7 +389,7 @@ struct MemoryIndex {
         return dropped
     }
 
-    /// Returns what was evicted since the last call, if `notesEvictions`.
+    /// Returns the evictions since the last call, if `notesEvictions`.
     mutating func takeEvicted() -> [Evicted] {
         defer { evicted = [] }
         return evicted

@@ -3,7 +3,7 @@ import HTTPValues
 import IPCProtocol
 import SystemValues
 
-/// What an origin's response said about an original: its caching policy, its header fields and its age.
+/// An origin's response about an original: its caching policy, its header fields and its age.
 ///
 /// An immutable object and not a structure, because every hit copies it and it holds a dozen strings.
 final class OriginStatement: Sendable {

@@ -14,7 +14,7 @@ package struct ValiditySlots {
         package let validUntil: Instant
     }
 
-    /// What a slot stands for.
+    /// The meaning of a slot.
     private struct Assignment {
         let buffer: BufferID
         let key: OriginalKey

@@ -54,7 +54,7 @@ package struct Requests {
         if joining { waiters[id]?.isCoalesced = true }
     }
 
-    // MARK: What is known of the original
+    // MARK: The original
 
     mutating func setKey(_ key: OriginalKey, of id: WaiterID) { waiters[id]?.key = key }
     mutating func setOriginal(_ original: MemoryIndex.Original, of id: WaiterID) { waiters[id]?.original = original }

@@ -29,7 +29,7 @@ struct Waiter {
         case decoding(JobID)
     }
 
-    /// What it knows about the original that is cached.
+    /// Its knowledge about the cached original.
     enum Trust: Equatable {
         /// Nothing: the cache mode and the original's age decide. → any other.
         case unchecked

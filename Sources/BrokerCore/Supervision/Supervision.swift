@@ -7,7 +7,7 @@ import WorkerProtocol
 /// It owns one pool for each kind of worker. It never touches a job itself: it returns the jobs of a worker that exited,
 /// and the caller gives them to the machine that they belong to.
 package struct Supervision {
-    /// What follows from a worker's `ready`.
+    /// The consequence of a worker's `ready`.
     enum Readiness: Equatable {
         case accepted
         /// The worker is unknown or condemned.
@@ -120,7 +120,7 @@ package struct Supervision {
     /// Workers started in place of others.
     var restarts: Int { fetch.restarts + decode.restarts + cache.restarts }
 
-    /// What confines all workers: the weakest of the kinds. Without a disk tier there are two of them.
+    /// The sandbox of all workers: the weakest of the kinds'. Without a disk tier there are two of them.
     var sandbox: SandboxReport {
         guard let fetch = sandboxes[.fetch], let decode = sandboxes[.decode] else { return SandboxReport() }
         let both = fetch.weaker(decode)

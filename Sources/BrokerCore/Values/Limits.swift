@@ -61,7 +61,7 @@ package struct BrokerLimits {
     /// The elapsed time that one image may take, which includes waiting for a processor.
     package var decodeDeadlineMs = 20_000
     package var workerStartDeadlineMs = 10_000
-    /// How long a worker may live on without its socket.
+    /// The time that a worker may live on without its socket.
     package var workerEndDeadlineMs = 1_000
     package var frameDeadlineMs = 30_000
     /// The order of one client's jobs of one priority.
@@ -72,7 +72,7 @@ package struct BrokerLimits {
     package var retries = 1
     /// The silence after which an origin counts as unreachable.
     package var patienceMs = 10_000
-    /// How long a worker may take to stop a transfer.
+    /// The time that a worker may take to stop a transfer.
     package var stopDeadlineMs = 10_000
     /// The continuations of a body that is cut short.
     package var resumptions = 8
@@ -88,7 +88,7 @@ package struct BrokerLimits {
     package var allowsInvalidCertificates = false
     /// Whether workers may work without a sandbox.
     package var allowsUnsandboxed = false
-    /// How long pending requests may go on after a shutdown was requested.
+    /// The time that pending requests may go on after a shutdown was requested.
     package var drainMs = 4_000
 
     package init() {}
