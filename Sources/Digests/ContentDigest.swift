@@ -1,6 +1,6 @@
-/// A SHA-256 digest as a value of 32 bytes.
+/// A SHA-256 digest, stored as a value of 32 bytes.
 package struct ContentDigest: Hashable, Sendable {
-    // Two vectors of 16 bytes: one of 32 bytes would be aligned to 32.
+    // Two vectors of 16 bytes, because one of 32 bytes would be aligned to 32.
     private let high: SIMD2<UInt64>
     private let low: SIMD2<UInt64>
 
@@ -12,7 +12,7 @@ package struct ContentDigest: Hashable, Sendable {
         }.joined()
     }
 
-    /// Reads 64 hexadecimal digits; nil for any other text.
+    /// Parses 64 hexadecimal digits; nil for any other text.
     package init?(hexadecimal: String) {
         guard hexadecimal.utf8.count == 64 else { return nil }
         var words = SIMD4<UInt64>()

@@ -1,7 +1,8 @@
-/// A hash of bytes in a few nanoseconds: eight at a time are multiplied and the product folded. It does not withstand anybody
-/// who knows the seed and wants texts to fall together; it is for tables where they would harm only him, or nobody much.
+/// A hash of bytes that takes a few nanoseconds: multiplies 8 bytes at a time and folds the product. It does not resist
+/// deliberate collisions by an attacker who knows the seed. Use it only for tables where collisions harm the attacker
+/// alone, or do little harm.
 package enum FoldedHash {
-    /// The hash of `bytes`.
+    /// Returns the hash of `bytes`.
     package static func hash(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 0) -> UInt64 {
         var (hash, offset) = (seed ^ UInt64(bytes.count), 0)
         func mix(_ word: UInt64) {
@@ -23,7 +24,7 @@ package enum FoldedHash {
 }
 
 extension ArraySlice<UInt8> {
-    /// Whether these are the same bytes, compared eight at a time.
+    /// Whether both hold the same bytes, compared 8 at a time.
     package func hasSameBytes(as other: [UInt8]) -> Bool {
         if count != other.count { return false }
         return unsafe withUnsafeBytes { mine in

@@ -4,7 +4,7 @@ internal import CNettle
 package struct SHA256: ~Copyable {
     private var context = sha256_ctx()
 
-    /// Starts with no bytes.
+    /// Creates a digest of no bytes.
     package init() {
         unsafe nettle_sha256_init(&context)
     }
@@ -15,7 +15,7 @@ package struct SHA256: ~Copyable {
         unsafe nettle_sha256_update(&context, bytes.count, base.assumingMemoryBound(to: UInt8.self))
     }
 
-    /// The digest of all bytes, as 64 hexadecimal digits in lower case.
+    /// Returns the digest of all bytes, as 64 hexadecimal digits in lower case.
     package consuming func hexadecimalDigest() -> String {
         var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_SIZE))
         unsafe nettle_sha256_digest(&context, digest.count, &digest)
@@ -23,7 +23,7 @@ package struct SHA256: ~Copyable {
         return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// The digest of `bytes`, as 64 hexadecimal digits in lower case.
+    /// Returns the digest of `bytes`, as 64 hexadecimal digits in lower case.
     package static func hexadecimalDigest(of bytes: some Sequence<UInt8>) -> String {
         var hash = SHA256()
         unsafe Array(bytes).withUnsafeBytes { unsafe hash.update($0) }

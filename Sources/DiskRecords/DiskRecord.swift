@@ -2,24 +2,24 @@ package import HTTPValues
 package import IPCProtocol
 package import JSONCoding
 
-/// What is known of an original besides its bytes, as it stands in its file on disk.
+/// The metadata of an original, as stored in its file on disk.
 package struct OriginalRecord: Equatable, Sendable {
-    /// The key as a word of letters and digits: the file's name.
+    /// The key as letters and digits, used as the file's name.
     package var key: String
-    /// The URL, to be found when it is to be forgotten.
+    /// The URL, by which `forget` finds the original.
     package var url: String
-    /// The user to whom it belongs; nil for all.
+    /// The user who owns the original; nil when it is shared by all.
     package var owner: UInt32?
     /// The SHA-256 of the bytes, 64 hexadecimal digits.
     package var digest: String
-    /// How many there are.
+    /// The number of bytes.
     package var bytes: Int
-    /// What the origin said of it, last time it was asked.
+    /// The origin's most recent response header.
     package var response: ResponseRecord
-    /// The request's fields that the response depends on (`Vary`), in one spelling; nil when on none.
+    /// The request fields that the response depends on (`Vary`), in normalized form; nil when it depends on no field.
     package var varyKey: String?
 
-    /// A record with what is known.
+    /// Creates a record.
     package init(
         key: String, url: String, owner: UInt32?, digest: String, bytes: Int, response: ResponseRecord,
         varyKey: String? = nil
@@ -34,20 +34,20 @@ package struct OriginalRecord: Equatable, Sendable {
     }
 }
 
-/// What was made of an original, as it stands in its file on disk: pixels, or the picture encoded again.
+/// A variant of an original, as stored in its file on disk: pixels, or a re-encoded image.
 package struct RasterRecord: Equatable, Sendable {
     /// The SHA-256 of the original's bytes, 64 hexadecimal digits.
     package var original: String
-    /// What it is, and the decoder's version: with `original` the raster's name.
+    /// The variant's description and the decoder's version; together with `original`, the raster's name.
     package var form: String
     /// The original's header.
     package var header: ImageHeader
     /// The raster's size in pixels.
     package var geometry: PixelGeometry
-    /// The bytes of the file's contents.
+    /// The length of the file's contents in bytes.
     package var bytes: Int
 
-    /// A raster of the original whose digest is given; of pixels unless `bytes` says otherwise.
+    /// Creates a raster of the original with that digest; `bytes` defaults to the size of its pixels.
     package init(original: String, form: String, header: ImageHeader, geometry: PixelGeometry, bytes: Int? = nil) {
         self.original = original
         self.form = form

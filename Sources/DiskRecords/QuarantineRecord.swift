@@ -1,17 +1,17 @@
 package import JSONCoding
 
-/// A picture on which decoders have died, as it is remembered beyond the broker's end.
+/// An image that has crashed decoders, recorded across restarts of the broker.
 package struct QuarantineRecord: Equatable, Sendable {
-    /// The SHA-256 of its bytes, 64 hexadecimal digits.
+    /// The SHA-256 of the image's bytes, 64 hexadecimal digits.
     package var digest: String
-    /// The build of the decoders that died: another one may try.
+    /// The build of the crashed decoders; another build may try again.
     package var build: String
-    /// Until when it is refused, in milliseconds since 1970.
+    /// The end of the quarantine, in milliseconds since 1970.
     package var until: Int
-    /// For how long it was refused the last time.
+    /// The duration of the last quarantine, in milliseconds.
     package var milliseconds: Int
 
-    /// A record with what is remembered.
+    /// Creates a record.
     package init(digest: String, build: String, until: Int, milliseconds: Int) {
         self.digest = digest
         self.build = build
@@ -34,7 +34,7 @@ package struct QuarantineRecord: Equatable, Sendable {
             switch name {
             case "digest": digest = try reader.string(name)
             case "build": build = try reader.string(name)
-            // Far enough from overflow for sums with a day.
+            // Leaves room to add a day without overflow.
             case "until": until = try reader.integer(name, in: 0...Int.max / 2)
             case "milliseconds": milliseconds = try reader.integer(name, in: 1...Int.max / 2)
             default: try reader.skip()

@@ -1,10 +1,10 @@
-/// The directives of a response's `Cache-Control` that are known here (RFC 9111, section 5.2.2; RFC 5861; RFC 8246).
+/// The supported directives of a response's `Cache-Control` (RFC 9111, section 5.2.2; RFC 5861; RFC 8246).
 ///
-/// The reading is tolerant, and where it has to guess, it guesses against the cache: seconds that are no number, or that
-/// are given twice and differently, are 0. A directive that a field name restricts, as in `no-cache="set-cookie"`, counts
-/// as if it stood alone.
+/// Parsing is tolerant, and resolves doubt against caching: seconds that are not a number, or that are given twice with
+/// different values, are 0. A directive restricted to a field name, as in `no-cache="set-cookie"`, counts as if
+/// unrestricted.
 struct CacheControl: Equatable, Sendable {
-    /// The most seconds that are counted (RFC 9111, section 1.2.2).
+    /// The maximum number of seconds; larger values are clamped to it (RFC 9111, section 1.2.2).
     static let mostSeconds = 1 << 31
 
     /// `max-age`, in seconds.
@@ -15,10 +15,10 @@ struct CacheControl: Equatable, Sendable {
     private(set) var staleWhileRevalidate: Int?
     /// `stale-if-error`, in seconds.
     private(set) var staleIfError: Int?
-    /// The known directives that stand there, those with seconds included.
+    /// The supported directives that are present, including those with seconds.
     private var directives: Set<Directive> = []
 
-    /// The directives that are known.
+    /// The supported directives.
     enum Directive: String, Sendable {
         case maxAge = "max-age"
         case sharedMaxAge = "s-maxage"
@@ -34,7 +34,7 @@ struct CacheControl: Equatable, Sendable {
         case staleIfError = "stale-if-error"
     }
 
-    /// Reads a field's value; nil is a response without the field.
+    /// Parses a field's value; nil stands for a response without the field.
     init(_ field: String?) {
         var rest = Array((field ?? "").utf8)[...]
         while !rest.isEmpty {
@@ -54,7 +54,7 @@ struct CacheControl: Equatable, Sendable {
         }
     }
 
-    /// Whether a directive stands there.
+    /// Whether a directive is present.
     func contains(_ directive: Directive) -> Bool {
         directives.contains(directive)
     }
@@ -64,8 +64,8 @@ struct CacheControl: Equatable, Sendable {
         seconds = isRepeated && seconds != value ? 0 : value
     }
 
-    /// Takes "=" and a token or a quoted string (RFC 9110, section 5.6.4). A quote that nothing closes is a character
-    /// like others, so that no directive behind it is lost.
+    /// Consumes "=" and a token or a quoted string (RFC 9110, section 5.6.4). An unclosed quote is treated as an
+    /// ordinary character, so that no directive after it is lost.
     private static func takeArgument(from rest: inout ArraySlice<UInt8>) -> String {
         rest = rest.dropFirst().drop { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
         if rest.first == UInt8(ascii: "\"") {

@@ -1,19 +1,19 @@
 package import IPCProtocol
 
-/// What to do about a request, as its cache mode and what is stored have it.
+/// The action for a request, chosen from its cache mode and the stored response.
 package enum CacheDecision: Equatable, Sendable {
-    /// Answer with what is stored.
+    /// Answer with the stored response.
     case use(isStale: Bool)
-    /// Answer with what is stored, which is stale, and revalidate it meanwhile, once (RFC 5861, section 3).
+    /// Answer with the stale stored response, and revalidate it once in the meantime (RFC 5861, section 3).
     case useAndRefresh
-    /// Ask the origin whether what is stored is still good; without a validator that is an ordinary request.
+    /// Revalidate the stored response with the origin; without a validator this is an ordinary request.
     case revalidate
-    /// Ask the origin without conditions.
+    /// Send an unconditional request to the origin.
     case load
-    /// Answer that nothing is stored.
+    /// Fail because nothing is stored.
     case refuse
 
-    /// Decides as the Fetch standard does ("HTTP-network-or-cache fetch"), `stored` being the policy and the age of a
+    /// Decides as the Fetch standard does ("HTTP-network-or-cache fetch"). `stored` is the policy and the age of a
     /// stored response that matches the request.
     package static func decide(
         mode: GetOptions.CacheMode, stored: (policy: CachePolicy, age: Int)?

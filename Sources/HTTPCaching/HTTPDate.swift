@@ -1,16 +1,17 @@
-/// Dates as HTTP writes them.
+/// Parsing and formatting of HTTP dates.
 package enum HTTPDate {
-    /// The seconds since 1970 of an HTTP-date in any of its three forms, in any case (RFC 9110, section 5.6.7; RFC 9111,
-    /// section 4.2): "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"; nil
-    /// when it is none. A year of two digits is the latest that is at most 50 years after `now`, in seconds since 1970.
+    /// Returns the seconds since 1970 of an HTTP-date in any of its three forms, in any case (RFC 9110, section 5.6.7;
+    /// RFC 9111, section 4.2): "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
+    /// "Sun Nov  6 08:49:37 1994"; nil for any other text. A two-digit year is the latest that is at most 50 years
+    /// after `now`, in seconds since 1970.
     package static func seconds(_ text: String, now: Int) -> Int? {
         var words = text.split { $0 == " " || $0 == "-" || $0 == "," }
-        // The name of the day says nothing that is not known.
+        // The day's name is redundant.
         guard (5...6).contains(words.count) else { return nil }
         words.removeFirst()
-        // Another zone would mean a time that is not computed here (RFC 9111, section 4.2).
+        // Other time zones are not supported (RFC 9111, section 4.2).
         if words.count == 5, !["gmt", "utc"].contains(words.removeLast().lowercased()) { return nil }
-        // asctime's order, brought into that of the others.
+        // Reorders the fields of asctime's form to match the other forms.
         if words[0].decimal == nil { words = [words[1], words[0], words[3], words[2]] }
         let clock = words[3].split(separator: ":", omittingEmptySubsequences: false).map { $0.decimal ?? -1 }
         guard let day = words[0].decimal, let month = months.firstIndex(of: words[1].lowercased()),
@@ -24,10 +25,10 @@ package enum HTTPDate {
         return dates.first { $0 - now <= fiftyYears } ?? dates.last
     }
 
-    /// A date in the form that is to be sent (RFC 9110, section 5.6.7), from 1970 on.
+    /// Returns a date from 1970 on in the form that senders use (RFC 9110, section 5.6.7).
     package static func text(_ seconds: Int) -> String {
         let (days, rest) = seconds.quotientAndRemainder(dividingBy: 86_400)
-        // Years that begin in March, in eras of 400, as above.
+        // Years begin in March, in eras of 400 years, as in `days(toYear:month:day:)`.
         let era = (days + 719_468) / 146_097
         let dayOfEra = days + 719_468 - era * 146_097
         let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
@@ -46,7 +47,7 @@ package enum HTTPDate {
         return "\(weekdays[days % 7]), \(date) \(clock) GMT"
     }
 
-    /// Whether `text` is a date exactly as `text(_:)` writes it: then its seconds say all that it says.
+    /// Whether `text` is a date exactly as `text(_:)` writes it, so that its seconds represent it without loss.
     package static func isUsual(_ text: String) -> Bool {
         guard text.utf8.count == 29, text.utf8.last == UInt8(ascii: "T"), let seconds = seconds(text, now: 0),
             (0..<253_402_300_800).contains(seconds)
@@ -60,7 +61,7 @@ package enum HTTPDate {
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
-    /// The days from 1970-01-01 to a date of the Gregorian calendar, counted in years that begin in March.
+    /// Returns the number of days from 1970-01-01 to a Gregorian date, computed with years that begin in March.
     private static func days(toYear year: Int, month: Int, day: Int) -> Int {
         let year = month > 2 ? year : year - 1
         let era = (year >= 0 ? year : year - 399) / 400
@@ -71,6 +72,6 @@ package enum HTTPDate {
 }
 
 extension String {
-    /// The first letter in upper case, of a word in ASCII.
+    /// The ASCII word with its first letter in upper case.
     fileprivate var capitalizedASCII: String { prefix(1).uppercased() + dropFirst() }
 }

@@ -1,13 +1,14 @@
-/// A range of addresses in CIDR notation (RFC 4632): "10.0.0.0/8", "fd00::/8", or one address.
+/// A range of addresses in CIDR notation (RFC 4632): "10.0.0.0/8", "fd00::/8", or a single address.
 package struct AddressRange: Hashable, Sendable, CustomStringConvertible {
     /// The first address of the range.
     package let base: IPAddress
-    /// How many leading bits all its addresses share.
+    /// The number of leading bits that all its addresses share.
     package let prefixLength: Int
 
-    /// The range of the addresses that share `prefixLength` bits with `address`; nil when it has not so many.
+    /// Creates the range of addresses that share `prefixLength` bits with `address`; nil when the length is negative or
+    /// exceeds the address.
     package init?(_ address: IPAddress, prefixLength: Int) {
-        // A mapped range is the range of IPv4 that it stands for.
+        // A range of mapped addresses is converted to its IPv4 range.
         let mapped = prefixLength >= 96 ? address.mappedIPv4 : nil
         let prefixLength = mapped == nil ? prefixLength : prefixLength - 96
         let address = mapped ?? address
@@ -21,7 +22,7 @@ package struct AddressRange: Hashable, Sendable, CustomStringConvertible {
         self.prefixLength = prefixLength
     }
 
-    /// Reads "address/length", or an address alone; nil for anything else. Bits behind the prefix are ignored.
+    /// Parses "address/length", or a single address; nil for any other text. Bits after the prefix are ignored.
     package init?(_ text: some StringProtocol) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(first) else { return nil }
@@ -44,16 +45,16 @@ package struct AddressRange: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(base)/\(prefixLength)" }
 }
 
-/// Which addresses a download may connect to: those that are globally routable, and the ranges that the administrator
-/// opened.
+/// The addresses that a download may connect to: the globally routable ones, and the ranges that the administrator
+/// allowed.
 ///
-/// An address of IPv6 that carries one of IPv4 must be permitted itself and carry a permitted one; a mapped one is
-/// simply the address of IPv4.
+/// An IPv6 address that embeds an IPv4 address is permitted only if both are; a mapped address is treated as the IPv4
+/// address.
 package struct AddressPolicy: Sendable {
-    /// The ranges opened beyond the globally routable ones.
+    /// The ranges allowed in addition to the globally routable ones.
     package let allowed: [AddressRange]
 
-    /// A policy that permits what is globally routable, and `allowed`.
+    /// Creates a policy that permits the globally routable addresses and `allowed`.
     package init(allowed: [AddressRange] = []) {
         self.allowed = allowed
     }
@@ -70,8 +71,8 @@ package struct AddressPolicy: Sendable {
         return globalIPv6.contains { $0.contains(address) } && !specialIPv6.contains { $0.contains(address) }
     }
 
-    /// IANA's IPv4 special-purpose address registry without what it calls globally reachable, and multicast. Of
-    /// 192.0.0.0/24 two addresses are reachable; no web server is there.
+    /// IANA's IPv4 special-purpose address registry, except its globally reachable entries, and multicast. Two
+    /// addresses of 192.0.0.0/24 are reachable, but serve no web pages.
     private static let specialIPv4 = ranges(
         "0.0.0.0/8",  // this network
         "10.0.0.0/8",  // private
@@ -93,8 +94,9 @@ package struct AddressPolicy: Sendable {
     /// The global unicast addresses in use, and the well-known prefix of NAT64.
     private static let globalIPv6 = ranges("2000::/3", "64:ff9b::/96")
 
-    /// What IANA's IPv6 special-purpose address registry has within them. Of 2001::/23 a few are reachable, where no
-    /// web server is; of 6to4 it says nothing. The rest of the registry is outside `globalIPv6`.
+    /// The entries of IANA's IPv6 special-purpose address registry within `globalIPv6`. A few ranges of 2001::/23 are
+    /// reachable, but have no web servers; the registry leaves 6to4 undefined. Its other entries are outside
+    /// `globalIPv6`.
     private static let specialIPv6 = ranges(
         "2001::/23",  // protocol assignments, with Teredo, benchmarking and ORCHID
         "2001:db8::/32",  // documentation

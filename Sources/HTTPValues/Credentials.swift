@@ -2,32 +2,32 @@ package import JSONCoding
 
 /// A header field of a request.
 public struct HeaderField: Hashable, Sendable {
-    /// The field's name; in a request that was accepted, in lower case.
+    /// The field's name, in lower case in an accepted request.
     public var name: String
     /// The field's value.
     public var value: String
 
-    /// A field with its value.
+    /// Creates a field.
     public init(name: String, value: String) {
         self.name = name
         self.value = value
     }
 }
 
-/// A name and a password for HTTP's Basic scheme (RFC 7617).
+/// A user name and password for HTTP's Basic scheme (RFC 7617).
 public struct Credentials: Hashable, Sendable {
-    /// The name; without a colon.
+    /// The user name, without a colon.
     public var username: String
     /// The password.
     public var password: String
 
-    /// Credentials of a name and a password.
+    /// Creates credentials.
     public init(username: String, password: String) {
         self.username = username
         self.password = password
     }
 
-    /// Reads credentials from the object of member `field`; nil, and a note, when they are none.
+    /// Reads credentials from the object of member `field`; nil, and a note, when the name or the password is missing.
     package init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
         var (username, password): (String?, String?)
         try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in

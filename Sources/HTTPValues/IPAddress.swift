@@ -1,29 +1,29 @@
-/// A numeric address of IPv4 or IPv6.
+/// A numeric IPv4 or IPv6 address.
 package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
-    /// The address in network order: 4 bytes, or 16.
+    /// The address in network byte order: 4 or 16 bytes.
     package let bytes: [UInt8]
 
-    /// An address of 4 or 16 bytes; nil for any other number.
+    /// Creates an address from 4 or 16 bytes; nil for any other number.
     package init?(bytes: [UInt8]) {
         guard bytes.count == 4 || bytes.count == 16 else { return nil }
         self.bytes = bytes
     }
 
-    /// Reads "192.0.2.1" or "2001:db8::1"; nil for anything else. There are no other ways to write IPv4 here (no
-    /// octal, no fewer parts), no brackets and no zones.
+    /// Parses "192.0.2.1" or "2001:db8::1"; nil for any other text. Other spellings of IPv4 (octal, fewer parts),
+    /// brackets and zones are not accepted.
     package init?(_ text: some StringProtocol) {
         guard let bytes = text.contains(":") ? Self.sixteenBytes(text) : Self.fourBytes(text) else { return nil }
         self.bytes = bytes
     }
 
-    /// Whether the address is one of IPv4.
+    /// Whether this is an IPv4 address.
     package var isIPv4: Bool { bytes.count == 4 }
 
-    /// The address as text; of IPv6 in the form of RFC 5952.
+    /// The address as text; IPv6 in the form of RFC 5952.
     package var description: String {
         if isIPv4 { return bytes.map(String.init).joined(separator: ".") }
         let groups = (0..<8).map { UInt16(bytes[2 * $0]) << 8 | UInt16(bytes[2 * $0 + 1]) }
-        // The first of the longest runs of two or more zeros is left out.
+        // The first of the longest runs of two or more zeros is abbreviated.
         var longest = 0..<0
         var start = 0
         for end in 1...8 where end == 8 || (groups[end] == 0) != (groups[start] == 0) {
@@ -51,20 +51,20 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     private static func sixteenBytes(_ text: some StringProtocol) -> [UInt8]? {
         if text == "::" { return [UInt8](repeating: 0, count: 16) }
         var parts: [String] = text.split(separator: Character(":"), omittingEmptySubsequences: false).map { String($0) }
-        // The last 32 bits may be written as IPv4 is.
+        // The last 32 bits may be in IPv4 notation.
         if let last = parts.last, last.contains(".") {
             guard let inner = fourBytes(last) else { return nil }
             parts.removeLast()
             parts.append(String(UInt16(inner[0]) << 8 | UInt16(inner[1]), radix: 16))
             parts.append(String(UInt16(inner[2]) << 8 | UInt16(inner[3]), radix: 16))
         }
-        // "::" at an end gives two empty parts there, in the middle one.
+        // "::" at either end gives two empty parts there, elsewhere one.
         if parts.count > 2, parts[0].isEmpty, parts[1].isEmpty { parts.removeFirst() }
         if parts.count > 2, parts[parts.count - 1].isEmpty, parts[parts.count - 2].isEmpty { parts.removeLast() }
         let gaps = parts.indices.filter { parts[$0].isEmpty }
         if let gap = gaps.first {
             guard gaps.count == 1, parts.count <= 8 else { return nil }
-            // An empty part at an end is a gap only where "::" stood.
+            // An empty part at either end is valid only as part of "::".
             if gap == 0, !text.hasPrefix("::") { return nil }
             if gap == parts.count - 1, !text.hasSuffix("::") { return nil }
             parts.replaceSubrange(gap...gap, with: [String](repeating: "0", count: 9 - parts.count))
@@ -82,21 +82,21 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension IPAddress {
-    /// The IPv4 address that this address of IPv6 stands for on the wire (`::ffff:0:0/96`, RFC 4291).
+    /// The IPv4 address that this IPv6 address represents on the wire (`::ffff:0:0/96`, RFC 4291).
     package var mappedIPv4: IPAddress? {
         guard !isIPv4, bytes[..<10].allSatisfy({ $0 == 0 }), bytes[10] == 0xFF, bytes[11] == 0xFF else { return nil }
         return IPAddress(bytes: Array(bytes[12...]))
     }
 
-    /// The IPv4 addresses that packets to this address of IPv6 may be delivered to: the last 32 bits of a mapped, a
-    /// compatible (RFC 4291) and an ISATAP address (RFC 5214); what 6to4 (RFC 3056), Teredo (RFC 4380: server and
-    /// client) and NAT64 (RFC 6052, RFC 8215) embed.
+    /// The IPv4 addresses that packets to this IPv6 address may be delivered to: the last 32 bits of a mapped, a
+    /// compatible (RFC 4291) and an ISATAP address (RFC 5214), and the addresses that 6to4 (RFC 3056), Teredo (RFC
+    /// 4380: server and client) and NAT64 (RFC 6052, RFC 8215) embed.
     package var embeddedIPv4: [IPAddress] {
         guard !isIPv4 else { return [] }
         let last = Array(bytes[12...])
         var found: [[UInt8]] = []
         if mappedIPv4 != nil { found.append(last) }
-        // Not the unspecified address and loopback, which look alike.
+        // Excludes the unspecified address and loopback, which have the same prefix.
         if bytes[..<12].allSatisfy({ $0 == 0 }), last[..<3] != [0, 0, 0] || last[3] > 1 { found.append(last) }
         if bytes.starts(with: [0x20, 0x02]) { found.append(Array(bytes[2..<6])) }
         if bytes.starts(with: [0x20, 0x01, 0, 0]) {
@@ -104,7 +104,7 @@ extension IPAddress {
         }
         if bytes.starts(with: [0, 0x64, 0xFF, 0x9B]), bytes[4..<12].allSatisfy({ $0 == 0 }) { found.append(last) }
         if bytes.starts(with: [0, 0x64, 0xFF, 0x9B, 0, 1]) {
-            // A local prefix of 48 bits and one of 96 place the address differently; zeros fill the other place.
+            // Local prefixes of 48 and of 96 bits place the address differently; the other place is filled with zeros.
             found += [[bytes[6], bytes[7], bytes[9], bytes[10]], last].filter { $0 != [0, 0, 0, 0] }
         }
         if bytes[8] & ~2 == 0, bytes[9] == 0, bytes[10] == 0x5E, bytes[11] == 0xFE { found.append(last) }

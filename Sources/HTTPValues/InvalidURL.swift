@@ -1,4 +1,4 @@
-/// The reason for which a text is not the URL of an original.
+/// An error: a text is not the URL of an original.
 public struct InvalidURL: Error, Hashable, Sendable {
     /// The kind of fault.
     public enum Reason: Hashable, Sendable {
@@ -10,7 +10,7 @@ public struct InvalidURL: Error, Hashable, Sendable {
 
     /// The kind of fault.
     public let reason: Reason
-    /// One English sentence for a person.
+    /// The message for people, one English sentence.
     public let message: String
 
     package init(_ reason: Reason, _ message: String) {

@@ -1,14 +1,14 @@
 package import JSONCoding
 
-/// What is kept of a response's header: all that says how long its body may be used, and how to ask for it again.
+/// The stored part of a response's header: the fields for computing freshness and for revalidation.
 package struct ResponseRecord: Equatable, Sendable {
     /// The status code.
     package var status: Int
-    /// When the request was begun, in milliseconds since 1970.
+    /// The start of the request, in milliseconds since 1970.
     package var requestedAt: Int
-    /// When the header had arrived, in milliseconds since 1970.
+    /// The arrival of the complete header, in milliseconds since 1970.
     package var receivedAt: Int
-    /// `Date`, as are all that follow as the origin wrote them; several fields of one name are joined by ", ".
+    /// `Date`. This field and those below hold the origin's text; fields of the same name are joined by ", ".
     package var date: String?
     /// `Age`.
     package var age: String?
@@ -24,10 +24,11 @@ package struct ResponseRecord: Equatable, Sendable {
     package var vary: String?
     /// `Content-Type`.
     package var contentType: String?
-    /// The URL without a path of the server that has sent the body, where redirects have led to another than was asked.
+    /// The URL, without a path, of the server that sent the body, if redirects led to another server than the requested
+    /// one.
     package var servedBy: String?
 
-    /// A record of what is known.
+    /// Creates a record.
     package init(
         status: Int = 200, requestedAt: Int, receivedAt: Int, date: String? = nil, age: String? = nil,
         cacheControl: String? = nil, expires: String? = nil, etag: String? = nil, lastModified: String? = nil,

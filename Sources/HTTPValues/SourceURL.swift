@@ -1,15 +1,15 @@
 internal import Glibc
 
-/// The URL of an original, in one canonical spelling (RFC 3986, section 6.2): scheme and host in lower case, no default
-/// port, no fragment, a path, and everything outside of ASCII percent-encoded after the host.
+/// The URL of an original, in canonical spelling (RFC 3986, section 6.2): scheme and host in lower case, no default
+/// port, no fragment, a path, and all non-ASCII characters after the host percent-encoded.
 public struct SourceURL: Hashable, Sendable {
-    /// The longest URL that is accepted, in bytes.
+    /// The maximum length of a URL in bytes.
     public static let maximumLength = 8192
 
     /// The canonical spelling.
     public let text: String
 
-    /// Scheme, host and port: what limits and back-off count by.
+    /// Scheme, host and port: the key for limits and back-off.
     public var origin: String { String(Substring(text.utf8[..<hostAndPort.endIndex])) }
 
     /// The host alone, for messages.
@@ -19,26 +19,26 @@ public struct SourceURL: Hashable, Sendable {
         return String(Substring(hostAndPort[..<colon]))
     }
 
-    /// What stands between the scheme and the path, which the canonical spelling always has.
+    /// The host and port: the text between the scheme and the path, which the canonical spelling always has.
     private var hostAndPort: Substring.UTF8View {
         let slash = UInt8(ascii: "/")
         let rest = text.utf8.drop { $0 != slash }.dropFirst(2)
         return rest.prefix { $0 != slash }
     }
 
-    /// Reads a URL as a client wrote it.
+    /// Parses a URL as written by a client.
     ///
-    /// - Throws: `InvalidURL` when it is not an http or https URL that can be loaded.
+    /// - Throws: `InvalidURL` when it is not a valid http or https URL.
     public init(_ written: String) throws(InvalidURL) {
         text = Self.isPlainlyCanonical(written) ? written : try Self.canonical(written)
     }
 
-    /// The URL whose canonical spelling this is: the `text` of one that was read before.
+    /// Creates a URL from its canonical spelling: the `text` of another `SourceURL`.
     package init(canonical text: String) {
         self.text = text
     }
 
-    /// Whether these bytes are its canonical spelling.
+    /// Whether `bytes` are the URL's canonical spelling.
     package func isSpelled(_ bytes: Span<UInt8>) -> Bool {
         let own = text.utf8Span.span
         guard own.count == bytes.count else { return false }
@@ -47,8 +47,8 @@ public struct SourceURL: Hashable, Sendable {
         }
     }
 
-    /// Whether `written` is in the canonical spelling already, as most URLs are, told by one look at each byte: these
-    /// are not taken apart and put together again. What is rare is left to `canonical`.
+    /// Whether `written` is already in canonical spelling, as most URLs are. A single pass over the bytes decides,
+    /// which saves parsing and reassembling these URLs. Rare forms are left to `canonical`.
     static func isPlainlyCanonical(_ written: String) -> Bool {
         let bytes = written.utf8Span.span
         guard bytes.count <= maximumLength, written.utf8.starts(with: "http".utf8), bytes.count > 8 else {
@@ -79,7 +79,7 @@ public struct SourceURL: Hashable, Sendable {
                 port = port * 10 + Int(bytes[position] - UInt8(ascii: "0"))
                 position += 1
             }
-            // Neither a default port nor one with zeros before it.
+            // Excludes default ports and leading zeros.
             guard port > 443, port <= 65_535, bytes[portStart] != UInt8(ascii: "0") else { return false }
         }
         guard position < bytes.count, bytes[position] == UInt8(ascii: "/") else { return false }
@@ -96,7 +96,7 @@ public struct SourceURL: Hashable, Sendable {
         guard written.utf8.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
         if written.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) { throw bad("has a control character") }
 
-        // All of it byte by byte: a delimiter stays one, also with a combining mark behind it.
+        // Compares bytes, so that a delimiter is recognized even when a combining mark follows it.
         var rest = written.utf8[...]
         if let fragment = rest.firstIndex(of: UInt8(ascii: "#")) { rest = rest[..<fragment] }
         guard let colon = rest.firstIndex(of: UInt8(ascii: ":")) else {
@@ -131,12 +131,12 @@ public struct SourceURL: Hashable, Sendable {
         let path = rest[authorityEnd...]
         let slash = path.first == UInt8(ascii: "/") ? "" : "/"
         let text = "\(scheme)://\(Substring(host).lowercased())\(port)\(slash)\(percentEncoded(path))"
-        // What is told to clients as the URL must be one that they may use.
+        // The canonical URL is reported to clients, so it must itself be accepted from them.
         guard text.utf8.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
         return text
     }
 
-    /// The colon before the port; an address in brackets has colons of its own.
+    /// Returns the colon before the port; colons within a bracketed address do not count.
     private static func portColon(in authority: Substring.UTF8View) -> Substring.Index? {
         guard let colon = authority.lastIndex(of: UInt8(ascii: ":")), !authority[colon...].contains(UInt8(ascii: "]"))
         else { return nil }
@@ -148,7 +148,8 @@ public struct SourceURL: Hashable, Sendable {
             return host.last == UInt8(ascii: "]") && host.count > 3
                 && host.dropFirst().dropLast().allSatisfy { ":.%".utf8.contains($0) || isHexadecimal($0) }
         }
-        // Letters of other scripts go to the resolver's own encoding (IDNA); what could end a host early is refused.
+        // Non-ASCII letters are left to the resolver's encoding (IDNA); characters that could end a host early are
+        // refused.
         return !host.isEmpty
             && host.allSatisfy { byte in
                 switch byte {
@@ -172,7 +173,7 @@ public struct SourceURL: Hashable, Sendable {
         }
     }
 
-    /// Encodes what may not stand in a URL: spaces, quotes, angle brackets and bytes outside of ASCII.
+    /// Percent-encodes the characters that are invalid in a URL: spaces, quotes, angle brackets and non-ASCII bytes.
     private static func percentEncoded(_ text: Substring.UTF8View) -> String {
         if !text.contains(where: mustBeEncoded) { return String(Substring(text)) }
         let digits = Array("0123456789ABCDEF".utf8)

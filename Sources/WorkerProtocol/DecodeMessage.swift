@@ -1,47 +1,48 @@
 package import IPCProtocol
 package import JSONCoding
 
-// What the broker and a decode worker say to each other: frames of the wire protocol over a socket pair. For one job:
+// The messages between the broker and a decode worker: frames of the wire protocol over a socket pair. For one job:
 //
 //     broker → decode   + 1 descriptor (encoded bytes, read only)
 //     worker → header   the header was read, nothing allocated yet
 //     broker → output   + 1 descriptor (a memfd of the result's size), or → refuse
 //     worker → finished | failed
 //
-// A job that only describes ends with `header`. One for a part of a file gets a descriptor that others still write to, and
-// reads no more of it than the order says; it fails with `truncated` while there is nothing to show. A worker says `ready` once, and never takes a second job before the
-// first has ended.
+// A `describe` job ends with `header`. A job for a partial file gets a descriptor that another process still writes to,
+// and reads no more bytes than the order states; it fails with `truncated` while there is nothing to show. A worker
+// sends `ready` once, and never accepts a second job before the first has ended.
 
-/// What a decode worker is to make of the encoded bytes.
+/// A decode worker's job: the result to produce from the encoded bytes.
 package struct DecodeJob: Equatable, Sendable {
-    /// What the result is for.
+    /// The kind of result.
     package enum Purpose: String, CaseIterable, Sendable {
-        /// Pixels into the descriptor that `output` brings.
+        /// Pixels, written into the descriptor that `output` carries.
         case pixels
-        /// The header alone.
+        /// The header only.
         case describe
     }
 
-    /// Names the job in every report about it.
+    /// The job's identifier in every report.
     package var id: Int
-    /// Whether pixels are wanted, or only their description.
+    /// Whether the job produces pixels or only describes the image.
     package var purpose: Purpose
     /// The size and form of the result.
     package var transform: Transform
-    /// How the result is encoded; nil for pixels.
+    /// The encoding of the result; nil for pixels.
     package var encoding: Encoding?
-    /// Whether the picture's placeholder is wanted with the result.
+    /// Whether the result includes the image's placeholder.
     package var wantsPlaceholder = false
-    /// How much of a file that is still on its way is there; nil for a whole one.
+    /// The number of bytes received of a file still being downloaded; nil for a complete file.
     package var partialBytes: Int?
-    /// The most pixels the result may have, and the source too where it is not made smaller.
+    /// The maximum pixel count of the result, and of a source that is not scaled down.
     package var maxPixels: Int
-    /// The most pixels a source may have that is made smaller row by row.
+    /// The maximum pixel count of a source that is scaled down row by row.
     package var maxSourcePixels: Int
-    /// The most bytes the worker may hold at once for this job, the result aside: what a codec must keep whole.
+    /// The maximum number of bytes the worker may hold at once for this job, excluding the result: the buffers that a
+    /// codec must keep whole.
     package var maxWorkingBytes: Int
 
-    /// A job with the broker's default limits.
+    /// Creates a job with the broker's default limits.
     package init(
         id: Int, purpose: Purpose = .pixels, transform: Transform = Transform(), maxPixels: Int = 50_000_000,
         maxSourcePixels: Int = 300_000_000, maxWorkingBytes: Int = 960 << 20
@@ -55,18 +56,18 @@ package struct DecodeJob: Equatable, Sendable {
     }
 }
 
-/// What a decode worker is about to do, as it follows from the header and the transform.
+/// A decode worker's plan for a job, derived from the header and the transform.
 package struct DecodePlan: Hashable, Sendable {
-    /// What the picture's header says.
+    /// The image's header.
     package var header: ImageHeader
-    /// The result's size: what `Transform.plan` says for the header's.
+    /// The result's size: `Transform.plan` of the header's size.
     package var result: PixelGeometry
-    /// The bytes the worker will hold beside the result.
+    /// The number of bytes the worker will hold in addition to the result.
     package var workingBytes: Int
-    /// Of a part of a file: how far the picture has come, as a number that only grows (scans, passes or rows).
+    /// For a partial file: the decoding progress, as a number that only grows (scans, passes or rows).
     package var stage: Int?
 
-    /// A plan for a picture with this header.
+    /// Creates a plan for an image with this header.
     package init(header: ImageHeader, result: PixelGeometry, workingBytes: Int, stage: Int? = nil) {
         self.header = header
         self.result = result
@@ -74,49 +75,49 @@ package struct DecodePlan: Hashable, Sendable {
         self.stage = stage
     }
 
-    /// The bytes of the buffer to be filled: of all frames that are wanted, or as many as the encoded picture can have.
-    /// No product here overflows, within the bounds on sides and frames.
+    /// Returns the size in bytes of the buffer to fill: that of all requested frames, or the maximum size of the
+    /// encoded image. No product here overflows, within the bounds on sides and frames.
     package func outputBytes(_ transform: Transform, _ encoding: Encoding?) -> Int {
         encoding == nil
             ? result.bytes * transform.frames.count(of: header.frameCount) : Encoding.mostBytes(of: result)
     }
 }
 
-/// What has come of a job.
+/// The result of a finished job.
 package struct DecodeResult: Equatable, Sendable {
-    /// The bytes written, from the buffer's beginning on.
+    /// The number of bytes written, from the start of the buffer.
     package var bytes: Int
-    /// The picture's placeholder, if it was wanted.
+    /// The image's placeholder, if requested.
     package var placeholder: Placeholder?
-    /// When the frames are shown; for jobs that decode all of them.
+    /// The display times of the frames; only for jobs that decode all of them.
     package var timing: AnimationTiming?
-    /// Whether the picture has a profile that could not be used, so that it was taken for sRGB.
+    /// Whether the image has an unusable color profile, so that it was treated as sRGB.
     package var ignoredProfile = false
 
-    /// A result of so many bytes.
+    /// Creates a result of `bytes` bytes.
     package init(bytes: Int) {
         self.bytes = bytes
     }
 }
 
-/// What the broker (or whoever started it) tells a decode worker.
+/// A message from the broker, or another parent process, to a decode worker.
 package enum DecodeOrder: Equatable, Sendable {
-    /// Begin a job; comes with the encoded bytes.
+    /// Begins a job; carries the descriptor of the encoded bytes.
     case decode(DecodeJob)
-    /// Go on with the job; comes with the memfd to fill.
+    /// Continues the job; carries the memfd to fill.
     case output(job: Int)
-    /// End the job: its result is not wanted.
+    /// Ends the job because its result is not wanted.
     case refuse(job: Int)
 }
 
-/// What a decode worker reports.
+/// A message from a decode worker.
 package enum DecodeReport: Equatable, Sendable {
-    /// Jobs can come, with what confines the worker; nil when it did not say. `build` changes whenever the code that
-    /// decodes does.
+    /// The worker accepts jobs, with its sandbox; nil when the message has none. `build` changes whenever the decoding
+    /// code does.
     case ready(SandboxReport?, build: String? = nil)
     /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
     case header(job: Int, DecodePlan)
-    /// The job has ended well: all pixels, or all encoded bytes (their count), are written.
+    /// The job has succeeded: all pixels, or all encoded bytes (their count), are written.
     case finished(job: Int, DecodeResult)
     /// The job has ended without a result.
     case failed(job: Int, WireError)

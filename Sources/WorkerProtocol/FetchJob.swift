@@ -1,18 +1,18 @@
 package import HTTPValues
 internal import JSONCoding
 
-/// One body to be downloaded.
+/// A download of one body.
 package struct FetchJob: Equatable, Sendable {
-    /// The beginning of a body that is there already, and what it is the beginning of (RFC 9110, section 13.1.5).
+    /// The part of a body that was received before, and its validator (RFC 9110, section 13.1.5).
     package struct Resumption: Equatable, Sendable {
-        /// How many bytes there are.
+        /// The number of bytes received.
         package var offset: Int
-        /// For `If-Range`: a strong entity tag, or a date of change that is as good.
+        /// The value for `If-Range`: a strong entity tag, or an equally strong modification date.
         package var validator: String
-        /// The whole body's length, where it is known.
+        /// The whole body's length in bytes, if known.
         package var total: Int?
 
-        /// `offset` bytes of the body with that validator.
+        /// Creates a resumption after `offset` bytes of the body with that validator.
         package init(offset: Int, validator: String, total: Int? = nil) {
             self.offset = offset
             self.validator = validator
@@ -20,7 +20,7 @@ package struct FetchJob: Equatable, Sendable {
         }
     }
 
-    /// Names the job in every report about it.
+    /// The job's identifier in every report.
     package var id: Int
     /// An http or https URL without a fragment, in the canonical form of `SourceURL`.
     package var url: String
@@ -28,18 +28,18 @@ package struct FetchJob: Equatable, Sendable {
     package var headers: [HeaderField]
     /// Basic credentials, for the URL's own host only.
     package var credentials: Credentials?
-    /// The most bytes the body may have.
+    /// The maximum length of the body in bytes.
     package var maxBytes: Int
-    /// What is known already.
+    /// The validators of the cached response, if any.
     package var conditions: RequestConditions?
-    /// What is there already.
+    /// The partial body to continue, if any.
     package var resumption: Resumption?
-    /// The cookies of the asking user as lines of Netscape's format; nil when none go with the request, nor come back.
+    /// The requesting user's cookies as lines of Netscape's format; nil when cookies are neither sent nor returned.
     package var cookies: [String]?
-    /// Whether the server's certificate need not be one that can be verified.
+    /// Whether a server certificate that fails verification is accepted.
     package var allowInvalidCertificates: Bool
 
-    /// A download of `url` with what goes with the request.
+    /// Creates a download of `url` with the properties of its request.
     package init(
         id: Int, url: String, headers: [HeaderField] = [], credentials: Credentials? = nil, maxBytes: Int,
         conditions: RequestConditions? = nil, resumption: Resumption? = nil, cookies: [String]? = nil,

@@ -2,7 +2,7 @@ package import HTTPValues
 package import IPCProtocol
 package import JSONCoding
 
-// What the broker and a download worker say to each other: frames of the wire protocol over a socket pair.
+// The messages between the broker and a download worker: frames of the wire protocol over a socket pair.
 //
 //     broker → fetch     + 1 descriptor (where the body goes; with `resume`, its first bytes are there already)
 //     worker → responded with the header of a body that begins, once for each request that brings one
@@ -13,16 +13,16 @@ package import JSONCoding
 //     broker → identify  + 1 descriptor (sealed bytes)
 //     worker → finished | failed
 //
-// Any number of transfers run at once.
+// Any number of transfers run concurrently.
 
-/// What a transfer did to a user's cookies, as lines of Netscape's format.
+/// The changes that a transfer made to a user's cookies, as lines of Netscape's format.
 package struct CookieChanges: Equatable, Sendable {
-    /// Cookies that are new, or other than before.
+    /// The new and changed cookies.
     package var changed: [String]
-    /// Lines as they were given, of cookies that are gone.
+    /// The lines of the removed cookies, as sent in the job.
     package var removed: [String]
 
-    /// Changes of a jar.
+    /// Creates the changes of a cookie jar.
     package init(changed: [String] = [], removed: [String] = []) {
         self.changed = changed
         self.removed = removed
@@ -32,20 +32,20 @@ package struct CookieChanges: Equatable, Sendable {
     package var isEmpty: Bool { changed.isEmpty && removed.isEmpty }
 }
 
-/// What the origin answered with success.
+/// The result of a successful transfer.
 package struct FetchResult: Equatable, Sendable {
     /// The body's length in bytes.
     package var bytes: Int
     /// The body's SHA-256, 64 hexadecimal digits.
     package var digest: String
-    /// The response; nil for bytes that were given.
+    /// The response; nil for the bytes of an `identify` order.
     package var response: ResponseRecord?
-    /// The numeric address that the body came from; empty for bytes that were given.
+    /// The numeric address that sent the body; empty for the bytes of an `identify` order.
     package var remoteAddress: String
-    /// What became of the cookies.
+    /// The changes to the cookies.
     package var cookies: CookieChanges
 
-    /// A result with what is known of it.
+    /// Creates a result.
     package init(
         bytes: Int, digest: String, response: ResponseRecord? = nil, remoteAddress: String = "",
         cookies: CookieChanges = CookieChanges()
@@ -58,16 +58,16 @@ package struct FetchResult: Equatable, Sendable {
     }
 }
 
-/// The origin's word that what is cached still holds (304).
+/// The origin's confirmation (304) that the cached response is still valid.
 package struct FetchConfirmation: Equatable, Sendable {
-    /// The response, its status being 304.
+    /// The response, with status 304.
     package var response: ResponseRecord
-    /// The numeric address that it came from.
+    /// The numeric address that sent it.
     package var remoteAddress: String
-    /// What became of the cookies.
+    /// The changes to the cookies.
     package var cookies: CookieChanges
 
-    /// A confirmation with what is known of it.
+    /// Creates a confirmation.
     package init(response: ResponseRecord, remoteAddress: String, cookies: CookieChanges = CookieChanges()) {
         self.response = response
         self.remoteAddress = remoteAddress
@@ -75,18 +75,18 @@ package struct FetchConfirmation: Equatable, Sendable {
     }
 }
 
-/// How a transfer has failed.
+/// A failed transfer.
 package struct FetchFailure: Equatable, Sendable {
-    /// Why.
+    /// The cause.
     package var error: WireError
-    /// How many bytes of the body are there and can be continued from; 0 when none can.
+    /// The number of body bytes received from which the download can be resumed; 0 when it cannot.
     package var received: Int
-    /// The response that was no success, where there was one.
+    /// The unsuccessful response, if one arrived.
     package var response: ResponseRecord?
-    /// What became of the cookies.
+    /// The changes to the cookies.
     package var cookies: CookieChanges
 
-    /// A failure with what is known of it.
+    /// Creates a failure.
     package init(
         _ error: WireError, received: Int = 0, response: ResponseRecord? = nil,
         cookies: CookieChanges = CookieChanges()
@@ -98,32 +98,32 @@ package struct FetchFailure: Equatable, Sendable {
     }
 }
 
-/// What the broker tells a download worker.
+/// A message from the broker to a download worker.
 package enum FetchOrder: Equatable, Sendable {
-    /// Begin a transfer; comes with the descriptor for the body.
+    /// Begins a transfer; carries the descriptor for the body.
     case fetch(FetchJob)
-    /// End a transfer: nobody wants it any more.
+    /// Stops a transfer that has no waiters left.
     case stop(job: Int)
-    /// Say what the first `bytes` bytes of the descriptor's are: their digest.
+    /// Requests the digest of the first `bytes` bytes of the descriptor it carries.
     case identify(job: Int, bytes: Int)
 }
 
-/// What a download worker reports.
+/// A message from a download worker.
 package enum FetchReport: Equatable, Sendable {
-    /// Transfers can come, with what confines the worker; nil when it did not say.
+    /// The worker accepts transfers, with its sandbox; nil when the message has none.
     case ready(SandboxReport?)
-    /// A body begins: its response's header, and the validator by which it can be continued if it is cut short, with
-    /// the whole length.
+    /// A body begins: its response's header, the validator for resuming the download after an interruption, and the
+    /// body's total length in bytes.
     case responded(job: Int, ResponseRecord, validator: String?, total: Int?)
-    /// Bytes of the body that have arrived, and how many there will be, where that is known.
+    /// The number of body bytes received, and the expected total if known.
     case progress(job: Int, received: Int, expected: Int?)
     /// The body is complete.
     case finished(job: Int, FetchResult)
-    /// What is cached still holds.
+    /// The cached response is still valid.
     case notModified(job: Int, FetchConfirmation)
-    /// The transfer has ended without a body.
+    /// The transfer has failed; there is no complete body.
     case failed(job: Int, FetchFailure)
-    /// The transfer was stopped: nothing is written any more. So many bytes are there.
+    /// The transfer was stopped after `received` bytes; no more bytes will be written.
     case stopped(job: Int, received: Int)
 }
 
@@ -267,7 +267,7 @@ extension FetchReport: WorkerMessage {
     }
 }
 
-/// The members of all these messages but `fetch`.
+/// The members of all these messages except `fetch`.
 private struct FetchMembers {
     var job: Int?
     var received: Int?

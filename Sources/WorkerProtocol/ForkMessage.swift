@@ -1,23 +1,24 @@
 package import JSONCoding
 
-// What the broker and its fork server say to each other, each time one more decode worker is wanted:
+// The messages between the broker and its fork server, exchanged for each additional decode worker:
 //
 //     broker → fork     + 1 descriptor (the new worker's end of its control socket)
 //     server → forked   the new worker's process id
 //
-// The server says `ready` once, before. The new worker says what any other does (DecodeMessage.swift), on its own socket.
+// The server first sends `ready`, once. The new worker sends the messages of any decode worker (DecodeMessage.swift) on
+// its own socket.
 
-/// What the broker tells its fork server.
+/// A message from the broker to its fork server.
 package enum ForkOrder: Equatable, Sendable {
-    /// Make one more worker; comes with its control socket.
+    /// Forks one more worker; carries its control socket.
     case fork
 }
 
-/// What the fork server reports.
+/// A message from the fork server.
 package enum ForkReport: Equatable, Sendable {
-    /// Orders can come.
+    /// The server accepts orders.
     case ready
-    /// A worker was made: a child of the broker, with this process id.
+    /// A worker was forked: a child of the broker, with this process id.
     case forked(pid: Int32)
 }
 

@@ -1,28 +1,28 @@
 internal import JSONCoding
 
-/// What confines a worker, as it found out itself when it had entered its sandbox.
+/// The sandbox of a worker, as the worker verified it after entering it.
 package struct SandboxReport: Hashable, Sendable {
     /// Whether its system calls are filtered.
     package var seccomp: Bool
-    /// The version of Landlock that is in force; 0 for none.
+    /// The Landlock version in force; 0 for none.
     package var landlock: Int
 
-    /// A report with what holds.
+    /// Creates a report; by default of a worker without a sandbox.
     package init(seccomp: Bool = false, landlock: Int = 0) {
         self.seccomp = seccomp
         self.landlock = landlock
     }
 
-    /// Whether it is what a worker must have to be given what strangers chose: both, and of Landlock any version.
+    /// Whether the sandbox suffices for untrusted input: both mechanisms, with any version of Landlock.
     package var isEnough: Bool { seccomp && landlock > 0 }
 
-    /// In a word, as `stats` has it: "seccomp+landlock-7", "none".
+    /// The sandbox as text for `stats`: "seccomp+landlock-7", "none".
     package var level: String {
         let parts = (seccomp ? ["seccomp"] : []) + (landlock > 0 ? ["landlock-\(landlock)"] : [])
         return parts.isEmpty ? "none" : parts.joined(separator: "+")
     }
 
-    /// What holds for both of two workers.
+    /// Returns the confinement that two workers have in common.
     package func weaker(_ other: SandboxReport) -> SandboxReport {
         SandboxReport(seccomp: seccomp && other.seccomp, landlock: min(landlock, other.landlock))
     }
@@ -32,7 +32,7 @@ package struct SandboxReport: Hashable, Sendable {
         writer.member("landlock", landlock)
     }
 
-    /// Reads the value of `field`; nothing that holds when it is null.
+    /// Reads the value of `field`; null reads as no sandbox.
     init(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
         self.init()
         try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
@@ -44,7 +44,8 @@ package struct SandboxReport: Hashable, Sendable {
         }
     }
 
-    /// What a `ready` says: the report, nil where it has none, and the worker's build, which decoders have.
+    /// Reads a `ready` message: the report, nil when the message has none, and the worker's build, which only decoders
+    /// send.
     static func read(
         fromReady reader: inout JSONReader
     ) throws(JSONReader.MalformedJSON) -> (SandboxReport?, build: String?) {

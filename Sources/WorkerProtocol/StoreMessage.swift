@@ -1,9 +1,9 @@
 package import DiskRecords
 package import JSONCoding
 
-// What the broker and the cache process, which keeps the disk tier, say to each other: frames of the wire protocol over
-// a socket pair. The cache process knows keys and digests as words and bytes as descriptors; what they mean is the
-// broker's business.
+// The messages between the broker and the cache process, which keeps the disk tier: frames of the wire protocol over a
+// socket pair. The cache process handles keys and digests as text and bytes as descriptors; only the broker interprets
+// them.
 //
 //     broker → find                                cache → found + 1 descriptor (a sealed memfd) | missing
 //     broker → keepOriginal, keepRaster + 1 descriptor (sealed) cache → kept | notKept
@@ -12,36 +12,36 @@ package import JSONCoding
 //     cache → state                                whenever something in it changed
 //     cache → quarantine                           once, when anything is remembered
 //
-// Requests are answered in the order in which they came, but for `clear`, which takes its time.
+// Requests are answered in the order of their arrival, except `clear`, which takes longer.
 
-/// How the disk tier is doing.
+/// The state of the disk tier.
 package struct DiskReport: Equatable, Sendable {
-    /// What the disk tier can do at present, as `stats` shows it.
+    /// The current mode of the disk tier, as shown by `stats`.
     package enum State: String, CaseIterable, Sendable {
-        /// It keeps and finds.
+        /// Reads and writes.
         case on
-        /// There is none: not wanted, or its directory cannot be used at all.
+        /// No disk tier: it is disabled, or its directory is unusable.
         case off
-        /// It finds but does not keep: the directory cannot be written.
+        /// Reads only, because the directory is not writable.
         case readOnly = "read-only"
-        /// It finds but does not keep: no space is left.
+        /// Reads only, because no space is left.
         case full
-        /// Another broker uses the directory.
+        /// Unused, because another broker uses the directory.
         case locked
     }
 
-    /// What it can do.
+    /// The current mode.
     package var state: State
-    /// Why, for the log; nil while it is on.
+    /// The reason for the mode, for the log; nil while it is `on`.
     package var reason: String?
-    /// Originals and rasters together.
+    /// The number of originals and rasters.
     package var entries: Int
-    /// Their bytes.
+    /// The size of the originals and rasters in bytes.
     package var bytes: Int
-    /// Whether any original may belong to one user alone.
+    /// Whether any original may belong to a single user.
     package var mayHaveOwned: Bool
 
-    /// A state with its figures.
+    /// Creates a report of a mode with its figures.
     package init(
         state: State, reason: String? = nil, entries: Int = 0, bytes: Int = 0, mayHaveOwned: Bool = false
     ) {
@@ -53,54 +53,54 @@ package struct DiskReport: Equatable, Sendable {
     }
 }
 
-/// What the broker tells the cache process.
+/// A message from the broker to the cache process.
 package enum StoreOrder: Equatable, Sendable {
-    /// Find what the original of the first of these keys that is there was made into in this form, else the original
-    /// itself. Without a form only the original is wanted.
-    /// With `rasterOnly` the original is not: whoever asks has it.
+    /// Finds the raster in form `form` of the first original that exists among `keys`, else that original itself.
+    /// Without a form, finds only the original. With `rasterOnly`, finds only the raster, because the requester has the
+    /// original.
     case find(job: Int, keys: [String], form: String?, rasterOnly: Bool = false)
-    /// Keep an original; comes with its bytes.
+    /// Stores an original; carries its bytes.
     case keepOriginal(job: Int, OriginalRecord)
-    /// Keep a raster; comes with its pixels.
+    /// Stores a raster; carries its contents.
     case keepRaster(job: Int, RasterRecord)
-    /// Say whether the original of any of these keys is there, without its bytes.
+    /// Requests the record of the first original that exists among `keys`, without its bytes.
     case query(job: Int, keys: [String])
-    /// These originals were used by way of memory.
+    /// Marks originals as used, because the memory tier served them.
     case touch(keys: [String])
-    /// The origin has confirmed an original that is kept: this is what it says of it now.
+    /// Updates the record of a stored original that the origin has confirmed.
     case update(OriginalRecord)
-    /// Forget the originals of a URL that belong to `owner` or to all (without an owner: all of them), and the rasters
-    /// that only they led to.
+    /// Removes the originals of a URL that belong to `owner` or to all users (without an owner: all of them), and the
+    /// rasters that only these originals have.
     case forget(job: Int, url: String, owner: UInt32?)
-    /// Forget everything, or what was not used for so many seconds.
+    /// Removes everything, or the entries unused for `olderThanSeconds` seconds.
     case clear(job: Int, olderThanSeconds: Int?)
-    /// Remember these pictures, and no others, for a broker that comes after.
+    /// Replaces the stored quarantine list, which outlives the broker.
     case quarantine([QuarantineRecord])
 }
 
-/// What the cache process reports.
+/// A message from the cache process.
 package enum StoreReport: Equatable, Sendable {
-    /// Orders can come; with what confines it.
+    /// The process accepts orders, with its sandbox; nil when the message has none.
     case ready(SandboxReport?)
-    /// How it is doing.
+    /// The state of the disk tier.
     case state(DiskReport)
-    /// The original is there; comes with its bytes.
+    /// The original exists; carries its bytes.
     case foundOriginal(job: Int, OriginalRecord)
-    /// The raster is there; comes with its pixels.
+    /// The raster exists; carries its contents.
     case foundRaster(job: Int, OriginalRecord, RasterRecord)
-    /// It is not there, or not whole.
+    /// The entry is missing or incomplete.
     case missing(job: Int)
-    /// The answer to `query`: what is known of the first that is there.
+    /// The answer to `query`: the record of the first original that exists.
     case queried(job: Int, OriginalRecord?)
-    /// What was to be kept is.
+    /// The original or raster was stored.
     case kept(job: Int)
-    /// What was to be kept is not.
+    /// The original or raster was not stored.
     case notKept(job: Int)
-    /// The keys of the originals that were forgotten.
+    /// The keys of the removed originals.
     case forgotten(job: Int, keys: [String])
-    /// How many originals were cleared, and the bytes of their files and of the rasters'.
+    /// The number of originals removed, and the bytes of their files and of their rasters' files.
     case cleared(job: Int, removed: Int, bytes: Int)
-    /// What an earlier broker wanted to be remembered.
+    /// The quarantine list stored by an earlier broker.
     case quarantine([QuarantineRecord])
 }
 

@@ -1,24 +1,24 @@
 internal import IPCProtocol
 package import JSONCoding
 
-/// A message between the broker and a worker of its own: one frame with a `type`, and descriptors where it says so.
+/// A message between the broker and one of its workers: one frame with a `type`, and descriptors if its type has them.
 package protocol WorkerMessage: Equatable, Sendable {
     /// The message's name on the wire.
     var type: String { get }
-    /// How many descriptors go with it.
+    /// The number of descriptors sent with the message.
     var descriptorCount: Int { get }
     /// Writes the members other than `type` and `fds`.
     func writeMembers(to writer: inout JSONWriter)
-    /// Reads a message of `type` from the text of its frame; nil when something is missing.
+    /// Reads a message of `type` from the text of its frame; nil when a required member is missing.
     init?(type: String, members: inout JSONReader) throws(JSONReader.MalformedJSON)
 }
 
-/// A worker's message that is none: the two ends do not fit together, or one of them is lost.
+/// A malformed worker message: the two ends have different versions, or one of them is compromised.
 package struct BadWorkerMessage: Error, CustomStringConvertible {
-    /// What is wrong with it.
+    /// The fault.
     package let description: String
 
-    /// A complaint in words.
+    /// Creates an error with a description.
     package init(description: String) {
         self.description = description
     }

@@ -1,19 +1,19 @@
 package import JSONCoding
 
-/// What every message has, whatever its type: read first, as members may stand in any order.
+/// The members common to all messages. They are read before the others because members may stand in any order.
 package struct Envelope: Equatable, Sendable {
-    /// The message's type; nil when it is missing or no string.
+    /// The message's type; nil when it is missing or not a string.
     package private(set) var type: String?
     /// The request's id; nil when it is missing or not an integer from 0 to 2^53 - 1.
     package private(set) var id: Int?
-    /// How many descriptors come with the message.
+    /// The number of descriptors that come with the message.
     package private(set) var descriptors = 0
-    /// How many bytes of payload follow it.
+    /// The number of bytes of payload that follow the message.
     package private(set) var payload = 0
-    /// Which of `fds` and `payload` is not what it should be; it counts as 0 then.
+    /// The invalid one of `fds` and `payload`; it then counts as 0.
     private(set) var problem: JSONReader.FieldProblem?
 
-    /// Reads all of `text`, so that whatever follows knows it to be well-formed.
+    /// Reads all of `text`, so that later readers can rely on it being well-formed.
     ///
     /// - Throws: `JSONReader.MalformedJSON`.
     package init(_ text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) {

@@ -1,13 +1,13 @@
 package import JSONCoding
 
-/// The framing of the wire protocol: a 4-byte unsigned big-endian length, then as many bytes of JSON.
+/// The framing of the wire protocol: a 4-byte unsigned big-endian length, then that number of bytes of JSON.
 public enum Frame {
-    /// The longest JSON text of a frame, in bytes.
+    /// The maximum length of a frame's JSON text, in bytes.
     public static let maximumLength = 1 << 20
-    /// The bytes of the length before it.
+    /// The size of the length field, in bytes.
     public static let headerLength = 4
 
-    /// A frame with the object that `members` writes, in the memory of `storage`.
+    /// Returns a frame with the object that `members` writes, in the memory of `storage`.
     package static func encode(
         reusing storage: consuming [UInt8] = [], _ members: (inout JSONWriter) -> Void
     ) -> [UInt8] {
@@ -20,9 +20,9 @@ public enum Frame {
 
 /// Cuts a stream of bytes into frames and the payloads between them.
 public struct FrameDecoder {
-    /// A length of zero, or one over the limit.
+    /// The error for a length of zero or above the limit.
     public struct BadLength: Error, Equatable {
-        /// The length that was announced.
+        /// The announced length.
         public let length: Int
     }
 
@@ -32,15 +32,15 @@ public struct FrameDecoder {
     private var consumed = 0
     private var payloadToDrop = 0
 
-    /// Starts with nothing received.
+    /// Creates a decoder that has received nothing.
     public init() {}
 
-    /// Takes bytes as they arrived.
+    /// Appends received bytes.
     public mutating func append(_ bytes: some Sequence<UInt8>) {
         unsafe append(Array(bytes).span.bytes)
     }
 
-    /// Takes bytes as they arrived.
+    /// Appends received bytes.
     public mutating func append(_ bytes: RawSpan) {
         var dropped = 0
         if payloadToDrop > 0, buffer.count == consumed {
@@ -48,7 +48,7 @@ public struct FrameDecoder {
             payloadToDrop -= dropped
         }
         if consumed == buffer.count {
-            // A long frame does not stay in memory for as long as its connection.
+            // Release the memory of a long frame, which would otherwise be kept until the connection closes.
             buffer.removeAll(keepingCapacity: buffer.capacity <= Self.keptCapacity)
         } else if consumed > 0 {
             buffer.removeFirst(consumed)
@@ -57,9 +57,9 @@ public struct FrameDecoder {
         unsafe bytes.withUnsafeBytes { all in unsafe buffer.append(contentsOf: all[dropped...]) }
     }
 
-    /// The JSON text of the next complete frame; nil while it has not arrived whole.
+    /// Returns the JSON text of the next complete frame; nil until all of it has arrived.
     ///
-    /// - Throws: `BadLength`; the stream is then lost, as nothing tells where the next frame begins.
+    /// - Throws: `BadLength`; the stream is then unusable, because the start of the next frame is unknown.
     public mutating func next() throws(BadLength) -> ArraySlice<UInt8>? {
         dropPayload()
         guard payloadToDrop == 0, available >= Frame.headerLength else { return nil }
@@ -72,23 +72,23 @@ public struct FrameDecoder {
         return buffer[start..<consumed]
     }
 
-    /// Steps over the `count` bytes of payload that follow the frame last returned, also those still to come.
+    /// Skips the `count` bytes of payload that follow the frame last returned, including those yet to arrive.
     public mutating func skipPayload(_ count: Int) {
         payloadToDrop += count
         dropPayload()
     }
 
-    /// Takes up to `count` of the bytes of payload that follow the frame last returned: those that have arrived.
+    /// Returns up to `count` bytes of the payload that follows the frame last returned: those that have arrived.
     public mutating func takePayload(upTo count: Int) -> ArraySlice<UInt8> {
         let taken = min(count, available)
         consumed += taken
         return buffer[consumed - taken..<consumed]
     }
 
-    /// The bytes that have arrived and were not taken.
+    /// The number of bytes that have arrived and were not consumed.
     public var bufferedBytes: Int { available }
 
-    /// Whether a frame or a payload has begun and not ended.
+    /// Whether a frame or a payload is incomplete.
     public var isInsideFrame: Bool { available > 0 || payloadToDrop > 0 }
 
     private var available: Int { buffer.count - consumed }

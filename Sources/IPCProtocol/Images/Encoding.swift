@@ -1,10 +1,10 @@
-/// How pixels are written as a file's bytes. Equal encodings of equal pixels are equal bytes.
+/// The format and quality of an encoded image. Equal encodings of equal pixels give equal bytes.
 package struct Encoding: Hashable, Sendable {
-    /// The formats that are written.
+    /// The formats that can be written.
     package enum Format: String, CaseIterable, Sendable {
         case png, jpeg, webp
 
-        /// The same among the formats that are read.
+        /// The corresponding format among those that can be read.
         package var imageFormat: ImageFormat {
             switch self {
             case .png: .png
@@ -14,7 +14,7 @@ package struct Encoding: Hashable, Sendable {
         }
     }
 
-    /// The quality where none is asked for.
+    /// The default quality.
     package static let usualQuality = 85
 
     /// The format.
@@ -22,19 +22,20 @@ package struct Encoding: Hashable, Sendable {
     /// 1 … 100, for JPEG and WebP.
     package let quality: Int
 
-    /// An encoding in its canonical form: PNG has no quality.
+    /// Creates an encoding in its canonical form: PNG has no quality.
     package init(_ format: Format, quality: Int = usualQuality) {
         self.format = format
         self.quality = format == .png ? Self.usualQuality : quality
     }
 
-    /// More bytes than a picture of this size ever becomes: the most wasteful, black and white noise two pixels wide as JPEG
-    /// of full quality, takes ten for a pixel, as blocks are of 16 by 16. What is over is for headers.
+    /// Returns an upper bound for the encoded size of an image, in bytes. The worst case, black and white noise two
+    /// pixels wide as JPEG of quality 100, takes 10 bytes per pixel because blocks are 16 × 16 pixels. The rest of the
+    /// bound is for headers.
     package static func mostBytes(of geometry: PixelGeometry) -> Int { mostBytes(ofPixels: geometry.pixels) }
 
-    /// The same for any picture of so many pixels, Int.max / 32 at most.
+    /// Returns the same bound for any image of `pixels` pixels, at most Int.max / 32.
     package static func mostBytes(ofPixels pixels: Int) -> Int { 16 * pixels + (64 << 10) }
 
-    /// The encoding as one word, for names of files.
+    /// The encoding as one word, for file names.
     package var canonical: String { "\(format.rawValue)-\(quality)" }
 }

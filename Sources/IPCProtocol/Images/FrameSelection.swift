@@ -1,18 +1,18 @@
 package import JSONCoding
 
-/// Which frames of an animation are wanted. A still picture has one.
+/// The requested frames of an animation. A still image has one frame.
 public enum FrameSelection: Hashable, Sendable, CustomStringConvertible {
-    /// The frame with this index, from 0 on.
+    /// The frame with this index, counted from 0.
     case one(Int)
-    /// All of them, one behind the other.
+    /// All frames, one after the other.
     case all
 
-    /// The highest index that can be asked for.
+    /// The highest index that can be requested.
     public static let highestIndex = 65_534
-    /// The most frames that are handed out at once: their description must fit into a frame of the protocol.
+    /// The maximum number of frames in one reply: their description must fit into a frame of the protocol.
     public static let most = 10_000
 
-    /// How many frames of an animation of `count` are wanted.
+    /// Returns the number of selected frames of an animation with `count` frames.
     public func count(of count: Int) -> Int { self == .all ? count : 1 }
 
     /// The index, or `all`.
@@ -23,7 +23,7 @@ public enum FrameSelection: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Writes member `name`.
+    /// Writes the member `name`.
     package func write(_ name: String, to writer: inout JSONWriter) {
         switch self {
         case .one(let index): writer.member(name, index)
@@ -31,7 +31,7 @@ public enum FrameSelection: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Reads member `field`; nil, and a note, when it is neither an index nor `all`.
+    /// Reads the member `field`; returns nil and notes the problem when it is neither an index nor `all`.
     package init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
         if reader.nextIsString {
             guard try reader.string(field) == "all" else {
@@ -46,14 +46,14 @@ public enum FrameSelection: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// When the frames of an animation are shown.
+/// The timing of an animation.
 public struct AnimationTiming: Hashable, Sendable {
-    /// For how long each frame is shown, in milliseconds.
+    /// The duration of each frame, in milliseconds.
     public var delaysMs: [Int]
-    /// How often all of them are shown; 0 for ever.
+    /// The number of times that the animation is played; 0: for ever.
     public var loops: Int
 
-    /// The timing of as many frames as there are delays.
+    /// Creates the timing of an animation with one frame per delay.
     public init(delaysMs: [Int], loops: Int) {
         self.delaysMs = delaysMs
         self.loops = loops

@@ -1,8 +1,9 @@
-/// The formats that are known, told apart by their first bytes alone: names and Content-Type are only claims.
+/// The known image formats. They are recognised by the first bytes alone, because names and Content-Type are only
+/// claims.
 public enum ImageFormat: String, CaseIterable, Sendable {
     case jpeg, png, webp, gif, avif
 
-    /// Those that this build decodes. The decode worker's table says the same, which a test sees to.
+    /// The formats that this build decodes. A test compares them with the decode worker's table.
     public static let decoded: [ImageFormat] = {
         #if WITHOUT_AVIF
             [.jpeg, .png, .webp, .gif]
@@ -11,7 +12,7 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         #endif
     }()
 
-    /// The format that `bytes` begin as; nil for anything else. 32 bytes are enough to tell.
+    /// Recognises the format from the beginning of `bytes`; nil when it is unknown. 32 bytes are enough.
     public init?(sniffing bytes: some Collection<UInt8>) {
         if bytes.starts(with: [0xFF, 0xD8, 0xFF]) {
             self = .jpeg
@@ -28,8 +29,8 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the file is a box structure (ISO/IEC 14496-12) whose brands say that pixels are AV1's: the major one or,
-    /// where that stands for a structure alone, one of the first others.
+    /// Whether the file is a box structure (ISO/IEC 14496-12) with a brand for AV1 pixels: as the major brand or, where
+    /// the major brand names only a structure, as one of the first compatible brands.
     private static func hasAVIFBrand(_ bytes: some Collection<UInt8>) -> Bool {
         guard bytes.dropFirst(4).starts(with: "ftyp".utf8) else { return false }
         let size = bytes.prefix(4).reduce(0) { $0 << 8 | Int($1) }
@@ -40,11 +41,11 @@ public enum ImageFormat: String, CaseIterable, Sendable {
         }
         if isAVIF(0) { return true }
         let isOpen = ["mif1", "msf1", "miaf"].contains { brands.starts(with: $0.utf8) }
-        // Behind the major brand stands its version.
+        // The major brand is followed by its version.
         return isOpen && stride(from: 8, to: brands.count, by: 4).contains(where: isAVIF)
     }
 
-    /// As people write it.
+    /// The display name.
     public var name: String { self == .webp ? "WebP" : rawValue.uppercased() }
     /// The media type (RFC 6838).
     public var contentType: String { "image/" + rawValue }

@@ -1,20 +1,20 @@
-/// What a picture's header says, and what decoding it has shown.
+/// The properties of an image from its header and from decoding.
 package struct ImageHeader: Hashable, Sendable {
-    /// The most frames that a picture may have.
+    /// The maximum number of frames of an image.
     package static let maximumFrames = 65_535
 
-    /// What its bytes are.
+    /// The format of the original.
     package var format: ImageFormat
-    /// Its size as shown, orientation applied.
+    /// The size with the orientation applied.
     package var geometry: PixelGeometry
-    /// Frames of an animation, else 1; 65,535 at most.
+    /// The number of frames, 1 … 65,535; 1 for a still image.
     package var frameCount: Int
-    /// When its frames are shown; nil until all were decoded.
+    /// The timing of the animation; nil until all frames were decoded.
     package var timing: AnimationTiming?
-    /// What can be shown before it; nil until it was decoded.
+    /// The placeholder; nil until the image was decoded.
     package var placeholder: Placeholder?
 
-    /// A header with what it says.
+    /// Creates a header without timing and placeholder.
     package init(format: ImageFormat, geometry: PixelGeometry, frameCount: Int = 1) {
         self.format = format
         self.geometry = geometry

@@ -1,15 +1,15 @@
 package import JSONCoding
 
-/// What can be shown of a picture before it is there.
+/// The average colour and ThumbHash of an image, shown before the image.
 public struct Placeholder: Hashable, Sendable {
-    /// The longest ThumbHash, in bytes.
+    /// The maximum length of a ThumbHash, in bytes.
     public static let longestHash = 25
 
-    /// The colour's four channels, the length of the hash, and the hash with zeros behind it. Not as texts, which would lie
-    /// elsewhere: a cache may have a million of them.
+    /// The four channels of the colour, the length of the hash, and the hash padded with zeros. They are stored inline
+    /// because a cache may have a million placeholders, and strings would be stored elsewhere.
     private var bytes = InlineArray<30, UInt8>(repeating: 0)
 
-    /// A placeholder; nil when the hash is empty or too long.
+    /// Creates a placeholder; nil when the hash is empty or too long.
     public init?(averageColor: SIMD4<UInt8>, thumbHash: [UInt8]) {
         guard (1...Self.longestHash).contains(thumbHash.count) else { return nil }
         for channel in 0..<4 { bytes[channel] = averageColor[channel] }
@@ -17,7 +17,7 @@ public struct Placeholder: Hashable, Sendable {
         for (place, byte) in thumbHash.enumerated() { bytes[5 + place] = byte }
     }
 
-    /// Reads both texts; nil when they are not spelled as they are written here.
+    /// Reads both texts; nil when they are not in the spelling of the properties below.
     public init?(averageColor: String?, thumbHash: String?) {
         guard let averageColor, let thumbHash, let color = Self.color(averageColor),
             let hash = Self.bytes(ofBase64: thumbHash)
@@ -26,7 +26,7 @@ public struct Placeholder: Hashable, Sendable {
         if self.averageColor != averageColor || self.thumbHash != thumbHash { return nil }
     }
 
-    /// The mean of all pixels as CSS writes colours: `#rrggbb`, or `#rrggbbaa` where the picture is not opaque.
+    /// The mean of all pixels as a CSS colour: `#rrggbb`, or `#rrggbbaa` if the image is not opaque.
     public var averageColor: String {
         var text = [UInt8(ascii: "#")]
         for channel in 0..<(bytes[3] == .max ? 3 : 4) {
@@ -35,7 +35,7 @@ public struct Placeholder: Hashable, Sendable {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The picture's ThumbHash, in Base64 (RFC 4648, section 4).
+    /// The ThumbHash of the image, in Base64 (RFC 4648, section 4).
     public var thumbHash: String {
         let count = Int(bytes[4])
         var text: [UInt8] = []
@@ -75,7 +75,7 @@ public struct Placeholder: Hashable, Sendable {
         return SIMD4(truncatingIfNeeded: SIMD4(word >> 24, word >> 16, word >> 8, word))
     }
 
-    /// What is no digit ends the text; whoever calls compares.
+    /// Decodes up to the first character that is not a Base64 digit; the caller detects that by comparing texts.
     private static func bytes(ofBase64 text: String) -> [UInt8]? {
         guard text.utf8.count <= (longestHash + 2) / 3 * 4 else { return nil }
         var (bytes, word, bits): ([UInt8], Int, Int) = ([], 0, 0)

@@ -1,37 +1,38 @@
-/// What is made of a picture's pixels: their size and their form. Equal transforms of equal bytes are equal results, so
-/// everything that changes a byte of the result is in here, and nothing else.
+/// The size and form of the pixels of a variant. Equal transforms of equal bytes give equal results, so this type has
+/// exactly the parameters that affect the bytes of the result.
 public struct Transform: Hashable, Sendable {
-    /// How a picture is brought into a box, named as in CSS.
+    /// The ways to fit an image into a box, named as in CSS.
     public enum Fit: String, CaseIterable, Sendable {
-        /// Within the box, aspect kept, never enlarged.
+        /// Within the box, aspect ratio kept, never enlarged.
         case inside
-        /// As large as fits into the box, aspect kept; no padding.
+        /// As large as fits into the box, aspect ratio kept, no padding.
         case contain
-        /// Exactly the box, aspect kept: what sticks out is cropped on both sides alike.
+        /// Exactly the box, aspect ratio kept; the excess is cropped equally on both sides.
         case cover
         /// Exactly the box, distorted.
         case fill
     }
 
-    /// The box's width in pixels; nil: as the height demands.
+    /// The box's width in pixels; nil: follows from the height.
     package var width: Int?
-    /// The box's height in pixels; nil: as the width demands.
+    /// The box's height in pixels; nil: follows from the width.
     package var height: Int?
-    /// How the picture is brought into the box.
+    /// The way to fit the image into the box.
     package var fit: Fit
-    /// The most bytes of pixels that the result may have, with all its frames: a larger one is made smaller, aspect kept.
-    /// Nil: no limit of this kind.
+    /// The maximum number of bytes of pixels of the result, all frames included; a larger result is scaled down, aspect
+    /// ratio kept. Nil: no limit.
     package var byteLimit: Int?
     /// The order of a pixel's bytes.
     package var pixelFormat: PixelFormat
-    /// How colour is stored beside alpha.
+    /// The relation of the colour channels to alpha.
     package var alpha: AlphaMode
-    /// The frames of an animation that are wanted.
+    /// The requested frames of an animation.
     package var frames: FrameSelection
-    /// Whether light is what is filtered, instead of sRGB's values: fine bright detail keeps its brightness. Takes longer.
+    /// Whether scaling filters linear light instead of sRGB values. It keeps the brightness of fine bright detail, and
+    /// is slower.
     package var isLight: Bool
 
-    /// A transform in its canonical form: without a box there is no fit, and without scaling nothing is filtered.
+    /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter.
     package init(
         width: Int? = nil, height: Int? = nil, fit: Fit = .inside, byteLimit: Int? = nil,
         pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, frames: FrameSelection = .one(0),
@@ -47,27 +48,27 @@ public struct Transform: Hashable, Sendable {
         self.isLight = isLight && (width != nil || height != nil || byteLimit != nil)
     }
 
-    /// Where the result comes from and how large it is.
+    /// The source area and the size of a result.
     package struct Plan: Equatable, Sendable {
-        /// The part of the source that is used, in pixels as shown: all of it but for `cover`.
+        /// The used part of the source, in pixels with the orientation applied: all of it except for `cover`.
         package struct Crop: Equatable, Sendable {
             package var x, y, width, height: Double
         }
 
-        /// The result's size.
+        /// The size of the result.
         package let result: PixelGeometry
-        /// The part of the source that becomes the result.
+        /// The part of the source that is scaled to the result.
         package let crop: Crop
-        /// Whether the result is the source, pixel by pixel.
+        /// Whether the result equals the source, pixel by pixel.
         package let isIdentity: Bool
     }
 
-    /// The plan for a source of this size, as shown, and so many frames. Sizes are rounded to whole pixels, one at least;
-    /// nil when a side would have more than 65,535.
+    /// Returns the plan for a source of this size, orientation applied, with `frameCount` frames. Sizes are rounded to
+    /// whole pixels, at least 1; returns nil when a side would exceed 65,535 pixels.
     package func plan(for source: PixelGeometry, frameCount: Int = 1) -> Plan? {
         var (resultWidth, resultHeight) = boxed(source)
         if let byteLimit {
-            // All frames that are wanted share it.
+            // The requested frames share the limit.
             let limit = byteLimit / max(frames.count(of: frameCount), 1)
             (resultWidth, resultHeight) = Self.limited((resultWidth, resultHeight), to: limit)
         }
@@ -76,16 +77,16 @@ public struct Transform: Hashable, Sendable {
             let result = PixelGeometry(width: Int(resultWidth), height: Int(resultHeight))
         else { return nil }
         var crop = Plan.Crop(x: 0, y: 0, width: Double(source.width), height: Double(source.height))
-        // With one side missing the result follows the source's aspect, and only rounding is left between them.
+        // With only one side given, the result has the source's aspect ratio except for rounding, so no crop is needed.
         if fit == .cover, width != nil, height != nil { crop = Self.middle(of: source, withAspectOf: result) }
         let isWhole = crop.width == Double(source.width) && crop.height == Double(source.height)
         return Plan(result: result, crop: crop, isIdentity: isWhole && result == source)
     }
 
-    /// Whether the size may change at all.
+    /// Whether the transform may change the size.
     package var isScaling: Bool { width != nil || height != nil || byteLimit != nil }
 
-    /// The size that the box gives to `source`, in whole pixels.
+    /// Returns the size of `source` fitted into the box, in whole pixels.
     private func boxed(_ source: PixelGeometry) -> (width: Double, height: Double) {
         let (sourceWidth, sourceHeight) = (Double(source.width), Double(source.height))
         var scale = min(
@@ -99,9 +100,9 @@ public struct Transform: Hashable, Sendable {
         }
     }
 
-    /// A size that is over `byteLimit` made smaller by the rule of SDWebImage (`SDImageCoderHelper`): the width is the
-    /// root of the pixels by the ratio of height to width, the height is that times the ratio, both rounded down. A side
-    /// of one pixel cannot give way, so the other does.
+    /// Scales a size above `byteLimit` down by the rule of SDWebImage (`SDImageCoderHelper`): the width is the square
+    /// root of (pixels / ratio), where ratio is height / width; the height is that width times the ratio; both are
+    /// rounded down. A side of one pixel cannot shrink, so the other side shrinks further.
     private static func limited(
         _ size: (width: Double, height: Double), to byteLimit: Int
     ) -> (width: Double, height: Double) {
@@ -116,9 +117,9 @@ public struct Transform: Hashable, Sendable {
         )
     }
 
-    /// The largest part of `source` with the aspect of `shape`, from the middle.
+    /// Returns the largest centred part of `source` with the aspect ratio of `shape`.
     private static func middle(of source: PixelGeometry, withAspectOf shape: PixelGeometry) -> Plan.Crop {
-        // Whole numbers tell which side sticks out; below 2^32 they are exact.
+        // Compare the aspect ratios as integer products, which are exact below 2^32.
         let (wide, high) = (source.width * shape.height, source.height * shape.width)
         let width = wide > high ? Double(high) / Double(shape.height) : Double(source.width)
         let height = high > wide ? Double(wide) / Double(shape.width) : Double(source.height)
@@ -127,7 +128,7 @@ public struct Transform: Hashable, Sendable {
             height: height)
     }
 
-    /// The transform as one word, for names of files and digests. Equal transforms have equal words.
+    /// The transform as one word, for file names and digests. Equal transforms have equal words.
     package var canonical: String {
         let box = width == nil && height == nil ? "full" : "\(width ?? 0)x\(height ?? 0)-\(fit.rawValue)"
         let frame = frames == .one(0) ? "" : "-frame-\(frames)"

@@ -1,27 +1,27 @@
-/// Why a worker is no more, as `stats` counts it. A job that failed with an error is no death.
+/// The reason for a worker's exit, as counted by `stats`. A job that failed with an error does not count.
 public enum DeathCause: String, CaseIterable, Sendable {
-    /// A fault that the kernel reports: SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGPIPE, SIGXFSZ.
+    /// A fault reported by the kernel: SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGPIPE, SIGXFSZ.
     case signal
-    /// A system call that its sandbox ends a process for (SIGSYS).
+    /// A system call that its sandbox forbids (SIGSYS).
     case seccomp
-    /// The kernel took it as memory was short, or it crashed with its own memory used up.
+    /// Killed by the kernel for lack of memory, or crashed with its own memory limit used up.
     case memory
-    /// It used up the processor time of its job.
+    /// The processor time of its job was used up.
     case cpu
-    /// The broker ended it: it took too long.
+    /// Killed by the broker: it took too long.
     case deadline
-    /// The broker ended it: it said what it had no right to say.
+    /// Killed by the broker: it sent a message that it was not allowed to send.
     case `protocol`
-    /// It ended by itself.
+    /// It exited by itself.
     case exit
-    /// It could not be started, or was gone before it was ready.
+    /// It could not be started, or exited before it was ready.
     case notStarted = "not-started"
-    /// The broker ended it: it is not confined as it must be.
+    /// Killed by the broker: it is not confined as required.
     case unconfined
-    /// Somebody else ended it.
+    /// Terminated by a process other than the broker.
     case outside
 
-    /// Whether it is the worker's doing, or that of what it was working on: then the next one is not started at once
-    /// for ever, and a job is not begun again without end.
+    /// Whether the worker or its job caused the exit. If so, restarts are delayed and the attempts at the job are
+    /// limited, to prevent an endless loop.
     package var isOwnMaking: Bool { self != .outside }
 }

@@ -1,8 +1,8 @@
 package import JSONCoding
 
-/// The closed set of codes by which an error is known on the wire, in statistics and in exit messages.
+/// The closed set of error codes on the wire, in statistics and in exit messages.
 public enum ErrorCode: String, CaseIterable, Sendable {
-    // The message is wrong.
+    // Invalid messages.
     case badFrame = "bad-frame"
     case badRequest = "bad-request"
     case unsupportedVersion = "unsupported-version"
@@ -10,7 +10,7 @@ public enum ErrorCode: String, CaseIterable, Sendable {
     case unsupportedScheme = "unsupported-scheme"
     case forbiddenAddress = "forbidden-address"
     case forbidden
-    // The request's fate.
+    // The outcome of the request.
     case notCached = "not-cached"
     case blacklisted
     case cancelled
@@ -40,8 +40,8 @@ public enum ErrorCode: String, CaseIterable, Sendable {
     case diskFailed = "disk-failed"
     case `internal`
 
-    /// Whether the same request may succeed when asked again later, unchanged. An `http-status` is retryable by its
-    /// status instead: `WireError` knows it.
+    /// Whether the same request may succeed later, unchanged. For `http-status` that depends on the status: see
+    /// `WireError.isRetryable`.
     public var isRetryable: Bool {
         switch self {
         case .shuttingDown, .overloaded, .quotaExceeded, .hostUnavailable, .dnsFailed, .connectFailed, .timeout,
@@ -55,22 +55,22 @@ public enum ErrorCode: String, CaseIterable, Sendable {
     }
 }
 
-/// An error as it goes over the wire.
+/// An error as sent over the wire.
 public struct WireError: Error, Hashable, Sendable {
-    /// What kind of error it is.
+    /// The kind of error.
     public var code: ErrorCode
-    /// One English sentence for a person.
+    /// A description for people: one English sentence.
     public var message: String
-    /// The origin's status, with `http-status`.
+    /// The origin's status; only with `http-status`.
     public var httpStatus: Int?
-    /// After how many milliseconds to ask again, where that is known.
+    /// The delay before a retry, in milliseconds; nil when it is unknown.
     public var retryAfterMs: Int?
-    /// The first failure's code, with `blacklisted`.
+    /// The code of the first failure; only with `blacklisted`.
     public var cause: ErrorCode?
-    /// Whether this failure put the URL on the failed list.
+    /// Whether this failure added the URL to the recent failures (the wire's failed list).
     public var blacklisted = false
 
-    /// An error with what applies to it.
+    /// Creates an error with the members that apply to it.
     public init(_ code: ErrorCode, _ message: String, httpStatus: Int? = nil, retryAfterMs: Int? = nil) {
         self.code = code
         self.message = message
@@ -78,8 +78,8 @@ public struct WireError: Error, Hashable, Sendable {
         self.retryAfterMs = retryAfterMs
     }
 
-    /// Whether the same request may succeed when asked again later, unchanged. Of HTTP's statuses those are 408, 425,
-    /// 429 and 5xx but 501 and 505 (RFC 9110, section 15; RFC 8470; RFC 6585).
+    /// Whether the same request may succeed later, unchanged. The retryable HTTP statuses are 408, 425, 429 and 5xx
+    /// except 501 and 505 (RFC 9110, section 15; RFC 8470; RFC 6585).
     public var isRetryable: Bool {
         guard code == .httpStatus, let httpStatus else { return code.isRetryable }
         return [408, 425, 429].contains(httpStatus)

@@ -1,22 +1,22 @@
 package import JSONCoding
 
-/// A picture as it is described to a client; its bytes are in the descriptor or the payload that comes with it.
+/// The description of an image for a client. The bytes are in the accompanying descriptor or payload.
 public struct ImageReply: Equatable, Sendable {
-    /// Where the picture was found.
+    /// The place where the image was found.
     public enum Source: String, CaseIterable, Sendable {
         case memory, disk, network, shared
     }
 
-    /// How the pixels lie in memory; absent when the bytes are an encoded file.
+    /// The layout of the pixels in memory; absent when the bytes are an encoded file.
     public struct Pixels: Equatable, Sendable {
-        /// Bytes from one row to the next.
+        /// The number of bytes from one row to the next.
         public var stride: Int
         /// The order of a pixel's bytes.
         public var pixelFormat: PixelFormat
-        /// How colour is stored beside alpha.
+        /// The relation of the colour channels to alpha.
         public var alpha: AlphaMode
 
-        /// Rows of `stride` bytes in the form given.
+        /// Creates a layout of rows of `stride` bytes.
         public init(stride: Int, pixelFormat: PixelFormat, alpha: AlphaMode) {
             self.stride = stride
             self.pixelFormat = pixelFormat
@@ -24,64 +24,64 @@ public struct ImageReply: Equatable, Sendable {
         }
     }
 
-    /// Where the validity page says whether the same request would get the same again.
+    /// The image's slot on the validity page. While the slot is valid, the same request would return the same image.
     public struct Slot: Hashable, Sendable {
         /// The slot's number.
         public var number: Int
-        /// What its word must begin with.
+        /// The generation, which the upper half of the slot's word must equal.
         public var generation: UInt32
 
-        /// One of the page's slots.
+        /// Creates a reference to a slot of the page.
         public init(number: Int, generation: UInt32) {
             self.number = number
             self.generation = generation
         }
     }
 
-    /// Whether no other frame for the same request follows.
+    /// Whether this is the last frame for the request.
     public var final = true
-    /// Where the picture was found.
+    /// The place where the image was found.
     public var source: Source
-    /// The URL in its canonical spelling.
+    /// The URL in canonical spelling.
     public var url: String
-    /// Pixels in a row.
+    /// The number of pixels in a row.
     public var width: Int
-    /// Rows.
+    /// The number of rows.
     public var height: Int
-    /// How the pixels lie in memory; nil for encoded bytes.
+    /// The layout of the pixels in memory; nil for encoded bytes.
     public var pixels: Pixels?
-    /// The bytes of the picture.
+    /// The number of bytes of the image.
     public var bytes: Int
-    /// Where they begin in the buffer.
+    /// The position of the image in the buffer, in bytes.
     public var offset = 0
-    /// The lease's name; nil without one.
+    /// The number of the leased buffer; nil without a lease.
     public var buffer: Int?
-    /// Its place on the validity page; nil without one.
+    /// The slot on the validity page; nil without one.
     public var slot: Slot?
-    /// How many descriptors come with the frame.
+    /// The number of descriptors that come with the frame.
     public var descriptors = 0
-    /// How many bytes follow the frame.
+    /// The number of bytes of payload that follow the frame.
     public var payload = 0
-    /// What the original's bytes are.
+    /// The media type of the original.
     public var contentType: String
-    /// The original's width as shown.
+    /// The original's width with the orientation applied.
     public var originalWidth: Int
-    /// The original's height as shown.
+    /// The original's height with the orientation applied.
     public var originalHeight: Int
-    /// Frames of an animation, else 1.
+    /// The number of frames; 1 for a still image.
     public var frameCount: Int
-    /// When the frames are shown; nil unless all were asked for.
+    /// The timing of the animation; nil unless all frames were requested.
     public var timing: AnimationTiming?
-    /// What can be shown before the picture; nil while it is not known.
+    /// The placeholder; nil while it is unknown.
     public var placeholder: Placeholder?
     /// The original's entity tag.
     public var etag: String?
-    /// Until when it is fresh, in Unix seconds.
+    /// The expiry of its freshness, in Unix seconds.
     public var expires: Int?
     /// Whether it is no longer fresh.
     public var stale = false
 
-    /// A picture's description.
+    /// Creates a description of an image.
     public init(
         source: Source, url: String, width: Int, height: Int, pixels: Pixels?, bytes: Int, contentType: String,
         originalWidth: Int, originalHeight: Int, frameCount: Int, etag: String?
@@ -99,7 +99,7 @@ public struct ImageReply: Equatable, Sendable {
         self.etag = etag
     }
 
-    /// Writes the members but `type` and `id`.
+    /// Writes all members except `type` and `id`.
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("final", final)
         writer.member("source", source.rawValue)
@@ -125,7 +125,7 @@ public struct ImageReply: Equatable, Sendable {
         writer.member("originalHeight", originalHeight)
         writer.member("frameCount", frameCount)
         if let timing {
-            // Frames are of one size, without anything between them.
+            // Frames have equal sizes and no gaps.
             let step = bytes / max(timing.delaysMs.count, 1)
             writer.array("frames", of: timing.delaysMs.enumerated()) {
                 $0.member("offset", offset + $1.offset * step)
@@ -139,7 +139,7 @@ public struct ImageReply: Equatable, Sendable {
         writer.member("stale", stale)
     }
 
-    /// Reads the members; nil when one that is needed is missing.
+    /// Reads the members; nil when a required one is missing.
     init?(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
         var (source, url, width, height): (Source?, String?, Int?, Int?)
         var (stride, pixelFormat, alpha, bytes): (Int?, PixelFormat?, AlphaMode?, Int?)
@@ -175,7 +175,7 @@ public struct ImageReply: Equatable, Sendable {
                 var read: [Int] = []
                 try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
                     try reader.object(name) { (reader, name) throws(JSONReader.MalformedJSON) in
-                        // Where a frame lies follows from its place.
+                        // The position of a frame follows from its index.
                         guard name == "delayMs" else { return try reader.skip() }
                         if let delay = try reader.integer(name, in: any) { read.append(delay) }
                     }

@@ -1,6 +1,6 @@
 internal import JSONCoding
 
-// A repeated image reply: only the id is written anew.
+// A repeated image reply: only the id is written again.
 extension Reply {
     private static let beginning = Array(#"{"type":"image","id":"#.utf8)
 
@@ -10,7 +10,7 @@ extension Reply {
         return Array(frame[(Frame.headerLength + beginning.count + 1)...])
     }
 
-    /// Returns the frame of an `image` with `rest` after its id, in the memory of `storage`. It has the same bytes as
+    /// Returns the frame of an `image` with `rest` after its id, in the memory of `storage`. Its bytes equal those of
     /// `encoded`.
     package static func imageFrame(id: Int, rest: [UInt8], reusing storage: consuming [UInt8] = []) -> [UInt8] {
         var writer = JSONWriter(prefix: [0, 0, 0, 0], reusing: consume storage)

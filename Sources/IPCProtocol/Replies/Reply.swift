@@ -4,30 +4,30 @@ internal import JSONCoding
 public enum Reply: Equatable, Sendable {
     /// Answers `hello`.
     case hello(id: Int, HelloReply)
-    /// A picture.
+    /// An image.
     case image(id: Int, ImageReply)
-    /// Bytes of a download so far.
+    /// The progress of a download, in bytes.
     case progress(id: Int, received: Int, expected: Int?)
-    /// A request that needs no other answer is done.
+    /// Reports the success of a request without another answer.
     case ok(id: Int)
     /// Answers `query`.
     case queried(id: Int, CacheStatus)
     /// Answers `remove`.
     case removed(id: Int, count: Int)
-    /// URLs of a prefetch that are loaded so far, that have failed, and that there are.
+    /// The progress of a prefetch: the numbers of loaded URLs, of failed URLs and of all URLs.
     case prefetched(id: Int, done: Int, failed: Int, total: Int)
-    /// Answers `clear`: originals that were removed, and bytes with what was made of them.
+    /// Answers `clear`: the number of removed originals, and the removed bytes including variants.
     case cleared(id: Int, removed: Int, bytes: Int)
     /// Answers `failed` with the action `list`.
     case failedEntries(id: Int, [FailedEntry])
-    /// Something that a subscriber wants to know.
+    /// An event for a subscriber.
     case event(id: Int, BrokerEvent)
     /// Answers `stats`.
     case stats(id: Int, StatsReport)
-    /// A request has failed; without an id it was never one.
+    /// Reports that a request failed; the id is nil when the message had no valid one.
     case error(id: Int?, WireError)
 
-    /// Whether no other frame for the same request follows.
+    /// Whether this is the last frame for the request.
     public var isTerminal: Bool {
         switch self {
         case .progress, .prefetched, .event: false
@@ -36,7 +36,7 @@ public enum Reply: Equatable, Sendable {
         }
     }
 
-    /// The request that this answers.
+    /// The id of the request that this answers.
     public var id: Int? {
         switch self {
         case .hello(let id, _), .image(let id, _), .progress(let id, _, _), .ok(let id), .queried(let id, _),
@@ -47,7 +47,7 @@ public enum Reply: Equatable, Sendable {
         }
     }
 
-    /// The reply as a frame, in the memory of `storage`.
+    /// Returns the reply as a frame, in the memory of `storage`.
     package func encoded(reusing storage: consuming [UInt8] = []) -> [UInt8] {
         Frame.encode(reusing: consume storage) { writer in
             switch self {
@@ -195,24 +195,24 @@ public enum Reply: Equatable, Sendable {
     }
 }
 
-/// A reply that does not follow the protocol.
+/// The error for a reply that violates the protocol.
 public struct BadReply: Error, CustomStringConvertible {
-    /// What is wrong with it.
+    /// A description of the violation.
     public let description: String
 }
 
-/// What is cached of a picture.
+/// The cache state of an image.
 public struct CacheStatus: Equatable, Sendable {
     /// Whether the variant is in memory.
     public var memory: Bool
-    /// Whether the original is on disk.
+    /// Whether the original is in the disk tier.
     public var disk: Bool
-    /// Whether a request with the cache mode `default` would not ask the origin.
+    /// Whether a request with the cache mode `default` would be answered without the origin.
     public var fresh: Bool
-    /// What can be shown before the picture; nil where it is not known.
+    /// The placeholder; nil when it is unknown.
     public var placeholder: Placeholder?
 
-    /// The state of one picture.
+    /// Creates the state of one image.
     public init(memory: Bool, disk: Bool, fresh: Bool, placeholder: Placeholder? = nil) {
         self.memory = memory
         self.disk = disk
@@ -221,18 +221,18 @@ public struct CacheStatus: Equatable, Sendable {
     }
 }
 
-/// What the broker says of itself.
+/// The broker's description of itself.
 public struct HelloReply: Equatable, Sendable {
     /// The server's name and version.
     public var server: String
-    /// The formats it decodes.
+    /// The formats that it decodes.
     public var formats: [String]
-    /// Its limits by name: `maxFrameBytes`, `maxPixels` and so on.
+    /// Its limits by name: `maxFrameBytes`, `maxPixels` and others.
     public var limits: [String: Int]
-    /// How many slots the validity page has, which comes with it; nil when it was not asked for, or there is none.
+    /// The number of slots of the accompanying validity page; nil when the page was not requested or does not exist.
     public var slots: Int?
 
-    /// A broker's name, formats and limits.
+    /// Creates a description with the broker's name, formats and limits.
     public init(server: String, formats: [String], limits: [String: Int]) {
         self.server = server
         self.formats = formats

@@ -1,8 +1,8 @@
 package import JSONCoding
 
-/// The broker's figures, as `stats` reports them.
+/// The broker's statistics, as reported by `stats`.
 public struct StatsReport: Equatable, Sendable {
-    /// What is counted or gauged.
+    /// The counters and gauges.
     public enum Figure: String, CaseIterable, Sendable {
         case uptimeSeconds
         case requests, memoryHits, diskHits, networkLoads, sharedHits, coalesced, failed, cancelled
@@ -13,61 +13,61 @@ public struct StatsReport: Equatable, Sendable {
         case bytesDownloaded, pixelsDecoded, decodes, partialDecodes, ignoredProfiles, downloads, blacklistedUrls,
             openDescriptors
 
-        /// The outcomes of a `get`: these and the pending ones sum to `requests`.
+        /// The outcomes of a `get`. Their sum plus the pending requests is `requests`.
         public static let outcomes: [Figure] = [
             .memoryHits, .diskHits, .networkLoads, .sharedHits, .coalesced, .failed, .cancelled,
         ]
     }
 
-    /// What is measured.
+    /// The measured durations.
     public enum Duration: String, CaseIterable, Sendable {
         case hitMicroseconds, loadMilliseconds, decodeMilliseconds
-        /// One turn of the broker's event loop, waiting aside.
+        /// One event-loop iteration of the broker, excluding the wait for events.
         case loopMicroseconds
     }
 
     /// The distribution of a duration, in the unit of its name.
     public struct Quantiles: Equatable, Sendable {
-        /// Half of the values are not above.
+        /// The median.
         public var p50 = 0.0
-        /// Nine tenths.
+        /// The 90th percentile.
         public var p90 = 0.0
-        /// 99 of 100.
+        /// The 99th percentile.
         public var p99 = 0.0
         /// The largest value.
         public var max = 0.0
 
-        /// All zero: nothing was measured.
+        /// Creates quantiles of zero, for a duration that was not measured.
         public init() {}
     }
 
-    /// What the workers are confined by.
+    /// The mechanism that confines the workers.
     public var sandbox = "none"
-    /// What the disk tier is doing.
+    /// The state of the disk tier.
     public var diskState = "off"
-    /// Errors by code, of all message types.
+    /// The number of errors of all message types, by code.
     public var failures: [ErrorCode: Int] = [:]
-    /// Workers that are no more, of all kinds, by cause; those that were let go aside.
+    /// The number of exits of workers of all kinds, by cause, excluding retired workers.
     public var workerDeaths: [DeathCause: Int] = [:]
     private var figures: [Figure: Int] = [:]
     private var durations: [Duration: Quantiles] = [:]
 
-    /// All zero.
+    /// Creates a report with all figures zero.
     public init() {}
 
-    /// A figure's value.
+    /// The value of a figure.
     public subscript(figure: Figure) -> Int {
         get { figures[figure] ?? 0 }
         set { figures[figure] = newValue == 0 ? nil : newValue }
     }
 
-    /// A duration's distribution.
+    /// The distribution of a duration.
     public subscript(duration: Duration) -> Quantiles {
         get { durations[duration] ?? Quantiles() }
         set { durations[duration] = newValue == Quantiles() ? nil : newValue }
     }
 
-    /// Writes all members, those that are zero too.
+    /// Writes all members, including those that are zero.
     package func writeMembers(to writer: inout JSONWriter) {
         for figure in Figure.allCases { writer.member(figure.rawValue, self[figure]) }
         writer.member("sandbox", sandbox)

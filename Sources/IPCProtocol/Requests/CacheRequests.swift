@@ -1,19 +1,19 @@
 public import HTTPValues
 internal import JSONCoding
 
-/// A `prefetch`: URLs to load into the cache, all in the same way.
+/// A `prefetch`: loads URLs into the cache, all with the same options.
 public struct PrefetchRequest: Equatable, Sendable {
-    /// The most URLs of one request.
+    /// The maximum number of URLs in one request.
     public static let maximumURLs = 1000
 
-    /// The request's name among the client's unanswered ones.
+    /// The request's id, unique among the client's pending requests.
     public var id: Int
-    /// What to load, in this order.
+    /// The URLs to load, in this order.
     public var urls: [SourceURL]
-    /// How. The delivery is `none`, the priority `low` unless given.
+    /// The options. By default the delivery is `none` and the priority `low`.
     public var options: GetOptions
 
-    /// A request to load `urls`.
+    /// Creates a request to load `urls`.
     public init(id: Int, urls: [SourceURL], options: GetOptions = PrefetchRequest.defaultOptions) {
         self.id = id
         self.urls = urls
@@ -55,18 +55,18 @@ public struct PrefetchRequest: Equatable, Sendable {
     }
 }
 
-/// A `store`: an original for the cache, as if it had been loaded.
+/// A `store`: adds an original to the cache as if it had been downloaded.
 public struct StoreRequest: Equatable, Sendable {
-    /// The request's name among the client's unanswered ones.
+    /// The request's id, unique among the client's pending requests.
     public var id: Int
-    /// The URL under which it is to be found.
+    /// The URL that identifies the original in the cache.
     public var url: SourceURL
-    /// What the bytes are said to be; what they are is looked at.
+    /// The claimed media type; the actual format is recognised from the bytes.
     public var contentType: String?
-    /// How many bytes follow the frame; 0 when they come as a descriptor.
+    /// The number of bytes of payload that follow the frame; 0 when the original comes as a descriptor.
     public var payload: Int
 
-    /// A request to keep an original.
+    /// Creates a request to store an original.
     public init(id: Int, url: SourceURL, contentType: String? = nil, payload: Int) {
         self.id = id
         self.url = url
@@ -98,31 +98,31 @@ public struct StoreRequest: Equatable, Sendable {
     }
 }
 
-/// What `clear` empties.
+/// The tiers that `clear` empties.
 public enum CacheTier: String, CaseIterable, Sendable {
     case memory, disk, all
 
-    /// Whether memory is meant.
+    /// Whether the memory is included.
     public var includesMemory: Bool { self != .disk }
-    /// Whether the disk is meant.
+    /// Whether the disk tier is included.
     public var includesDisk: Bool { self != .memory }
 }
 
-/// What `failed` does.
+/// The actions of `failed`.
 enum FailedAction: String, CaseIterable {
     case list, clear
 }
 
-/// An entry of the failed list.
+/// An entry of the recent failures (the wire's failed list).
 public struct FailedEntry: Equatable, Sendable {
-    /// The URL that is not tried again for now.
+    /// The URL that is not retried until the entry expires.
     public var url: String
-    /// Why it failed.
+    /// The code of the failure.
     public var code: ErrorCode
-    /// Until when, in Unix seconds.
+    /// The expiry of the entry, in Unix seconds.
     public var expires: Int
 
-    /// An entry with all it has.
+    /// Creates an entry.
     public init(url: String, code: ErrorCode, expires: Int) {
         self.url = url
         self.code = code
@@ -130,34 +130,34 @@ public struct FailedEntry: Equatable, Sendable {
     }
 }
 
-/// Something that subscribers are told of.
+/// An event sent to subscribers.
 public struct BrokerEvent: Equatable, Sendable {
-    /// What has happened.
+    /// The kinds of events.
     public enum Name: String, CaseIterable, Sendable {
         /// A download was handed to a worker.
         case started
-        /// Its origin has answered.
+        /// The origin of a download has answered.
         case responded
-        /// It is complete, or what is cached was confirmed.
+        /// A download is complete, or the cached response was confirmed.
         case finished
-        /// It has failed.
+        /// A download has failed.
         case failed
-        /// A picture has left the memory.
+        /// An image was evicted from memory.
         case evicted
-        /// A worker has ended.
+        /// A worker has exited.
         case worker
     }
 
-    /// What has happened.
+    /// The kind of event.
     public var name: Name
-    /// The URL that it is about.
+    /// The URL that the event concerns.
     public var url: String?
-    /// The worker that it is about.
+    /// The process id of the worker that the event concerns.
     public var pid: Int?
-    /// Why it has happened: an error's code, or how the worker ended.
+    /// The reason: an error's code, or the cause of the worker's exit.
     public var reason: String?
 
-    /// An event with what applies to it.
+    /// Creates an event with the members that apply to it.
     public init(_ name: Name, url: String? = nil, pid: Int? = nil, reason: String? = nil) {
         self.name = name
         self.url = url

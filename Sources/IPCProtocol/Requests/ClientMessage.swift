@@ -3,45 +3,45 @@ package import JSONCoding
 
 /// A message from a client to the broker.
 public enum ClientMessage: Equatable, Sendable {
-    /// The version of the protocol that this package speaks.
+    /// The protocol version that this package implements.
     public static let protocolVersion = 1
 
-    /// Opens the conversation; may be left out, and repeated. With `validity` the validity page is asked for.
+    /// Opens the conversation; optional and repeatable. With `validity` it requests the validity page.
     case hello(id: Int, client: String?, validity: Bool = false)
-    /// Asks for an image.
+    /// Requests an image.
     case get(GetRequest)
-    /// Ends a pending `get`.
+    /// Cancels a pending `get`.
     case cancel(id: Int, request: Int)
-    /// Gives back one lease of each buffer.
+    /// Releases one lease of each buffer.
     case release(buffers: [Int])
-    /// Tells of pictures that were used without asking, and how often that was in all.
+    /// Reports images that were used without a request, and the total number of those uses.
     case touch(buffers: [Int], hits: Int)
-    /// Asks what is cached.
+    /// Requests the cache state of an image.
     case query(GetRequest)
-    /// Loads into the cache.
+    /// Loads URLs into the cache.
     case prefetch(PrefetchRequest)
-    /// Gives the cache an original; its bytes come as a descriptor or as the frame's payload.
+    /// Adds an original to the cache; its bytes come as a descriptor or as the frame's payload.
     case store(StoreRequest)
-    /// Forgets a URL.
+    /// Removes a URL from the cache.
     case remove(id: Int, url: SourceURL)
-    /// Asks for figures.
+    /// Requests the statistics.
     case stats(id: Int)
-    /// Asks to be told of events until the connection ends.
+    /// Requests events until the connection closes.
     case subscribe(id: Int, events: Set<BrokerEvent.Name>)
-    /// Empties a tier, or takes from it what was not used for so many seconds.
+    /// Empties a tier, or removes only the entries that were not used for `olderThanSeconds`.
     case clear(id: Int, tier: CacheTier, olderThanSeconds: Int?)
-    /// Asks what is on the failed list.
+    /// Lists the recent failures (the wire's failed list).
     case failedList(id: Int, url: SourceURL?)
-    /// Takes a URL, or all, off the failed list.
+    /// Removes one URL, or all, from the recent failures.
     case failedClear(id: Int, url: SourceURL?)
-    /// Lets new loads wait.
+    /// Suspends the start of new loads.
     case suspend(id: Int)
-    /// Lets them go on.
+    /// Resumes the start of new loads.
     case resume(id: Int)
-    /// Ends all pending requests of all clients.
+    /// Cancels all pending requests of all clients.
     case cancelAll(id: Int)
 
-    /// The request's name; nil for a message without an answer.
+    /// The request's id; nil for a message without an answer.
     public var id: Int? {
         switch self {
         case .hello(let id, _, _), .cancel(let id, _), .remove(let id, _), .stats(let id), .subscribe(let id, _),
@@ -55,7 +55,7 @@ public enum ClientMessage: Equatable, Sendable {
         }
     }
 
-    /// Whether only an administrator may ask for it.
+    /// Whether the message is reserved for administrators.
     package var isAdministrative: Bool {
         switch self {
         case .clear, .failedList, .failedClear, .suspend, .resume, .cancelAll: true
@@ -63,17 +63,17 @@ public enum ClientMessage: Equatable, Sendable {
         }
     }
 
-    /// What became of a frame.
+    /// The result of decoding a frame.
     package enum Decoded: Equatable, Sendable {
-        /// A message.
+        /// A valid message.
         case message(ClientMessage)
-        /// One that gets this error.
+        /// An invalid message, to be answered with this error.
         case rejected(id: Int?, WireError)
     }
 
     /// Reads a message from the JSON text of its frame.
     ///
-    /// - Throws: `JSONReader.MalformedJSON` when it is no JSON object.
+    /// - Throws: `JSONReader.MalformedJSON` when the text is not a JSON object.
     package static func decode(_ text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) -> (Decoded, Envelope) {
         let envelope = try Envelope(text)
         guard let type = envelope.type else {
@@ -100,7 +100,7 @@ public enum ClientMessage: Equatable, Sendable {
         return (.message(message), envelope)
     }
 
-    /// The message as a frame.
+    /// Returns the message as a frame.
     public func encoded() -> [UInt8] {
         Frame.encode { writer in
             switch self {
@@ -136,7 +136,7 @@ public enum ClientMessage: Equatable, Sendable {
                 var options = request.options
                 options.delivery = .fd
                 options.writeMembers(to: &writer)
-                // Here it is not the default.
+                // The default priority of a prefetch is `low`, so `normal` must be written.
                 if options.priority == .normal { writer.member("priority", options.priority.rawValue) }
             case .store(let request):
                 Self.begin(&writer, "store", request.id)
@@ -282,10 +282,10 @@ public enum ClientMessage: Equatable, Sendable {
         }
     }
 
-    /// The most hits that one `touch` may tell of.
+    /// The maximum number of hits in one `touch`.
     static let mostTouchHits = 1_000_000_000
 
-    /// Reads the messages that have no id.
+    /// Reads `release` and `touch`, the messages without an id.
     private static func decodeBuffers(
         _ reader: inout JSONReader, isTouch: Bool
     ) throws(JSONReader.MalformedJSON) -> Decoded {

@@ -1,6 +1,6 @@
 extension GetOptions {
-    /// Options of which every field has a fixed size: what most requests ask for. They are taken out and compared without a
-    /// reference being counted, which whoever looks something up by its options does each time.
+    /// The options whose fields have a fixed size; most requests have no others. Each look-up by options copies and
+    /// compares them, which without references needs no retain and release.
     package struct Plain: Equatable, Sendable {
         let representation: Representation
         let quality: Int
@@ -19,7 +19,7 @@ extension GetOptions {
         let allowInvalidCertificates: Bool
     }
 
-    /// All that these options say; nil when that is also headers, credentials or a name of the original.
+    /// These options as `Plain`; nil when they include headers, credentials or a `cacheKey`.
     package var plain: Plain? {
         if !headers.isEmpty || credentials != nil || cacheKey != nil { return nil }
         return Plain(

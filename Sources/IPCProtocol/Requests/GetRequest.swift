@@ -1,16 +1,16 @@
 public import HTTPValues
 internal import JSONCoding
 
-/// A `get`: what to load, and how.
+/// A `get`: requests an image.
 public struct GetRequest: Equatable, Sendable {
-    /// The request's name among the client's unanswered ones.
+    /// The request's id, unique among the client's pending requests.
     public var id: Int
-    /// What to load.
+    /// The URL of the image.
     public var url: SourceURL
-    /// How.
+    /// The options.
     public var options: GetOptions
 
-    /// A request for the picture at `url`.
+    /// Creates a request for the image at `url`.
     public init(id: Int, url: SourceURL, options: GetOptions = GetOptions()) {
         self.id = id
         self.url = url
@@ -18,58 +18,58 @@ public struct GetRequest: Equatable, Sendable {
     }
 }
 
-/// The fields of a `get` but its URL, each with the value it has when it is left out.
+/// The fields of a `get` except its URL, with their default values.
 public struct GetOptions: Equatable, Sendable {
-    /// What the client wants of the original.
+    /// The requested form of the image.
     public enum Representation: String, CaseIterable, Sendable {
         /// Decoded pixels.
         case pixels
-        /// The bytes as received.
+        /// The original as received.
         case original
-        /// The picture, encoded again.
+        /// The image, encoded again.
         case png, jpeg, webp
 
-        /// The format to encode in; nil for what is not encoded.
+        /// The format to encode in; nil for pixels and originals.
         package var format: Encoding.Format? { Encoding.Format(rawValue: rawValue) }
     }
 
-    /// How the result reaches the client.
+    /// The way in which the result reaches the client.
     public enum Delivery: String, CaseIterable, Sendable {
         /// As a sealed memfd.
         case fd
-        /// As a payload behind the frame.
+        /// As a payload that follows the frame.
         case inline
-        /// Not at all: it is loaded into the cache and described.
+        /// Not delivered: the image is loaded into the cache and described.
         case none
     }
 
-    /// What the cache may answer, named as the request cache modes of the WHATWG Fetch standard.
+    /// The permitted use of the cache, named as the request cache modes of the WHATWG Fetch standard.
     public enum CacheMode: String, CaseIterable, Sendable {
-        /// What is cached and fresh, else the origin.
+        /// A fresh cached response, else the origin.
         case `default`
-        /// What is cached once the origin has confirmed it, else the origin.
+        /// A cached response after the origin has confirmed it, else the origin.
         case noCache = "no-cache"
-        /// The origin; the answer is cached.
+        /// The origin; the response is cached.
         case reload
-        /// What is cached, however old, else the origin.
+        /// A cached response of any age, else the origin.
         case forceCache = "force-cache"
-        /// What is cached, however old, else `not-cached`.
+        /// A cached response of any age, else `not-cached`.
         case onlyIfCached = "only-if-cached"
-        /// The origin; the answer is not cached.
+        /// The origin; the response is not cached.
         case noStore = "no-store"
     }
 
-    /// The tiers that a result may enter.
+    /// The tiers that may keep a result.
     public enum Storage: String, CaseIterable, Sendable {
         case both, memory, disk, none
 
-        /// Whether the result may stay in memory.
+        /// Whether the result may be kept in memory.
         public var includesMemory: Bool { self == .both || self == .memory }
-        /// Whether the result may be kept on disk.
+        /// Whether the result may be kept in the disk tier.
         public var includesDisk: Bool { self == .both || self == .disk }
     }
 
-    /// The place in the queue.
+    /// The priority in the queue.
     public enum Priority: String, CaseIterable, Comparable, Sendable {
         case low, normal, high
 
@@ -92,26 +92,26 @@ public struct GetOptions: Equatable, Sendable {
         public var width: Int?
         /// The box's height in pixels.
         public var height: Int?
-        /// How the picture is brought into the box.
+        /// The way to fit the image into the box.
         public var fit = Transform.Fit.inside
-        /// Whether a result above the broker's scale-down limit is made smaller.
+        /// Whether a result above the broker's scale-down limit is scaled down.
         public var scaleDown = false
         /// The order of a pixel's bytes.
         public var pixelFormat: PixelFormat
-        /// How colour is stored beside alpha.
+        /// The relation of the colour channels to alpha.
         public var alpha: AlphaMode
-        /// The frames of an animation that are wanted.
+        /// The requested frames of an animation.
         public var frames = FrameSelection.one(0)
-        /// Whether scaling mixes light instead of sRGB's values.
+        /// Whether scaling filters linear light instead of sRGB values.
         public var linear = false
 
-        /// Full-size pixels in the form given.
+        /// Creates a full-size variant in the given form.
         public init(pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied) {
             self.pixelFormat = pixelFormat
             self.alpha = alpha
         }
 
-        /// What is to be made of the pixels, by a broker with this limit on what is scaled down.
+        /// Returns the transform for a broker with this scale-down limit, in bytes.
         package func transform(scaleDownLimit: Int) -> Transform {
             Transform(
                 width: width, height: height, fit: fit, byteLimit: scaleDown ? scaleDownLimit : nil,
@@ -119,52 +119,52 @@ public struct GetOptions: Equatable, Sendable {
         }
     }
 
-    /// Pixels or bytes.
+    /// The requested form: pixels, the original or an encoded image.
     public var representation = Representation.pixels
-    /// 1 … 100, for what is encoded with losses.
+    /// The quality of lossy encodings, 1 … 100.
     public var quality = Encoding.usualQuality
-    /// The form of the pixels.
+    /// The size and form of the pixels.
     public var variant = Variant()
-    /// How the result comes.
+    /// The way in which the result is delivered.
     public var delivery = Delivery.fd
-    /// What the cache may answer.
+    /// The permitted use of the cache.
     public var cache = CacheMode.default
-    /// With `no-cache`: what is cached at once, then what the origin says.
+    /// Whether, with `no-cache`, the cached image is sent at once, before the origin's answer.
     public var staleFirst = false
-    /// The tiers that the result may enter.
+    /// The tiers that may keep the result.
     public var storage = Storage.both
-    /// The place in the queue.
+    /// The priority in the queue.
     public var priority = Priority.normal
-    /// Whether to try although the failed list advises against it.
+    /// Whether to retry although the URL is among the recent failures (the wire's failed list).
     public var retryFailed = false
-    /// Whether `progress` frames are wanted.
+    /// Whether `progress` frames are sent.
     public var progress = false
-    /// Whether the picture is wanted as far as it has come, too.
+    /// Whether partial images are sent, too.
     public var progressive = false
-    /// Milliseconds without a byte, connecting included, before `timeout`.
+    /// The time without a received byte, connecting included, before `timeout`, in milliseconds.
     public var timeoutMs = 15_000
-    /// Milliseconds for everything, the queue included, before `timeout`.
+    /// The total time, queueing included, before `timeout`, in milliseconds.
     public var totalTimeoutMs = 60_000
-    /// Extra request headers: names in lower case, sorted, no name twice.
+    /// Extra request headers: lower-case names, sorted, without duplicates.
     public var headers: [HeaderField] = []
     /// Basic credentials for the URL's host.
     public var credentials: Credentials?
-    /// Whether the asking user's cookies go with the request.
+    /// Whether the requesting user's cookies are sent.
     public var cookies = false
-    /// A name to know the original by instead of its URL; 1 to 1,024 bytes.
+    /// The name that identifies the original instead of its URL; 1 to 1,024 bytes.
     public var cacheKey: String?
-    /// Whether a server may be one whose certificate cannot be verified.
+    /// Whether servers with unverifiable certificates are accepted.
     public var allowInvalidCertificates = false
 
-    /// The defaults.
+    /// Creates the default options.
     public init() {}
 }
 
 extension GetRequest {
     static let longestTimeoutMs = 24 * 3600 * 1000
 
-    /// Reads what `get` and `query` have in common with it; nil when the URL is missing or something is wrong, and then
-    /// `rejection` or the reader's `problem` says what.
+    /// Reads the members that `get` and `query` share; nil when the URL is missing or a member is invalid. `rejection`
+    /// or the reader's `problem` then has the reason.
     init?(id: Int, from reader: inout JSONReader, rejection: inout WireError?) throws(JSONReader.MalformedJSON) {
         var url: SourceURL?
         var options = GetOptions()
@@ -191,10 +191,10 @@ extension GetRequest {
 }
 
 extension GetOptions {
-    /// The longest `cacheKey`, in bytes.
+    /// The maximum length of a `cacheKey`, in bytes.
     static let longestCacheKey = 1024
 
-    /// Reads the member `name`; false when it is none of these.
+    /// Reads the member `name`; returns false when it is not an option.
     mutating func readMember(
         _ name: String, from reader: inout JSONReader
     ) throws(JSONReader.MalformedJSON) -> Bool {
@@ -226,7 +226,7 @@ extension GetOptions {
         return true
     }
 
-    /// Notes what does not go together.
+    /// Notes options that contradict each other.
     func noteContradictions(in reader: inout JSONReader) {
         if variant.frames == .all, representation.format != nil {
             reader.note("variant.frame", expected: "an index: all frames are for pixels only")

@@ -1,5 +1,5 @@
-/// The text of a `get` in two parts: its id and the rest. Clients request the same image repeatedly; two requests with the
-/// same rest differ only in their id, so the second need not be read as JSON.
+/// The text of a `get` in two parts: its id and the rest. Clients request the same image repeatedly; two requests with
+/// the same rest differ only in their id, so the second need not be read as JSON.
 ///
 /// Only the usual beginnings are recognised. Any other text is left to the JSON reader.
 package struct RepeatableText {
@@ -8,10 +8,10 @@ package struct RepeatableText {
 
     /// The request's id.
     package let id: Int
-    /// Everything behind the id.
+    /// The text after the id.
     package let rest: ArraySlice<UInt8>
 
-    /// Divides the text of a frame; nil when it has another beginning. Does not check that the text is well-formed.
+    /// Divides the text of a frame; nil when it has another beginning. Does not check whether the text is well-formed.
     package init?(_ text: ArraySlice<UInt8>) {
         guard text.count <= Self.longestRest,
             let (id, rest) = Self.number(in: text, behind: Self.compactGet)
@@ -22,17 +22,17 @@ package struct RepeatableText {
         self.rest = text[rest...]
     }
 
-    /// Whether the rest may be remembered: it contains no further member of the envelope, so it means the same with another
-    /// id, and no credentials. Valid only for a text that the JSON reader has accepted.
+    /// Whether the rest may be remembered: it has no further member of the envelope, so it means the same with another
+    /// id, and it has no credentials. Valid only for a text that the JSON reader has accepted.
     package var isPlain: Bool {
-        // Without escapes a name has one spelling.
+        // Without escapes, a name has only one spelling.
         !rest.contains(UInt8(ascii: "\\"))
             && ["\"id\"", "\"type\"", "\"fds\"", "\"payload\"", "\"headers\"", "\"credentials\""].allSatisfy {
                 !rest.contains(bytesOf: $0)
             }
     }
 
-    /// Returns the buffer of a `release` of a single one; nil for any other text, or another spelling of it.
+    /// Returns the buffer of a `release` of a single buffer; nil for any other text, or another spelling of it.
     package static func releasedBuffer(_ text: ArraySlice<UInt8>) -> Int? {
         for (beginning, end) in releases {
             guard let (number, rest) = number(in: text, behind: beginning) else { continue }
@@ -50,7 +50,8 @@ package struct RepeatableText {
         (Array(#"{"type": "release", "buffer": "#.utf8), Array("}".utf8)),
     ]
 
-    /// Returns the number of up to 15 digits behind `beginning`, and the index after it, where the text must go on.
+    /// Returns the number of up to 15 digits after `beginning`, and the index after it, which is not the end of the
+    /// text.
     private static func number(
         in text: ArraySlice<UInt8>, behind beginning: [UInt8]
     ) -> (number: Int, end: Int)? {

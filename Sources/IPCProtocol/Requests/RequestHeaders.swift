@@ -1,14 +1,14 @@
 package import HTTPValues
 internal import JSONCoding
 
-/// Which request headers a client may set.
+/// The rules for request headers set by clients.
 package enum RequestHeaders {
-    /// The most fields of a request.
+    /// The maximum number of fields in a request.
     package static let maximumCount = 64
-    /// The most bytes of their names and values together.
+    /// The maximum size of all names and values together, in bytes.
     package static let maximumBytes = 32_768
 
-    /// HTTP's own machinery of connections, framing, ranges and conditions: the broker's business alone.
+    /// The headers for connections, framing, ranges and conditions, which only the broker sets.
     static let reserved: Set<String> = [
         "accept-encoding", "connection", "content-encoding", "content-length", "content-range", "content-type",
         "expect",
@@ -17,17 +17,18 @@ package enum RequestHeaders {
         "transfer-encoding", "upgrade", "via",
     ]
 
-    /// What is sent where a client gives nothing else.
+    /// The headers sent unless the client overrides them.
     package static let defaults = [
         HeaderField(name: "user-agent", value: ProductVersion.product),
         HeaderField(name: "accept", value: "image/webp,image/png,image/jpeg,*/*;q=0.8"),
         HeaderField(name: "accept-encoding", value: "identity"),
     ]
 
-    /// The headers that carry a user's rights, so that what they load belongs to that user alone.
+    /// The headers that carry a user's rights; the images loaded with them belong to that user alone.
     package static let personal: Set<String> = ["authorization", "cookie"]
 
-    /// Reads the object of member `field`: names in lower case, sorted, so that equal headers make equal keys.
+    /// Reads the object of the member `field`. Names are in lower case and sorted, so that equal headers give equal
+    /// keys.
     static func read(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) -> [HeaderField] {
         var fields: [String: String] = [:]
         try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in

@@ -2,8 +2,8 @@ public import HTTPValues
 internal import JSONCoding
 
 extension SourceURL {
-    /// Reads member `field`; nil when it is no URL that can be loaded, and then `rejection` or the reader's `problem` says
-    /// why.
+    /// Reads the member `field`; nil when it is not a loadable URL. `rejection` or the reader's `problem` then has the
+    /// reason.
     static func read(
         _ field: String, from reader: inout JSONReader, rejection: inout WireError?
     ) throws(JSONReader.MalformedJSON) -> SourceURL? {
@@ -18,7 +18,7 @@ extension SourceURL {
 }
 
 extension WireError {
-    /// The error of a request with an invalid URL: `unsupported-scheme` or `bad-request`.
+    /// Creates the error for a request with an invalid URL: `unsupported-scheme` or `bad-request`.
     public init(_ invalid: InvalidURL) {
         switch invalid.reason {
         case .unsupportedScheme: self.init(.unsupportedScheme, invalid.message)
