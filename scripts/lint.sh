@@ -13,6 +13,7 @@ if [[ "${1:-}" == --fix ]]; then
     exec swift format format --in-place --parallel --recursive "${paths[@]}"
 fi
 swift format lint --strict --parallel --recursive "${paths[@]}"
+scripts/lint-words.py
 scripts/lint-docs.py
 scripts/floors.py --check
 echo "lint: ${paths[*]} docs"
