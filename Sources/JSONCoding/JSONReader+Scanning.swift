@@ -53,7 +53,7 @@ extension JSONReader {
         }
     }
 
-    /// Steps over a number; its value where that is an integer that `Int` can hold.
+    /// Skips a number; returns its value if that is an integer that `Int` can hold.
     mutating func scanNumber() throws(MalformedJSON) -> Int? {
         skipWhitespace()
         let start = position
@@ -123,7 +123,7 @@ extension JSONReader {
         return String(copying: text)
     }
 
-    /// Steps over a string. One of plain ASCII, as nearly all are, is not made a value of.
+    /// Skips a string. A string of plain ASCII, as nearly all are, is not copied.
     mutating func skipString() throws(MalformedJSON) {
         let start = position
         position += 1

@@ -1,22 +1,22 @@
 /// Reads JSON (RFC 8259) from bytes, value by value, without building a tree.
 ///
-/// A message's values are read in the order in which they stand. A value of the wrong type or out of its range is
-/// noted in `problem` and stepped over, so that the rest of the message is still read and the complaint can carry the
-/// message's `id`. Only bytes that are no JSON end the reading, with `MalformedJSON`.
+/// The values of a message are read in their order. A value of the wrong type or out of range is noted in `problem` and
+/// skipped, so that the rest of the message is still read and the error can name the message's `id`. Only malformed JSON
+/// ends the reading, with `MalformedJSON`.
 package struct JSONReader {
-    /// Bytes that are no JSON: what was expected, at which offset.
+    /// Malformed JSON: the expected token, and the offset.
     package struct MalformedJSON: Error, Equatable {
-        /// What should have stood there.
+        /// The expected token.
         package let expected: String
         /// The offset from the first byte of the text.
         package let offset: Int
     }
 
-    /// A member that is not what the protocol says.
+    /// A member that does not conform to the protocol.
     package struct FieldProblem: Error, Equatable {
         /// The member's name.
         package let field: String
-        /// What it should have been: "an integer from 1 to 65535".
+        /// The expected value: "an integer from 1 to 65535".
         package let expected: String
     }
 
@@ -26,7 +26,7 @@ package struct JSONReader {
     /// The deepest nesting that is read.
     package static let maximumDepth = 64
 
-    /// The first member that was not what the protocol says.
+    /// The first member that did not conform to the protocol.
     package private(set) var problem: FieldProblem?
 
     let bytes: ArraySlice<UInt8>
@@ -39,8 +39,7 @@ package struct JSONReader {
         position = bytes.startIndex
     }
 
-    /// Notes that `field` is not `expected`, unless something was noted before. A name that came with the message is
-    /// not repeated at whatever length it has.
+    /// Notes that `field` is not `expected`, unless a problem was noted before. A name from the message is shortened.
     package mutating func note(_ field: String, expected: String) {
         if problem == nil { problem = FieldProblem(field: String(field.prefix(80)), expected: expected) }
     }
@@ -93,7 +92,7 @@ package struct JSONReader {
         depth -= 1
     }
 
-    /// Steps over one value of any kind.
+    /// Skips one value of any kind.
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func skip() throws(MalformedJSON) {
@@ -119,7 +118,7 @@ package struct JSONReader {
 
     // MARK: Values
 
-    /// The string of member `field`; nil, and a note, when it is none.
+    /// Reads member `field`, a string; nil, and a note, for any other value.
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func string(_ field: String) throws(MalformedJSON) -> String? {
@@ -127,7 +126,7 @@ package struct JSONReader {
         return try reject(field, "a string")
     }
 
-    /// The boolean of member `field`; nil, and a note, when it is none.
+    /// Reads member `field`, a boolean; nil, and a note, for any other value.
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func boolean(_ field: String) throws(MalformedJSON) -> Bool? {
@@ -142,11 +141,11 @@ package struct JSONReader {
         }
     }
 
-    /// The integer of member `field`; nil, and a note, when it is none or outside `range`.
+    /// Reads member `field`, an integer in `range`; nil, and a note, for any other value.
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func integer(_ field: String, in range: ClosedRange<Int>) throws(MalformedJSON) -> Int? {
-        // Written only where it is needed: this is called for every integer of every message.
+        // The text of the note is made only when it is needed, because this is called for every integer.
         func expected() -> String { "an integer from \(range.lowerBound) to \(range.upperBound)" }
         switch peek() {
         case .some(UInt8(ascii: "-")), .some(UInt8(ascii: "0")...UInt8(ascii: "9")):
@@ -157,7 +156,7 @@ package struct JSONReader {
         }
     }
 
-    /// The number of member `field` as floating point; nil, and a note, when it is none.
+    /// Reads member `field`, a number, as floating point; nil, and a note, for any other value.
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func number(_ field: String) throws(MalformedJSON) -> Double? {
@@ -171,7 +170,7 @@ package struct JSONReader {
         }
     }
 
-    /// The word of member `field` as one of an enumeration's; nil, and a note, when it is none of them.
+    /// Reads member `field`, a raw value of an enumeration; nil, and a note, for any other value.
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func choice<Choice>(
@@ -186,7 +185,7 @@ package struct JSONReader {
         return try reject(field, expected)
     }
 
-    /// Reads the object of member `field`; a note when it is none.
+    /// Reads member `field`, an object; notes any other value.
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func object(
@@ -195,7 +194,7 @@ package struct JSONReader {
         if nextIsObject { try readObject(member) } else { let _: Never? = try reject(field, "an object") }
     }
 
-    /// Reads the array of member `field`; a note when it is none.
+    /// Reads member `field`, an array; notes any other value.
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func array(

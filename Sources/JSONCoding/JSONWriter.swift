@@ -1,10 +1,10 @@
 /// Writes one JSON object (RFC 8259) into bytes, member by member.
 package struct JSONWriter {
-    /// What was written so far.
+    /// The bytes written so far.
     package private(set) var bytes: [UInt8]
     private var needsComma = false
 
-    /// Starts after `prefix`, which stays as it is. Of `storage` nothing is used but its memory.
+    /// Starts after `prefix`, which stays unchanged. Only the memory of `storage` is used.
     package init(prefix: [UInt8] = [], capacity: Int = 512, reusing storage: consuming [UInt8] = []) {
         bytes = consume storage
         bytes.removeAll(keepingCapacity: true)
@@ -137,7 +137,7 @@ package struct JSONWriter {
             bytes.append(UInt8(ascii: "0") + UInt8(rest % 10))
             rest /= 10
         } while rest > 0
-        // They stand in the wrong order. Not `reverse` of a slice, which would be a copy.
+        // The digits are in reverse order. Swapped in place, because `reverse` of a slice would copy.
         var last = bytes.count - 1
         while first < last {
             bytes.swapAt(first, last)
