@@ -139,7 +139,7 @@ import Testing
             .error(
                 id: 16,
                 {
-                    var error = WireError(.blacklisted, "It failed before.", retryAfterMs: 30_000)
+                    var error = WireError(.recentlyFailed, "It failed before.", retryAfterMs: 30_000)
                     error.cause = .decodeFailed
                     return error
                 }())
@@ -150,7 +150,7 @@ import Testing
                 id: 17,
                 {
                     var error = WireError(.decodeFailed, "The picture's data are damaged.")
-                    error.blacklisted = true
+                    error.recentlyFailed = true
                     return error
                 }())
         ),

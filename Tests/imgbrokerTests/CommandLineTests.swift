@@ -164,7 +164,7 @@ struct CommandLineTests {
         for outcome in StatsReport.Figure.outcomes { report[outcome] = 1 }
         report.failures[.decodeFailed] = 3
         #expect(!StatsTable.text(of: report, path: "/run/imgbroker.sock").contains("revalidated"))
-        for extra in [StatsReport.Figure.revalidated, .staleServed, .prefetched, .mappedHits, .blacklistedUrls] {
+        for extra in [StatsReport.Figure.revalidated, .staleServed, .prefetched, .mappedHits, .recentlyFailedURLs] {
             report[extra] = 4
         }
         let text = StatsTable.text(of: report, path: "/run/imgbroker.sock")

@@ -26,7 +26,7 @@ extension BrokerState {
         report[.clients] = clients.count
         report[.queued] = disk.queuedLookups + downloads.queued + decoding.queued
         report[.running] = WorkerKind.allCases.reduce(0) { $0 + supervision.runningJobs($1) }
-        report[.blacklistedUrls] = recentFailures.count(at: now.instant)
+        report[.recentlyFailedURLs] = recentFailures.count(at: now.instant)
         report[.memoryBytes] = memory.residentBytes
         report[.memoryLimitBytes] = limits.memoryBytes
         report[.memoryEntries] = memory.entries

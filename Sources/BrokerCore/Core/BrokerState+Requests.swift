@@ -476,7 +476,7 @@ extension BrokerState {
     /// Notes a failure among the recent ones, if it is of a kind that belongs there. `lifetime` is in seconds.
     mutating func noteFailure(_ error: WireError, of waiter: Waiter, lifetime: Int?) -> WireError {
         var error = error
-        error.blacklisted = recentFailures.note(
+        error.recentlyFailed = recentFailures.note(
             error, key: waiter.key, form: form(of: waiter.request), url: waiter.request.url.text, lifetime: lifetime,
             at: now.instant)
         return error

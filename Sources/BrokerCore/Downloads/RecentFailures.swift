@@ -59,7 +59,7 @@ struct RecentFailures {
         let seconds = (milliseconds + 999) / 1000
         let message = "This has failed before and is not tried again for \(seconds) s: \(entry.error.message)"
         var error = WireError(
-            .blacklisted, message, httpStatus: entry.error.httpStatus, retryAfterMs: max(milliseconds, 1))
+            .recentlyFailed, message, httpStatus: entry.error.httpStatus, retryAfterMs: max(milliseconds, 1))
         error.cause = entry.error.code
         return error
     }
@@ -118,7 +118,7 @@ struct RecentFailures {
         // The network may have caused these.
         case .hostUnavailable, .dnsFailed, .connectFailed, .timeout, .transferFailed: nil
         // About the request, not about its original.
-        case .badFrame, .badRequest, .unsupportedVersion, .forbidden, .notCached, .blacklisted, .cancelled,
+        case .badFrame, .badRequest, .unsupportedVersion, .forbidden, .notCached, .recentlyFailed, .cancelled,
             .shuttingDown, .overloaded, .quotaExceeded:
             nil
         // The broker's own. Images that kill decoders are quarantined.

@@ -117,7 +117,7 @@ struct Waiter {
     func mayServeStale(_ original: MemoryIndex.Original, after error: WireError, at now: Instant) -> Bool {
         // A failure remembered from before counts as the failure that it was.
         var reason = error
-        if error.code == .blacklisted, let cause = error.cause { reason.code = cause }
+        if error.code == .recentlyFailed, let cause = error.cause { reason.code = cause }
         return original.origin.policy.mayServeStale(atAge: original.origin.age(at: now), after: reason)
     }
 

@@ -12,7 +12,7 @@ public enum ErrorCode: String, CaseIterable, Sendable {
     case forbidden
     // The outcome of the request.
     case notCached = "not-cached"
-    case blacklisted
+    case recentlyFailed = "blacklisted"
     case cancelled
     case shuttingDown = "shutting-down"
     case overloaded
@@ -48,7 +48,7 @@ public enum ErrorCode: String, CaseIterable, Sendable {
             .transferFailed, .decoderUnavailable, .outOfMemory, .diskFailed, .internal:
             true
         case .badFrame, .badRequest, .unsupportedVersion, .unsupportedScheme, .forbiddenAddress, .forbidden,
-            .notCached, .blacklisted, .cancelled, .tlsFailed, .tooManyRedirects, .httpStatus, .tooLarge,
+            .notCached, .recentlyFailed, .cancelled, .tlsFailed, .tooManyRedirects, .httpStatus, .tooLarge,
             .unsupportedFormat, .truncated, .decodeFailed, .tooManyPixels, .emptyImage, .decoderCrashed:
             false
         }
@@ -68,7 +68,7 @@ public struct WireError: Error, Hashable, Sendable {
     /// The code of the first failure; only with `blacklisted`.
     public var cause: ErrorCode?
     /// Whether this failure added the URL to the recent failures (the wire's failed list).
-    public var blacklisted = false
+    public var recentlyFailed = false
 
     /// Creates an error with the members that apply to it.
     public init(_ code: ErrorCode, _ message: String, httpStatus: Int? = nil, retryAfterMs: Int? = nil) {
@@ -97,7 +97,7 @@ public struct WireError: Error, Hashable, Sendable {
             case "httpStatus": httpStatus = try reader.integer(name, in: 0...999)
             case "retryAfterMs": retryAfterMs = try reader.integer(name, in: 0...Int.max)
             case "cause": cause = try reader.choice(name)
-            case "blacklisted": blacklisted = try reader.boolean(name) ?? false
+            case "blacklisted": recentlyFailed = try reader.boolean(name) ?? false
             default: try reader.skip()
             }
         }
@@ -112,6 +112,6 @@ public struct WireError: Error, Hashable, Sendable {
         writer.member("httpStatus", httpStatus)
         writer.member("retryAfterMs", retryAfterMs)
         writer.member("cause", cause?.rawValue)
-        if blacklisted { writer.member("blacklisted", true) }
+        if recentlyFailed { writer.member("blacklisted", true) }
     }
 }

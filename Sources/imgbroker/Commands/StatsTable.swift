@@ -14,7 +14,7 @@ enum StatsTable {
         (.staleServed, "stale served", "answers that were no longer fresh"),
         (.prefetched, "prefetched", "loaded in advance, not counted as requests"),
         (.mappedHits, "without asking", "found by clients among their kept images, not counted as requests"),
-        (.blacklistedUrls, "on the failed list", "not tried again for some time"),
+        (.recentlyFailedURLs, "on the failed list", "not tried again for some time"),
     ]
 
     /// Formats the table.

@@ -92,7 +92,7 @@ final class Broker {
         do throws(SystemError) {
             page = try ValidityPage(slots: limits.validitySlots)
         } catch {
-            log.notice("clients ask for each picture, as there is no validity page: \(error)")
+            log.notice("clients request each image, as there is no validity page: \(error)")
             page = nil
             limits.validitySlots = 0
         }

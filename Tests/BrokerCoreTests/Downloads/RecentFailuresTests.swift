@@ -46,7 +46,7 @@ struct RecentFailuresTests {
         let error = WireError(.httpStatus, "Not there.", httpStatus: 404)
         _ = list.note(error, key: key, form: .original, url: "http://a/1", lifetime: nil, at: start)
         let refusal = try #require(list.refusal(of: key, form: thumbnail, at: start.adding(milliseconds: 18_500)))
-        #expect(refusal.code == .blacklisted)
+        #expect(refusal.code == .recentlyFailed)
         #expect(refusal.cause == .httpStatus)
         #expect(refusal.httpStatus == 404)
         #expect(refusal.retryAfterMs == 41_500)

@@ -222,9 +222,9 @@ struct CachingTests {
         world.get(client, id: 1, "a")
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         guard case .error(_, let error) = world.answer(client, 1) else { return complain("no error") }
-        #expect(error.blacklisted)
+        #expect(error.recentlyFailed)
         world.get(client, id: 2, "a")
-        #expect(world.error(client, 2) == .blacklisted)
+        #expect(world.error(client, 2) == .recentlyFailed)
         #expect(world.fetches.isEmpty)
         world.get(client, id: 3, "a") { $0.retryFailed = true }
         let job = try #require(world.fetches.keys.first)
@@ -232,7 +232,7 @@ struct CachingTests {
         let decode = try #require(world.decodes.keys.first)
         world.readHeader(decode)
         world.finishDecode(decode)
-        #expect(world.state.report[.blacklistedUrls] == 0)
+        #expect(world.state.report[.recentlyFailedURLs] == 0)
     }
 
     @Test mutating func `a transfer that failed is tried once more before anybody hears of it`() throws {

@@ -209,9 +209,9 @@ import WorkerProtocol
         for ((url, _, code), id) in zip(cases, ids) {
             let error = try #require(try client.answer(to: id).error)
             #expect(error.code == code, "\(url)")
-            #expect(!error.blacklisted && error.isRetryable, "\(url)")
+            #expect(!error.recentlyFailed && error.isRetryable, "\(url)")
         }
-        #expect(try client.stats()[.blacklistedUrls] == 0)
+        #expect(try client.stats()[.recentlyFailedURLs] == 0)
         let list = try client.ask("failed", #""action":"list""#)
         #expect((list.fields["entries"] as? [Any])?.isEmpty == true)
         isWell.store(true, ordering: .sequentiallyConsistent)
@@ -224,18 +224,18 @@ import WorkerProtocol
         let setting = try Setting { request in request.number % 2 == 1 ? .status(404) : png(tile(1)) }
         let client = try setting.client()
         let url = setting.url("/a")
-        #expect(try client.failure(url).blacklisted)
+        #expect(try client.failure(url).recentlyFailed)
         let again = try client.failure(url)
-        #expect((again.code, again.cause) == (.blacklisted, .httpStatus))
+        #expect((again.code, again.cause) == (.recentlyFailed, .httpStatus))
         #expect((1...60_000).contains(again.retryAfterMs ?? 0))
         #expect(setting.origin.requests.count == 1)
         #expect(try client.ask("failed", #""action":"clear","url":"\#(url)""#).fields["removed"] as? Int == 1)
         #expect(try client.picture(try client.load(url)) == tile(1))
         // `retryFailed` overrides the entry.
-        #expect(try client.failure(url, #""cache":"reload""#).blacklisted)
+        #expect(try client.failure(url, #""cache":"reload""#).recentlyFailed)
         let insisted = try client.load(url, #""cache":"reload","retryFailed":true"#)
         #expect(try client.picture(insisted) == tile(1))
-        #expect(try client.stats()[.blacklistedUrls] == 0)
+        #expect(try client.stats()[.recentlyFailedURLs] == 0)
     }
 
     // MARK: 7: revalidation

@@ -52,7 +52,7 @@ import Testing
         let setting = try Setting { $0.path == "/b" && $0.number > 1 ? png(tile(1)) : .status(404) }
         let client = try setting.client()
         #expect(try ctl(setting, "failed", "list").output == "nothing is on the failed list\n")
-        for path in ["/a", "/b"] { #expect(try client.failure(setting.url(path)).blacklisted) }
+        for path in ["/a", "/b"] { #expect(try client.failure(setting.url(path)).recentlyFailed) }
         let text = try ctl(setting, "failed", "list").output
         #expect(text.split(separator: "\n").count == 2)
         #expect(text.contains("http-status") && text.contains(setting.url("/a")))
@@ -66,7 +66,7 @@ import Testing
 
         #expect(try object(setting, "failed", "clear", setting.url("/b"))["removed"] as? Int == 1)
         _ = try client.load(setting.url("/b"))
-        #expect(try client.failure(setting.url("/a")).code == .blacklisted)
+        #expect(try client.failure(setting.url("/a")).code == .recentlyFailed)
         #expect(try ctl(setting, "failed", "clear").output == "took 1 entry off the failed list\n")
         #expect(try client.failure(setting.url("/a")).code == .httpStatus)
     }

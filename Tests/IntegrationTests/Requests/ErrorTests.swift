@@ -112,7 +112,7 @@ import Testing
         // Recently failed URLs are not tried again.
         for (path, code) in [("/corrupt", ErrorCode.decodeFailed), ("/404", .httpStatus), ("/long", .tooLarge)] {
             let again = try client.failure(setting.url(path))
-            #expect(again.code == .blacklisted)
+            #expect(again.code == .recentlyFailed)
             #expect(again.cause == code)
             #expect(setting.origin.statistics(path).requests == 1)
         }

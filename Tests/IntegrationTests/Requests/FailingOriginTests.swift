@@ -18,7 +18,7 @@ import Testing
         #expect(first.code == .httpStatus)
         #expect(first.httpStatus == 503)
         #expect(first.retryAfterMs == 30_000)
-        #expect(!first.blacklisted)
+        #expect(!first.recentlyFailed)
         for path in ["/a", "/b"] {
             let error = try client.failure(setting.url(path))
             #expect(error.code == .hostUnavailable)
@@ -51,9 +51,9 @@ import Testing
         for (path, code) in [("/gone", ErrorCode.httpStatus), ("/text", .unsupportedFormat), ("/mended", .httpStatus)] {
             let first = try client.failure(setting.url(path))
             #expect(first.code == code)
-            #expect(first.blacklisted)
+            #expect(first.recentlyFailed)
             let second = try client.failure(setting.url(path))
-            #expect(second.code == .blacklisted)
+            #expect(second.code == .recentlyFailed)
             #expect(second.cause == code)
             #expect(setting.origin.requests(path).count == 1)
         }
@@ -62,10 +62,10 @@ import Testing
                 setting.url("/gone"): "http-status", setting.url("/text"): "unsupported-format",
                 setting.url("/mended"): "http-status",
             ])
-        #expect(try client.stats()[.blacklistedUrls] == 3)
+        #expect(try client.stats()[.recentlyFailedURLs] == 3)
         // `retryFailed` succeeds only where the origin has recovered.
         #expect(try client.failure(setting.url("/gone"), #""retryFailed":true"#).code == .httpStatus)
-        #expect(try client.failure(setting.url("/gone")).code == .blacklisted)
+        #expect(try client.failure(setting.url("/gone")).code == .recentlyFailed)
         #expect(try client.load(setting.url("/mended"), #""retryFailed":true"#).image().source == .network)
         #expect(try client.load(setting.url("/mended"), #""cache":"reload""#).image().source == .network)
         #expect(try listed().count == 2)
@@ -75,7 +75,7 @@ import Testing
         #expect(try client.ask("failed", #""action":"clear""#).fields["removed"] as? Int == 2)
         #expect(try listed().isEmpty)
         // The origin's max-age limits how long the URL counts as failed.
-        #expect(try client.failure(setting.url("/brief")).blacklisted)
+        #expect(try client.failure(setting.url("/brief")).recentlyFailed)
         try eventually("the download is tried again", within: 10) {
             _ = try client.failure(setting.url("/brief"))
             return setting.origin.requests("/brief").count > 1
@@ -87,11 +87,11 @@ import Testing
         let setting = try Setting { $0.number == 1 ? png(tile(1)) : .status(404) }
         let client = try setting.client()
         _ = try client.load(setting.url("/a"))
-        #expect(try client.failure(setting.url("/a"), #""cache":"no-store""#).blacklisted)
+        #expect(try client.failure(setting.url("/a"), #""cache":"no-store""#).recentlyFailed)
         for members in ["", #""as":"original""#, #""variant":{"pixelFormat":"bgra8"}"#, #""variant":{"width":8}"#] {
             #expect(try client.load(setting.url("/a"), members).image().source == .memory)
         }
-        #expect(try client.failure(setting.url("/a"), #""cache":"no-store""#).code == .blacklisted)
+        #expect(try client.failure(setting.url("/a"), #""cache":"no-store""#).code == .recentlyFailed)
         #expect(setting.origin.requests.count == 2)
     }
 
@@ -108,7 +108,7 @@ import Testing
         let report = try client.stats()
         #expect(report[.networkLoads] == 2)
         #expect(report.failures.isEmpty)
-        #expect(report[.blacklistedUrls] == 0)
+        #expect(report[.recentlyFailedURLs] == 0)
     }
 
     @Test func noRetryWithoutWaiters() throws {
@@ -143,7 +143,7 @@ import Testing
         var error = try client.failure(closed.url("/0"))
         while error.code == .connectFailed, refused < 10 {
             refused += 1
-            #expect(!error.blacklisted)
+            #expect(!error.recentlyFailed)
             error = try client.failure(closed.url("/\(refused)"))
         }
         // Each request was retried once.

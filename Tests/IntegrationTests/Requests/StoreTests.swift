@@ -145,7 +145,7 @@ import WorkerProtocol
         }
         try expectNothingKept(setting, client, url)
         // The URL does not count as recently failed.
-        #expect(try client.stats()[.blacklistedUrls] == 0)
+        #expect(try client.stats()[.recentlyFailedURLs] == 0)
         try setting.broker.waitForSettledDescriptors(warm)
     }
 

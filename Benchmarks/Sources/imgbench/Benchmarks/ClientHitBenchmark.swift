@@ -1,3 +1,4 @@
+import BrokerHarness
 import Foundation
 import ImageBrokerClient
 import LocalOrigin
@@ -6,7 +7,7 @@ import LocalOrigin
 /// hit by the bare probe of `hit`: whether what the library writes is answered the way that `hit` measures.
 enum ClientHitBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
-        let origin = try LocalOrigin(routes: ["/128": .ok(SamplePNG.checkers(width: 128, height: 128))])
+        let origin = try LocalOrigin(routes: ["/128": .ok(PNGFile.checkers(width: 128, height: 128))])
         defer { origin.stop() }
         return try onOneProcessor {
             let broker = try BrokerProcess(run.broker, ["--workers", "1"])
@@ -44,7 +45,7 @@ extension BrokerProcess {
 
     /// Returns the nanoseconds that the broker's one thread has run (the first number of `schedstat`, see proc(5)).
     private func runTime() throws -> Double {
-        let text = try String(contentsOfFile: "/proc/\(processIdentifier)/schedstat", encoding: .utf8)
+        let text = try String(contentsOfFile: "/proc/\(pid)/schedstat", encoding: .utf8)
         guard let time = text.split(separator: " ").first.flatMap({ Double($0) }) else {
             throw Failure("the kernel does not count the broker's time")
         }
