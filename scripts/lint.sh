@@ -13,6 +13,11 @@ if [[ "${1:-}" == --fix ]]; then
     exec swift format format --in-place --parallel --recursive "${paths[@]}"
 fi
 swift format lint --strict --parallel --recursive "${paths[@]}"
+# The broker's decisions are values without the system.
+if grep -rnE '^(package |public |internal )?import (C[A-Z][A-Za-z]+|Foundation|Glibc|LinuxSystem|SharedCache)' Sources/BrokerCore; then
+    echo "error: BrokerCore imports a system module" >&2
+    exit 1
+fi
 scripts/lint-words.py
 scripts/lint-docs.py
 scripts/floors.py --check
