@@ -10,8 +10,9 @@ public struct StatsReport: Equatable, Sendable {
         case workers, fetchers, workerRestarts, clients, queued, running
         case memoryBytes, memoryLimitBytes, memoryEntries, leasedBytes, evictedLeasedBytes, reservedBytes
         case diskBytes, diskLimitBytes, diskEntries, evictions
-        case bytesDownloaded, pixelsDecoded, decodes, partialDecodes, ignoredProfiles, downloads, openDescriptors
+        case bytesDownloaded, pixelsDecoded, decodes, partialDecodes, ignoredProfiles, downloads
         case recentlyFailedURLs = "blacklistedUrls"
+        case openDescriptors
 
         /// The outcomes of a `get`. Their sum plus the pending requests is `requests`.
         public static let outcomes: [Figure] = [
