@@ -6,7 +6,7 @@ import Testing
 
 @testable import BrokerCore
 
-/// What each client and each user may have of what all share.
+/// Per-client and per-user quotas of shared resources.
 struct BoundsTests {
     private func world(_ change: (inout BrokerLimits) -> Void) -> StrictWorld {
         var limits = BrokerLimits()
@@ -24,12 +24,12 @@ struct BoundsTests {
         for isAdmin in [false, true] {
             var pool = SharedPool(limit: limit)
             while pool.refusal(of: 1, own: pool.taken, user: 1, isAdmin: isAdmin) == nil { pool.take(1, for: 1) }
-            // One client: half.
+            // One client gets half.
             #expect(pool.taken == limit / 2)
-            // Many clients of one user: four fifths; of an administrator, all that leaves something.
+            // Many clients of one user get four fifths; those of an administrator, all but one.
             while pool.refusal(of: 1, own: 0, user: 1, isAdmin: isAdmin) == nil { pool.take(1, for: 1) }
             #expect(pool.taken == (isAdmin ? max(0, limit - 1) : limit * 4 / 5))
-            // Another user comes in all the same, unless the crowd is an administrator's.
+            // Another user is still admitted, unless the first is an administrator.
             if !isAdmin, limit > 4 { #expect(pool.refusal(of: 1, own: 0, user: 2, isAdmin: false) == nil) }
             pool.give(pool.taken, from: 1)
             #expect(pool.taken == 0 && pool.taken(by: 1) == 0)
@@ -42,7 +42,7 @@ struct BoundsTests {
             let before = pool.taken
             while pool.refusal(of: 1, own: 0, user: user, isAdmin: false) == nil { pool.take(1, for: user) }
             #expect(pool.taken > before)
-            // Who was there before gets no more now.
+            // An earlier user gets no more now.
             #expect(pool.refusal(of: 1, own: 0, user: 1, isAdmin: false) != nil)
         }
         #expect(pool.taken < 10_000)
@@ -65,7 +65,7 @@ struct BoundsTests {
         #expect(world.state.counters.failures[.quotaExceeded] == 12)
         let other = world.connect(uid: 2)
         #expect(world.clients[other] != nil)
-        // An administrator is let in while there is any place.
+        // An administrator is admitted while any connection is free.
         let admin = world.connect(uid: 0, isAdmin: true)
         #expect(world.clients[admin] != nil)
         world.disconnect(flood[0])
@@ -103,7 +103,7 @@ struct BoundsTests {
         world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 13, urls: [url]))))
         world.happen(.storeReceived(client, StoreRequest(id: 14, url: url, payload: 0), bytes: 10))
         #expect(world.state.counters.failures == [.quotaExceeded: 5])
-        // Another's are its own.
+        // Each client has its own limit.
         let other = world.connect()
         world.get(other, id: 1, "other")
         #expect(world.answers[other] == nil)
@@ -126,13 +126,13 @@ struct BoundsTests {
         }
         #expect(world.state.clients.pendingWeight == 800)
         #expect(world.state.counters.failures == [.quotaExceeded: 700])
-        // A long request weighs more: 100 KiB of headers there cannot be, so 30.
+        // A long request weighs more. Headers of 100 KiB are impossible, so these have 30 KiB.
         let other = world.connect(uid: 2)
         let long = HeaderField(name: "accept", value: String(repeating: "x", count: 30 << 10))
         for each in 1...10 {
             world.get(other, id: each, "\(each)") { $0.headers = [long] }
         }
-        // What is left after it must be as much, as it is a client.
+        // A single client must leave as much free as it takes.
         #expect(world.state.clients.pendingWeight(of: 2) == 31 * 3)
         #expect(world.error(other, 4) == .overloaded)
         world.get(other, id: 11, "11")
@@ -168,7 +168,7 @@ struct BoundsTests {
 
     // MARK: Leases
 
-    /// Pictures of 400 bytes, their originals of next to nothing.
+    /// Leases images of 400 bytes, with originals of 1 byte; returns the number of leases granted.
     private func lease(_ world: inout StrictWorld, _ client: ClientID, _ range: Range<Int>) -> Int {
         for id in range { world.load(client, id: id, "\(id)", content: id + 1, bytes: 1) }
         return range.count {
@@ -183,18 +183,18 @@ struct BoundsTests {
         }
         let greedy = world.connect(uid: 1)
         let most = lease(&world, greedy, 0..<40)
-        // As much as is cached: next to nothing of that is evicted.
+        // About as much as the cache holds: almost none of it is evicted.
         #expect((8...11).contains(most))
         #expect(world.state.memory.evictedBytes <= 2_000)
         #expect(world.error(greedy, 39) == .quotaExceeded)
-        // Nor does its user get much by another connection.
+        // A second connection gives the same user little more.
         let again = world.connect(uid: 1)
         #expect(lease(&world, again, 100..<140) <= 6)
         for uid in UInt32(2)...4 {
             let other = world.connect(uid: uid)
             #expect(lease(&world, other, Int(uid) * 1000..<Int(uid) * 1000 + 3) >= 1)
             #expect(world.state.memory.evictedBytes < 4_000)
-            // What is given back can be had again, as often as one likes.
+            // Released buffers can be leased again without limit.
             for round in 0..<20 {
                 for buffer in world.descriptors[other] ?? [] {
                     world.happen(.messageReceived(other, .release(buffers: [buffer])))
@@ -217,7 +217,7 @@ struct BoundsTests {
         let client = world.connect()
         #expect(lease(&world, client, 0..<1) == 1)
         #expect(world.state.memory.evictedBytes == 400)
-        // Then nothing is left for anybody.
+        // No room is left for other clients.
         let other = world.connect(uid: 2)
         #expect(lease(&world, other, 1..<2) == 0)
         #expect(world.error(other, 1) == .overloaded)
@@ -251,7 +251,7 @@ struct BoundsTests {
         }
         #expect((8...11).contains(world.payloads.count))
         #expect(world.error(client, 39) == .quotaExceeded)
-        // The same one again holds nothing more.
+        // Sending the same image again takes no more quota.
         let before = world.state.clients.held(by: client, .sending)
         world.get(client, id: 40, "0") { $0.delivery = .inline }
         #expect(world.state.clients.held(by: client, .sending) == before)
@@ -260,14 +260,14 @@ struct BoundsTests {
 
     // MARK: Leaving
 
-    /// Disconnecting costs what the client had, not what there is.
+    /// The cost of a disconnect depends on the client's leases, not on the size of the cache.
     @Test func `many leave fast`() {
         var world = world {
             $0.memoryBytes = 1 << 30
             $0.memoryEntries = 200_000
         }
         let holder = world.connect()
-        // Without the world's own book-keeping, which looks at everything after each event.
+        // Bypasses the bookkeeping of `StrictWorld`, which inspects the entire state after each event.
         let url = { (number: Int) in try! SourceURL("http://origin.test/\(number)") }
         for number in 0..<20_000 {
             let key = OriginalKey(GetRequest(id: 0, url: url(number), options: GetOptions()), uid: 1000)
@@ -285,7 +285,7 @@ struct BoundsTests {
         }
         let buffers = Array(world.state.memory.bufferIDs.prefix(1000))
         var times: [Int] = []
-        /// The microseconds for which `body` keeps the processor busy: others may be running as well.
+        /// Returns the processor time of `body` in microseconds, because other processes may run at the same time.
         func microseconds(_ body: () -> Void) -> Int {
             func used() -> Int {
                 var time = timespec()
@@ -308,7 +308,7 @@ struct BoundsTests {
             }
             times.append(took)
         }
-        // A walk over everything takes longer.
+        // A scan of all entries takes longer.
         times.sort()
         #expect(times[990] < 5000, "\(times[990])")
         #expect(world.state.clients.leased(byUser: 7) == LeaseTable.Amount())

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerCore
 
-/// The machine of clients and quotas by itself.
+/// `Clients` and its quotas in isolation.
 @Suite struct ClientsTests {
     private let client = ClientID(number: 1)
     private let buffer = BufferID(number: 7)
@@ -77,7 +77,7 @@ import Testing
         _ = clients.grant(BufferID(number: 1), bytes: 600, to: client, of: 1, .lease)
         #expect(refusal(400, room) == nil && refusal(401, room) == .quotaExceeded)
         _ = clients.grant(buffer, bytes: 900, to: client, of: 1, .lease)
-        // A client that leases the buffer may lease it once more.
+        // A client that already leases the buffer may lease it again.
         #expect(refusal(900, room) == nil)
     }
 

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// The machine of decodings by itself.
+/// `Decoding` in isolation.
 @Suite struct DecodingTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private var moment: Moment { Moment(instant: now, unixMs: 1_800_000_000_000) }
@@ -65,7 +65,7 @@ import WorkerProtocol
         #expect(admitted?.job == second && admitted?.bytes == 400 && admitted?.isExact == true)
         #expect(decoding.reservedBytes == 400)
         #expect(decoding.admitNext(hasRoom: { _ in false }, at: now) == nil)
-        // The pixels and the working memory of both.
+        // The pixels and working memory of both jobs.
         #expect(decoding.admitNext(hasRoom: { $0 == 400 + 50 + 50 }, at: now)?.job == first)
         #expect(decoding.reservedBytes == 800 && decoding.brokenInvariant() == nil)
     }

@@ -5,8 +5,8 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// What is shown of a picture while it is downloaded, and when. `StrictWorld` sees to it that no two partial decodings of
-/// a download are under way, that they are 200 ms apart, and that none is shown after the end.
+/// Partial images during a download, and their timing. `StrictWorld` checks that a download has at most one partial
+/// decoding in flight, that they are 200 ms apart, and that no partial image follows the final one.
 @Suite struct PartialImageTests {
     private var world: StrictWorld
     private let client: ClientID
@@ -20,16 +20,16 @@ import WorkerProtocol
     }
 
     private var fetch: JobID { world.fetches.keys.first! }
-    /// The partial decoding that is under way.
+    /// The partial decoding in flight.
     private var part: JobID? { world.decodes.first { $0.value.fetch != nil }?.key }
-    /// The pictures that were shown and are not final.
+    /// The partial images sent to a client.
     private func shown(_ client: ClientID? = nil) -> [ImageReply] {
         (world.news[client ?? self.client] ?? []).compactMap {
             if case .image(_, let image) = $0 { image } else { nil }
         }
     }
 
-    /// A client asks, and the origin begins to answer.
+    /// Sends a request and begins the origin's response.
     private mutating func begin(_ change: (inout GetOptions) -> Void = { _ in }) {
         world.get(client, id: 1, "a") {
             $0.progressive = true
@@ -43,7 +43,7 @@ import WorkerProtocol
         world.happen(.fetchProgressed(worker, fetch, received: bytes, expected: 100_000), after: milliseconds)
     }
 
-    /// The partial decoding under way comes to its end.
+    /// Finishes the partial decoding in flight.
     private mutating func finishPart(stage: Int) throws {
         let part = try #require(part)
         world.readHeader(part, stage: stage)
@@ -66,7 +66,7 @@ import WorkerProtocol
         world.readHeader(whole)
         world.finishDecode(whole)
         #expect(world.image(client, 1)?.final == true)
-        // Each is a lease of its own.
+        // Each image is a separate lease.
         let buffers = (shown() + [try #require(world.image(client, 1))]).compactMap(\.buffer)
         #expect(Set(buffers).count == 3 && world.state.clients.held(by: client).buffers == 3)
         world.happen(.messageReceived(client, .release(buffers: buffers)))
@@ -119,14 +119,14 @@ import WorkerProtocol
         begin()
         receive(2000)
         receive(3500, after: 250)
-        // One at a time.
+        // At most one partial decoding is in flight.
         #expect(world.decodes.count == 1)
         world.happen(.timePassed, after: 250)
         try finishPart(stage: 1)
         receive(9000, after: 1999)
-        // This one took 500 ms.
+        // The last partial decoding took 500 ms.
         #expect(part == nil)
-        // Nothing more comes, and what is there is shown all the same.
+        // The received bytes are decoded although no more arrive.
         world.happen(.timePassed, after: 1)
         #expect(world.decodes[try #require(part)]?.order.partialBytes == 9000)
     }
@@ -171,7 +171,7 @@ import WorkerProtocol
         world.failDecode(try #require(part), code)
         receive(50_000, after: 5000)
         #expect(part == nil)
-        // The request is none the worse for it.
+        // The request itself is unaffected.
         world.finishFetch(fetch, content: 1)
         let whole = try #require(world.decodes.keys.first)
         world.readHeader(whole)
@@ -206,7 +206,7 @@ import WorkerProtocol
         #expect(part == nil)
         world.readHeader(whole)
         world.finishDecode(whole)
-        // It is left out, not queued: what is there is looked at after a while.
+        // The partial decoding was skipped, not queued; the next one follows after the interval.
         #expect(part == nil)
         world.happen(.timePassed, after: 200)
         #expect(part != nil)
@@ -218,7 +218,7 @@ import WorkerProtocol
         let early = try #require(part)
         world.readHeader(early)
         world.finishFetch(fetch, content: 1)
-        // It waits for the only worker.
+        // The final decoding waits for the only worker.
         #expect(world.decodes.count == 1)
         world.finishDecode(early)
         #expect(shown().isEmpty)
@@ -281,7 +281,7 @@ import WorkerProtocol
         #expect(shown(joining).count == 1)
     }
 
-    /// A response for one user goes to the first who has asked, and nobody else sees a part of it.
+    /// A private response goes to the first requester; other waiters get no partial image of it.
     @Test mutating func privateResponsesAreSeenByTheirOwnerOnly() throws {
         world.cacheControl = "private, max-age=100"
         begin()
@@ -306,7 +306,7 @@ import WorkerProtocol
         receive(4000, after: 500)
         let outdated = try #require(part)
         world.readHeader(outdated, stage: 6)
-        // It is to be continued, and the origin sends another version instead.
+        // The download is resumed, but the origin sends another version.
         world.cutFetch(fetch, received: 4000)
         #expect(world.fetches[fetch]?.order.resumption?.offset == 4000)
         world.respond(fetch)
@@ -333,7 +333,7 @@ import WorkerProtocol
         #expect(part == nil)
     }
 
-    /// Until the origin has said which version it sends, nothing of either is shown.
+    /// No partial image of either version is shown until the origin has sent the header.
     @Test mutating func whatMayBeOverwrittenIsNotShown() throws {
         begin()
         receive(2000)
@@ -353,7 +353,7 @@ import WorkerProtocol
         receive(50_000, after: 5000)
         #expect(part == nil)
         #expect(world.state.report[.workerRestarts] == 1)
-        // It counts for the origin, and not for the request.
+        // The crash counts against the origin, not against the request.
         world.finishFetch(fetch, content: 1)
         let whole = try #require(world.decodes.keys.first)
         world.readHeader(whole)
@@ -389,7 +389,7 @@ import WorkerProtocol
         #expect(world.workers[worker]?.state == .dying)
     }
 
-    /// Where there would be no room for the final picture beside it, a part is left out.
+    /// A partial decoding is skipped if it would leave no room for the final image.
     @Test mutating func aPartLeavesRoomForTheWhole() throws {
         var limits = BrokerLimits()
         limits.workers = 1

@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// The cache process's own life, as the broker sees it.
+/// The lifecycle of the cache process, as the broker sees it.
 struct CacheProcessTests {
     private func world(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
         var limits = BrokerLimits()

@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// The machine of the disk tier by itself.
+/// The state machine of the disk tier in isolation.
 @Suite struct DiskMachineTests {
     private let worker = WorkerID(number: 1)
     private let job = JobID(number: 1)

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// The disk tier is asked before the origin and given what is worth keeping; without it everything works, only slower.
+/// The disk tier is queried before the origin and stores what is worth keeping; requests succeed without it, slower.
 struct DiskTierTests {
     private func world(isReady: Bool = true) -> StrictWorld {
         var limits = BrokerLimits()
@@ -34,7 +34,7 @@ struct DiskTierTests {
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
         let decode = try #require(world.decodes.keys.first)
         world.readHeader(decode)
-        // One millisecond for 100 bytes: worth keeping.
+        // 1 ms of decoding for 100 bytes is worth keeping.
         world.clock = world.clock.adding(milliseconds: 1)
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.source == .network)
@@ -60,7 +60,7 @@ struct DiskTierTests {
         #expect(world.errands.isEmpty)
     }
 
-    /// The bytes are where they were kept, whether the origin has confirmed them or cannot be reached.
+    /// The source is the disk whether the origin has revalidated the bytes or cannot be reached.
     @Test func `an original from disk is one from disk after a revalidation, too`() throws {
         var world = world()
         let client = world.connect()
@@ -79,7 +79,7 @@ struct DiskTierTests {
         world.answerErrand(try find(world), content: 1)
         world.failFetch(try #require(world.fetches.keys.first), status: 500)
         #expect(world.image(client, 2)?.source == .disk)
-        // From then on it is in memory.
+        // Later requests find it in memory.
         world.get(client, id: 3, "b")
         world.confirm(try #require(world.fetches.keys.first))
         #expect(world.image(client, 3)?.source == .memory)
@@ -97,7 +97,7 @@ struct DiskTierTests {
             world.get(client, id: id, "a") { $0.storage = .disk }
             world.answerErrand(try find(world), content: 1)
             world.confirm(try #require(world.fetches.keys.first))
-            // It may be gone from there, too; then it is loaded, and not asked for again.
+            // If it has been evicted from disk too, it is downloaded without another lookup.
             world.answerErrand(try find(world), content: id == 1 ? 1 : nil)
             if id == 2 { world.finishFetch(try #require(world.fetches.keys.first), content: 2) }
             let decode = try #require(world.decodes.keys.first)
@@ -124,7 +124,7 @@ struct DiskTierTests {
                 let image = try #require(world.image(client, 1))
                 #expect(image.source == .disk && image.stale)
             } else {
-                // Gone from there meanwhile: it is asked for once more, and that is that.
+                // Evicted from disk meanwhile: the origin is tried once more, and then the request fails.
                 world.failFetch(try #require(world.fetches.keys.first), status: 500)
                 #expect(world.error(client, 2) == .httpStatus)
                 #expect(world.fetches.isEmpty && world.errands.isEmpty)
@@ -141,10 +141,10 @@ struct DiskTierTests {
         #expect(image.source == .disk && image.width == 5 && image.originalWidth == 10)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(world.image(client, 2)?.source == .memory)
-        // The disk is told of the use by way of memory.
+        // The disk tier is notified of hits in memory.
         world.happen(.timePassed, after: 1000)
         #expect(world.lastActions.contains { if case .touch(_, let keys) = $0 { keys.count == 1 } else { false } })
-        // Another size of it needs the original: that is found on disk, too.
+        // Another size needs the original, which is also found on disk.
         world.get(client, id: 3, "a") { $0.variant.width = 3 }
         world.answerErrand(try find(world), content: 1)
         #expect(world.decodes.count == 1)
@@ -164,7 +164,7 @@ struct DiskTierTests {
         world.answerErrand(try find(world), content: 1, asRaster: true)
         #expect(world.image(client, 2)?.source == .disk)
         #expect(world.decodes.isEmpty)
-        // Where it is not there, the original is decoded.
+        // If the raster is missing, the original is decoded.
         world.get(client, id: 3, "a") { $0.variant.width = 3 }
         world.answerErrand(try find(world), content: nil)
         #expect(world.decodes.count == 1 && world.fetches.isEmpty)
@@ -196,15 +196,15 @@ struct DiskTierTests {
         let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
         world.endWorker(cache, .ended(.signal(11)))
         #expect(world.fetches.count == 1)
-        // The next one is there again.
+        // The successor is available.
         world.readyAll()
         world.get(client, id: 2, "b")
         #expect(world.errands.count == 1)
         world.happen(.timePassed, after: 5000)
         #expect(world.fetches.count == 2)
-        // What it still finds is for nobody.
+        // The late result has no waiters.
         world.answerErrand(try find(world), content: nil)
-        // One that fails again and again is not waited for.
+        // Requests do not wait for a cache process that fails repeatedly.
         for _ in 0..<3 {
             guard let cache = world.workers.first(where: { $0.value.kind == .cache })?.key else { break }
             world.endWorker(cache, .ended(.status(1)))
@@ -246,7 +246,7 @@ struct DiskTierTests {
         let (first, second) = (world.connect(), world.connect())
         world.get(first, id: 1, "a")
         world.happen(.messageReceived(second, .remove(id: 1, url: try SourceURL("http://origin.test/a"))))
-        // The look is over; its waiter is served by a download.
+        // The lookup is abandoned; its waiter is served by a download.
         #expect(world.fetches.count == 1)
         let late = try find(world)
         world.answerErrand(late, content: 1)
@@ -278,7 +278,7 @@ struct DiskTierTests {
         world.happen(.timePassed, after: 5000)
         let answers = world.lastActions.filter { if case .reply(_, .queried, _) = $0 { true } else { false } }
         #expect(answers.count == 3)
-        // Three times in a row: the process is ended.
+        // After three timeouts in a row the process is killed.
         #expect(world.workers.values.contains { $0.kind == .cache && $0.state == .dying })
     }
 

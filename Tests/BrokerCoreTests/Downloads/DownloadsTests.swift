@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// The machine of downloads by itself.
+/// `Downloads` in isolation.
 @Suite struct DownloadsTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private let worker = WorkerID(number: 1)
@@ -127,7 +127,7 @@ import WorkerProtocol
                 guard case .poisonous = loss else { return complain("retried for ever") }
                 return
             }
-            // It is retried alone.
+            // The suspect is retried alone.
             #expect(!downloads.hasQueued && downloads.popSuspect() == job)
             _ = downloads.start(job, on: worker, at: now)
         }

@@ -46,7 +46,7 @@ struct HostTableTests {
         table.abandoned(host)
         expect(nil, table.admit(host, at: at(60_000)))
         expect(1000, table.admit(host, at: at(60_000)))
-        // A probe that proves nothing either way.
+        // An inconclusive probe.
         table.failed(host, WireError(.tlsFailed, ""), at: at(60_000))
         expect(nil, table.admit(host, at: at(60_000)))
         table.answered(host, status: 404, retryAfterMs: nil, at: at(60_000))
@@ -86,7 +86,7 @@ struct HostTableTests {
         table.answered(host, status: 500, retryAfterMs: 5000, at: at(0))
         expect(nil, table.admit(host, at: at(0)))
         table.answered(host, status: 503, retryAfterMs: 3000, at: at(0))
-        // Transfers that began before end after.
+        // Transfers that began earlier finish later.
         table.answered(host, status: 429, retryAfterMs: 1, at: at(0))
         table.answered(host, status: 200, retryAfterMs: nil, at: at(500))
         expect(2500, table.admit(host, at: at(500)))
@@ -111,7 +111,7 @@ struct HostTableTests {
         #expect(retries() == 3)
         expect(nil, table.admit(host, at: at(0)))
         #expect(retries() == 1)
-        // Nothing is saved up.
+        // Unused retries do not accumulate.
         for _ in 0..<1000 { expect(nil, table.admit(host, at: at(0))) }
         #expect(table.count == 0)
         #expect(retries() == 10)
@@ -129,7 +129,7 @@ struct HostTableTests {
         #expect(held == ["a", "c", "d"])
     }
 
-    /// So that the calls, which change the table, stand in a line of their own.
+    /// Keeps the mutating calls outside of `#expect`.
     private func expect(_ expected: Int?, _ wait: Int?, at location: SourceLocation = #_sourceLocation) {
         #expect(wait == expected, sourceLocation: location)
     }

@@ -10,7 +10,7 @@ struct RecentFailuresTests {
     private let thumbnail = Form.pixels(
         Transform(width: 10, height: 10, fit: .inside, byteLimit: nil, pixelFormat: .rgba8, alpha: .premultiplied))
 
-    /// How long each failure holds, in seconds; 0 for those that never do.
+    /// The lifetime of each failure in seconds; 0 if it is never recorded.
     private static let lifetimes: [(WireError, Int)] =
         [
             (404, 60), (410, 600), (401, 30), (403, 30), (400, 30), (451, 30), (408, 0), (425, 0), (429, 0),
@@ -67,7 +67,7 @@ struct RecentFailuresTests {
         #expect(list.refusal(of: key, form: .original, at: start)?.retryAfterMs == 5000)
         #expect(isListed(404, lifetime: .max))
         #expect(list.refusal(of: key, form: .original, at: start)?.retryAfterMs == 3_600_000)
-        // Not even a server error that says so.
+        // Server errors are never recorded, even with a lifetime.
         #expect(!isListed(500, lifetime: 100))
         #expect(list.count(at: start) == 1)
         #expect(!isListed(404, lifetime: 0))
@@ -117,7 +117,7 @@ struct RecentFailuresTests {
         for (url, lifetime) in [("http://a/1", 20), ("http://a/2", 10), ("http://a/3", 30)] {
             #expect(try note(url, lifetime))
         }
-        // What is noted again stands by its new time.
+        // A repeated failure is ordered by its new expiry.
         #expect(try note("http://a/2", 40))
         #expect(try note("http://a/4", 25))
         #expect(urls == ["http://a/2", "http://a/3", "http://a/4"])

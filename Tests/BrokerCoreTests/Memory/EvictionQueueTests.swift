@@ -24,7 +24,7 @@ import Testing
         for element in 0..<4 { queue.insert(element, microseconds: 10_000 + element, bytes: 1000) }
         for _ in 0..<3 { queue.mark(0) }
         queue.mark(2)
-        // The other two first; whatever was used more is overtaken later.
+        // The unused two are evicted first, and the most used one last.
         let evicted = (0..<4).map { _ in evict(&queue) }
         #expect(Set(evicted[..<2]) == [1, 3])
         #expect(evicted[2...] == [2, 0])
@@ -34,7 +34,7 @@ import Testing
         var queue = EvictionQueue()
         queue.insert(0, microseconds: 20_000, bytes: 1000)
         for _ in 0..<10_000 { queue.mark(0) }
-        // 20 times the time, and no more than 255 uses of it.
+        // 20 times the decode time; uses saturate at 255.
         var rounds = 0
         for element in 1...300_000 {
             queue.insert(element % 64 + 1, microseconds: 1_000, bytes: 1000)

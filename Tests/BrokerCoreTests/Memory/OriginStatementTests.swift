@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test func `what is of unknown age is stale, whatever its lifetime`() throws {
-        // The wall clock was set back.
+        // The wall clock has been set back.
         let statement = statement(try key("http://a.test/"), receivedAt: Self.unixMs + 10_000) {
             $0.cacheControl = "max-age=99999999999, stale-while-revalidate=99999999999, stale-if-error=99999999999"
         }
@@ -78,7 +78,7 @@ import Testing
         ]
         keys.append(keys[0].owned(by: 1))
         var index = MemoryIndex(limit: 1 << 20, maximumEntries: 100)
-        // The statement of another URL, as when bytes came under a cacheKey.
+        // The statement of another URL, as for bytes loaded under a cacheKey.
         let statement = statement(try key("http://c.test/"))
         for (number, key) in keys.enumerated() {
             let digit = String(number, radix: 16)

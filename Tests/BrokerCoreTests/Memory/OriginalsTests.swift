@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// What is held in memory of an original's own bytes, beside the pixels that were made of them.
+/// Residency of an original's bytes in memory, beside the pixels decoded from them.
 struct OriginalsTests {
     private func world(usesDisk: Bool, _ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
         var limits = BrokerLimits()
@@ -19,7 +19,7 @@ struct OriginalsTests {
         return world
     }
 
-    /// Loads a picture of 400 bytes, whose original has 1000; the disk tier has nothing of it and is not answered yet.
+    /// Loads an image of 400 bytes from an original of 1,000; the disk lookup misses, the store is still pending.
     private func load(
         _ world: inout StrictWorld, _ client: ClientID, id: Int, _ change: (inout GetOptions) -> Void = { _ in }
     ) throws {
@@ -66,7 +66,7 @@ struct OriginalsTests {
         }
         #expect(world.state.memory.residentBytes == 400 && world.buffers.count == 1)
         #expect(world.state.memory.evictions == 0)
-        // The pixels are a hit as before; another size is made of what is on disk.
+        // The pixels are still a hit; another size is decoded from the original on disk.
         world.get(client, id: 2, "1")
         #expect(world.image(client, 2)?.source == .memory)
         world.get(client, id: 3, "1") { $0.variant.width = 5 }
@@ -131,7 +131,7 @@ struct OriginalsTests {
             world.errands.isEmpty && world.state.disk.hasUnkept == false && world.state.memory.residentBytes == 1400)
     }
 
-    /// Signed URLs, say: each is another, and the name that the asker gives is what counts.
+    /// For example signed URLs: each is different, and the requester's `cacheKey` identifies the image.
     @Test func `what has a name stays that of the URL that it was loaded from`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()
@@ -171,7 +171,7 @@ struct OriginalsTests {
         world.diskResponse = world.response { $0.etag = "\"v\"" }
         world.get(client, id: 1, "1")
         world.answerErrand(try #require(world.errands.keys.first), content: 1)
-        // Nobody reads the bytes twice: they are there until the origin has answered.
+        // The bytes stay in memory until the origin has answered, to save a second read.
         #expect(world.state.memory.residentBytes == 1000 && world.errands.isEmpty)
         world.confirm(try #require(world.fetches.keys.first))
         try decode(&world)
@@ -183,12 +183,12 @@ struct OriginalsTests {
         #expect(world.image(client, 2)?.width == 5 && world.state.counters.downloads == 0)
     }
 
-    // MARK: Without
+    // MARK: Without a disk tier
 
     @Test func `what nobody holds goes before what somebody holds`() throws {
         var world = world(usesDisk: false) { $0.memoryBytes = 5_000 }
         let client = world.connect()
-        // They are worth more than their pixels, which take no time here.
+        // Originals rank above their pixels, because decoding takes no time here.
         for id in 1...10 { try load(&world, client, id: id) }
         let index = world.state.memory
         #expect(index.heldBytes == 4_000 && index.evictedBytes == 0)
@@ -202,7 +202,7 @@ struct OriginalsTests {
         }
         let holder = world.connect()
         for id in 1...5 { try load(&world, holder, id: id) { $0.representation = .original } }
-        // All of it is held, so some had to be evicted; then there is half of the memory for others.
+        // All of it is held, so some was evicted; half of the memory is left for other entries.
         #expect(world.state.memory.heldBytes == 5_000 && world.state.memory.evictedBytes == 1_000)
         let other = world.connect(uid: 2)
         for id in 10..<20 {
@@ -221,7 +221,7 @@ struct OriginalsTests {
         }
         let holder = world.connect()
         for id in 1...10 { try load(&world, holder, id: id) { $0.representation = .original } }
-        // Six had to be evicted, and are held; the others are given back.
+        // Six originals were evicted and stay held; the others are released.
         let residents = world.state.memory.bufferIDs.filter { world.state.memory.record(of: $0)?.isResident == true }
             .map(\.number)
         world.happen(.messageReceived(holder, .release(buffers: residents)))

@@ -40,7 +40,7 @@ import Testing
         #expect(table.slots.keys(of: BufferID(number: 1)) == [b])
         table.slots.end(BufferID(number: 1))
         #expect(table.changes() == [.init(slot: 1, generation: 1, validUntil: Instant(nanoseconds: 0))])
-        // A slot that was ended is used again, as another generation.
+        // An invalidated slot is reused with the next generation.
         #expect(table.name(1, a)?.generation == 2)
         let change = try #require(table.changes().first)
         #expect(change.generation == 2 && change.validUntil == Instant(nanoseconds: 50_000_000_000))

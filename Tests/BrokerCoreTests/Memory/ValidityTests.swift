@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerCore
 
-/// What clients with the validity page are told, and when that ends.
+/// Slots named to clients with the validity page, and their invalidation.
 @Suite final class ValidityTests {
     private var world: StrictWorld
     private var client: ClientID
@@ -17,7 +17,7 @@ import Testing
         world.greet(client)
     }
 
-    /// Loads a picture of 10 × 10 pixels for somebody else, who gives it back unless it is held.
+    /// Loads an image of 10 × 10 pixels for another client, which releases it unless `holds` is set.
     private func load(
         _ path: String, content: Int = 1, holds: Bool = false, _ change: (inout ResponseRecord) -> Void = { _ in }
     ) throws {
@@ -53,7 +53,7 @@ import Testing
         world.get(client, id: 20, "a") { $0.cache = .noCache }
         world.confirm(try #require(world.fetches.keys.first))
         #expect(world.image(client, 20)?.slot == nil)
-        // What the origin has said anew is another statement.
+        // A revalidation replaces the origin's statement.
         #expect(!world.isValid(slot))
         #expect(hit(21, "a")?.slot?.generation == slot.generation + 1)
     }
@@ -115,7 +115,7 @@ import Testing
 
     @Test func `what is touched is evicted last`() throws {
         var limits = BrokerLimits()
-        // Five pictures of 400 bytes, or two and an original.
+        // Room for five images of 400 bytes, or for two and an original.
         limits.memoryBytes = 2000
         world = StrictWorld(limits)
         client = world.connect()
@@ -128,14 +128,14 @@ import Testing
         }
         let (hot, slots) = (try #require(kept[1].buffer), kept.compactMap(\.slot))
         #expect(slots.count == 3)
-        // Everything is held, so that nothing goes first for that.
+        // All images are held, so none is evicted first for being free.
         for number in 4...9 {
             world.happen(.messageReceived(client, .touch(buffers: [hot], hits: 100)))
             try load("\(number)", content: number, holds: true)
         }
         #expect(slots.map { world.isValid($0) } == [false, true, false])
         #expect(world.state.report[.mappedHits] == 600)
-        // What somebody else leases is not touched.
+        // A touch of another client's leases has no effect.
         let other = world.connect()
         world.happen(.messageReceived(other, .touch(buffers: [hot, 0, 1 << 40], hits: 1)))
         #expect(world.state.report[.mappedHits] == 601)

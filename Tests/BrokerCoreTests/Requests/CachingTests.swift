@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// What is cached, and what that is worth for a request.
+/// Which responses are cached, and when a cached one answers a request.
 struct CachingTests {
     private var world = StrictWorld()
     private let client: ClientID
@@ -16,7 +16,7 @@ struct CachingTests {
         world.readyAll()
     }
 
-    /// Loads a picture of 10 × 10 pixels.
+    /// Loads an image of 10 × 10 pixels.
     private mutating func load(_ id: Int, _ path: String, content: Int = 1, _ change: (inout ResponseRecord) -> Void)
         throws
     {
@@ -54,7 +54,7 @@ struct CachingTests {
         #expect(image.source == .memory)
         #expect(image.expires == world.unixMs / 1000 + 20)
         #expect(world.state.report[.revalidated] == 1)
-        // From now on it is fresh again.
+        // It is fresh again.
         world.get(client, id: 3, "a")
         #expect(world.image(client, 3)?.source == .memory)
         #expect(world.fetches.isEmpty)
@@ -169,7 +169,7 @@ struct CachingTests {
             world.finishDecode(job)
         }
         #expect(world.image(client, 1)?.buffer != world.image(other, 1)?.buffer)
-        // Each finds its own again, a third finds none.
+        // Each user finds their own image; a third user finds none.
         world.get(client, id: 2, "a")
         world.get(other, id: 2, "a")
         #expect(world.image(client, 2)?.buffer == world.image(client, 1)?.buffer)
@@ -186,7 +186,7 @@ struct CachingTests {
         world.get(client, id: 4, "a") { $0.cache = .reload }
         #expect(world.fetches.count == 2)
         #expect(world.fetches.values.count { $0.order.conditions == nil } == 1)
-        // Caches on the way are told so, too.
+        // Intermediate caches get the same directive.
         let told = world.fetches.values.compactMap { $0.order.headers.first { $0.name == "cache-control" }?.value }
         #expect(told.sorted() == ["max-age=0", "no-cache"])
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerCore
 
-/// One download for an original, one decoding for a result, however many ask.
+/// Concurrent requests share one download per original and one decoding per result.
 struct CoalescingTests {
     private func world(fetchers: Int = 1, workers: Int = 2) -> StrictWorld {
         var limits = BrokerLimits()
@@ -37,7 +37,7 @@ struct CoalescingTests {
         #expect(report[.coalesced] == 9)
         #expect(report[.downloads] == 1)
         #expect(report[.decodes] == 3)
-        // The body and three pictures.
+        // The original and three images.
         #expect(world.buffers.count == 4)
     }
 
@@ -110,7 +110,7 @@ struct CoalescingTests {
         #expect(world.fetches.isEmpty)
         #expect(world.lastActions.contains { if case .stopFetch = $0 { true } else { false } })
         #expect(world.state.report[.cancelled] == 3)
-        // And at once again.
+        // The same image can be downloaded again at once.
         world.load(clients[2], id: 3, "a", content: 1)
         #expect(world.image(clients[2], 3) != nil)
     }
@@ -190,7 +190,7 @@ struct CoalescingTests {
 }
 
 extension StrictWorld {
-    /// A get with everything that follows it: download, header, pixels.
+    /// Runs a get to completion: download, header, pixels.
     mutating func load(
         _ client: ClientID, id: Int, _ path: String, content: Int, bytes: Int = 1000, width: Int = 10, height: Int = 10
     ) {

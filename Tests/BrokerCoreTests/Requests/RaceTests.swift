@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// Histories in which two things cross, each found once by reading.
+/// Races between two events, each found by code review.
 struct RaceTests {
     private var world: StrictWorld
     private let client: ClientID
@@ -19,7 +19,7 @@ struct RaceTests {
         world.readyAll()
     }
 
-    /// Ends what the disk tier was asked for, without a find.
+    /// Answers all disk requests with a miss.
     private mutating func quietDisk() {
         for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
     }
@@ -80,7 +80,7 @@ struct RaceTests {
         world.happen(.timePassed, after: 2_000)
         world.get(client, id: 2, "a")
         world.confirm(try #require(world.fetches.keys.first)) { $0.cacheControl = "private, max-age=1000" }
-        // What is for one user alone is loaded for that user.
+        // The response is private now, so it is downloaded again for this user.
         let job = try #require(world.fetches.keys.first)
         #expect(world.fetches[job]?.order.conditions == nil)
         world.finishFetch(job, content: 1) { $0.cacheControl = "private, max-age=1000" }
@@ -181,7 +181,7 @@ struct RaceTests {
         world.cutFetch(job, received: 1000)
         #expect(world.fetches[job]?.order.resumption?.validator == "\"one\"")
         let worker = try #require(world.fetches[job]?.worker)
-        // The origin begins anew; before that is known, the last one who waits leaves.
+        // The origin restarts the body; before that is known, the last waiter cancels.
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
         world.happen(.fetchResponded(worker, job, world.response(), validator: "\"two\"", total: 2000))
         world.endStopping(job, received: 500)

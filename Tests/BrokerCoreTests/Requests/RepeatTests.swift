@@ -5,8 +5,8 @@ import Testing
 
 @testable import BrokerCore
 
-/// The fast path for hits. `StrictWorld` compares it with `handle` for every event; here it is taken, and ended in every
-/// way.
+/// The fast path for hits. `StrictWorld` compares it with `handle` for every event; these tests take it and
+/// invalidate it in every way.
 @Suite struct RepeatTests {
     private var world: StrictWorld
     private let client: ClientID
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    /// A text that `answerRepeated` has seen is not that of another request, whichever comes next.
+    /// A text seen by `answerRepeated` is not attributed to another request that follows.
     @Test mutating func notForAnotherRequest() throws {
         load("b")
         let text = try frame(#"{"type":"get","id":1,"url":"http://origin.test/b","delivery":"inline"}"#)
@@ -69,7 +69,7 @@ import Testing
             let answer1 = world.state.answerRepeated(text.frame, from: client, at: world.clock)
             #expect(answer1 == nil)
             try hit(#"{"id":1,"type":"get","url":"http://origin.test/a"}"#)
-            // The same client and id, of a request that is no plain hit.
+            // The same client and id, but a request that is not a plain hit.
             let answer2 = world.state.answerRepeated(text.frame, from: client, at: world.clock)
             #expect(answer2 == nil)
             try hit(String(decoding: text.frame, as: UTF8.self), id: 1)
@@ -78,7 +78,7 @@ import Testing
         #expect(known == nil)
     }
 
-    /// A text is dropped with the next event, whatever that is.
+    /// A text is dropped at the next event of any kind.
     @Test mutating func notForALaterEvent() throws {
         let text = try frame(#"{"type":"get","id":1,"url":"http://origin.test/a"}"#)
         for _ in 0..<4 {
@@ -98,7 +98,7 @@ import Testing
         return (frame, try #require(RepeatableText(frame)).rest)
     }
 
-    /// Handles a hit as a message that was read as JSON.
+    /// Handles a hit as a message decoded from JSON.
     private mutating func hit(_ text: String, id wanted: Int? = nil) throws {
         let message = try ClientMessage.decode(Array(text.utf8)[...]).0
         guard case .message(.get(var get)) = message else { throw WireError(.internal, "no get") }
@@ -128,7 +128,7 @@ import Testing
         #expect(world.fetches.count == 1)
     }
 
-    /// A change of the index makes each request be read once more.
+    /// A change of the index forces each request to be parsed once more.
     @Test mutating func readAgainWhenTheIndexHasChanged() {
         expectShortcut("a")
         load("c")
@@ -145,7 +145,7 @@ import Testing
         #expect(!isShort)
     }
 
-    /// Few images and few options, so that most requests were hits before, with all the events that end them.
+    /// Few images and few options, so that most requests repeat hits, with all the events that invalidate them.
     @Test(arguments: 1...30) func randomHistories(seed: UInt64) throws {
         var random = SplitMix64(state: seed)
         var limits = BrokerLimits()

@@ -27,7 +27,7 @@ import Testing
         #expect(repeats.find(text, uid: 1) != nil)
     }
 
-    /// Enough others for some to share its index of the table.
+    /// Adds enough other requests for some to collide with it in the table.
     @Test func nothingElseIsFoundInItsPlace() {
         var repeats = RepeatedRequests(seed: 1)
         for _ in 0..<2 { repeats.note(text, uid: 1, request) }

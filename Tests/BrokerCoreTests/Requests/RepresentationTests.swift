@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// What is asked of one picture in several ways: frames of it, encoded again, with what can be shown before it.
+/// Representations of one image: single frames, re-encoded results, placeholders.
 struct RepresentationTests {
     private func world(usesDisk: Bool = false) -> StrictWorld {
         var limits = BrokerLimits()
@@ -17,7 +17,7 @@ struct RepresentationTests {
         return world
     }
 
-    /// Answers all downloads and decodings, of a picture of so many frames.
+    /// Answers all downloads and decodings with an image of `frames` frames.
     private func settle(_ world: inout StrictWorld, frames: Int = 1) {
         for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 1) }
         for job in world.decodes.keys.sorted() {
@@ -36,7 +36,7 @@ struct RepresentationTests {
             world.get(client, id: id, "a") {
                 $0.representation = representation
                 $0.quality = quality
-                // How pixels would be stored is of no concern.
+                // The pixel format is irrelevant for encoded results.
                 $0.variant.pixelFormat = id % 2 == 0 ? .rgba8 : .bgra8
             }
         }
@@ -49,7 +49,7 @@ struct RepresentationTests {
             #expect(image.bytes == 100)
             #expect(image.contentType == "image/\(representation.rawValue)")
         }
-        // From memory, like pixels.
+        // Encoded results are served from memory like pixels.
         world.get(client, id: 10, "a") { $0.representation = .webp }
         #expect(world.image(client, 10)?.source == .memory)
         #expect(world.image(client, 10)?.contentType == "image/webp")
@@ -96,7 +96,7 @@ struct RepresentationTests {
         #expect(world.image(client, 2)?.source == .memory)
         #expect(world.image(client, 2)?.timing == image.timing)
         #expect(world.state.report[.pixelsDecoded] == 300)
-        // One frame has no times.
+        // A single frame has no timing.
         world.get(client, id: 3, "a") { $0.variant.frames = .one(2) }
         settle(&world, frames: 3)
         #expect(world.image(client, 3)?.timing == nil)
@@ -114,7 +114,7 @@ struct RepresentationTests {
             $0.variant.scaleDown = true
         }
         settle(&world, frames: 4)
-        // 400 bytes are 25 pixels each.
+        // 400 bytes for 4 frames allow 25 pixels per frame.
         #expect(world.image(client, 1)?.width == 5)
         #expect(world.image(client, 1)?.bytes == 400)
         world.get(client, id: 2, "a") { $0.variant.scaleDown = true }
@@ -194,7 +194,7 @@ struct RepresentationTests {
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
         world.readHeader(try #require(world.decodes.keys.first), frames: 3)
         #expect(world.error(client, 1) == .tooManyPixels)
-        // The frames of another picture are within it, and each of them alone is.
+        // A single frame of another image is within the limit.
         world.get(client, id: 2, "b") { $0.variant.frames = .one(1) }
         world.finishFetch(try #require(world.fetches.keys.first), content: 2)
         let job = try #require(world.decodes.keys.first)
@@ -212,7 +212,7 @@ struct RepresentationTests {
         #expect(!describing.order.wantsPlaceholder)
         world.readHeader(try #require(world.decodes.keys.first))
         #expect(world.image(client, 1)?.placeholder == nil)
-        // Not of a later frame.
+        // A later frame has no placeholder.
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(world.decodes.values.map(\.order.wantsPlaceholder) == [true])
         settle(&world)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerCore
 
-/// The machine of requests by itself.
+/// `Requests` in isolation.
 @Suite struct RequestsTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private let client = ClientID(number: 1)

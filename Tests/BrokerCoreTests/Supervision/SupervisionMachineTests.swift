@@ -5,12 +5,12 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// The machine of supervision by itself.
+/// `Supervision` in isolation.
 @Suite struct SupervisionMachineTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private let strong = SandboxReport(seccomp: true, landlock: 7)
 
-    /// A machine with one worker and one spare of each kind, all ready, and its decode workers.
+    /// Returns a machine with one worker and one spare of each kind, all ready, and its decode workers.
     private func ready() throws -> (Supervision, [WorkerID]) {
         var limits = BrokerLimits()
         limits.workers = 1

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-// What workers die of, what follows, and which pictures are refused for it.
+// Causes of worker deaths, their consequences, and the quarantine of images.
 extension SupervisionTests {
     @Test func `every end of a worker has its cause`() {
         typealias Condemnation = WorkerPool.Condemnation
@@ -41,8 +41,8 @@ extension SupervisionTests {
         #expect(text == "seccomp: signal 31 (Bad system call)")
     }
 
-    /// Whoever ends workers as they start, the kernel perhaps, does not make the pool wait for half a minute, nor start them
-    /// without a pause.
+    /// Workers killed while they start, for example by the kernel, neither open the pool's breaker for half a minute
+    /// nor are restarted without a pause.
     @Test func `workers that are ended before they are ready come again, at most each second`() {
         var pool = WorkerPool(kind: .decode, size: 1, spares: 0, capacity: 1)
         var now = Instant(nanoseconds: 0)
@@ -74,7 +74,7 @@ extension SupervisionTests {
         world.endWorker(try #require(world.decodes[job]?.worker), .ended(.signal(9)))
         #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1])
         #expect(world.forkServersRespawned == 1)
-        // Whom the kernel takes has told nobody anything.
+        // A worker killed for lack of memory has leaked nothing, so the fork server is not respawned.
         world.readyAll()
         let third = try #require(world.workers.first { $0.value.kind == .decode }?.key)
         world.endWorker(third, .ended(.signal(9), ExitCircumstances(isMemoryShort: true)))
@@ -108,7 +108,7 @@ extension SupervisionTests {
         #expect(world.measuring.isEmpty)
         world.happen(.timePassed, after: 1)
         #expect(world.measuring.map(\.job) == [job])
-        // It had to wait for a processor.
+        // The job had to wait for a processor.
         world.happen(.processorTimeUsed(worker, job, milliseconds: 7_000))
         world.happen(.timePassed, after: 2_999)
         #expect(world.measuring.count == 1)
@@ -125,7 +125,7 @@ extension SupervisionTests {
     @Test func `the second try is on a worker that has done nothing yet`() throws {
         var world = world(workers: 2)
         let client = world.connect()
-        // Both of those that work at first have done something.
+        // Both initial workers have done work.
         for id in 1...2 {
             world.get(client, id: id, "\(id)")
             world.finishFetch(try #require(world.fetches.keys.first), content: id)
@@ -182,7 +182,7 @@ extension SupervisionTests {
             #expect(world.workers[worker]?.state == .dying)
             world.endWorker(worker, .ended(.signal(9)))
             #expect(world.state.report.workerDeaths == [.protocol: 1])
-            // The next one is laid out in another way.
+            // The fork server is respawned, so the next worker has another memory layout.
             #expect(world.forkServersRespawned == 1)
             #expect(world.answers[client] == nil)
             world.readHeader(job)
@@ -250,7 +250,7 @@ extension SupervisionTests {
             try #require(ContentDigest(hexadecimal: StrictWorld.digest($0)))
         }
         for digest in digests.dropLast() { first.add(digest, build: "a", unixMs: 1000) }
-        // Asked for, so that another one goes.
+        // Used recently, so another entry is evicted.
         first.noteUse(of: digests[0])
         first.add(digests.last!, build: "a", unixMs: 1000)
         #expect(first.count == Quarantine.maximumEntries)
@@ -263,14 +263,14 @@ extension SupervisionTests {
         #expect(second.count == Quarantine.maximumEntries)
         #expect(second.refuses(digests[2], build: "a", unixMs: 2000))
         #expect(second.refuses(digests[0], build: "b", unixMs: 2000))
-        // How long it was is known for a while after.
+        // The duration is remembered for a while after the quarantine has expired.
         let later = 1000 + Quarantine.firstMilliseconds
         #expect(!second.refuses(digests[2], build: "a", unixMs: later))
         #expect(second.records(unixMs: later).count == Quarantine.maximumEntries)
         second.add(digests[2], build: "a", unixMs: later)
         #expect(second.refuses(digests[2], build: "a", unixMs: later + 3 * Quarantine.firstMilliseconds))
         #expect(second.records(unixMs: later + 3 * Quarantine.longestMilliseconds).isEmpty)
-        // A clock that was wrong does not condemn for ever.
+        // A wrong clock does not quarantine an image for ever.
         #expect(!second.refuses(digests[2], build: "a", unixMs: later - 2 * Quarantine.longestMilliseconds))
     }
 

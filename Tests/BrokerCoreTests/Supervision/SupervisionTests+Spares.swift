@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-// Who takes over from a worker that is gone, and when its successor is started.
+// Replacement of dead workers by spares, and the start of their successors.
 extension SupervisionTests {
     private func decoders(_ world: StrictWorld) -> [WorkerID] {
         world.workers.filter { $0.value.kind == .decode }.keys.sorted()
@@ -47,7 +47,7 @@ extension SupervisionTests {
         let spare = try #require(world.decodes[job]?.worker)
         #expect(spare != worker)
         world.endWorker(worker, .ended(.signal(11)))
-        // It had not begun, so it is not to blame.
+        // The job had not begun, so the crash does not count against it.
         #expect(world.state.decoding[job]?.crashes == 0)
         world.readHeader(job)
         world.finishDecode(job)
@@ -66,7 +66,7 @@ extension SupervisionTests {
         let (job, begun) = try #require(world.fetches.first)
         #expect(![first, spare].contains(begun.worker))
         for worker in [first, spare] { world.endWorker(worker, .ended(.signal(11))) }
-        // Neither had begun, so nothing is counted.
+        // Neither job had begun, so no crash is counted.
         #expect(world.state.downloads[job]?.crashes == 0)
         #expect(world.state.downloads[job]?.attempts == 1)
         world.finishFetch(job, content: 1)
@@ -108,16 +108,16 @@ extension SupervisionTests {
         #expect(world.image(client, 1) != nil)
     }
 
-    // MARK: Whose doing it is
+    // MARK: Attribution
 
-    /// Loads pictures of which each crashes two decoders, and returns how many deaths there were before one was refused.
+    /// Loads images that crash two decoders each, and returns the number of deaths before the first refusal.
     private func poison(_ world: inout StrictWorld, servedBy server: (Int) -> String) throws -> Int {
         let client = world.connect()
         for number in 1...20 {
             world.get(client, id: number, "\(number)")
             world.finishFetch(try #require(world.fetches.keys.first), content: number) { $0.servedBy = server(number) }
             if world.answers[client]?[number] != nil { return 2 * (number - 1) }
-            // The second may be refused to the first.
+            // The second attempt may be refused.
             while let worker = world.decodes.values.first?.worker {
                 world.endWorker(worker, .ended(.signal(11)))
                 world.happen(.timePassed, after: 13_000)
@@ -133,7 +133,7 @@ extension SupervisionTests {
         let client = world.connect()
         world.load(client, id: 100, "own", content: 100)
         #expect(world.image(client, 100) != nil)
-        // Of the one that has sent them nothing is taken any more, asked for directly.
+        // Images requested directly from the guilty server are refused too.
         world.get(client, id: 101, "x", of: "evil.test")
         world.finishFetch(try #require(world.fetches.keys.first), content: 101)
         #expect(world.error(client, 101) == .decoderUnavailable)
@@ -150,7 +150,7 @@ extension SupervisionTests {
         var world = world()
         let client = world.connect()
         for id in 1...5 { world.get(client, id: id, "\(id)") }
-        // Whoever has the third dies of it.
+        // The third download kills its worker.
         for _ in 0..<20 {
             let guilty = world.fetches.first { $0.value.order.url.hasSuffix("/3") }?.value.worker
             if let guilty {

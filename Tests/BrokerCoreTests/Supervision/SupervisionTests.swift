@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// Workers that die, hang or misbehave, and requests that outlive them.
+/// Workers that crash, hang or misbehave, and requests that survive them.
 struct SupervisionTests {
     func world(workers: Int = 1) -> StrictWorld {
         var limits = BrokerLimits()
@@ -115,7 +115,7 @@ struct SupervisionTests {
         #expect(world.workers[worker]?.state == .ready)
         world.happen(.timePassed, after: 1)
         #expect(world.workers[worker]?.state == .dying)
-        // What it says in its last moments does not count.
+        // Messages from a condemned worker are ignored.
         world.happen(.decodeFinished(worker, job, DecodeResult(bytes: 400)))
         #expect(world.answers[client] == nil)
         world.decodes[job]?.hasOutput = true
@@ -134,7 +134,7 @@ struct SupervisionTests {
         #expect(world.state.memory.reservedBytes == 500)
         world.endWorker(worker, .ended(.signal(9)))
         #expect(world.state.memory.reservedBytes == 0)
-        // The spare has them at once.
+        // The spare takes the downloads over at once.
         #expect(world.fetches.count == 4)
         #expect(world.fetches.values.allSatisfy { $0.worker != worker })
         #expect(world.answers[client] == nil)
@@ -284,7 +284,7 @@ struct SupervisionTests {
         #expect(world.workers[worn]?.state == .dying)
     }
 
-    /// Loads pictures on which every decoder dies, until so many have died.
+    /// Loads images that crash every decoder, until `deaths` decoders have died.
     private func burn(
         _ world: inout StrictWorld, _ client: ClientID, deaths: Int, content first: Int, of hosts: [String]
     ) throws {
@@ -311,7 +311,7 @@ struct SupervisionTests {
         let client = world.connect()
         world.load(client, id: 1, "good", content: 1)
         try burn(&world, client, deaths: 11, content: 20, of: ["a.test", "b.test"])
-        // The last one had a try left.
+        // The last image had one attempt left.
         #expect(world.error(client, 25) == .decoderUnavailable)
         world.get(client, id: 8, "other")
         if let fetch = world.fetches.keys.first { world.finishFetch(fetch, content: 8) }
@@ -335,7 +335,7 @@ struct SupervisionTests {
         guard case .error(_, let error)? = world.answer(client, 2) else { return complain("it is decoded") }
         #expect(error.code == .decoderUnavailable)
         #expect((1...CrashBudget.milliseconds).contains(error.retryAfterMs ?? 0))
-        // What is there is served, and so are others.
+        // Cached images and other origins are still served.
         world.get(client, id: 3, "good")
         #expect(world.image(client, 3) != nil)
         world.happen(.timePassed, after: 60_000)
@@ -364,7 +364,7 @@ struct SupervisionTests {
         #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
         world.happen(.timePassed, after: 13_000)
         world.readyAll()
-        // The spare is at one of them; no other is begun again.
+        // The spare decodes one of them; the others are not retried.
         #expect(world.decodes.count == 1)
         #expect(world.answers[client]?.count == 15)
         world.get(client, id: 17, "17", of: "other.test")
@@ -425,7 +425,7 @@ struct SupervisionTests {
         for job in jobs { world.readHeader(job, width: 40, height: 40, workingBytes: 1000) }
         #expect(jobs.map { world.decodes[$0]?.hasOutput } == [true, false, false])
         #expect(world.state.memory.reservedBytes == 6400)
-        // Waiting for room does not count against the time to decode.
+        // Waiting for memory does not count towards the decode timeout.
         world.happen(.timePassed, after: 9_000)
         world.finishDecode(jobs[0])
         world.happen(.timePassed, after: 9_000)

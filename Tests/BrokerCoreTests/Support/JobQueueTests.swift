@@ -30,7 +30,7 @@ struct JobQueueTests {
         queue.push(job(6), priority: .normal, client: client(3))
         queue.push(job(7), priority: .normal, client: client(2))
         expectNext(1, 5, 6, 2, 7, 3, in: &queue)
-        // One that comes back stands behind those who waited.
+        // A returning client is queued behind the waiting ones.
         queue.push(job(8), priority: .normal, client: client(3))
         expectNext(4, 8, nil, in: &queue)
     }
@@ -82,7 +82,7 @@ struct JobQueueTests {
         queue.push(job(1), priority: .high, client: client(1), group: "a")
         queue.push(job(1000), priority: .low, client: client(2), group: "a")
         expectNext(1, nil, in: &queue)
-        // Whenever the origin is free, another job of high priority has just come.
+        // Each time the origin is free, another high-priority job has just arrived.
         var rounds = 0
         for number in 2..<100 {
             queue.push(job(number), priority: .high, client: client(1), group: "a")
@@ -137,7 +137,7 @@ struct JobQueueTests {
         }
     }
 
-    /// Nearly all of them at one origin, so that they stand aside.
+    /// Nearly all jobs belong to one origin, so they are deferred by its limit.
     @Test(.timeLimit(.minutes(10))) func `a full queue of one origin is worked off`() {
         var queue = JobQueue(groupLimit: 6)
         for number in 0..<16_384 {
@@ -167,7 +167,7 @@ private func expectNext(
     }
 }
 
-/// The same steps on a queue and on a plain list.
+/// Runs the same steps on a queue and on a plain list.
 private struct RandomRun {
     struct Waiting {
         let job: JobID
@@ -185,7 +185,7 @@ private struct RandomRun {
     var list: [Waiting] = []
     var running: [Waiting] = []
     var passed: [GetOptions.Priority: Int] = [:]
-    /// The clients of each priority, the next one first.
+    /// The round-robin order of clients for each priority, next one first.
     var turns: [GetOptions.Priority: [ClientID]] = [:]
     var last = 0
 
@@ -249,7 +249,7 @@ private struct RandomRun {
         list.append(waiting)
     }
 
-    /// Takes those who wait no more out of the order of turns.
+    /// Removes clients without waiting jobs from the round-robin order.
     private mutating func settle(_ priority: GetOptions.Priority) {
         let left = Set(list.filter { $0.priority == priority && !$0.isFront }.map(\.client))
         turns[priority]?.removeAll { !left.contains($0) }
@@ -277,7 +277,7 @@ private struct RandomRun {
             return
         }
         #expect(taken.priority == priority)
-        // Among jobs that stand aside, turns are taken at each origin and not among all.
+        // Deferred jobs alternate within their origin, not across all origins.
         if groupLimit == .max { #expect(taken.job == expected(priority)) }
         list.removeAll { $0.job == taken.job }
         running.append(taken)

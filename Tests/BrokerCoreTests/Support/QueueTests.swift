@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerCore
 
-/// The small machines that the state is made of.
+/// The basic data structures of the state.
 struct QueueTests {
     @Test func `reminders come in the order of their times`() {
         var random = SplitMix64(state: 3)

@@ -6,7 +6,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// Random histories: after every event the invariants must hold and every action must be one that can be performed.
+/// Random histories: after every event the invariants hold, and every action can be performed.
 struct RandomEventTests {
     @Test(arguments: 1...40)
     func `invariants hold after every event`(seed: UInt64) throws {
@@ -16,7 +16,7 @@ struct RandomEventTests {
         limits.fetchers = Int.random(in: 1...2, using: &random)
         limits.transfersPerFetcher = 4
         limits.transfersPerOrigin = 3
-        // A few pictures of 400 to 4,000 bytes.
+        // A few images of 400 to 4,000 bytes.
         limits.memoryBytes = Int.random(in: 2_000...20_000, using: &random)
         limits.memoryEntries = Int.random(in: 3...30, using: &random)
         limits.maxPendingRequests = 12
@@ -52,7 +52,7 @@ struct RandomEventTests {
             guard let client else { return }
             nextID += 1
             if let last = world.answered.randomElement(using: &random), Int.random(in: 0..<3, using: &random) == 0 {
-                // What somebody has just got is there, perhaps.
+                // An image served recently may still be cached.
                 return world.get(client, id: nextID, String(last.url.text.split(separator: "/").last ?? "")) {
                     $0 = last.options
                     $0.cache = .default
@@ -178,7 +178,7 @@ struct RandomEventTests {
         }
     }
 
-    /// An origin answers in any of its ways.
+    /// Answers a transfer with a random outcome.
     private func answerFetch(_ world: inout StrictWorld, _ random: inout SplitMix64) {
         guard let job = world.fetches.keys.sorted().randomElement(using: &random) else { return }
         let directives = [
@@ -203,7 +203,7 @@ struct RandomEventTests {
         }
     }
 
-    /// Anybody asks for anything else.
+    /// Sends a random message other than a get.
     private func administer(_ world: inout StrictWorld, _ random: inout SplitMix64, _ nextID: inout Int) {
         guard let client = world.clients.keys.sorted().randomElement(using: &random) else { return }
         nextID += 1
@@ -228,7 +228,7 @@ struct RandomEventTests {
         nextID += 1
     }
 
-    /// After everything has ended nothing may be left that belonged to somebody.
+    /// Ends everything and checks that no client resources are left.
     private func drain(_ world: inout StrictWorld) throws {
         world.happen(.timePassed, after: 100_000)
         for client in world.clients.keys.sorted() {
@@ -238,7 +238,7 @@ struct RandomEventTests {
         for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) {
             world.endWorker(worker, .ended(.signal(9)))
         }
-        // What was begun of bodies is kept for ten minutes.
+        // Partial bodies are kept for ten minutes.
         world.happen(.timePassed, after: 600_000)
         let report = world.state.report
         for figure in [

@@ -6,8 +6,8 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// Random histories of a few pictures that are asked for again and again, by clients who have the validity page: after
-/// every event whatever it calls valid is what a `get` would be answered with (see `StrictWorld.checkPage`).
+/// Random histories of a few images that are requested repeatedly, by clients with the validity page: after every event
+/// each valid slot names the buffer that a `get` would return (see `StrictWorld.checkPage`).
 @Suite struct RandomPageTests {
     @Test(arguments: 1...20)
     func theWordsAreTrue(seed: UInt64) throws {
@@ -71,7 +71,7 @@ import WorkerProtocol
         }
     }
 
-    /// What was begun is done, but for some of it.
+    /// Finishes a random part of the work in flight.
     private func work(_ world: inout StrictWorld, _ random: inout SplitMix64) {
         world.readyAll()
         for job in world.errands.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {

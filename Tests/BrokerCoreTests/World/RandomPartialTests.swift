@@ -5,7 +5,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// Random histories of slow transfers that are watched: `StrictWorld` looks at every event and every action.
+/// Random histories of slow transfers with partial images: `StrictWorld` checks every event and every action.
 @Suite struct RandomPartialTests {
     @Test func historiesOfSlowTransfers() {
         var shown = 0
@@ -13,7 +13,7 @@ import WorkerProtocol
         #expect(shown >= 60)
     }
 
-    /// One history; how many partial pictures were made in it.
+    /// Runs one history and returns the number of partial images in it.
     private func run(seed: UInt64) -> Int {
         var random = SplitMix64(state: seed)
         var limits = BrokerLimits()

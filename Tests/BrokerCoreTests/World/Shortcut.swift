@@ -3,13 +3,13 @@ import SystemValues
 
 @testable import BrokerCore
 
-/// The same event by the fast path, in a copy of the state. The result must be that of `handle`.
+/// Handles an event by the fast path in a copy of the state. The result must equal that of `handle`.
 struct Shortcut {
     private let client: ClientID
     private var other: BrokerState
     private let answer: BrokerState.RepeatedAnswer?
 
-    /// Nil for events that do not come from a client's frame.
+    /// Returns nil for events that do not come from a client's frame.
     init?(_ state: BrokerState, _ event: Event, at now: Instant) {
         guard case .messageReceived(let client, let message) = event, state.clients[client] != nil else { return nil }
         (self.client, other) = (client, state)
@@ -19,7 +19,7 @@ struct Shortcut {
     /// Whether the fast path answered.
     var isTaken: Bool { answer != nil }
 
-    /// The text that `handle` remembers a hit under.
+    /// The text under which `handle` remembers a hit.
     var repeatable: (client: ClientID, text: RepeatableText)? { other.repeatable }
 
     /// Returns the first difference from `state`, in which the event was handled and led to `actions`; nil for none.

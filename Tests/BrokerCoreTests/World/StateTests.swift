@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerCore
 
-/// Histories that would take real processes too long, or a rare coincidence.
+/// Histories that would take too long with real processes or need a rare coincidence.
 @Suite struct StateTests {
     private let start = Instant(nanoseconds: 1_000_000_000)
 
@@ -35,7 +35,7 @@ import Testing
         #expect(state.handle(.timePassed, at: start.adding(milliseconds: 50_000), unixMs: 0).contains(.close(client)))
     }
 
-    /// Jobs that stand aside for others of their origin come back also when those are withdrawn before they run.
+    /// Jobs deferred by their origin's limit return even if the jobs before them are cancelled before they run.
     @Test func nobodyStandsAsideForJobsThatAreGone() {
         var queue = JobQueue(groupLimit: 1)
         let jobs = (1...3).map { JobID(number: $0) }
@@ -43,7 +43,7 @@ import Testing
         #expect(queue.pop() == jobs[0])
         #expect(queue.pop() == nil)
         queue.jobEnded(inGroup: "a")
-        // The second one is in line again, but withdrawn before anybody takes it.
+        // The second job is queued again, but cancelled before it is popped.
         queue.remove(jobs[1])
         #expect(queue.pop() == jobs[2])
     }

@@ -3,13 +3,13 @@ import Testing
 
 @testable import BrokerCore
 
-// The bytes of originals: in memory where they are needed, and nowhere else.
+// Checks that the bytes of originals are in memory only while they are needed.
 extension StrictWorld {
-    /// Notes that the disk tier has an original.
+    /// Records that the disk tier holds an original.
     mutating func noteOnDisk(key: String, digest: String) { onDisk.insert("\(key) \(digest)") }
 
-    /// What the disk tier has is in memory only if somebody reads it, or has asked for it as such. Counted here from
-    /// what the index holds, and not in the index's own words.
+    /// Checks that an original on disk is in memory only while it is held or if it was requested as an original.
+    /// Computed from the entries of the index, independently of its own accounting.
     func checkOriginals(after event: Event) {
         let index = state.memory
         var isNeeded: [ContentDigest: Bool] = [:]

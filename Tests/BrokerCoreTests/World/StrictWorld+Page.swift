@@ -4,15 +4,15 @@ import Testing
 
 @testable import BrokerCore
 
-// The validity page, as the clients see it that have one.
+// The validity page as its clients see it.
 extension StrictWorld {
-    /// Whether the page says that what was named so is what a request would get.
+    /// Whether the page marks the slot as valid.
     func isValid(_ slot: ImageReply.Slot) -> Bool {
         guard let word = words[slot.number] else { return false }
         return word.generation == slot.generation && clock.nanoseconds / 100_000_000 < word.expiry
     }
 
-    /// Whoever believes the page gets what it would get by asking.
+    /// Checks that a valid slot names the buffer that a request would get.
     mutating func checkPage(after event: Event) {
         named = named.filter { isValid($0.slot) && state.clients.holds($0.client, BufferID(number: $0.buffer)) }
         for (client, uid, request, buffer, _) in named {
@@ -26,7 +26,7 @@ extension StrictWorld {
         }
     }
 
-    /// Asks for the validity page.
+    /// Requests the validity page.
     mutating func greet(_ client: ClientID) {
         happen(.messageReceived(client, .hello(id: 1 << 40, client: nil, validity: true)))
     }

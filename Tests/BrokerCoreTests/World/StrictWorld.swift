@@ -7,8 +7,8 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// Everything outside of the state, as far as it can tell: clients, workers, buffers. It performs actions the way the
-/// shell does and records an issue for each that the shell could not have followed.
+/// Simulates the environment of the state: clients, workers, buffers. Performs actions as the shell does, and records
+/// an issue for each action that the shell could not perform.
 struct StrictWorld {
     enum WorkerState: Equatable {
         case starting
@@ -19,14 +19,14 @@ struct StrictWorld {
     struct Job: Equatable {
         let worker: WorkerID
         let order: DecodeJob
-        /// The download of whose body it is about a part.
+        /// The download whose partial body is decoded; nil for a complete original.
         var fetch: JobID?
-        /// What its header has led to.
+        /// The plan made from the header.
         var plan: DecodePlan?
         var hasOutput = false
     }
 
-    /// What the cache process was asked for.
+    /// A disk request that the cache process has received.
     enum Errand: Equatable {
         case find(form: String?, keys: [String])
         case clear
@@ -37,55 +37,55 @@ struct StrictWorld {
 
     var state: BrokerState
     var clock = Instant(nanoseconds: 1_000_000_000)
-    /// The time of day, in milliseconds since 1970.
+    /// The wall-clock time in milliseconds since 1970.
     var unixMs: Int { 1_795_262_400_000 + Int(clock.nanoseconds / 1_000_000) }
-    /// What origins say of caching, unless a test says otherwise.
+    /// The default `Cache-Control` of responses.
     var cacheControl: String? = "max-age=1000000"
-    /// What the disk tier has of origins' words; nil: what they say now.
+    /// The response metadata of records on disk; nil means that of a current response.
     var diskResponse: ResponseRecord?
 
-    /// Open connections with the requests that wait for their terminal frame.
+    /// Open connections, with the requests that have no terminal frame yet.
     var clients: [ClientID: Set<Int>] = [:]
     /// Terminal frames by client and request.
     var answers: [ClientID: [Int: [Reply]]] = [:]
-    /// Frames that were not terminal.
+    /// Non-terminal frames.
     var news: [ClientID: [Reply]] = [:]
-    /// The buffers whose descriptor a client has.
+    /// The buffers whose descriptor each client has received.
     var descriptors: [ClientID: Set<Int>] = [:]
     var workers: [WorkerID: (kind: WorkerKind, state: WorkerState)] = [:]
-    /// Workers that the kernel is taking down: they are told of no job any more.
+    /// Workers that the kernel is terminating (exiting): they receive no more jobs.
     var ending: Set<WorkerID> = []
     private var untold: [(worker: WorkerID, job: JobID)] = []
     var fetches: [JobID: (worker: WorkerID, order: FetchJob)] = [:]
-    /// Transfers that were to be stopped, and given bytes that are being identified.
+    /// Transfers that are being stopped, and uploads whose digest is being computed.
     var stopping: [JobID: WorkerID] = [:]
     var identifying: [JobID: (worker: WorkerID, buffer: BufferID, bytes: Int)] = [:]
-    /// What the disk tier was to remember of dangerous pictures.
+    /// The quarantine records last sent to the disk tier.
     var quarantined: [QuarantineRecord]?
     var forkServersRespawned = 0
-    /// What the disk tier was told of originals that it may have.
+    /// Record updates sent to the disk tier for originals that it may hold.
     var updates: [OriginalRecord] = []
     var decodes: [JobID: Job] = [:]
-    /// When the last partial decoding of a download ended.
+    /// The end of the last partial decoding of each download.
     var partEnds: [JobID: Instant] = [:]
-    /// Jobs whose processor time is asked for.
+    /// Jobs with a processor-time query in flight.
     var measuring: [(worker: WorkerID, job: JobID)] = []
     var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
     var keptRasters: [RasterRecord] = []
     var payloads: [(client: ClientID, buffer: BufferID)] = []
-    /// The originals that the disk tier has had.
+    /// All originals that the disk tier has ever held.
     var onDisk: Set<String> = []
-    /// What the validity page says.
+    /// The words of the validity page by slot.
     var words: [Int: ValidityWord] = [:]
-    /// What clients were told to be what they would get again, as long as the page says so.
+    /// Replies with a slot: the same request gets the same buffer while the slot is valid.
     var named: [(client: ClientID, uid: UInt32, request: GetRequest, buffer: Int, slot: ImageReply.Slot)] = []
-    /// How often they were.
+    /// The number of replies with a slot.
     var namings = 0
-    /// The last requests that were answered with a picture.
+    /// The last requests that were answered with an image.
     var answered: [GetRequest] = []
-    /// A client for a test that needs another one.
+    /// A second client, for tests that need one.
     var admin = ClientID(number: 0)
     var hasExited = false
     var isListening = true
@@ -134,7 +134,7 @@ struct StrictWorld {
         descriptors[client] = []
         happen(.clientConnected(client, uid: uid, isAdmin: isAdmin))
         if state.clients[client] == nil {
-            // Refused: it is told so, and closed.
+            // Refused: the client gets an error and its connection is closed.
             if lastActions.count(where: { $0 == .close(client) }) != 1 { complain("a client nobody knows") }
             clients[client] = nil
             descriptors[client] = nil
@@ -163,7 +163,7 @@ struct StrictWorld {
         happen(.messageReceived(client, .get(request)))
     }
 
-    /// Every worker that is starting says that it is ready.
+    /// Makes all starting workers ready.
     mutating func readyAll(build: String = "first") {
         for (id, worker) in workers.sorted(by: { $0.key < $1.key }) where worker.state == .starting {
             workers[id]?.state = .ready
@@ -171,7 +171,7 @@ struct StrictWorld {
         }
     }
 
-    /// What an origin says now.
+    /// Returns an origin's response at the current time.
     func response(status: Int = 200, _ change: (inout ResponseRecord) -> Void = { _ in }) -> ResponseRecord {
         var response = ResponseRecord(status: status, requestedAt: unixMs, receivedAt: unixMs)
         response.cacheControl = cacheControl
@@ -179,7 +179,7 @@ struct StrictWorld {
         return response
     }
 
-    /// The transfer has seen the header of a body that can be continued.
+    /// Reports the response header of a transfer, by default of a resumable body.
     mutating func respond(_ job: JobID, status: Int = 200, validator: String? = "\"v\"", total: Int? = nil) {
         guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
         happen(.fetchResponded(worker, job, response(status: status), validator: validator, total: total))
@@ -235,7 +235,7 @@ struct StrictWorld {
         happen(.fetchFailed(worker, job, FetchFailure(error, response: response)))
     }
 
-    /// The body was cut short after so many bytes.
+    /// Cuts the body short after `received` bytes.
     mutating func cutFetch(_ job: JobID, received: Int) {
         guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
         happen(.fetchFailed(worker, job, FetchFailure(WireError(.transferFailed, "Cut short."), received: received)))
@@ -256,7 +256,7 @@ struct StrictWorld {
         happen(.headerRead(decode.worker, job, plan))
     }
 
-    /// The result is there: all pixels, or an encoded picture of 100 bytes.
+    /// Finishes a decoding: with all pixels, or with an encoded image of 100 bytes.
     mutating func finishDecode(_ job: JobID) {
         guard let decode = endDecode(job), let plan = decode.plan else { return complain("no such decoding") }
         let order = decode.order
@@ -282,7 +282,7 @@ struct StrictWorld {
         return decode
     }
 
-    /// The cache process answers an errand: `content` stands for what it finds, nil for nothing.
+    /// Answers a disk request: `content` identifies the original found, nil means a miss.
     mutating func answerErrand(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
         guard let (worker, errand) = errands.removeValue(forKey: job) else { return complain("no such errand") }
         switch errand {
@@ -301,7 +301,7 @@ struct StrictWorld {
         case .find(let form, let keys):
             guard let content, let flight = state.disk[job] else { return happen(.notFound(worker, job)) }
             let digest = Self.digest(content)
-            // As the broker keeps them: those for all.
+            // Under the last key, the shared one, as the broker stores originals.
             guard let key = flight.keys.last else { return complain("a look for nothing") }
             if !keys.contains(key.word) { complain("a look for something else") }
             let record = OriginalRecord(
@@ -330,7 +330,7 @@ struct StrictWorld {
         happen(.workerExited(worker, exit))
     }
 
-    /// The only answer to a request; nil, and an issue, when there is none or more than one.
+    /// Returns the only answer to a request; records an issue and returns nil for none or several.
     func answer(_ client: ClientID, _ id: Int) -> Reply? {
         let all = answers[client]?[id] ?? []
         if all.count != 1 { complain("\(all.count) answers to request \(id)") }
@@ -357,7 +357,7 @@ struct StrictWorld {
             if workers[worker] != nil { complain("a worker's number is used twice") }
             workers[worker] = (kind, .starting)
         case .killWorker(let worker):
-            // It may have ended in the same moment.
+            // The worker may have exited at the same time.
             workers[worker]?.state = .dying
         case .startFetch(let worker, let order):
             expectReady(worker, .fetch)
@@ -498,7 +498,7 @@ struct StrictWorld {
             news[client, default: []].append(reply)
             return
         }
-        // Other messages share the numbers of their own choosing; gets are what this book is about.
+        // Only gets are tracked here; other messages may use the same ids.
         if clients[client]?.remove(id) != nil {
             answers[client, default: [:]][id, default: []].append(reply)
         } else if case .image = reply {
