@@ -43,7 +43,7 @@ extension BrokerState {
         noteUse(of: known.key)
         if clients.grant(known.buffer, bytes: known.bytes, to: client, of: uid, .lease) { memory.hold(known.buffer) }
         counters.count(.memoryHits)
-        noteNextDeadline()
+        updateSummary()
         return .image(
             id: text.id, rest: isHeld ? known.answer : known.answerWithDescriptor,
             descriptor: isHeld ? nil : known.buffer)

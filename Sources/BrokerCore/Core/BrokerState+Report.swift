@@ -110,7 +110,4 @@ extension BrokerState {
 
     /// Whether the broker has condemned a worker, so that its reports do not count any more.
     package func isCondemned(_ worker: WorkerID) -> Bool { supervision.isCondemned(worker) }
-
-    /// The number of requests answered from memory.
-    package var memoryHits: Int { counters.memoryHits }
 }

@@ -67,8 +67,11 @@ package struct BrokerState {
     /// The time of the current event, and the actions that it has led to.
     var now: Moment
     var actions: [Action] = []
+    // Stored, because the shell reads them after every event, and a getter of another module takes a copy of the whole state.
     /// When `timePassed` is due; nil when nothing is waited for.
     package private(set) var nextDeadline: Instant?
+    /// The number of requests answered from memory.
+    package private(set) var memoryHits = 0
 
     /// A broker without clients or workers. Retry delays follow from `seed`.
     package init(
@@ -169,7 +172,7 @@ package struct BrokerState {
         // Clients must find the validity page changed before they hear of what changed it.
         let changes = memory.takeSlotChanges()
         if !changes.isEmpty { actions.insert(.updateValidity(changes), at: 0) }
-        noteNextDeadline()
+        updateSummary()
         // Only the event that followed `answerRepeated` has that text.
         repeatable = nil
         assert(brokenOutcomes() == nil, brokenOutcomes() ?? "")
@@ -177,7 +180,11 @@ package struct BrokerState {
 
     private static let keptActions = 64
 
-    mutating func noteNextDeadline() { nextDeadline = deadlines.next }
+    /// Updates the properties that the shell reads.
+    mutating func updateSummary() {
+        nextDeadline = deadlines.next
+        memoryHits = counters.memoryHits
+    }
 
     // MARK: Steps that the machines' connections share
 
