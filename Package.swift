@@ -224,7 +224,7 @@ let package = Package(
         .testTarget(
             name: "WorkerProtocolTests",
             dependencies: [
-                "CodingTestSupport", "DiskRecords", "HTTPValues", "IPCProtocol", "WorkerProtocol",
+                "CodingTestSupport", "DiskRecords", "HTTPValues", "IPCProtocol", "JSONCoding", "WorkerProtocol",
             ],
             swiftSettings: swift),
         .testTarget(
@@ -269,7 +269,8 @@ let package = Package(
         .testTarget(
             name: "imgcacheTests",
             dependencies: [
-                "imgcache", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
+                "imgcache", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
+                "LinuxSystem",
                 "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),

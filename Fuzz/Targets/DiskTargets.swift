@@ -1,4 +1,5 @@
 import Glibc
+import JSONCoding
 import LinuxSystem
 import SharedCache
 

@@ -20,6 +20,8 @@ enum JSONTree: Equatable {
     }
 
     private init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
+        var skipping = reader
+        try skipping.skip()
         if reader.nextIsObject {
             var members: [String: JSONTree] = [:]
             try reader.readObject { (reader, name) throws(JSONReader.MalformedJSON) in
@@ -35,21 +37,14 @@ enum JSONTree: Equatable {
         } else if reader.nextIsNull {
             try reader.skip()
             self = .null
+        } else if reader.nextIsString {
+            self = .string(try reader.readString())
+        } else if reader.nextIsBoolean {
+            self = .boolean(try reader.readBoolean())
         } else {
-            // Only one of the three readers finds its type; the others record an error in a copy and skip the value.
-            var (strings, booleans, numbers, skipping) = (reader, reader, reader, reader)
-            try skipping.skip()
-            if let string = try strings.string("") {
-                (self, reader) = (.string(string), strings)
-            } else if let boolean = try booleans.boolean("") {
-                (self, reader) = (.boolean(boolean), booleans)
-            } else if let number = try numbers.number("") {
-                (self, reader) = (.number(number), numbers)
-            } else {
-                fatalError("a value was read as none of its types")
-            }
-            expect(skipping.nextIsNull == reader.nextIsNull, "reading and skipping a value consume equally many bytes")
+            self = .number(try reader.readNumber() ?? .nan)
         }
+        expect(skipping.nextIsNull == reader.nextIsNull, "reading and skipping a value consume equally many bytes")
     }
 
     /// Writes the value in another form: every character escaped, whitespace wherever it is allowed.

@@ -57,91 +57,50 @@ package struct RasterRecord: Equatable, Sendable {
     }
 }
 
-extension OriginalRecord {
-    /// Writes the members of the record's object.
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("key", key)
-        writer.member("url", url)
-        writer.member("owner", owner.map { Int($0) })
-        writer.member("digest", digest)
-        writer.member("bytes", bytes)
-        writer.object("response", response.writeMembers)
-        writer.member("varyKey", varyKey)
+extension OriginalRecord: FieldList {
+    package static var blank: OriginalRecord {
+        OriginalRecord(key: "", url: "", owner: nil, digest: "", bytes: 0, response: .blank)
     }
 
-    /// Reads a record from the object of member `field`; nil, and a note, when something is missing.
-    package init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        var (key, url, owner, digest, bytes): (String?, String?, Int?, String?, Int?)
-        var (response, varyKey): (ResponseRecord?, String?)
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "key": key = try reader.string(name)
-            case "url": url = try reader.string(name)
-            case "owner": owner = try reader.integer(name, in: 0...Int(UInt32.max))
-            case "digest": digest = try reader.string(name)
-            case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
-            case "response": response = try ResponseRecord(from: &reader, field: name)
-            case "varyKey": varyKey = try reader.string(name)
-            default: try reader.skip()
-            }
-        }
-        guard let key, let url, let digest, digest.utf8.count == 64, let bytes, let response else {
-            reader.note(field, expected: "a complete record")
-            return nil
-        }
-        self.init(
-            key: key, url: url, owner: owner.map { UInt32($0) }, digest: digest, bytes: bytes, response: response,
-            varyKey: varyKey)
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("key", &key)
+        fields.string("url", &url)
+        fields.user("owner", &owner)
+        fields.digest("digest", &digest)
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.object("response", &response)
+        fields.string("varyKey", &varyKey)
     }
 }
 
-extension RasterRecord {
-    /// Writes the members of the record's object.
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("original", original)
-        writer.member("form", form)
-        writer.member("format", header.format.rawValue)
-        writer.member("sourceWidth", header.geometry.width)
-        writer.member("sourceHeight", header.geometry.height)
-        writer.member("frameCount", header.frameCount)
-        writer.member("width", geometry.width)
-        writer.member("height", geometry.height)
-        writer.member("bytes", bytes)
-        header.placeholder?.writeMembers(to: &writer)
+extension RasterRecord: FieldList {
+    package static var blank: RasterRecord {
+        RasterRecord(original: "", form: "", header: .blank, geometry: .blank, bytes: 1)
     }
 
-    /// Reads a record from the object of member `field`; nil, and a note, when something is missing.
-    package init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        var (original, form, format, frameCount): (String?, String?, ImageFormat?, Int?)
-        var (sourceWidth, sourceHeight, width, height): (Int?, Int?, Int?, Int?)
-        var (bytes, averageColor, thumbHash): (Int?, String?, String?)
-        let side = 1...PixelGeometry.maximumSide
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "original": original = try reader.string(name)
-            case "form": form = try reader.string(name)
-            case "format": format = try reader.choice(name)
-            case "frameCount": frameCount = try reader.integer(name, in: 1...ImageHeader.maximumFrames)
-            case "sourceWidth": sourceWidth = try reader.integer(name, in: side)
-            case "sourceHeight": sourceHeight = try reader.integer(name, in: side)
-            case "width": width = try reader.integer(name, in: side)
-            case "height": height = try reader.integer(name, in: side)
-            case "bytes": bytes = try reader.integer(name, in: 1...Int.max)
-            case "averageColor": averageColor = try reader.string(name)
-            case "thumbHash": thumbHash = try reader.string(name)
-            default: try reader.skip()
-            }
-        }
-        guard let original, original.utf8.count == 64, let form, let format, let frameCount, let sourceWidth,
-            let sourceHeight, let source = PixelGeometry(width: sourceWidth, height: sourceHeight), let width,
-            let height,
-            let geometry = PixelGeometry(width: width, height: height)
-        else {
-            reader.note(field, expected: "a complete record")
-            return nil
-        }
-        var header = ImageHeader(format: format, geometry: source, frameCount: frameCount)
-        header.placeholder = Placeholder(averageColor: averageColor, thumbHash: thumbHash)
-        self.init(original: original, form: form, header: header, geometry: geometry, bytes: bytes)
+    package mutating func list(_ fields: inout Fields) {
+        fields.digest("original", &original)
+        fields.string("form", &form)
+        fields.choice("format", &header.format)
+        fields.geometry("sourceWidth", "sourceHeight", &header.geometry)
+        fields.integer("frameCount", &header.frameCount, in: 1...ImageHeader.maximumFrames)
+        fields.geometry("width", "height", &geometry)
+        fields.integer("bytes", &bytes, in: 1...Int.max)
+        fields.placeholder(&header.placeholder)
+    }
+}
+
+extension Fields {
+    /// A SHA-256, as 64 hexadecimal digits.
+    package mutating func digest(_ name: StaticString, _ value: inout String) {
+        string(name, &value)
+        if isReading, value.utf8.count != 64 { note("\(name)", expected: "a SHA-256 of 64 digits") }
+    }
+
+    /// A user's id, absent when it is nil.
+    package mutating func user(_ name: StaticString, _ value: inout UInt32?) {
+        var number = value.map { Int($0) }
+        integer(name, &number, in: 0...Int(UInt32.max))
+        value = number.map { UInt32($0) }
     }
 }

@@ -19,31 +19,18 @@ package struct QuarantineRecord: Equatable, Sendable {
         self.milliseconds = milliseconds
     }
 
-    /// Writes the members of the record's object.
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("digest", digest)
-        writer.member("build", build)
-        writer.member("until", until)
-        writer.member("milliseconds", milliseconds)
+}
+
+extension QuarantineRecord: FieldList {
+    package static var blank: QuarantineRecord {
+        QuarantineRecord(digest: "", build: "", until: 0, milliseconds: 1)
     }
 
-    /// Reads a record from an object in the array `field`; nil, and a note, when something is missing.
-    package init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        var (digest, build, until, milliseconds): (String?, String?, Int?, Int?)
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "digest": digest = try reader.string(name)
-            case "build": build = try reader.string(name)
-            // Leaves room to add a day without overflow.
-            case "until": until = try reader.integer(name, in: 0...Int.max / 2)
-            case "milliseconds": milliseconds = try reader.integer(name, in: 1...Int.max / 2)
-            default: try reader.skip()
-            }
-        }
-        guard let digest, digest.utf8.count == 64, let build, let until, let milliseconds else {
-            reader.note(field, expected: "complete records")
-            return nil
-        }
-        self.init(digest: digest, build: build, until: until, milliseconds: milliseconds)
+    package mutating func list(_ fields: inout Fields) {
+        fields.digest("digest", &digest)
+        fields.string("build", &build)
+        // Leaves room to add a day without overflow.
+        fields.integer("until", &until, in: 0...Int.max / 2)
+        fields.integer("milliseconds", &milliseconds, in: 1...Int.max / 2)
     }
 }

@@ -27,24 +27,28 @@ public struct Credentials: Hashable, Sendable {
         self.password = password
     }
 
-    /// Reads credentials from the object of member `field`; nil, and a note, when the name or the password is missing.
-    package init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        var (username, password): (String?, String?)
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "username": username = try reader.string("\(field).username")
-            case "password": password = try reader.string("\(field).password")
-            default: try reader.skip()
-            }
+}
+
+extension HeaderField: FieldList {
+    package static var blank: HeaderField { HeaderField(name: "", value: "") }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("name", &name)
+        fields.string("value", &value)
+    }
+}
+
+extension Credentials: FieldList {
+    package static var blank: Credentials { Credentials(username: "", password: "") }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("username", &username)
+        fields.string("password", &password)
+        guard fields.isReading else { return }
+        if username.utf8.contains(UInt8(ascii: ":")) { fields.note("username", expected: "without a colon") }
+        for (name, text) in [("username", username), ("password", password)]
+        where text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) {
+            fields.note(name, expected: "without control characters")
         }
-        guard let username, let password else {
-            reader.note(field, expected: "an object with username and password")
-            return nil
-        }
-        if username.utf8.contains(UInt8(ascii: ":")) { reader.note("\(field).username", expected: "without a colon") }
-        if (username + password).utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) {
-            reader.note(field, expected: "without control characters")
-        }
-        self.init(username: username, password: password)
     }
 }

@@ -13,16 +13,13 @@ package struct RequestConditions: Equatable, Sendable {
         self.etag = etag
         self.lastModified = lastModified
     }
+}
 
-    /// Reads conditions from the object of member `field`.
-    package init(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        self.init()
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "etag": etag = try reader.string(name)
-            case "lastModified": lastModified = try reader.string(name)
-            default: try reader.skip()
-            }
-        }
+extension RequestConditions: FieldList {
+    package static var blank: RequestConditions { RequestConditions() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("etag", &etag)
+        fields.string("lastModified", &lastModified)
     }
 }

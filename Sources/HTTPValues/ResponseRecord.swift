@@ -49,49 +49,23 @@ package struct ResponseRecord: Equatable, Sendable {
         self.servedBy = servedBy
     }
 
-    /// Writes the members of the record's object.
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("status", status)
-        writer.member("requestedAt", requestedAt)
-        writer.member("receivedAt", receivedAt)
-        writer.member("date", date)
-        writer.member("age", age)
-        writer.member("cacheControl", cacheControl)
-        writer.member("expires", expires)
-        writer.member("etag", etag)
-        writer.member("lastModified", lastModified)
-        writer.member("vary", vary)
-        writer.member("contentType", contentType)
-        writer.member("servedBy", servedBy)
-    }
+}
 
-    /// Reads a record from the object of member `field`; nil, and a note, when something is missing.
-    package init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        var (status, requestedAt, receivedAt): (Int?, Int?, Int?)
-        self.init(requestedAt: 0, receivedAt: 0)
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "status": status = try reader.integer(name, in: 100...999)
-            case "requestedAt": requestedAt = try reader.integer(name, in: 0...JSONReader.maximumInteger)
-            case "receivedAt": receivedAt = try reader.integer(name, in: 0...JSONReader.maximumInteger)
-            case "date": date = try reader.string(name)
-            case "age": age = try reader.string(name)
-            case "cacheControl": cacheControl = try reader.string(name)
-            case "expires": expires = try reader.string(name)
-            case "etag": etag = try reader.string(name)
-            case "lastModified": lastModified = try reader.string(name)
-            case "vary": vary = try reader.string(name)
-            case "contentType": contentType = try reader.string(name)
-            case "servedBy": servedBy = try reader.string(name)
-            default: try reader.skip()
-            }
-        }
-        guard let status, let requestedAt, let receivedAt else {
-            reader.note(field, expected: "a complete record")
-            return nil
-        }
-        self.status = status
-        self.requestedAt = requestedAt
-        self.receivedAt = receivedAt
+extension ResponseRecord: FieldList {
+    package static var blank: ResponseRecord { ResponseRecord(requestedAt: 0, receivedAt: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("status", &status, in: 100...999)
+        fields.integer("requestedAt", &requestedAt, in: 0...JSONReader.maximumInteger)
+        fields.integer("receivedAt", &receivedAt, in: 0...JSONReader.maximumInteger)
+        fields.string("date", &date)
+        fields.string("age", &age)
+        fields.string("cacheControl", &cacheControl)
+        fields.string("expires", &expires)
+        fields.string("etag", &etag)
+        fields.string("lastModified", &lastModified)
+        fields.string("vary", &vary)
+        fields.string("contentType", &contentType)
+        fields.string("servedBy", &servedBy)
     }
 }

@@ -1,11 +1,5 @@
 // The text itself: white space, words, numbers and strings.
 extension JSONReader {
-    mutating func reject<Value>(_ field: String, _ expected: String) throws(MalformedJSON) -> Value? {
-        note(field, expected: expected)
-        try skip()
-        return nil
-    }
-
     func malformed(_ expected: String) -> MalformedJSON {
         MalformedJSON(expected: expected, offset: position - bytes.startIndex)
     }
@@ -25,11 +19,15 @@ extension JSONReader {
     }
 
     var nextByte: UInt8? {
-        var copy = self
-        return copy.peek()
+        var next = position
+        while next < bytes.endIndex {
+            switch bytes[next] {
+            case 0x20, 0x09, 0x0A, 0x0D: next += 1
+            default: return bytes[next]
+            }
+        }
+        return nil
     }
-
-    var previousByte: UInt8 { bytes[position - 1] }
 
     mutating func peek() -> UInt8? {
         skipWhitespace()
@@ -123,23 +121,31 @@ extension JSONReader {
         return String(copying: text)
     }
 
-    /// Skips a string. A string of plain ASCII, as nearly all are, is not copied.
-    mutating func skipString() throws(MalformedJSON) {
+    /// Skips a string. Returns whether it is plain ASCII without escapes, as nearly all are; such a string is not copied.
+    @discardableResult
+    mutating func skipString() throws(MalformedJSON) -> Bool {
+        guard position < bytes.endIndex, bytes[position] == UInt8(ascii: "\"") else { throw malformed("a string") }
         let start = position
         position += 1
         while position < bytes.endIndex {
             switch bytes[position] {
             case UInt8(ascii: "\""):
                 position += 1
-                return
+                return true
             case UInt8(ascii: "\\"), 0..<0x20, 0x80...:
                 position = start
                 _ = try scanString()
-                return
+                return false
             default: position += 1
             }
         }
         throw malformed("the end of a string")
+    }
+
+    func expectEnd() throws(MalformedJSON) {
+        var copy = self
+        copy.skipWhitespace()
+        if copy.position != bytes.endIndex { throw copy.malformed("the end of the text") }
     }
 
     /// The slow path of `scanString`: from the first backslash on, characters go through a buffer.

@@ -1,8 +1,5 @@
-/// Reads JSON (RFC 8259) from bytes, value by value, without building a tree.
-///
-/// The values of a message are read in their order. A value of the wrong type or out of range is noted in `problem` and
-/// skipped, so that the rest of the message is still read and the error can name the message's `id`. Only malformed JSON
-/// ends the reading, with `MalformedJSON`.
+/// Reads JSON (RFC 8259) from bytes, value by value, without building a tree. Malformed JSON ends the reading with
+/// `MalformedJSON`.
 package struct JSONReader {
     /// Malformed JSON: the expected token, and the offset.
     package struct MalformedJSON: Error, Equatable {
@@ -12,22 +9,21 @@ package struct JSONReader {
         package let offset: Int
     }
 
-    /// A member that does not conform to the protocol.
-    package struct FieldProblem: Error, Equatable {
-        /// The member's name.
-        package let field: String
-        /// The expected value: "an integer from 1 to 65535".
-        package let expected: String
-    }
-
     /// The largest integer that every JSON implementation represents exactly: 2^53 - 1.
     package static let maximumInteger = 1 << 53 - 1
 
     /// The deepest nesting that is read.
     package static let maximumDepth = 64
 
-    /// The first member that did not conform to the protocol.
-    package private(set) var problem: FieldProblem?
+    /// A member of an object that was skipped.
+    struct Member {
+        /// The key of the name.
+        let key: FieldKey
+        /// The offset of the name's first byte.
+        let nameStart: Int
+        /// The offset of the value, or of white space before it.
+        let value: Int
+    }
 
     let bytes: ArraySlice<UInt8>
     var position: Int
@@ -39,11 +35,6 @@ package struct JSONReader {
         position = bytes.startIndex
     }
 
-    /// Notes that `field` is not `expected`, unless a problem was noted before. A name from the message is shortened.
-    package mutating func note(_ field: String, expected: String) {
-        if problem == nil { problem = FieldProblem(field: String(field.prefix(80)), expected: expected) }
-    }
-
     // MARK: Structure
 
     /// Reads an object, and nothing but white space after it. `member` must read exactly one value for each name.
@@ -53,8 +44,45 @@ package struct JSONReader {
         _ member: (inout JSONReader, String) throws(MalformedJSON) -> Void
     ) throws(MalformedJSON) {
         try readObject(member)
-        skipWhitespace()
-        if position != bytes.endIndex { throw malformed("the end of the text") }
+        try expectEnd()
+    }
+
+    /// Skips an object and appends its members, of which there may be `Fields.maximumMembers`.
+    ///
+    /// - Throws: `MalformedJSON`.
+    mutating func index(_ members: inout [Member]) throws(MalformedJSON) {
+        try expect(UInt8(ascii: "{"), "an object")
+        try enter()
+        if !take(UInt8(ascii: "}")) {
+            repeat {
+                if members.count == Fields.maximumMembers {
+                    throw malformed("at most \(Fields.maximumMembers) members")
+                }
+                skipWhitespace()
+                let start = position + 1
+                let isPlain = try skipString()
+                let key = isPlain ? FieldKey(bytes[start..<position - 1].span) : .unusual
+                try expect(UInt8(ascii: ":"), "a colon")
+                members.append(Member(key: key, nameStart: start, value: position))
+                try skip()
+            } while take(UInt8(ascii: ","))
+            try expect(UInt8(ascii: "}"), "a comma or the end of the object")
+        }
+        depth -= 1
+    }
+
+    /// Whether `member` has the name `wanted`, whose key is that of the member, or unusual.
+    func isNamed(_ member: Member, _ wanted: Span<UInt8>) -> Bool {
+        if member.key == .unusual { return Array(name(of: member).utf8).span.isEqual(to: wanted) }
+        let start = member.nameStart - bytes.startIndex
+        return bytes.span.extracting(start..<start + wanted.count).isEqual(to: wanted)
+    }
+
+    /// The name of `member`.
+    func name(of member: Member) -> String {
+        var copy = self
+        copy.position = member.nameStart - 1
+        return (try? copy.scanString()) ?? ""
     }
 
     /// Reads an object. `member` must read exactly one value for each name.
@@ -115,100 +143,45 @@ package struct JSONReader {
     package var nextIsString: Bool { nextByte == UInt8(ascii: "\"") }
     /// Whether a null stands next.
     package var nextIsNull: Bool { nextByte == UInt8(ascii: "n") }
+    /// Whether a boolean stands next.
+    package var nextIsBoolean: Bool { nextByte == UInt8(ascii: "t") || nextByte == UInt8(ascii: "f") }
+    /// Whether a number stands next.
+    package var nextIsNumber: Bool {
+        guard let nextByte else { return false }
+        return nextByte == UInt8(ascii: "-") || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(nextByte)
+    }
 
     // MARK: Values
 
-    /// Reads member `field`, a string; nil, and a note, for any other value.
+    /// Reads a string.
     ///
-    /// - Throws: `MalformedJSON`.
-    package mutating func string(_ field: String) throws(MalformedJSON) -> String? {
-        if peek() == UInt8(ascii: "\"") { return try scanString() }
-        return try reject(field, "a string")
+    /// - Throws: `MalformedJSON`, also for any other value.
+    package mutating func readString() throws(MalformedJSON) -> String {
+        skipWhitespace()
+        return try scanString()
     }
 
-    /// Reads member `field`, a boolean; nil, and a note, for any other value.
+    /// Reads a boolean.
     ///
-    /// - Throws: `MalformedJSON`.
-    package mutating func boolean(_ field: String) throws(MalformedJSON) -> Bool? {
-        switch peek() {
-        case UInt8(ascii: "t"):
-            try scanWord("true")
-            return true
-        case UInt8(ascii: "f"):
-            try scanWord("false")
-            return false
-        default: return try reject(field, "true or false")
-        }
+    /// - Throws: `MalformedJSON`, also for any other value.
+    package mutating func readBoolean() throws(MalformedJSON) -> Bool {
+        let isTrue = peek() == UInt8(ascii: "t")
+        try scanWord(isTrue ? "true" : "false")
+        return isTrue
     }
 
-    /// Reads member `field`, an integer in `range`; nil, and a note, for any other value.
+    /// Reads a number; nil when it is not an integer that `Int` can hold.
     ///
-    /// - Throws: `MalformedJSON`.
-    package mutating func integer(_ field: String, in range: ClosedRange<Int>) throws(MalformedJSON) -> Int? {
-        // The text of the note is made only when it is needed, because this is called for every integer.
-        func expected() -> String { "an integer from \(range.lowerBound) to \(range.upperBound)" }
-        switch peek() {
-        case .some(UInt8(ascii: "-")), .some(UInt8(ascii: "0")...UInt8(ascii: "9")):
-            if let value = try scanNumber(), range.contains(value) { return value }
-            note(field, expected: expected())
-            return nil
-        default: return try reject(field, expected())
-        }
-    }
+    /// - Throws: `MalformedJSON`, also for any other value.
+    package mutating func readInteger() throws(MalformedJSON) -> Int? { try scanNumber() }
 
-    /// Reads member `field`, a number, as floating point; nil, and a note, for any other value.
+    /// Reads a number as floating point; nil when it is too large.
     ///
-    /// - Throws: `MalformedJSON`.
-    package mutating func number(_ field: String) throws(MalformedJSON) -> Double? {
-        switch peek() {
-        case .some(UInt8(ascii: "-")), .some(UInt8(ascii: "0")...UInt8(ascii: "9")):
-            skipWhitespace()
-            let start = position
-            _ = try scanNumber()
-            return Double(String(decoding: bytes[start..<position], as: UTF8.self))
-        default: return try reject(field, "a number")
-        }
-    }
-
-    /// Reads member `field`, a raw value of an enumeration; nil, and a note, for any other value.
-    ///
-    /// - Throws: `MalformedJSON`.
-    package mutating func choice<Choice>(
-        _ field: String, of type: Choice.Type = Choice.self
-    ) throws(MalformedJSON) -> Choice? where Choice: RawRepresentable<String> & CaseIterable {
-        if peek() == UInt8(ascii: "\""), let value = Choice(rawValue: try scanString()) { return value }
-        let expected = "one of " + Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
-        if previousByte == UInt8(ascii: "\"") {
-            note(field, expected: expected)
-            return nil
-        }
-        return try reject(field, expected)
-    }
-
-    /// Reads member `field`, an object; notes any other value.
-    ///
-    /// - Throws: `MalformedJSON`.
-    package mutating func object(
-        _ field: String, _ member: (inout JSONReader, String) throws(MalformedJSON) -> Void
-    ) throws(MalformedJSON) {
-        if nextIsObject { try readObject(member) } else { let _: Never? = try reject(field, "an object") }
-    }
-
-    /// Reads member `field`, an array; notes any other value.
-    ///
-    /// - Throws: `MalformedJSON`.
-    package mutating func array(
-        _ field: String, _ element: (inout JSONReader) throws(MalformedJSON) -> Void
-    ) throws(MalformedJSON) {
-        if nextIsArray { try readArray(element) } else { let _: Never? = try reject(field, "an array") }
-    }
-
-    /// Reads member `field`, an array of strings.
-    package mutating func strings(_ field: String) throws(MalformedJSON) -> [String] {
-        var strings: [String] = []
-        try array(field) { (reader) throws(MalformedJSON) in
-            if let string = try reader.string(field) { strings.append(string) }
-        }
-        return strings
+    /// - Throws: `MalformedJSON`, also for any other value.
+    package mutating func readNumber() throws(MalformedJSON) -> Double? {
+        skipWhitespace()
+        let start = position
+        _ = try scanNumber()
+        return Double(String(decoding: bytes[start..<position], as: UTF8.self))
     }
 }

@@ -35,6 +35,14 @@ package struct JSONWriter {
         close(UInt8(ascii: "]"))
     }
 
+    /// Writes member `name` with an array whose elements `elements` writes.
+    mutating func array(_ name: StaticString, _ elements: (inout JSONWriter) -> Void) {
+        self.name(name)
+        open(UInt8(ascii: "["))
+        elements(&self)
+        close(UInt8(ascii: "]"))
+    }
+
     /// Writes member `name` with an array of strings.
     package mutating func array(_ name: String, of strings: some Sequence<String>) {
         self.name(name)
@@ -61,39 +69,64 @@ package struct JSONWriter {
     package mutating func member(_ name: String, _ value: String?) {
         guard let value else { return }
         self.name(name)
-        quote(value)
-        needsComma = true
+        self.value(value)
     }
 
     /// Writes member `name` with an integer; nothing when it is nil.
     package mutating func member(_ name: String, _ value: Int?) {
         guard let value else { return }
         self.name(name)
-        append(decimal: value)
-        needsComma = true
+        self.value(value)
     }
 
     /// Writes member `name` with a number, to three places; nothing when it is nil.
     package mutating func member(_ name: String, _ value: Double?) {
         guard let value else { return }
         self.name(name)
-        let rounded = (value * 1000).rounded() / 1000
-        bytes.append(contentsOf: (rounded.isFinite ? rounded.description : "0").utf8)
-        needsComma = true
+        self.value(value)
     }
 
     /// Writes member `name` with a boolean; nothing when it is nil.
     package mutating func member(_ name: String, _ value: Bool?) {
         guard let value else { return }
         self.name(name)
-        bytes.append(contentsOf: (value ? "true" : "false").utf8)
+        self.value(value)
+    }
+
+    mutating func element(_ string: String) {
+        separate()
+        quote(string)
+    }
+
+    mutating func element(_ integer: Int) {
+        separate()
+        append(decimal: integer)
+    }
+
+    mutating func value(_ string: String) {
+        quote(string)
         needsComma = true
     }
 
-    /// Writes member `name` with null.
-    package mutating func null(_ name: String) {
-        self.name(name)
-        bytes.append(contentsOf: "null".utf8)
+    mutating func value(_ integer: Int) {
+        append(decimal: integer)
+        needsComma = true
+    }
+
+    /// Writes a number to three places.
+    mutating func value(_ number: Double) {
+        let rounded = (number * 1000).rounded() / 1000
+        bytes.append(contentsOf: (rounded.isFinite ? rounded.description : "0").utf8)
+        needsComma = true
+    }
+
+    mutating func value(_ boolean: Bool) {
+        if boolean { append("true") } else { append("false") }
+        needsComma = true
+    }
+
+    mutating func null() {
+        append("null")
         needsComma = true
     }
 
@@ -102,13 +135,13 @@ package struct JSONWriter {
         for index in 0..<4 { bytes[offset + index] = UInt8(truncatingIfNeeded: value >> (24 - 8 * index)) }
     }
 
-    private mutating func open(_ bracket: UInt8) {
+    mutating func open(_ bracket: UInt8) {
         separate()
         bytes.append(bracket)
         needsComma = false
     }
 
-    private mutating func close(_ bracket: UInt8) {
+    mutating func close(_ bracket: UInt8) {
         bytes.append(bracket)
         needsComma = true
     }
@@ -118,11 +151,25 @@ package struct JSONWriter {
         needsComma = true
     }
 
-    private mutating func name(_ name: String) {
+    mutating func name(_ name: String) {
         separate()
         quote(name)
         bytes.append(UInt8(ascii: ":"))
         needsComma = false
+    }
+
+    /// Begins member `name`, which needs no escapes.
+    mutating func name(_ name: StaticString) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        append(name)
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    private mutating func append(_ text: StaticString) {
+        unsafe bytes.append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
     /// Appends bytes as they are.

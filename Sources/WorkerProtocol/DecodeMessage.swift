@@ -139,84 +139,68 @@ extension DecodeOrder: WorkerMessage {
         }
     }
 
-    package func writeMembers(to writer: inout JSONWriter) {
+    package static var blanks: [DecodeOrder] { [.decode(.blank), .output(job: 0), .refuse(job: 0)] }
+
+    package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .decode(let job):
-            writer.member("job", job.id)
-            writer.member("purpose", job.purpose.rawValue)
-            writer.member("width", job.transform.width)
-            writer.member("height", job.transform.height)
-            writer.member("fit", job.transform.fit.rawValue)
-            writer.member("byteLimit", job.transform.byteLimit)
-            writer.member("pixelFormat", job.transform.pixelFormat.rawValue)
-            writer.member("alpha", job.transform.alpha.rawValue)
-            job.transform.frames.write("frame", to: &writer)
-            writer.member("linear", job.transform.isLight)
-            writer.member("encoding", job.encoding?.format.rawValue)
-            writer.member("quality", job.encoding?.quality)
-            writer.member("placeholder", job.wantsPlaceholder)
-            writer.member("partialBytes", job.partialBytes)
-            writer.member("maxPixels", job.maxPixels)
-            writer.member("maxSourcePixels", job.maxSourcePixels)
-            writer.member("maxWorkingBytes", job.maxWorkingBytes)
-        case .output(let job), .refuse(let job):
-            writer.member("job", job)
+        case .decode(var job):
+            job.list(&fields)
+            self = .decode(job)
+        case .output(var job):
+            fields.job(&job)
+            self = .output(job: job)
+        case .refuse(var job):
+            fields.job(&job)
+            self = .refuse(job: job)
         }
     }
+}
 
-    package init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        var (id, purpose, pixelFormat, alpha, maxPixels): (Int?, DecodeJob.Purpose?, PixelFormat?, AlphaMode?, Int?)
-        var (encodingFormat, width, height, quality): (Encoding.Format?, Int?, Int?, Int?)
-        var (frames, isLight, wantsPlaceholder, partialBytes): (FrameSelection?, Bool?, Bool?, Int?)
-        var (fit, byteLimit, maxSourcePixels, maxWorkingBytes): (Transform.Fit?, Int?, Int?, Int?)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "job": id = try reader.integer(name, in: 0...Int.max)
-            case "purpose": purpose = try reader.choice(name)
-            case "pixelFormat": pixelFormat = try reader.choice(name)
-            case "alpha": alpha = try reader.choice(name)
-            case "fit": fit = try reader.choice(name)
-            case "byteLimit": byteLimit = try reader.integer(name, in: 1...Int.max)
-            case "maxPixels": maxPixels = try reader.integer(name, in: 1...Int.max)
-            case "maxSourcePixels": maxSourcePixels = try reader.integer(name, in: 1...Int.max)
-            case "maxWorkingBytes": maxWorkingBytes = try reader.integer(name, in: 1...Int.max)
-            case "encoding": encodingFormat = try reader.choice(name)
-            case "frame": frames = try FrameSelection(from: &reader, field: name)
-            case "linear": isLight = try reader.boolean(name)
-            case "placeholder": wantsPlaceholder = try reader.boolean(name)
-            case "partialBytes": partialBytes = try reader.integer(name, in: 1...Int.max)
-            case "width": width = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
-            case "height": height = try reader.integer(name, in: 1...PixelGeometry.maximumSide)
-            case "quality": quality = try reader.integer(name, in: 1...100)
-            default: try reader.skip()
-            }
-        }
-        guard let id else { return nil }
-        var encoding: Encoding?
-        if let encodingFormat {
-            guard let quality else { return nil }
-            encoding = Encoding(encodingFormat, quality: quality)
-        }
-        switch type {
-        case "decode":
-            guard let purpose, let pixelFormat, let alpha, let fit, let frames, let isLight, let wantsPlaceholder,
-                let maxPixels,
-                let maxSourcePixels, let maxWorkingBytes
-            else { return nil }
-            let transform = Transform(
+extension DecodeJob: FieldList {
+    package static var blank: DecodeJob { DecodeJob(id: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.job(&id)
+        fields.choice("purpose", &purpose)
+        transform.list(&fields)
+        fields.group(with: "encoding", &encoding)
+        fields.boolean("placeholder", &wantsPlaceholder)
+        fields.integer("partialBytes", &partialBytes, in: 1...Int.max)
+        fields.integer("maxPixels", &maxPixels, in: 1...Int.max)
+        fields.integer("maxSourcePixels", &maxSourcePixels, in: 1...Int.max)
+        fields.integer("maxWorkingBytes", &maxWorkingBytes, in: 1...Int.max)
+    }
+}
+
+extension Transform: FieldList {
+    package static var blank: Transform { Transform() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("width", &width, in: 1...PixelGeometry.maximumSide)
+        fields.integer("height", &height, in: 1...PixelGeometry.maximumSide)
+        fields.choice("fit", &fit)
+        fields.integer("byteLimit", &byteLimit, in: 1...Int.max)
+        fields.choice("pixelFormat", &pixelFormat)
+        fields.choice("alpha", &alpha)
+        fields.frames("frame", &frames)
+        fields.boolean("linear", &isLight)
+        if fields.isReading {
+            // In its canonical form.
+            self = Transform(
                 width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha,
                 frames: frames, isLight: isLight)
-            var job = DecodeJob(
-                id: id, purpose: purpose, transform: transform, maxPixels: maxPixels,
-                maxSourcePixels: maxSourcePixels, maxWorkingBytes: maxWorkingBytes)
-            job.encoding = encoding
-            job.wantsPlaceholder = wantsPlaceholder
-            job.partialBytes = partialBytes
-            self = .decode(job)
-        case "output": self = .output(job: id)
-        case "refuse": self = .refuse(job: id)
-        default: return nil
         }
+    }
+}
+
+extension Encoding: FieldList {
+    package static var blank: Encoding { Encoding(.png) }
+
+    package mutating func list(_ fields: inout Fields) {
+        var (format, quality) = (format, quality)
+        fields.choice("encoding", &format)
+        fields.integer("quality", &quality, in: 1...100)
+        self = Encoding(format, quality: quality)
     }
 }
 
@@ -232,95 +216,61 @@ extension DecodeReport: WorkerMessage {
         }
     }
 
-    package func writeMembers(to writer: inout JSONWriter) {
-        switch self {
-        case .ready(let sandbox, let build):
-            if let sandbox { writer.object("sandbox", sandbox.writeMembers) }
-            writer.member("build", build)
-        case .header(let job, let plan):
-            writer.member("job", job)
-            writer.member("format", plan.header.format.rawValue)
-            writer.member("width", plan.header.geometry.width)
-            writer.member("height", plan.header.geometry.height)
-            writer.member("frameCount", plan.header.frameCount)
-            writer.member("resultWidth", plan.result.width)
-            writer.member("resultHeight", plan.result.height)
-            writer.member("workingBytes", plan.workingBytes)
-            writer.member("stage", plan.stage)
-        case .finished(let job, let result):
-            writer.member("job", job)
-            writer.member("bytes", result.bytes)
-            result.placeholder?.writeMembers(to: &writer)
-            if let timing = result.timing {
-                writer.array("delaysMs", of: timing.delaysMs)
-                writer.member("loops", timing.loops)
-            }
-            if result.ignoredProfile { writer.member("ignoredProfile", true) }
-        case .failed(let job, let error):
-            writer.member("job", job)
-            error.write(to: &writer)
-        }
+    package static var blanks: [DecodeReport] {
+        [.ready(nil), .header(job: 0, .blank), .finished(job: 0, .blank), .failed(job: 0, .blank)]
     }
 
-    package init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        if type == "ready" {
-            let (sandbox, build) = try SandboxReport.read(fromReady: &reader)
+    package mutating func list(_ fields: inout Fields) {
+        switch self {
+        case .ready(var sandbox, var build):
+            fields.object("sandbox", &sandbox)
+            fields.string("build", &build)
             self = .ready(sandbox, build: build)
-            return
+        case .header(var job, var plan):
+            fields.job(&job)
+            plan.list(&fields)
+            self = .header(job: job, plan)
+        case .finished(var job, var result):
+            fields.job(&job)
+            result.list(&fields)
+            self = .finished(job: job, result)
+        case .failed(var job, var error):
+            fields.job(&job)
+            error.list(&fields)
+            self = .failed(job: job, error)
         }
-        let text = reader
-        var (id, format, width, height, frameCount, bytes): (Int?, ImageFormat?, Int?, Int?, Int?, Int?)
-        var (resultWidth, resultHeight, workingBytes, stage): (Int?, Int?, Int?, Int?)
-        var (averageColor, thumbHash, ignoredProfile): (String?, String?, Bool?)
-        var (delays, loops): ([Int]?, Int?)
-        let side = 1...PixelGeometry.maximumSide
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "job": id = try reader.integer(name, in: 0...Int.max)
-            case "format": format = try reader.choice(name)
-            case "width": width = try reader.integer(name, in: side)
-            case "height": height = try reader.integer(name, in: side)
-            case "frameCount": frameCount = try reader.integer(name, in: 1...ImageHeader.maximumFrames)
-            case "resultWidth": resultWidth = try reader.integer(name, in: side)
-            case "resultHeight": resultHeight = try reader.integer(name, in: side)
-            case "workingBytes": workingBytes = try reader.integer(name, in: 0...Int.max)
-            case "stage": stage = try reader.integer(name, in: 0...Int.max)
-            case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
-            case "averageColor": averageColor = try reader.string(name)
-            case "thumbHash": thumbHash = try reader.string(name)
-            case "ignoredProfile": ignoredProfile = try reader.boolean(name)
-            case "delaysMs":
-                var read: [Int] = []
-                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    if let delay = try reader.integer(name, in: 0...Int(UInt32.max)) { read.append(delay) }
-                }
-                delays = read
-            case "loops": loops = try reader.integer(name, in: 0...Int(UInt32.max))
-            default: try reader.skip()
-            }
-        }
-        guard let id else { return nil }
-        switch type {
-        case "header":
-            guard let format, let width, let height, let geometry = PixelGeometry(width: width, height: height),
-                let frameCount, let resultWidth, let resultHeight,
-                let result = PixelGeometry(width: resultWidth, height: resultHeight), let workingBytes
-            else { return nil }
-            let header = ImageHeader(format: format, geometry: geometry, frameCount: frameCount)
-            self = .header(
-                job: id, DecodePlan(header: header, result: result, workingBytes: workingBytes, stage: stage))
-        case "finished":
-            guard let bytes else { return nil }
-            var result = DecodeResult(bytes: bytes)
-            result.placeholder = Placeholder(averageColor: averageColor, thumbHash: thumbHash)
-            if result.placeholder == nil, averageColor != nil || thumbHash != nil { return nil }
-            if let delays { result.timing = AnimationTiming(delaysMs: delays, loops: loops ?? 1) }
-            result.ignoredProfile = ignoredProfile ?? false
-            self = .finished(job: id, result)
-        case "failed":
-            reader = text
-            self = .failed(job: id, try WireError(from: &reader))
-        default: return nil
-        }
+    }
+}
+
+extension DecodePlan: FieldList {
+    package static var blank: DecodePlan { DecodePlan(header: .blank, result: .blank, workingBytes: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.choice("format", &header.format)
+        fields.geometry("width", "height", &header.geometry)
+        fields.integer("frameCount", &header.frameCount, in: 1...ImageHeader.maximumFrames)
+        fields.geometry("resultWidth", "resultHeight", &result)
+        fields.integer("workingBytes", &workingBytes, in: 0...Int.max)
+        fields.integer("stage", &stage, in: 0...Int.max)
+    }
+}
+
+extension DecodeResult: FieldList {
+    package static var blank: DecodeResult { DecodeResult(bytes: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.placeholder(&placeholder)
+        fields.group(with: "delaysMs", &timing)
+        fields.flag("ignoredProfile", &ignoredProfile)
+    }
+}
+
+extension AnimationTiming: FieldList {
+    package static var blank: AnimationTiming { AnimationTiming(delaysMs: [], loops: 1) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integers("delaysMs", &delaysMs, in: 0...Int(UInt32.max))
+        fields.integer("loops", &loops, in: 0...Int(UInt32.max), .optional)
     }
 }

@@ -1,5 +1,5 @@
 package import HTTPValues
-internal import JSONCoding
+package import JSONCoding
 
 /// A download of one body.
 package struct FetchJob: Equatable, Sendable {
@@ -57,95 +57,28 @@ package struct FetchJob: Equatable, Sendable {
     }
 }
 
-extension FetchJob {
-    func writeMembers(to writer: inout JSONWriter) {
-        writer.member("job", id)
-        writer.member("url", url)
-        writer.array("headers", of: headers) {
-            $0.member("name", $1.name)
-            $0.member("value", $1.value)
-        }
-        if let credentials {
-            writer.object("credentials") {
-                $0.member("username", credentials.username)
-                $0.member("password", credentials.password)
-            }
-        }
-        writer.member("maxBytes", maxBytes)
-        if let conditions {
-            writer.object("conditions") {
-                $0.member("etag", conditions.etag)
-                $0.member("lastModified", conditions.lastModified)
-            }
-        }
-        if let resumption {
-            writer.object("resumption") {
-                $0.member("offset", resumption.offset)
-                $0.member("validator", resumption.validator)
-                $0.member("total", resumption.total)
-            }
-        }
-        if let cookies { writer.array("cookies", of: cookies) }
-        if allowInvalidCertificates { writer.member("allowInvalidCertificates", true) }
-    }
+extension FetchJob: FieldList {
+    package static var blank: FetchJob { FetchJob(id: 0, url: "", maxBytes: 0) }
 
-    init?(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        var (id, url, maxBytes): (Int?, String?, Int?)
-        self.init(id: 0, url: "", maxBytes: 0)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "job": id = try reader.integer(name, in: 0...Int.max)
-            case "url": url = try reader.string(name)
-            case "maxBytes": maxBytes = try reader.integer(name, in: 0...Int.max)
-            case "credentials": credentials = try Credentials(from: &reader, field: name)
-            case "headers":
-                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    if let field = try HeaderField(from: &reader, field: name) { headers.append(field) }
-                }
-            case "conditions": conditions = try RequestConditions(from: &reader, field: name)
-            case "resumption": resumption = try Resumption(from: &reader, field: name)
-            case "cookies": cookies = try reader.strings(name)
-            case "allowInvalidCertificates": allowInvalidCertificates = try reader.boolean(name) ?? false
-            default: try reader.skip()
-            }
-        }
-        guard let id, let url, let maxBytes else { return nil }
-        self.id = id
-        self.url = url
-        self.maxBytes = maxBytes
+    package mutating func list(_ fields: inout Fields) {
+        fields.job(&id)
+        fields.string("url", &url)
+        fields.objects("headers", &headers, .optional)
+        fields.object("credentials", &credentials)
+        fields.integer("maxBytes", &maxBytes, in: 0...Int.max)
+        fields.object("conditions", &conditions)
+        fields.object("resumption", &resumption)
+        fields.strings("cookies", &cookies)
+        fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
     }
 }
 
-extension HeaderField {
-    fileprivate init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        var (name, value): (String?, String?)
-        try reader.object(field) { (reader, member) throws(JSONReader.MalformedJSON) in
-            switch member {
-            case "name": name = try reader.string(member)
-            case "value": value = try reader.string(member)
-            default: try reader.skip()
-            }
-        }
-        guard let name, let value else { return nil }
-        self.init(name: name, value: value)
-    }
-}
+extension FetchJob.Resumption: FieldList {
+    package static var blank: FetchJob.Resumption { FetchJob.Resumption(offset: 0, validator: "") }
 
-extension FetchJob.Resumption {
-    fileprivate init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        var (offset, validator, total): (Int?, String?, Int?)
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "offset": offset = try reader.integer(name, in: 0...Int.max)
-            case "validator": validator = try reader.string(name)
-            case "total": total = try reader.integer(name, in: 0...Int.max)
-            default: try reader.skip()
-            }
-        }
-        guard let offset, let validator else {
-            reader.note(field, expected: "complete")
-            return nil
-        }
-        self.init(offset: offset, validator: validator, total: total)
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("offset", &offset, in: 0...Int.max)
+        fields.string("validator", &validator)
+        fields.integer("total", &total, in: 0...Int.max)
     }
 }

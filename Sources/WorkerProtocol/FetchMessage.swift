@@ -1,3 +1,4 @@
+internal import DiskRecords
 package import HTTPValues
 package import IPCProtocol
 package import JSONCoding
@@ -140,37 +141,21 @@ extension FetchOrder: WorkerMessage {
         }
     }
 
-    package func writeMembers(to writer: inout JSONWriter) {
+    package static var blanks: [FetchOrder] { [.fetch(.blank), .stop(job: 0), .identify(job: 0, bytes: 0)] }
+
+    package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .fetch(let job): job.writeMembers(to: &writer)
-        case .stop(let job): writer.member("job", job)
-        case .identify(let job, let bytes):
-            writer.member("job", job)
-            writer.member("bytes", bytes)
-        }
-    }
-
-    package init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        switch type {
-        case "fetch":
-            guard let job = try FetchJob(from: &reader) else { return nil }
+        case .fetch(var job):
+            job.list(&fields)
             self = .fetch(job)
-        case "stop":
-            guard let job = try FetchMembers(from: &reader).job else { return nil }
+        case .stop(var job):
+            fields.job(&job)
             self = .stop(job: job)
-        case "identify":
-            let members = try FetchMembers(from: &reader)
-            guard let job = members.job, let bytes = members.bytes else { return nil }
+        case .identify(var job, var bytes):
+            fields.job(&job)
+            fields.integer("bytes", &bytes, in: 0...Int.max)
             self = .identify(job: job, bytes: bytes)
-        default: return nil
         }
-    }
-}
-
-extension CookieChanges {
-    fileprivate func write(to writer: inout JSONWriter) {
-        if !changed.isEmpty { writer.array("cookies", of: changed) }
-        if !removed.isEmpty { writer.array("removedCookies", of: removed) }
     }
 }
 
@@ -189,113 +174,88 @@ extension FetchReport: WorkerMessage {
         }
     }
 
-    package func writeMembers(to writer: inout JSONWriter) {
-        switch self {
-        case .ready(let sandbox): if let sandbox { writer.object("sandbox", sandbox.writeMembers) }
-        case .responded(let job, let response, let validator, let total):
-            writer.member("job", job)
-            writer.object("response", response.writeMembers)
-            writer.member("validator", validator)
-            writer.member("total", total)
-        case .progress(let job, let received, let expected):
-            writer.member("job", job)
-            writer.member("received", received)
-            writer.member("expected", expected)
-        case .finished(let job, let result):
-            writer.member("job", job)
-            writer.member("bytes", result.bytes)
-            writer.member("digest", result.digest)
-            if let response = result.response { writer.object("response", response.writeMembers) }
-            writer.member("remoteAddress", result.remoteAddress)
-            result.cookies.write(to: &writer)
-        case .notModified(let job, let confirmation):
-            writer.member("job", job)
-            writer.object("response", confirmation.response.writeMembers)
-            writer.member("remoteAddress", confirmation.remoteAddress)
-            confirmation.cookies.write(to: &writer)
-        case .failed(let job, let failure):
-            writer.member("job", job)
-            failure.error.write(to: &writer)
-            writer.member("received", failure.received)
-            if let response = failure.response { writer.object("response", response.writeMembers) }
-            failure.cookies.write(to: &writer)
-        case .stopped(let job, let received):
-            writer.member("job", job)
-            writer.member("received", received)
-        }
+    package static var blanks: [FetchReport] {
+        [
+            .ready(nil), .responded(job: 0, .blank, validator: nil, total: nil),
+            .progress(job: 0, received: 0, expected: nil), .finished(job: 0, .blank), .notModified(job: 0, .blank),
+            .failed(job: 0, .blank), .stopped(job: 0, received: 0),
+        ]
     }
 
-    package init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        if type == "ready" {
-            self = .ready(try SandboxReport.read(fromReady: &reader).0)
-            return
-        }
-        let text = reader
-        let members = try FetchMembers(from: &reader)
-        guard let job = members.job else { return nil }
-        switch type {
-        case "responded":
-            guard let response = members.response else { return nil }
-            self = .responded(job: job, response, validator: members.validator, total: members.total)
-        case "progress":
-            guard let received = members.received else { return nil }
-            self = .progress(job: job, received: received, expected: members.expected)
-        case "finished":
-            guard let bytes = members.bytes, let digest = members.digest, digest.utf8.count == 64 else { return nil }
-            self = .finished(
-                job: job,
-                FetchResult(
-                    bytes: bytes, digest: digest, response: members.response,
-                    remoteAddress: members.remoteAddress ?? "", cookies: members.cookies))
-        case "notModified":
-            guard let response = members.response, let address = members.remoteAddress else { return nil }
-            self = .notModified(
-                job: job,
-                FetchConfirmation(response: response, remoteAddress: address, cookies: members.cookies))
-        case "failed":
-            var again = text
-            let error = try WireError(from: &again)
-            if reader.problem == nil { reader = again }
-            self = .failed(
-                job: job,
-                FetchFailure(
-                    error, received: members.received ?? 0, response: members.response,
-                    cookies: members.cookies))
-        case "stopped": self = .stopped(job: job, received: members.received ?? 0)
-        default: return nil
+    package mutating func list(_ fields: inout Fields) {
+        switch self {
+        case .ready(var sandbox):
+            fields.object("sandbox", &sandbox)
+            self = .ready(sandbox)
+        case .responded(var job, var response, var validator, var total):
+            fields.job(&job)
+            fields.object("response", &response)
+            fields.string("validator", &validator)
+            fields.integer("total", &total, in: 0...Int.max)
+            self = .responded(job: job, response, validator: validator, total: total)
+        case .progress(var job, var received, var expected):
+            fields.job(&job)
+            fields.integer("received", &received, in: 0...Int.max)
+            fields.integer("expected", &expected, in: 0...Int.max)
+            self = .progress(job: job, received: received, expected: expected)
+        case .finished(var job, var result):
+            fields.job(&job)
+            result.list(&fields)
+            self = .finished(job: job, result)
+        case .notModified(var job, var confirmation):
+            fields.job(&job)
+            confirmation.list(&fields)
+            self = .notModified(job: job, confirmation)
+        case .failed(var job, var failure):
+            fields.job(&job)
+            failure.list(&fields)
+            self = .failed(job: job, failure)
+        case .stopped(var job, var received):
+            fields.job(&job)
+            fields.integer("received", &received, in: 0...Int.max, .optional)
+            self = .stopped(job: job, received: received)
         }
     }
 }
 
-/// The members of all these messages except `fetch`.
-private struct FetchMembers {
-    var job: Int?
-    var received: Int?
-    var expected: Int?
-    var bytes: Int?
-    var total: Int?
-    var digest: String?
-    var validator: String?
-    var remoteAddress: String?
-    var response: ResponseRecord?
-    var cookies = CookieChanges()
+extension FetchResult: FieldList {
+    package static var blank: FetchResult { FetchResult(bytes: 0, digest: "") }
 
-    init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "job": job = try reader.integer(name, in: 0...Int.max)
-            case "received": received = try reader.integer(name, in: 0...Int.max)
-            case "expected": expected = try reader.integer(name, in: 0...Int.max)
-            case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
-            case "total": total = try reader.integer(name, in: 0...Int.max)
-            case "digest": digest = try reader.string(name)
-            case "validator": validator = try reader.string(name)
-            case "remoteAddress": remoteAddress = try reader.string(name)
-            case "response": response = try ResponseRecord(from: &reader, field: name)
-            case "cookies": cookies.changed = try reader.strings(name)
-            case "removedCookies": cookies.removed = try reader.strings(name)
-            default: try reader.skip()
-            }
-        }
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.digest("digest", &digest)
+        fields.object("response", &response)
+        fields.string("remoteAddress", &remoteAddress, .optional)
+        cookies.list(&fields)
+    }
+}
+
+extension FetchConfirmation: FieldList {
+    package static var blank: FetchConfirmation { FetchConfirmation(response: .blank, remoteAddress: "") }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.object("response", &response)
+        fields.string("remoteAddress", &remoteAddress)
+        cookies.list(&fields)
+    }
+}
+
+extension FetchFailure: FieldList {
+    package static var blank: FetchFailure { FetchFailure(.blank) }
+
+    package mutating func list(_ fields: inout Fields) {
+        error.list(&fields)
+        fields.integer("received", &received, in: 0...Int.max, .optional)
+        fields.object("response", &response)
+        cookies.list(&fields)
+    }
+}
+
+extension CookieChanges: FieldList {
+    package static var blank: CookieChanges { CookieChanges() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.strings("cookies", orNone: &changed)
+        fields.strings("removedCookies", orNone: &removed)
     }
 }

@@ -27,12 +27,9 @@ extension ForkOrder: WorkerMessage {
 
     package var type: String { "fork" }
 
-    package func writeMembers(to writer: inout JSONWriter) {}
+    package static var blanks: [ForkOrder] { [.fork] }
 
-    package init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        guard type == "fork" else { return nil }
-        self = .fork
-    }
+    package mutating func list(_ fields: inout Fields) {}
 }
 
 extension ForkReport: WorkerMessage {
@@ -45,22 +42,15 @@ extension ForkReport: WorkerMessage {
         }
     }
 
-    package func writeMembers(to writer: inout JSONWriter) {
-        if case .forked(let pid) = self { writer.member("pid", Int(pid)) }
-    }
+    package static var blanks: [ForkReport] { [.ready, .forked(pid: 0)] }
 
-    package init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        var pid: Int?
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "pid": pid = try reader.integer(name, in: 1...Int(Int32.max))
-            default: try reader.skip()
-            }
-        }
-        switch (type, pid) {
-        case ("ready", _): self = .ready
-        case ("forked", let pid?): self = .forked(pid: Int32(pid))
-        default: return nil
+    package mutating func list(_ fields: inout Fields) {
+        switch self {
+        case .ready: break
+        case .forked(let pid):
+            var wide = Int(pid)
+            fields.integer("pid", &wide, in: 1...Int(Int32.max))
+            self = .forked(pid: Int32(wide))
         }
     }
 }

@@ -1,4 +1,4 @@
-internal import JSONCoding
+package import JSONCoding
 
 /// The sandbox of a worker, as the worker verified it after entering it.
 package struct SandboxReport: Hashable, Sendable {
@@ -27,36 +27,13 @@ package struct SandboxReport: Hashable, Sendable {
         SandboxReport(seccomp: seccomp && other.seccomp, landlock: min(landlock, other.landlock))
     }
 
-    func writeMembers(to writer: inout JSONWriter) {
-        writer.member("seccomp", seccomp)
-        writer.member("landlock", landlock)
-    }
+}
 
-    /// Reads the value of `field`; null reads as no sandbox.
-    init(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        self.init()
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "seccomp": seccomp = try reader.boolean(name) ?? false
-            case "landlock": landlock = try reader.integer(name, in: 0...Int(Int32.max)) ?? 0
-            default: try reader.skip()
-            }
-        }
-    }
+extension SandboxReport: FieldList {
+    package static var blank: SandboxReport { SandboxReport() }
 
-    /// Reads a `ready` message: the report, nil when the message has none, and the worker's build, which only decoders
-    /// send.
-    static func read(
-        fromReady reader: inout JSONReader
-    ) throws(JSONReader.MalformedJSON) -> (SandboxReport?, build: String?) {
-        var (report, build): (SandboxReport?, String?)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "sandbox": report = try SandboxReport(from: &reader, field: name)
-            case "build": build = try reader.string(name)
-            default: try reader.skip()
-            }
-        }
-        return (report, build)
+    package mutating func list(_ fields: inout Fields) {
+        fields.boolean("seccomp", &seccomp, .optional)
+        fields.integer("landlock", &landlock, in: 0...Int(Int32.max), .optional)
     }
 }

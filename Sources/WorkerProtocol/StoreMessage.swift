@@ -126,66 +126,52 @@ extension StoreOrder: WorkerMessage {
         }
     }
 
-    package func writeMembers(to writer: inout JSONWriter) {
-        switch self {
-        case .find(let job, let keys, let form, let rasterOnly):
-            writer.member("job", job)
-            writer.array("keys", of: keys)
-            writer.member("form", form)
-            if rasterOnly { writer.member("rasterOnly", true) }
-        case .keepOriginal(let job, let record):
-            writer.member("job", job)
-            writer.object("original", record.writeMembers)
-        case .keepRaster(let job, let record):
-            writer.member("job", job)
-            writer.object("raster", record.writeMembers)
-        case .query(let job, let keys):
-            writer.member("job", job)
-            writer.array("keys", of: keys)
-        case .update(let record): writer.object("original", record.writeMembers)
-        case .clear(let job, let seconds):
-            writer.member("job", job)
-            writer.member("olderThanSeconds", seconds)
-        case .touch(let keys): writer.array("keys", of: keys)
-        case .forget(let job, let url, let owner):
-            writer.member("job", job)
-            writer.member("url", url)
-            writer.member("owner", owner.map { Int($0) })
-        case .quarantine(let records): writer.array("records", of: records) { $1.writeMembers(to: &$0) }
-        }
+    package static var blanks: [StoreOrder] {
+        [
+            .find(job: 0, keys: [], form: nil), .keepOriginal(job: 0, .blank), .keepRaster(job: 0, .blank),
+            .query(job: 0, keys: []), .touch(keys: []), .update(.blank), .forget(job: 0, url: "", owner: nil),
+            .clear(job: 0, olderThanSeconds: nil), .quarantine([]),
+        ]
     }
 
-    package init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        let members = try StoreMembers(from: &reader)
-        switch type {
-        case "touch":
-            self = .touch(keys: members.keys)
-            return
-        case "update":
-            guard let record = members.original else { return nil }
-            self = .update(record)
-            return
-        case "quarantine":
-            self = .quarantine(members.records)
-            return
-        default: break
-        }
-        guard let job = members.job else { return nil }
-        switch type {
-        case "find":
-            self = .find(job: job, keys: members.keys, form: members.form, rasterOnly: members.rasterOnly)
-        case "query": self = .query(job: job, keys: members.keys)
-        case "clear": self = .clear(job: job, olderThanSeconds: members.olderThanSeconds)
-        case "keepOriginal":
-            guard let record = members.original else { return nil }
+    package mutating func list(_ fields: inout Fields) {
+        switch self {
+        case .find(var job, var keys, var form, var rasterOnly):
+            fields.job(&job)
+            fields.strings("keys", &keys)
+            fields.string("form", &form)
+            fields.flag("rasterOnly", &rasterOnly)
+            self = .find(job: job, keys: keys, form: form, rasterOnly: rasterOnly)
+        case .keepOriginal(var job, var record):
+            fields.job(&job)
+            fields.object("original", &record)
             self = .keepOriginal(job: job, record)
-        case "keepRaster":
-            guard let record = members.raster else { return nil }
+        case .keepRaster(var job, var record):
+            fields.job(&job)
+            fields.object("raster", &record)
             self = .keepRaster(job: job, record)
-        case "forget":
-            guard let url = members.url else { return nil }
-            self = .forget(job: job, url: url, owner: members.owner)
-        default: return nil
+        case .query(var job, var keys):
+            fields.job(&job)
+            fields.strings("keys", &keys)
+            self = .query(job: job, keys: keys)
+        case .touch(var keys):
+            fields.strings("keys", &keys)
+            self = .touch(keys: keys)
+        case .update(var record):
+            fields.object("original", &record)
+            self = .update(record)
+        case .forget(var job, var url, var owner):
+            fields.job(&job)
+            fields.string("url", &url)
+            fields.user("owner", &owner)
+            self = .forget(job: job, url: url, owner: owner)
+        case .clear(var job, var seconds):
+            fields.job(&job)
+            fields.integer("olderThanSeconds", &seconds, in: 0...Int.max)
+            self = .clear(job: job, olderThanSeconds: seconds)
+        case .quarantine(var records):
+            fields.objects("records", &records)
+            self = .quarantine(records)
         }
     }
 }
@@ -214,125 +200,68 @@ extension StoreReport: WorkerMessage {
         }
     }
 
-    package func writeMembers(to writer: inout JSONWriter) {
-        switch self {
-        case .ready(let sandbox): if let sandbox { writer.object("sandbox", sandbox.writeMembers) }
-        case .state(let report):
-            writer.member("state", report.state.rawValue)
-            writer.member("reason", report.reason)
-            writer.member("entries", report.entries)
-            writer.member("bytes", report.bytes)
-            writer.member("mayHaveOwned", report.mayHaveOwned)
-        case .foundOriginal(let job, let record):
-            writer.member("job", job)
-            writer.object("original", record.writeMembers)
-        case .foundRaster(let job, let original, let raster):
-            writer.member("job", job)
-            writer.object("original", original.writeMembers)
-            writer.object("raster", raster.writeMembers)
-        case .missing(let job), .kept(let job), .notKept(let job): writer.member("job", job)
-        case .queried(let job, let record):
-            writer.member("job", job)
-            if let record { writer.object("original", record.writeMembers) }
-        case .cleared(let job, let removed, let bytes):
-            writer.member("job", job)
-            writer.member("removed", removed)
-            writer.member("bytes", bytes)
-        case .forgotten(let job, let keys):
-            writer.member("job", job)
-            writer.array("keys", of: keys)
-        case .quarantine(let records): writer.array("records", of: records) { $1.writeMembers(to: &$0) }
-        }
+    package static var blanks: [StoreReport] {
+        [
+            .ready(nil), .state(.blank), .foundOriginal(job: 0, .blank), .foundRaster(job: 0, .blank, .blank),
+            .missing(job: 0), .queried(job: 0, nil), .kept(job: 0), .notKept(job: 0), .forgotten(job: 0, keys: []),
+            .cleared(job: 0, removed: 0, bytes: 0), .quarantine([]),
+        ]
     }
 
-    package init?(type: String, members reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        if type == "ready" {
-            self = .ready(try SandboxReport.read(fromReady: &reader).0)
-            return
-        }
-        let members = try StoreMembers(from: &reader)
-        switch type {
-        case "quarantine":
-            self = .quarantine(members.records)
-            return
-        case "state":
-            guard let state = members.state, let entries = members.entries, let bytes = members.bytes else {
-                return nil
-            }
-            self = .state(
-                DiskReport(
-                    state: state, reason: members.reason, entries: entries, bytes: bytes,
-                    mayHaveOwned: members.mayHaveOwned))
-            return
-        default: break
-        }
-        guard let job = members.job else { return nil }
-        switch type {
-        case "foundOriginal":
-            guard let record = members.original else { return nil }
+    package mutating func list(_ fields: inout Fields) {
+        switch self {
+        case .ready(var sandbox):
+            fields.object("sandbox", &sandbox)
+            self = .ready(sandbox)
+        case .state(var report):
+            report.list(&fields)
+            self = .state(report)
+        case .foundOriginal(var job, var record):
+            fields.job(&job)
+            fields.object("original", &record)
             self = .foundOriginal(job: job, record)
-        case "foundRaster":
-            guard let original = members.original, let raster = members.raster else { return nil }
+        case .foundRaster(var job, var original, var raster):
+            fields.job(&job)
+            fields.object("original", &original)
+            fields.object("raster", &raster)
             self = .foundRaster(job: job, original, raster)
-        case "missing": self = .missing(job: job)
-        case "queried": self = .queried(job: job, members.original)
-        case "cleared":
-            guard let removed = members.removed, let bytes = members.bytes else { return nil }
+        case .missing(var job):
+            fields.job(&job)
+            self = .missing(job: job)
+        case .queried(var job, var record):
+            fields.job(&job)
+            fields.object("original", &record)
+            self = .queried(job: job, record)
+        case .kept(var job):
+            fields.job(&job)
+            self = .kept(job: job)
+        case .notKept(var job):
+            fields.job(&job)
+            self = .notKept(job: job)
+        case .forgotten(var job, var keys):
+            fields.job(&job)
+            fields.strings("keys", &keys)
+            self = .forgotten(job: job, keys: keys)
+        case .cleared(var job, var removed, var bytes):
+            fields.job(&job)
+            fields.integer("removed", &removed, in: 0...Int.max)
+            fields.integer("bytes", &bytes, in: 0...Int.max)
             self = .cleared(job: job, removed: removed, bytes: bytes)
-        case "kept": self = .kept(job: job)
-        case "notKept": self = .notKept(job: job)
-        case "forgotten": self = .forgotten(job: job, keys: members.keys)
-        default: return nil
+        case .quarantine(var records):
+            fields.objects("records", &records)
+            self = .quarantine(records)
         }
     }
 }
 
-/// The members of all these messages.
-private struct StoreMembers {
-    var job: Int?
-    var form: String?
-    var rasterOnly = false
-    var url: String?
-    var owner: UInt32?
-    var keys: [String] = []
-    var records: [QuarantineRecord] = []
-    var original: OriginalRecord?
-    var raster: RasterRecord?
-    var removed: Int?
-    var olderThanSeconds: Int?
-    var mayHaveOwned = false
-    var state: DiskReport.State?
-    var reason: String?
-    var entries: Int?
-    var bytes: Int?
+extension DiskReport: FieldList {
+    package static var blank: DiskReport { DiskReport(state: .off) }
 
-    init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "job": job = try reader.integer(name, in: 0...Int.max)
-            case "rasterOnly": rasterOnly = try reader.boolean(name) ?? false
-            case "form": form = try reader.string(name)
-            case "url": url = try reader.string(name)
-            case "owner": owner = try reader.integer(name, in: 0...Int(UInt32.max)).map { UInt32($0) }
-            case "keys":
-                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    if let key = try reader.string(name) { keys.append(key) }
-                }
-            case "records":
-                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    if let record = try QuarantineRecord(from: &reader, field: name) { records.append(record) }
-                }
-            case "original": original = try OriginalRecord(from: &reader, field: name)
-            case "raster": raster = try RasterRecord(from: &reader, field: name)
-            case "removed": removed = try reader.integer(name, in: 0...Int.max)
-            case "olderThanSeconds": olderThanSeconds = try reader.integer(name, in: 0...Int.max)
-            case "mayHaveOwned": mayHaveOwned = try reader.boolean(name) ?? false
-            case "state": state = try reader.choice(name)
-            case "reason": reason = try reader.string(name)
-            case "entries": entries = try reader.integer(name, in: 0...Int.max)
-            case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
-            default: try reader.skip()
-            }
-        }
+    package mutating func list(_ fields: inout Fields) {
+        fields.choice("state", &state)
+        fields.string("reason", &reason)
+        fields.integer("entries", &entries, in: 0...Int.max)
+        fields.integer("bytes", &bytes, in: 0...Int.max)
+        fields.boolean("mayHaveOwned", &mayHaveOwned, .optional)
     }
 }

@@ -7,10 +7,10 @@ package protocol WorkerMessage: Equatable, Sendable {
     var type: String { get }
     /// The number of descriptors sent with the message.
     var descriptorCount: Int { get }
-    /// Writes the members other than `type` and `fds`.
-    func writeMembers(to writer: inout JSONWriter)
-    /// Reads a message of `type` from the text of its frame; nil when a required member is missing.
-    init?(type: String, members: inout JSONReader) throws(JSONReader.MalformedJSON)
+    /// One value of each type, from which reading starts.
+    static var blanks: [Self] { get }
+    /// Names the fields other than `type` and `fds`, to read or to write them.
+    mutating func list(_ fields: inout Fields)
 }
 
 /// A malformed worker message: the two ends have different versions, or one of them is compromised.
@@ -27,10 +27,11 @@ package struct BadWorkerMessage: Error, CustomStringConvertible {
 extension WorkerMessage {
     /// The message as a frame.
     package func encoded() -> [UInt8] {
-        Frame.encode {
-            $0.member("type", type)
-            if descriptorCount > 0 { $0.member("fds", descriptorCount) }
-            writeMembers(to: &$0)
+        Frame.encode { fields in
+            fields.constant("type", type)
+            if descriptorCount > 0 { fields.constant("fds", descriptorCount) }
+            var copy = self
+            copy.list(&fields)
         }
     }
 
@@ -38,20 +39,28 @@ extension WorkerMessage {
     ///
     /// - Throws: `BadWorkerMessage`.
     package init(decoding text: ArraySlice<UInt8>) throws(BadWorkerMessage) {
-        let message: Self?
-        var reader = JSONReader(text)
+        var fields: Fields
         do {
-            let envelope = try Envelope(text)
-            message = try envelope.type.flatMap { (type) throws(JSONReader.MalformedJSON) in
-                try Self(type: type, members: &reader)
-            }
+            fields = try Fields(reading: text)
         } catch {
             throw BadWorkerMessage(description: "no JSON: expected \(error.expected) at \(error.offset)")
         }
-        if let problem = reader.problem {
+        var type = ""
+        fields.string("type", &type)
+        guard var message = Self.blanks.first(where: { $0.type == type }) else {
+            throw BadWorkerMessage(description: "type is not known")
+        }
+        message.list(&fields)
+        if let problem = fields.problem {
             throw BadWorkerMessage(description: "\(problem.field) is not \(problem.expected)")
         }
-        guard let message else { throw BadWorkerMessage(description: "something is missing") }
         self = message
+    }
+}
+
+extension Fields {
+    /// The identifier of a job.
+    mutating func job(_ value: inout Int) {
+        integer("job", &value, in: 0...Int.max)
     }
 }

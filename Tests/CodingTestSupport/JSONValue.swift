@@ -36,18 +36,12 @@ package enum JSONValue: Equatable {
         } else if reader.nextIsNull {
             try reader.skip()
             self = .null
+        } else if reader.nextIsString {
+            self = .string(try reader.readString())
+        } else if reader.nextIsBoolean {
+            self = .boolean(try reader.readBoolean())
         } else {
-            // Only one of the three finds its type; the others note a problem in a copy and step over the value.
-            var (strings, booleans, numbers) = (reader, reader, reader)
-            if let string = try strings.string("") {
-                (self, reader) = (.string(string), strings)
-            } else if let boolean = try booleans.boolean("") {
-                (self, reader) = (.boolean(boolean), booleans)
-            } else if let number = try numbers.number("") {
-                (self, reader) = (.number(number), numbers)
-            } else {
-                fatalError("a value was read as none of its types")
-            }
+            self = .number(try reader.readNumber() ?? .nan)
         }
     }
 

@@ -63,9 +63,13 @@ import Testing
         }
     }
 
-    /// The complaint about a header names the header.
+    /// The complaint about a member of an object names the member.
     private func prefix(_ field: String, _ value: String) -> String {
-        field == "headers" && value.hasPrefix("{") ? "headers.x" : field
+        switch field {
+        case "headers" where value.hasPrefix("{"): "headers.x"
+        case "credentials" where value.hasPrefix("{"): "credentials.username"
+        default: field
+        }
     }
 
     @Test(arguments: [
@@ -75,11 +79,12 @@ import Testing
         ("\"totalTimeoutMs\":0", "totalTimeoutMs"), ("\"totalTimeoutMs\":1e300", "totalTimeoutMs"),
         ("\"variant\":{\"pixelFormat\":\"rgb\"}", "variant.pixelFormat"),
         ("\"variant\":{\"alpha\":0}", "variant.alpha"),
-        ("\"credentials\":{}", "credentials"), ("\"credentials\":{\"username\":\"u\"}", "credentials"),
+        ("\"credentials\":{}", "credentials.username"),
+        ("\"credentials\":{\"username\":\"u\"}", "credentials.password"),
         ("\"credentials\":{\"username\":1,\"password\":\"p\"}", "credentials.username"),
         ("\"credentials\":{\"username\":\"a:b\",\"password\":\"p\"}", "credentials.username"),
-        ("\"credentials\":{\"username\":\"u\",\"password\":\"a\\r\\nb\"}", "credentials"),
-        ("\"credentials\":{\"username\":\"u\\u0000\",\"password\":\"p\"}", "credentials"),
+        ("\"credentials\":{\"username\":\"u\",\"password\":\"a\\r\\nb\"}", "credentials.password"),
+        ("\"credentials\":{\"username\":\"u\\u0000\",\"password\":\"p\"}", "credentials.username"),
         ("\"fds\":-1", "fds"), ("\"fds\":\"1\"", "fds"), ("\"fds\":254", "fds"), ("\"payload\":-1", "payload"),
         ("\"payload\":true", "payload"), ("\"payload\":9007199254740992", "payload"),
     ])

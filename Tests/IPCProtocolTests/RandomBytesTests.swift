@@ -11,7 +11,6 @@ import Testing
             let count = Int.random(in: 0...40, using: &random)
             var text = (0..<count).map { _ in UInt8.random(in: 0...255, using: &random) }
             if random.once(in: 2) { text = Array("{\"a\":".utf8) + text }
-            _ = try? Envelope(text[...])
             _ = try? ClientMessage.decode(text[...])
             _ = try? Reply(decoding: text[...])
         }

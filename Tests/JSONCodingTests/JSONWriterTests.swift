@@ -21,7 +21,7 @@ import Testing
             $0.object("o") { _ in }
             $0.object("p") {
                 $0.member("x", true)
-                $0.null("y")
+                $0.member("y", false)
             }
             $0.array("n", of: [1, -2, 0])
             $0.array("s", of: ["x", ""])
@@ -30,7 +30,7 @@ import Testing
             $0.member("z", "end")
         }
         let expected =
-            "{\"a\":1,\"o\":{},\"p\":{\"x\":true,\"y\":null},\"n\":[1,-2,0],\"s\":[\"x\",\"\"],\"e\":[],"
+            "{\"a\":1,\"o\":{},\"p\":{\"x\":true,\"y\":false},\"n\":[1,-2,0],\"s\":[\"x\",\"\"],\"e\":[],"
             + "\"t\":[{\"v\":7},{\"v\":8}],\"z\":\"end\"}"
         #expect(all == expected)
     }

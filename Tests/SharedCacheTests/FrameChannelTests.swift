@@ -21,8 +21,8 @@ import Testing
 
     private func frame(_ number: Int, padding: Int = 0) -> [UInt8] {
         Frame.encode {
-            $0.member("n", number)
-            $0.member("p", String(repeating: "x", count: padding))
+            $0.constant("n", number)
+            $0.constant("p", String(repeating: "x", count: padding))
         }
     }
 

@@ -1,6 +1,6 @@
 package import JSONCoding
 
-/// The members common to all messages. They are read before the others because members may stand in any order.
+/// The members common to all messages.
 package struct Envelope: Equatable, Sendable {
     /// The message's type; nil when it is missing or not a string.
     package private(set) var type: String?
@@ -10,23 +10,13 @@ package struct Envelope: Equatable, Sendable {
     package private(set) var descriptors = 0
     /// The number of bytes of payload that follow the message.
     package private(set) var payload = 0
-    /// The invalid one of `fds` and `payload`; it then counts as 0.
-    private(set) var problem: JSONReader.FieldProblem?
 
-    /// Reads all of `text`, so that later readers can rely on it being well-formed.
-    ///
-    /// - Throws: `JSONReader.MalformedJSON`.
-    package init(_ text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) {
-        var reader = JSONReader(text)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "type": type = try reader.string(name)
-            case "id": id = try reader.integer(name, in: 0...JSONReader.maximumInteger)
-            case "fds": descriptors = try reader.integer(name, in: 0...253) ?? 0
-            case "payload": payload = try reader.integer(name, in: 0...JSONReader.maximumInteger) ?? 0
-            default: try reader.skip()
-            }
-        }
-        if let found = reader.problem, ["fds", "payload"].contains(found.field) { problem = found }
+    /// Reads the members of a message. Of these, only an invalid `fds` or `payload` is noted as a problem, because some
+    /// messages have no id.
+    package init(_ fields: inout Fields) {
+        type = fields.peekString("type")
+        id = fields.peekInteger("id", in: 0...JSONReader.maximumInteger)
+        fields.integer("fds", &descriptors, in: 0...253, .optional)
+        fields.integer("payload", &payload, in: 0...JSONReader.maximumInteger, .optional)
     }
 }

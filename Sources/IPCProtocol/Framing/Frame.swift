@@ -7,12 +7,12 @@ public enum Frame {
     /// The size of the length field, in bytes.
     public static let headerLength = 4
 
-    /// Returns a frame with the object that `members` writes, in the memory of `storage`.
+    /// Returns a frame with the object whose fields `list` names, in the memory of `storage`.
     package static func encode(
-        reusing storage: consuming [UInt8] = [], _ members: (inout JSONWriter) -> Void
+        reusing storage: consuming [UInt8] = [], _ list: (inout Fields) -> Void
     ) -> [UInt8] {
         var writer = JSONWriter(prefix: [0, 0, 0, 0], reusing: consume storage)
-        writer.object(members)
+        Fields.write(&writer, list)
         writer.overwrite(at: 0, with: UInt32(writer.bytes.count - headerLength))
         return writer.bytes
     }

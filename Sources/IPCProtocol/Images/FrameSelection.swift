@@ -23,25 +23,32 @@ public enum FrameSelection: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Writes the member `name`.
-    package func write(_ name: String, to writer: inout JSONWriter) {
-        switch self {
-        case .one(let index): writer.member(name, index)
-        case .all: writer.member(name, "all")
-        }
-    }
+}
 
-    /// Reads the member `field`; returns nil and notes the problem when it is neither an index nor `all`.
-    package init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        if reader.nextIsString {
-            guard try reader.string(field) == "all" else {
-                reader.note(field, expected: "an integer from 0 to \(Self.highestIndex) or \"all\"")
-                return nil
+extension Fields {
+    /// The requested frames, an index or the word `all`, written only when they differ from `usual`.
+    package mutating func frames(
+        _ name: StaticString, _ value: inout FrameSelection, omitting usual: FrameSelection? = nil
+    ) {
+        guard isReading else {
+            if value == usual { return }
+            switch value {
+            case .one(let index): constant(name, index)
+            case .all: constant(name, "all")
             }
-            self = .all
+            return
+        }
+        if hasString(name) {
+            var word = ""
+            string(name, &word)
+            value = .all
+            if word != "all" {
+                note("\(name)", expected: "an integer from 0 to \(FrameSelection.highestIndex) or \"all\"")
+            }
         } else {
-            guard let index = try reader.integer(field, in: 0...Self.highestIndex) else { return nil }
-            self = .one(index)
+            var index = 0
+            integer(name, &index, in: 0...FrameSelection.highestIndex, usual == nil ? .required : .optional)
+            if has(name) { value = .one(index) }
         }
     }
 }

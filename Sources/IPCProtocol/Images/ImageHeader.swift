@@ -20,4 +20,7 @@ package struct ImageHeader: Hashable, Sendable {
         self.geometry = geometry
         self.frameCount = frameCount
     }
+
+    /// A header from which reading starts.
+    package static var blank: ImageHeader { ImageHeader(format: .png, geometry: .blank) }
 }

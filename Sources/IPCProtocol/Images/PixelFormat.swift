@@ -1,3 +1,5 @@
+package import JSONCoding
+
 /// The order of the four bytes of a pixel.
 public enum PixelFormat: String, CaseIterable, Sendable {
     /// Red, green, blue, alpha.
@@ -40,4 +42,25 @@ public struct PixelGeometry: Hashable, Sendable {
     public var pixels: Int { width * height }
     /// The total number of bytes.
     public var bytes: Int { stride * height }
+}
+
+extension PixelGeometry {
+    /// The smallest shape, from which reading starts.
+    package static let blank = PixelGeometry(validWidth: 1, validHeight: 1)
+
+    private init(validWidth width: Int, validHeight height: Int) {
+        self.width = width
+        self.height = height
+    }
+}
+
+extension Fields {
+    /// The members `widthName` and `heightName`.
+    package mutating func geometry(_ widthName: StaticString, _ heightName: StaticString, _ value: inout PixelGeometry)
+    {
+        var (width, height) = (value.width, value.height)
+        integer(widthName, &width, in: 1...PixelGeometry.maximumSide)
+        integer(heightName, &height, in: 1...PixelGeometry.maximumSide)
+        value = PixelGeometry(width: width, height: height) ?? value
+    }
 }

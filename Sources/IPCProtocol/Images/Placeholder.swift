@@ -9,6 +9,9 @@ public struct Placeholder: Hashable, Sendable {
     /// because a cache may have a million placeholders, and strings would be stored elsewhere.
     private var bytes = InlineArray<30, UInt8>(repeating: 0)
 
+    /// A placeholder without a hash, from which reading starts.
+    private init() {}
+
     /// Creates a placeholder; nil when the hash is empty or too long.
     public init?(averageColor: SIMD4<UInt8>, thumbHash: [UInt8]) {
         guard (1...Self.longestHash).contains(thumbHash.count) else { return nil }
@@ -50,12 +53,6 @@ public struct Placeholder: Hashable, Sendable {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Writes both members.
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("averageColor", averageColor)
-        writer.member("thumbHash", thumbHash)
-    }
-
     public static func == (left: Placeholder, right: Placeholder) -> Bool {
         left.bytes.indices.allSatisfy { left.bytes[$0] == right.bytes[$0] }
     }
@@ -89,5 +86,29 @@ public struct Placeholder: Hashable, Sendable {
             }
         }
         return bytes
+    }
+}
+
+extension Placeholder: FieldList {
+    package static var blank: Placeholder { Placeholder() }
+
+    package mutating func list(_ fields: inout Fields) {
+        var (averageColor, thumbHash) = ("", "")
+        if !fields.isReading { (averageColor, thumbHash) = (self.averageColor, self.thumbHash) }
+        fields.string("averageColor", &averageColor)
+        fields.string("thumbHash", &thumbHash)
+        guard fields.isReading else { return }
+        if let read = Placeholder(averageColor: averageColor, thumbHash: thumbHash) {
+            self = read
+        } else {
+            fields.note("thumbHash", expected: "a ThumbHash beside a colour")
+        }
+    }
+}
+
+extension Fields {
+    /// The members of a placeholder, absent when it is nil.
+    package mutating func placeholder(_ value: inout Placeholder?) {
+        group(with: has("thumbHash") ? "thumbHash" : "averageColor", &value)
     }
 }

@@ -86,32 +86,18 @@ public struct WireError: Error, Hashable, Sendable {
             || (500...599).contains(httpStatus) && ![501, 505].contains(httpStatus)
     }
 
-    /// Reads the members of an error from a message.
-    package init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        var code: ErrorCode?
-        self.init(.internal, "")
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "code": code = try reader.choice(name)
-            case "message": message = try reader.string(name) ?? ""
-            case "httpStatus": httpStatus = try reader.integer(name, in: 0...999)
-            case "retryAfterMs": retryAfterMs = try reader.integer(name, in: 0...Int.max)
-            case "cause": cause = try reader.choice(name)
-            case "blacklisted": recentlyFailed = try reader.boolean(name) ?? false
-            default: try reader.skip()
-            }
-        }
-        if let code { self.code = code } else { reader.note("code", expected: "a known code") }
-    }
+}
 
-    /// Writes the members of an error.
-    package func write(to writer: inout JSONWriter) {
-        writer.member("code", code.rawValue)
-        writer.member("message", message)
-        writer.member("retryable", isRetryable)
-        writer.member("httpStatus", httpStatus)
-        writer.member("retryAfterMs", retryAfterMs)
-        writer.member("cause", cause?.rawValue)
-        if recentlyFailed { writer.member("blacklisted", true) }
+extension WireError: FieldList {
+    package static var blank: WireError { WireError(.internal, "") }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.choice("code", &code)
+        fields.string("message", &message, .optional)
+        fields.constant("retryable", isRetryable)
+        fields.integer("httpStatus", &httpStatus, in: 0...999)
+        fields.integer("retryAfterMs", &retryAfterMs, in: 0...Int.max)
+        fields.choice("cause", &cause)
+        fields.flag("blacklisted", &recentlyFailed)
     }
 }

@@ -99,115 +99,88 @@ public struct ImageReply: Equatable, Sendable {
         self.etag = etag
     }
 
-    /// Writes all members except `type` and `id`.
-    package func writeMembers(to writer: inout JSONWriter) {
-        writer.member("final", final)
-        writer.member("source", source.rawValue)
-        writer.member("url", url)
-        writer.member("width", width)
-        writer.member("height", height)
-        if let pixels {
-            writer.member("stride", pixels.stride)
-            writer.member("pixelFormat", pixels.pixelFormat.rawValue)
-            writer.member("alpha", pixels.alpha.rawValue)
-        }
-        writer.member("bytes", bytes)
-        writer.member("offset", offset)
-        writer.member("buffer", buffer)
-        if let slot {
-            writer.member("slot", slot.number)
-            writer.member("generation", Int(slot.generation))
-        }
-        writer.member("fds", descriptors)
-        writer.member("payload", payload)
-        writer.member("contentType", contentType)
-        writer.member("originalWidth", originalWidth)
-        writer.member("originalHeight", originalHeight)
-        writer.member("frameCount", frameCount)
-        if let timing {
-            // Frames have equal sizes and no gaps.
-            let step = bytes / max(timing.delaysMs.count, 1)
-            writer.array("frames", of: timing.delaysMs.enumerated()) {
-                $0.member("offset", offset + $1.offset * step)
-                $0.member("delayMs", $1.element)
-            }
-            writer.member("loops", timing.loops)
-        }
-        placeholder?.writeMembers(to: &writer)
-        writer.member("etag", etag)
-        if let expires { writer.member("expires", expires) } else { writer.null("expires") }
-        writer.member("stale", stale)
+}
+
+extension ImageReply: FieldList {
+    package static var blank: ImageReply {
+        ImageReply(
+            source: .memory, url: "", width: 0, height: 0, pixels: nil, bytes: 0, contentType: "", originalWidth: 0,
+            originalHeight: 0, frameCount: 1, etag: nil)
     }
 
-    /// Reads the members; nil when a required one is missing.
-    init?(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        var (source, url, width, height): (Source?, String?, Int?, Int?)
-        var (stride, pixelFormat, alpha, bytes): (Int?, PixelFormat?, AlphaMode?, Int?)
-        var (contentType, originalWidth, originalHeight, etag): (String?, Int?, Int?, String?)
-        var (frameCount, final, offset, buffer): (Int?, Bool?, Int?, Int?)
-        var (descriptors, payload, expires, stale): (Int?, Int?, Int?, Bool?)
-        var (delays, loops): ([Int]?, Int?)
-        var (averageColor, thumbHash): (String?, String?)
-        var (slot, generation): (Int?, Int?)
+    /// All members except `type` and `id`.
+    package mutating func list(_ fields: inout Fields) {
         let (side, any) = (0...PixelGeometry.maximumSide, 0...JSONReader.maximumInteger)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "final": final = try reader.boolean(name)
-            case "source": source = try reader.choice(name)
-            case "url": url = try reader.string(name)
-            case "width": width = try reader.integer(name, in: side)
-            case "height": height = try reader.integer(name, in: side)
-            case "stride": stride = try reader.integer(name, in: any)
-            case "pixelFormat": pixelFormat = try reader.choice(name)
-            case "alpha": alpha = try reader.choice(name)
-            case "bytes": bytes = try reader.integer(name, in: any)
-            case "offset": offset = try reader.integer(name, in: any)
-            case "buffer": buffer = try reader.integer(name, in: 1...JSONReader.maximumInteger)
-            case "slot": slot = try reader.integer(name, in: any)
-            case "generation": generation = try reader.integer(name, in: 0...Int(UInt32.max))
-            case "fds": descriptors = try reader.integer(name, in: 0...1)
-            case "payload": payload = try reader.integer(name, in: any)
-            case "contentType": contentType = try reader.string(name)
-            case "originalWidth": originalWidth = try reader.integer(name, in: any)
-            case "originalHeight": originalHeight = try reader.integer(name, in: any)
-            case "frameCount": frameCount = try reader.integer(name, in: any)
-            case "frames":
-                var read: [Int] = []
-                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    try reader.object(name) { (reader, name) throws(JSONReader.MalformedJSON) in
-                        // The position of a frame follows from its index.
-                        guard name == "delayMs" else { return try reader.skip() }
-                        if let delay = try reader.integer(name, in: any) { read.append(delay) }
-                    }
-                }
-                delays = read
-            case "loops": loops = try reader.integer(name, in: any)
-            case "averageColor": averageColor = try reader.string(name)
-            case "thumbHash": thumbHash = try reader.string(name)
-            case "etag": etag = try reader.string(name)
-            case "expires" where !reader.nextIsNull: expires = try reader.integer(name, in: any)
-            case "stale": stale = try reader.boolean(name)
-            default: try reader.skip()
-            }
+        fields.boolean("final", &final, .optional)
+        fields.choice("source", &source)
+        fields.string("url", &url)
+        fields.integer("width", &width, in: side)
+        fields.integer("height", &height, in: side)
+        fields.group(with: "stride", &pixels)
+        fields.integer("bytes", &bytes, in: any)
+        fields.integer("offset", &offset, in: any, .optional)
+        fields.integer("buffer", &buffer, in: 1...JSONReader.maximumInteger)
+        fields.group(with: "slot", &slot)
+        fields.integer("fds", &descriptors, in: 0...1, .optional)
+        fields.integer("payload", &payload, in: any, .optional)
+        fields.string("contentType", &contentType)
+        if fields.isReading { (originalWidth, originalHeight) = (width, height) }
+        fields.integer("originalWidth", &originalWidth, in: any, .optional)
+        fields.integer("originalHeight", &originalHeight, in: any, .optional)
+        fields.integer("frameCount", &frameCount, in: any, .optional)
+        listTiming(&fields)
+        fields.placeholder(&placeholder)
+        fields.string("etag", &etag)
+        fields.nullableInteger("expires", &expires, in: any)
+        fields.boolean("stale", &stale, .optional)
+    }
+
+    private mutating func listTiming(_ fields: inout Fields) {
+        guard fields.isReading ? fields.has("frames") : timing != nil else { return }
+        var (delays, loops) = (timing?.delaysMs ?? [], timing?.loops ?? 1)
+        // Frames have equal sizes and no gaps.
+        let step = bytes / max(delays.count, 1)
+        var frames = delays.enumerated().map { Frame(offset: offset + $0.offset * step, delayMs: $0.element) }
+        fields.objects("frames", &frames)
+        fields.integer("loops", &loops, in: 0...JSONReader.maximumInteger, .optional)
+        if fields.isReading { delays = frames.map(\.delayMs) }
+        timing = AnimationTiming(delaysMs: delays, loops: loops)
+    }
+
+    /// A frame of an animation in the reply.
+    private struct Frame: FieldList {
+        static var blank: Frame { Frame(offset: 0, delayMs: 0) }
+
+        /// The position of its pixels in the buffer, in bytes.
+        var offset: Int
+        var delayMs: Int
+
+        mutating func list(_ fields: inout Fields) {
+            fields.constant("offset", offset)
+            fields.integer("delayMs", &delayMs, in: 0...JSONReader.maximumInteger)
         }
-        guard let source, let url, let width, let height, let bytes, let contentType else { return nil }
-        var pixels: Pixels?
-        if let stride, let pixelFormat, let alpha {
-            pixels = Pixels(stride: stride, pixelFormat: pixelFormat, alpha: alpha)
-        }
-        self.init(
-            source: source, url: url, width: width, height: height, pixels: pixels, bytes: bytes,
-            contentType: contentType, originalWidth: originalWidth ?? width, originalHeight: originalHeight ?? height,
-            frameCount: frameCount ?? 1, etag: etag)
-        self.final = final ?? true
-        self.offset = offset ?? 0
-        self.buffer = buffer
-        if let slot, let generation { self.slot = Slot(number: slot, generation: UInt32(generation)) }
-        self.descriptors = descriptors ?? 0
-        self.payload = payload ?? 0
-        self.expires = expires
-        self.stale = stale ?? false
-        if let delays { timing = AnimationTiming(delaysMs: delays, loops: loops ?? 1) }
-        placeholder = Placeholder(averageColor: averageColor, thumbHash: thumbHash)
+    }
+}
+
+extension ImageReply.Pixels: FieldList {
+    package static var blank: ImageReply.Pixels {
+        ImageReply.Pixels(stride: 0, pixelFormat: .rgba8, alpha: .premultiplied)
+    }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("stride", &stride, in: 0...JSONReader.maximumInteger)
+        fields.choice("pixelFormat", &pixelFormat)
+        fields.choice("alpha", &alpha)
+    }
+}
+
+extension ImageReply.Slot: FieldList {
+    package static var blank: ImageReply.Slot { ImageReply.Slot(number: 0, generation: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        var wide = Int(generation)
+        fields.integer("slot", &number, in: 0...JSONReader.maximumInteger)
+        fields.integer("generation", &wide, in: 0...Int(UInt32.max))
+        generation = UInt32(wide)
     }
 }

@@ -1,4 +1,4 @@
-internal import JSONCoding
+package import JSONCoding
 
 /// A message from the broker to a client.
 public enum Reply: Equatable, Sendable {
@@ -49,149 +49,125 @@ public enum Reply: Equatable, Sendable {
 
     /// Returns the reply as a frame, in the memory of `storage`.
     package func encoded(reusing storage: consuming [UInt8] = []) -> [UInt8] {
-        Frame.encode(reusing: consume storage) { writer in
-            switch self {
-            case .hello(let id, let hello):
-                Self.begin(&writer, "hello", id)
-                hello.writeMembers(to: &writer)
-            case .image(let id, let image):
-                Self.begin(&writer, "image", id)
-                image.writeMembers(to: &writer)
-            case .progress(let id, let received, let expected):
-                Self.begin(&writer, "progress", id)
-                writer.member("received", received)
-                if let expected { writer.member("expected", expected) } else { writer.null("expected") }
-            case .ok(let id):
-                Self.begin(&writer, "ok", id)
-            case .queried(let id, let status):
-                Self.begin(&writer, "ok", id)
-                writer.member("memory", status.memory)
-                writer.member("disk", status.disk)
-                writer.member("fresh", status.fresh)
-                status.placeholder?.writeMembers(to: &writer)
-            case .removed(let id, let count):
-                Self.begin(&writer, "ok", id)
-                writer.member("removed", count)
-            case .prefetched(let id, let done, let failed, let total):
-                Self.begin(&writer, "progress", id)
-                writer.member("done", done)
-                writer.member("failed", failed)
-                writer.member("total", total)
-            case .cleared(let id, let removed, let bytes):
-                Self.begin(&writer, "ok", id)
-                writer.member("removed", removed)
-                writer.member("bytes", bytes)
-            case .failedEntries(let id, let entries):
-                Self.begin(&writer, "ok", id)
-                writer.array("entries", of: entries) {
-                    $0.member("url", $1.url)
-                    $0.member("code", $1.code.rawValue)
-                    $0.member("expires", $1.expires)
-                }
-            case .event(let id, let event):
-                Self.begin(&writer, "event", id)
-                event.writeMembers(to: &writer)
-            case .stats(let id, let report):
-                Self.begin(&writer, "stats", id)
-                writer.object("stats") { report.writeMembers(to: &$0) }
-            case .error(let id, let error):
-                writer.member("type", "error")
-                if let id { writer.member("id", id) } else { writer.null("id") }
-                error.write(to: &writer)
-            }
+        Frame.encode(reusing: consume storage) { fields in
+            fields.constant("type", type)
+            var copy = self
+            copy.list(&fields)
         }
-    }
-
-    private static func begin(_ writer: inout JSONWriter, _ type: String, _ id: Int) {
-        writer.member("type", type)
-        writer.member("id", id)
     }
 
     /// Reads a reply from the JSON text of its frame.
     ///
     /// - Throws: `BadReply`.
     public init(decoding text: ArraySlice<UInt8>) throws(BadReply) {
-        var reader = JSONReader(text)
-        let reply: Reply?
+        var fields: Fields
         do {
-            let envelope = try Envelope(text)
-            reply = try Self.decode(envelope, text, &reader)
+            fields = try Fields(reading: text)
         } catch {
             throw BadReply(description: "no JSON: expected \(error.expected) at \(error.offset)")
         }
-        if let problem = reader.problem { throw BadReply(description: "\(problem.field) is not \(problem.expected)") }
-        guard let reply else { throw BadReply(description: "unknown or incomplete reply") }
+        var type = ""
+        fields.string("type", &type)
+        guard var reply = Self.blank(type, fields) else { throw BadReply(description: "unknown reply") }
+        reply.list(&fields)
+        if let problem = fields.problem { throw BadReply(description: "\(problem.field) is not \(problem.expected)") }
         self = reply
     }
 
-    private static func decode(
-        _ envelope: Envelope, _ text: ArraySlice<UInt8>, _ reader: inout JSONReader
-    ) throws(JSONReader.MalformedJSON) -> Reply? {
-        if envelope.type == "error" { return .error(id: envelope.id, try WireError(from: &reader)) }
-        guard let id = envelope.id else { return nil }
-        switch envelope.type {
-        case "hello": return .hello(id: id, try HelloReply(from: &reader))
-        case "image": return try ImageReply(from: &reader).map { .image(id: id, $0) }
-        case "stats":
-            var report = StatsReport()
-            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-                if name == "stats" { report = try StatsReport(from: &reader, field: name) } else { try reader.skip() }
-            }
-            return .stats(id: id, report)
-        case "event": return try BrokerEvent(from: &reader).map { .event(id: id, $0) }
-        case "progress": return try decodeProgress(id: id, &reader)
-        case "ok": return try decodeOK(id: id, &reader)
-        default: return nil
+    /// The message's type on the wire.
+    private var type: String {
+        switch self {
+        case .hello: "hello"
+        case .image: "image"
+        case .progress, .prefetched: "progress"
+        case .ok, .queried, .removed, .cleared, .failedEntries: "ok"
+        case .event: "event"
+        case .stats: "stats"
+        case .error: "error"
         }
     }
 
-    private static func decodeProgress(
-        id: Int, _ reader: inout JSONReader
-    ) throws(JSONReader.MalformedJSON) -> Reply? {
-        var (received, expected, done, failed, total): (Int?, Int?, Int?, Int?, Int?)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "received": received = try reader.integer(name, in: 0...Int.max)
-            case "expected" where !reader.nextIsNull: expected = try reader.integer(name, in: 0...Int.max)
-            case "done": done = try reader.integer(name, in: 0...Int.max)
-            case "failed": failed = try reader.integer(name, in: 0...Int.max)
-            case "total": total = try reader.integer(name, in: 0...Int.max)
-            default: try reader.skip()
-            }
+    /// The reply that reading of this type starts from; nil when the type is unknown. The answers of type `ok`, and the
+    /// two of type `progress`, differ in their members.
+    private static func blank(_ type: String, _ fields: Fields) -> Reply? {
+        switch type {
+        case "image": .image(id: 0, .blank)
+        case "error": .error(id: nil, .blank)
+        case "hello": .hello(id: 0, .blank)
+        case "event": .event(id: 0, .blank)
+        case "stats": .stats(id: 0, .blank)
+        case "progress" where fields.has("total"): .prefetched(id: 0, done: 0, failed: 0, total: 0)
+        case "progress": .progress(id: 0, received: 0, expected: nil)
+        case "ok" where fields.has("memory"): .queried(id: 0, .blank)
+        case "ok" where fields.has("entries"): .failedEntries(id: 0, [])
+        case "ok" where fields.has("bytes"): .cleared(id: 0, removed: 0, bytes: 0)
+        case "ok" where fields.has("removed"): .removed(id: 0, count: 0)
+        case "ok": .ok(id: 0)
+        default: nil
         }
-        if let done, let failed, let total { return .prefetched(id: id, done: done, failed: failed, total: total) }
-        return received.map { .progress(id: id, received: $0, expected: expected) }
     }
 
-    private static func decodeOK(id: Int, _ reader: inout JSONReader) throws(JSONReader.MalformedJSON) -> Reply? {
-        var (memory, disk, fresh, removed, bytes): (Bool?, Bool?, Bool?, Int?, Int?)
-        var entries: [FailedEntry]?
-        var (averageColor, thumbHash): (String?, String?)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "memory": memory = try reader.boolean(name)
-            case "disk": disk = try reader.boolean(name)
-            case "fresh": fresh = try reader.boolean(name)
-            case "averageColor": averageColor = try reader.string(name)
-            case "thumbHash": thumbHash = try reader.string(name)
-            case "removed": removed = try reader.integer(name, in: 0...Int.max)
-            case "bytes": bytes = try reader.integer(name, in: 0...Int.max)
-            case "entries":
-                entries = []
-                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    if let entry = try FailedEntry(from: &reader, field: name) { entries?.append(entry) }
-                }
-            default: try reader.skip()
-            }
+    private mutating func list(_ fields: inout Fields) {
+        switch self {
+        case .hello(var id, var hello):
+            fields.id(&id)
+            hello.list(&fields)
+            self = .hello(id: id, hello)
+        case .image(var id, var image):
+            fields.id(&id)
+            image.list(&fields)
+            self = .image(id: id, image)
+        case .progress(var id, var received, var expected):
+            fields.id(&id)
+            fields.integer("received", &received, in: 0...Int.max)
+            fields.nullableInteger("expected", &expected, in: 0...Int.max)
+            self = .progress(id: id, received: received, expected: expected)
+        case .ok(var id):
+            fields.id(&id)
+            self = .ok(id: id)
+        case .queried(var id, var status):
+            fields.id(&id)
+            status.list(&fields)
+            self = .queried(id: id, status)
+        case .removed(var id, var count):
+            fields.id(&id)
+            fields.integer("removed", &count, in: 0...Int.max)
+            self = .removed(id: id, count: count)
+        case .prefetched(var id, var done, var failed, var total):
+            fields.id(&id)
+            fields.integer("done", &done, in: 0...Int.max)
+            fields.integer("failed", &failed, in: 0...Int.max)
+            fields.integer("total", &total, in: 0...Int.max)
+            self = .prefetched(id: id, done: done, failed: failed, total: total)
+        case .cleared(var id, var removed, var bytes):
+            fields.id(&id)
+            fields.integer("removed", &removed, in: 0...Int.max)
+            fields.integer("bytes", &bytes, in: 0...Int.max)
+            self = .cleared(id: id, removed: removed, bytes: bytes)
+        case .failedEntries(var id, var entries):
+            fields.id(&id)
+            fields.objects("entries", &entries)
+            self = .failedEntries(id: id, entries)
+        case .event(var id, var event):
+            fields.id(&id)
+            event.list(&fields)
+            self = .event(id: id, event)
+        case .stats(var id, var report):
+            fields.id(&id)
+            fields.object("stats", &report)
+            self = .stats(id: id, report)
+        case .error(var id, var error):
+            fields.nullableInteger("id", &id, in: 0...JSONReader.maximumInteger)
+            error.list(&fields)
+            self = .error(id: id, error)
         }
-        if let memory, let disk, let fresh {
-            let placeholder = Placeholder(averageColor: averageColor, thumbHash: thumbHash)
-            return .queried(id: id, CacheStatus(memory: memory, disk: disk, fresh: fresh, placeholder: placeholder))
-        }
-        if let entries { return .failedEntries(id: id, entries) }
-        if let removed, let bytes { return .cleared(id: id, removed: removed, bytes: bytes) }
-        if let removed { return .removed(id: id, count: removed) }
-        return .ok(id: id)
+    }
+}
+
+extension Fields {
+    /// The id of a request.
+    mutating func id(_ value: inout Int) {
+        integer("id", &value, in: 0...JSONReader.maximumInteger)
     }
 }
 
@@ -238,55 +214,49 @@ public struct HelloReply: Equatable, Sendable {
         self.formats = formats
         self.limits = limits
     }
+}
 
-    fileprivate func writeMembers(to writer: inout JSONWriter) {
-        writer.member("protocol", ClientMessage.protocolVersion)
-        writer.member("server", server)
-        writer.array("formats", of: formats)
-        writer.object("limits") {
-            for (name, value) in limits.sorted(by: { $0.key < $1.key }) { $0.member(name, value) }
-        }
-        if let slots {
-            writer.member("fds", 1)
-            writer.member("slots", slots)
-        }
+extension CacheStatus: FieldList {
+    package static var blank: CacheStatus { CacheStatus(memory: false, disk: false, fresh: false) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.boolean("memory", &memory)
+        fields.boolean("disk", &disk)
+        fields.boolean("fresh", &fresh)
+        fields.placeholder(&placeholder)
     }
+}
 
-    fileprivate init(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        self.init(server: "", formats: [], limits: [:])
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "server": server = try reader.string(name) ?? ""
-            case "formats":
-                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    if let format = try reader.string(name) { formats.append(format) }
-                }
-            case "limits":
-                try reader.object(name) { (reader, name) throws(JSONReader.MalformedJSON) in
-                    limits[name] = try reader.integer(name, in: 0...Int.max)
-                }
-            case "slots": slots = try reader.integer(name, in: 1...JSONReader.maximumInteger)
-            default: try reader.skip()
-            }
+extension HelloReply: FieldList {
+    package static var blank: HelloReply { HelloReply(server: "", formats: [], limits: [:]) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.constant("protocol", ClientMessage.protocolVersion)
+        fields.string("server", &server, .optional)
+        fields.strings("formats", &formats, .optional)
+        fields.object("limits", .optional) { $0.counts(&limits) }
+        if slots != nil { fields.constant("fds", 1) }
+        fields.integer("slots", &slots, in: 1...JSONReader.maximumInteger)
+    }
+}
+
+extension Fields {
+    /// All members of an object of numbers, sorted by name.
+    mutating func counts(_ values: inout [String: Int]) {
+        for name in isReading ? names : values.keys.sorted() {
+            var count = values[name] ?? 0
+            integer(named: name, &count, in: 0...Int.max)
+            values[name] = count
         }
     }
 }
 
-extension FailedEntry {
-    fileprivate init?(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        var (url, code, expires): (String?, ErrorCode?, Int?)
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "url": url = try reader.string(name)
-            case "code": code = try reader.choice(name)
-            case "expires": expires = try reader.integer(name, in: 0...JSONReader.maximumInteger)
-            default: try reader.skip()
-            }
-        }
-        guard let url, let code, let expires else {
-            reader.note(field, expected: "complete entries")
-            return nil
-        }
-        self.init(url: url, code: code, expires: expires)
+extension FailedEntry: FieldList {
+    package static var blank: FailedEntry { FailedEntry(url: "", code: .internal, expires: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.string("url", &url)
+        fields.choice("code", &code)
+        fields.integer("expires", &expires, in: 0...JSONReader.maximumInteger)
     }
 }

@@ -68,69 +68,40 @@ public struct StatsReport: Equatable, Sendable {
         set { durations[duration] = newValue == Quantiles() ? nil : newValue }
     }
 
-    /// Writes all members, including those that are zero.
-    package func writeMembers(to writer: inout JSONWriter) {
-        for figure in Figure.allCases { writer.member(figure.rawValue, self[figure]) }
-        writer.member("sandbox", sandbox)
-        writer.member("diskState", diskState)
-        writer.object("failures") {
-            for (code, count) in failures.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-                $0.member(code.rawValue, count)
-            }
-        }
-        writer.object("workerDeaths") {
-            for (cause, count) in workerDeaths.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-                $0.member(cause.rawValue, count)
-            }
-        }
-        for duration in Duration.allCases {
-            let quantiles = self[duration]
-            writer.object(duration.rawValue) {
-                $0.member("p50", quantiles.p50)
-                $0.member("p90", quantiles.p90)
-                $0.member("p99", quantiles.p99)
-                $0.member("max", quantiles.max)
-            }
-        }
+}
+
+extension StatsReport: FieldList {
+    package static var blank: StatsReport { StatsReport() }
+
+    /// All members, including those that are zero.
+    package mutating func list(_ fields: inout Fields) {
+        for figure in Figure.allCases { fields.integer(named: figure.rawValue, &self[figure], in: 0...Int.max) }
+        fields.string("sandbox", &sandbox, .optional)
+        fields.string("diskState", &diskState, .optional)
+        Self.list("failures", &failures, &fields)
+        Self.list("workerDeaths", &workerDeaths, &fields)
+        for duration in Duration.allCases { fields.object(named: duration.rawValue, &self[duration]) }
     }
 
-    init(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            if let figure = Figure(rawValue: name) {
-                self[figure] = try reader.integer(name, in: 0...Int.max) ?? 0
-            } else if let duration = Duration(rawValue: name) {
-                self[duration] = try Quantiles(from: &reader, field: name)
-            } else {
-                switch name {
-                case "sandbox": sandbox = try reader.string(name) ?? ""
-                case "diskState": diskState = try reader.string(name) ?? ""
-                case "failures":
-                    try reader.object(name) { (reader, code) throws(JSONReader.MalformedJSON) in
-                        let count = try reader.integer(code, in: 0...Int.max)
-                        if let code = ErrorCode(rawValue: code) { failures[code] = count }
-                    }
-                case "workerDeaths":
-                    try reader.object(name) { (reader, cause) throws(JSONReader.MalformedJSON) in
-                        let count = try reader.integer(cause, in: 0...Int.max)
-                        if let cause = DeathCause(rawValue: cause) { workerDeaths[cause] = count }
-                    }
-                default: try reader.skip()
-                }
-            }
+    /// An object of counts; names that are not known are ignored.
+    private static func list<Name>(_ name: StaticString, _ counts: inout [Name: Int], _ fields: inout Fields)
+    where Name: RawRepresentable<String> & Hashable {
+        var named = Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, $0.value) })
+        fields.object(name, .optional) { $0.counts(&named) }
+        guard fields.isReading else { return }
+        for (name, count) in named {
+            if let name = Name(rawValue: name) { counts[name] = count }
         }
     }
 }
 
-extension StatsReport.Quantiles {
-    fileprivate init(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "p50": p50 = try reader.number(name) ?? 0
-            case "p90": p90 = try reader.number(name) ?? 0
-            case "p99": p99 = try reader.number(name) ?? 0
-            case "max": max = try reader.number(name) ?? 0
-            default: try reader.skip()
-            }
-        }
+extension StatsReport.Quantiles: FieldList {
+    package static var blank: StatsReport.Quantiles { StatsReport.Quantiles() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.number("p50", &p50, .optional)
+        fields.number("p90", &p90, .optional)
+        fields.number("p99", &p99, .optional)
+        fields.number("max", &max, .optional)
     }
 }

@@ -1,5 +1,5 @@
 public import HTTPValues
-internal import JSONCoding
+package import JSONCoding
 
 /// A `prefetch`: loads URLs into the cache, all with the same options.
 public struct PrefetchRequest: Equatable, Sendable {
@@ -28,30 +28,20 @@ public struct PrefetchRequest: Equatable, Sendable {
         return options
     }
 
-    init?(
-        id: Int, from reader: inout JSONReader, rejection: inout WireError?
-    ) throws(JSONReader.MalformedJSON) {
-        var urls: [SourceURL]?
-        var options = Self.defaultOptions
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "urls":
-                urls = []
-                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    if let url = try SourceURL.read(name, from: &reader, rejection: &rejection) { urls?.append(url) }
-                }
-            case "delivery": reader.note(name, expected: "absent: a prefetch delivers nothing"); try reader.skip()
-            default: if try !options.readMember(name, from: &reader) { try reader.skip() }
-            }
+}
+
+extension PrefetchRequest: FieldList {
+    package static var blank: PrefetchRequest { PrefetchRequest(id: 0, urls: []) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.id(&id)
+        fields.urls("urls", &urls, most: Self.maximumURLs)
+        // A prefetch delivers nothing, so it has no field for the delivery.
+        options.delivery = .none
+        if fields.isReading, fields.has("delivery") {
+            fields.note("delivery", expected: "absent: a prefetch delivers nothing")
         }
-        guard let urls else {
-            reader.note("urls", expected: "an array of URLs")
-            return nil
-        }
-        if urls.count > Self.maximumURLs { reader.note("urls", expected: "\(Self.maximumURLs) URLs at most") }
-        options.noteContradictions(in: &reader)
-        if rejection != nil || reader.problem != nil { return nil }
-        self.init(id: id, urls: urls, options: options)
+        options.list(&fields, usual: Self.defaultOptions)
     }
 }
 
@@ -74,27 +64,23 @@ public struct StoreRequest: Equatable, Sendable {
         self.payload = payload
     }
 
-    init?(
-        id: Int, _ envelope: Envelope, from reader: inout JSONReader, rejection: inout WireError?
-    ) throws(JSONReader.MalformedJSON) {
-        var (url, contentType): (SourceURL?, String?)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "url": url = try SourceURL.read(name, from: &reader, rejection: &rejection)
-            case "contentType": contentType = try reader.string(name)
-            default: try reader.skip()
-            }
-        }
-        switch (envelope.descriptors, envelope.payload) {
+}
+
+extension StoreRequest: FieldList {
+    package static var blank: StoreRequest { StoreRequest(id: 0, url: .blank, payload: 0) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.id(&id)
+        fields.url("url", &url)
+        fields.string("contentType", &contentType)
+        fields.integer("payload", &payload, in: 0...JSONReader.maximumInteger, omitting: 0)
+        var descriptors = payload > 0 ? 0 : 1
+        if fields.isReading { descriptors = 0 }
+        fields.integer("fds", &descriptors, in: 0...253, omitting: 0)
+        switch (descriptors, payload) {
         case (1, 0), (0, 1...): break
-        default: reader.note("payload", expected: "the encoded bytes, unless one descriptor has them")
+        default: fields.note("payload", expected: "the encoded bytes, unless one descriptor has them")
         }
-        guard let url else {
-            if rejection == nil { reader.note("url", expected: "an http or https URL") }
-            return nil
-        }
-        if rejection != nil || reader.problem != nil { return nil }
-        self.init(id: id, url: url, contentType: contentType, payload: envelope.payload)
     }
 }
 
@@ -165,26 +151,15 @@ public struct BrokerEvent: Equatable, Sendable {
         self.reason = reason
     }
 
-    func writeMembers(to writer: inout JSONWriter) {
-        writer.member("event", name.rawValue)
-        writer.member("url", url)
-        writer.member("pid", pid)
-        writer.member("reason", reason)
-    }
+}
 
-    init?(from reader: inout JSONReader) throws(JSONReader.MalformedJSON) {
-        var name: Name?
-        self.init(.started)
-        try reader.readMessage { (reader, member) throws(JSONReader.MalformedJSON) in
-            switch member {
-            case "event": name = try reader.choice(member)
-            case "url": url = try reader.string(member)
-            case "pid": pid = try reader.integer(member, in: 0...Int.max)
-            case "reason": reason = try reader.string(member)
-            default: try reader.skip()
-            }
-        }
-        guard let name else { return nil }
-        self.name = name
+extension BrokerEvent: FieldList {
+    package static var blank: BrokerEvent { BrokerEvent(.started) }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.choice("event", &name)
+        fields.string("url", &url)
+        fields.integer("pid", &pid, in: 0...Int.max)
+        fields.string("reason", &reason)
     }
 }

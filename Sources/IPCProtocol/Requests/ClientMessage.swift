@@ -75,239 +75,163 @@ public enum ClientMessage: Equatable, Sendable {
     ///
     /// - Throws: `JSONReader.MalformedJSON` when the text is not a JSON object.
     package static func decode(_ text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) -> (Decoded, Envelope) {
-        let envelope = try Envelope(text)
+        var fields = try Fields(reading: text)
+        let envelope = Envelope(&fields)
         guard let type = envelope.type else {
             return (.rejected(id: envelope.id, WireError(.badRequest, "type must be a string.")), envelope)
         }
-        var reader = JSONReader(text)
-        if let problem = envelope.problem { reader.note(problem.field, expected: problem.expected) }
-        if type == "release" || type == "touch" {
-            return (try decodeBuffers(&reader, isTouch: type == "touch"), envelope)
-        }
-        guard let id = envelope.id else {
-            let range = "an integer from 0 to \(JSONReader.maximumInteger)"
-            return (.rejected(id: nil, WireError(.badRequest, "id must be \(range).")), envelope)
-        }
-        var rejection: WireError?
-        let message = try decode(type, envelope, id: id, &reader, &rejection)
-        if rejection == nil, let problem = reader.problem {
-            rejection = WireError(.badRequest, "\(problem.field) must be \(problem.expected).")
-        }
-        if let rejection { return (.rejected(id: id, rejection), envelope) }
-        guard let message else {
-            return (.rejected(id: id, WireError(.badRequest, "type \"\(type.prefix(40))\" is not known.")), envelope)
+        var message = blanks[type] ?? .stats(id: 0)
+        message.list(&fields)
+        if blanks[type] == nil { fields.note("type", expected: "known, unlike \"\(type.prefix(40))\"") }
+        let id = message.id == nil ? nil : envelope.id
+        if let refusal = fields.refusal as? WireError { return (.rejected(id: id, refusal), envelope) }
+        if let problem = fields.problem {
+            let error = WireError(.badRequest, "\(problem.field) must be \(problem.expected).")
+            return (.rejected(id: id, error), envelope)
         }
         return (.message(message), envelope)
     }
 
     /// Returns the message as a frame.
     public func encoded() -> [UInt8] {
-        Frame.encode { writer in
-            switch self {
-            case .hello(let id, let client, let validity):
-                Self.begin(&writer, "hello", id)
-                writer.member("protocol", Self.protocolVersion)
-                writer.member("client", client)
-                if validity { writer.member("validity", true) }
-            case .get(let request):
-                Self.begin(&writer, "get", request.id)
-                request.writeMembers(to: &writer)
-            case .query(let request):
-                Self.begin(&writer, "query", request.id)
-                request.writeMembers(to: &writer)
-            case .cancel(let id, let request):
-                Self.begin(&writer, "cancel", id)
-                writer.member("request", request)
-            case .release(let buffers):
-                writer.member("type", "release")
-                writer.array("buffers", of: buffers)
-            case .touch(let buffers, let hits):
-                writer.member("type", "touch")
-                writer.array("buffers", of: buffers)
-                writer.member("hits", hits)
-            case .remove(let id, let url):
-                Self.begin(&writer, "remove", id)
-                writer.member("url", url.text)
-            case .stats(let id):
-                Self.begin(&writer, "stats", id)
-            case .prefetch(let request):
-                Self.begin(&writer, "prefetch", request.id)
-                writer.array("urls", of: request.urls.map(\.text))
-                var options = request.options
-                options.delivery = .fd
-                options.writeMembers(to: &writer)
-                // The default priority of a prefetch is `low`, so `normal` must be written.
-                if options.priority == .normal { writer.member("priority", options.priority.rawValue) }
-            case .store(let request):
-                Self.begin(&writer, "store", request.id)
-                writer.member("url", request.url.text)
-                writer.member("contentType", request.contentType)
-                if request.payload > 0 { writer.member("payload", request.payload) } else { writer.member("fds", 1) }
-            case .subscribe(let id, let events):
-                Self.begin(&writer, "subscribe", id)
-                writer.array("events", of: events.map(\.rawValue).sorted())
-            case .clear(let id, let tier, let seconds):
-                Self.begin(&writer, "clear", id)
-                writer.member("tier", tier.rawValue)
-                writer.member("olderThanSeconds", seconds)
-            case .failedList(let id, let url):
-                Self.begin(&writer, "failed", id)
-                writer.member("action", FailedAction.list.rawValue)
-                writer.member("url", url?.text)
-            case .failedClear(let id, let url):
-                Self.begin(&writer, "failed", id)
-                writer.member("action", FailedAction.clear.rawValue)
-                writer.member("url", url?.text)
-            case .suspend(let id): Self.begin(&writer, "suspend", id)
-            case .resume(let id): Self.begin(&writer, "resume", id)
-            case .cancelAll(let id): Self.begin(&writer, "cancelAll", id)
-            }
+        Frame.encode { fields in
+            fields.constant("type", type)
+            var copy = self
+            copy.list(&fields)
         }
     }
 
-    private static func begin(_ writer: inout JSONWriter, _ type: String, _ id: Int) {
-        writer.member("type", type)
-        writer.member("id", id)
-    }
+    /// The messages that reading starts from, by type.
+    private static let blanks: [String: ClientMessage] = {
+        let blanks: [ClientMessage] = [
+            .hello(id: 0, client: nil), .get(.blank), .query(.blank), .cancel(id: 0, request: 0),
+            .release(buffers: []), .touch(buffers: [], hits: 0), .prefetch(.blank), .store(.blank),
+            .remove(id: 0, url: .blank), .stats(id: 0), .subscribe(id: 0, events: []),
+            .clear(id: 0, tier: .all, olderThanSeconds: nil), .failedList(id: 0, url: nil), .suspend(id: 0),
+            .resume(id: 0), .cancelAll(id: 0),
+        ]
+        return Dictionary(uniqueKeysWithValues: blanks.map { ($0.type, $0) })
+    }()
 
-    private static func decode(
-        _ type: String, _ envelope: Envelope, id: Int, _ reader: inout JSONReader, _ rejection: inout WireError?
-    ) throws(JSONReader.MalformedJSON) -> ClientMessage? {
-        switch type {
-        case "hello":
-            var (version, client, validity): (Int?, String?, Bool?)
-            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-                switch name {
-                case "protocol": version = try reader.integer(name, in: 0...Int.max)
-                case "client": client = try reader.string(name)
-                case "validity": validity = try reader.boolean(name)
-                default: try reader.skip()
-                }
-            }
-            if version == nil { reader.note("protocol", expected: "an integer") }
-            if let version, version != protocolVersion {
-                let message = "Protocol version \(version) is not spoken here, only \(protocolVersion)."
-                rejection = WireError(.unsupportedVersion, message)
-            }
-            return .hello(id: id, client: client, validity: validity ?? false)
-        case "get":
-            return try GetRequest(id: id, from: &reader, rejection: &rejection).map { .get($0) }
-        case "query":
-            return try GetRequest(id: id, from: &reader, rejection: &rejection).map { .query($0) }
-        case "remove":
-            return try GetRequest(id: id, from: &reader, rejection: &rejection).map { .remove(id: id, url: $0.url) }
-        case "cancel":
-            var request: Int?
-            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-                if name == "request" {
-                    request = try reader.integer(name, in: 0...JSONReader.maximumInteger)
-                } else {
-                    try reader.skip()
-                }
-            }
-            guard let request else {
-                reader.note("request", expected: "the id of a get")
-                return nil
-            }
-            return .cancel(id: id, request: request)
-        case "stats": return .stats(id: id)
-        case "prefetch":
-            return try PrefetchRequest(id: id, from: &reader, rejection: &rejection).map { .prefetch($0) }
-        case "store":
-            return try StoreRequest(id: id, envelope, from: &reader, rejection: &rejection).map { .store($0) }
-        case "subscribe": return try decodeSubscribe(id: id, &reader)
-        case "clear": return try decodeClear(id: id, &reader)
-        case "failed": return try decodeFailed(id: id, &reader, &rejection)
-        case "suspend": return .suspend(id: id)
-        case "resume": return .resume(id: id)
-        case "cancelAll": return .cancelAll(id: id)
-        default:
-            return nil
+    /// The message's type on the wire.
+    private var type: String {
+        switch self {
+        case .hello: "hello"
+        case .get: "get"
+        case .cancel: "cancel"
+        case .release: "release"
+        case .touch: "touch"
+        case .query: "query"
+        case .prefetch: "prefetch"
+        case .store: "store"
+        case .remove: "remove"
+        case .stats: "stats"
+        case .subscribe: "subscribe"
+        case .clear: "clear"
+        case .failedList, .failedClear: "failed"
+        case .suspend: "suspend"
+        case .resume: "resume"
+        case .cancelAll: "cancelAll"
         }
     }
 
-    private static func decodeSubscribe(
-        id: Int, _ reader: inout JSONReader
-    ) throws(JSONReader.MalformedJSON) -> ClientMessage? {
-        var events: Set<BrokerEvent.Name>?
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            guard name == "events" else { return try reader.skip() }
-            events = []
-            try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                if let event: BrokerEvent.Name = try reader.choice("events") { events?.insert(event) }
+    private mutating func list(_ fields: inout Fields) {
+        switch self {
+        case .hello(var id, var client, var validity):
+            fields.id(&id)
+            var version = Self.protocolVersion
+            fields.integer("protocol", &version, in: 0...Int.max)
+            fields.string("client", &client)
+            fields.flag("validity", &validity)
+            if version != Self.protocolVersion {
+                let message = "Protocol version \(version) is not spoken here, only \(Self.protocolVersion)."
+                fields.refuse(with: WireError(.unsupportedVersion, message))
             }
-        }
-        guard let events else {
-            reader.note("events", expected: "an array of names")
-            return nil
-        }
-        return .subscribe(id: id, events: events)
-    }
-
-    private static func decodeClear(
-        id: Int, _ reader: inout JSONReader
-    ) throws(JSONReader.MalformedJSON) -> ClientMessage? {
-        var (tier, seconds): (CacheTier?, Int?)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "tier": tier = try reader.choice(name)
-            case "olderThanSeconds": seconds = try reader.integer(name, in: 0...Int(Int32.max))
-            default: try reader.skip()
-            }
-        }
-        guard let tier else {
-            reader.note("tier", expected: "one of memory, disk, all")
-            return nil
-        }
-        return .clear(id: id, tier: tier, olderThanSeconds: seconds)
-    }
-
-    private static func decodeFailed(
-        id: Int, _ reader: inout JSONReader, _ rejection: inout WireError?
-    ) throws(JSONReader.MalformedJSON) -> ClientMessage? {
-        var (action, url): (FailedAction?, SourceURL?)
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "action": action = try reader.choice(name)
-            case "url": url = try SourceURL.read(name, from: &reader, rejection: &rejection)
-            default: try reader.skip()
-            }
-        }
-        switch action {
-        case .list: return .failedList(id: id, url: url)
-        case .clear: return .failedClear(id: id, url: url)
-        case nil:
-            reader.note("action", expected: "one of list, clear")
-            return nil
+            self = .hello(id: id, client: client, validity: validity)
+        case .get(var request):
+            request.list(&fields)
+            self = .get(request)
+        case .query(var request):
+            request.list(&fields)
+            self = .query(request)
+        case .cancel(var id, var request):
+            fields.id(&id)
+            fields.integer("request", &request, in: 0...JSONReader.maximumInteger)
+            self = .cancel(id: id, request: request)
+        case .release(var buffers):
+            fields.buffers(&buffers)
+            self = .release(buffers: buffers)
+        case .touch(var buffers, var hits):
+            fields.buffers(&buffers)
+            fields.integer("hits", &hits, in: 0...Self.mostTouchHits, .optional)
+            self = .touch(buffers: buffers, hits: hits)
+        case .prefetch(var request):
+            request.list(&fields)
+            self = .prefetch(request)
+        case .store(var request):
+            request.list(&fields)
+            self = .store(request)
+        case .remove(var id, var url):
+            fields.id(&id)
+            fields.url("url", &url)
+            self = .remove(id: id, url: url)
+        case .subscribe(var id, var events):
+            fields.id(&id)
+            fields.events("events", &events)
+            self = .subscribe(id: id, events: events)
+        case .clear(var id, var tier, var seconds):
+            fields.id(&id)
+            fields.choice("tier", &tier)
+            fields.integer("olderThanSeconds", &seconds, in: 0...Int(Int32.max))
+            self = .clear(id: id, tier: tier, olderThanSeconds: seconds)
+        case .failedList(var id, var url), .failedClear(var id, var url):
+            var action = FailedAction.list
+            if case .failedClear = self { action = .clear }
+            fields.id(&id)
+            fields.choice("action", &action)
+            fields.url("url", &url)
+            self = action == .list ? .failedList(id: id, url: url) : .failedClear(id: id, url: url)
+        case .stats(var id):
+            fields.id(&id)
+            self = .stats(id: id)
+        case .suspend(var id):
+            fields.id(&id)
+            self = .suspend(id: id)
+        case .resume(var id):
+            fields.id(&id)
+            self = .resume(id: id)
+        case .cancelAll(var id):
+            fields.id(&id)
+            self = .cancelAll(id: id)
         }
     }
 
     /// The maximum number of hits in one `touch`.
     static let mostTouchHits = 1_000_000_000
+}
 
-    /// Reads `release` and `touch`, the messages without an id.
-    private static func decodeBuffers(
-        _ reader: inout JSONReader, isTouch: Bool
-    ) throws(JSONReader.MalformedJSON) -> Decoded {
-        var buffers: [Int] = []
-        var hits = 0
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "buffer":
-                if let buffer = try reader.integer(name, in: 1...JSONReader.maximumInteger) { buffers.append(buffer) }
-            case "buffers":
-                try reader.array(name) { (reader) throws(JSONReader.MalformedJSON) in
-                    if let buffer = try reader.integer("buffers", in: 1...JSONReader.maximumInteger) {
-                        buffers.append(buffer)
-                    }
-                }
-            case "hits" where isTouch: hits = try reader.integer(name, in: 0...mostTouchHits) ?? 0
-            default: try reader.skip()
+extension Fields {
+    /// The numbers of buffers: an array or, when read, also a single one.
+    fileprivate mutating func buffers(_ values: inout [Int]) {
+        let range = 1...JSONReader.maximumInteger
+        var single: Int?
+        integers("buffers", &values, in: range, .optional)
+        integer("buffer", &single, in: range)
+        if let single { values.append(single) }
+    }
+
+    /// The names of events, sorted.
+    fileprivate mutating func events(_ name: StaticString, _ values: inout Set<BrokerEvent.Name>) {
+        var names = values.map(\.rawValue).sorted()
+        strings(name, &names)
+        guard isReading else { return }
+        values = []
+        for text in names {
+            guard let event = BrokerEvent.Name(rawValue: text) else {
+                let known = BrokerEvent.Name.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+                return note("\(name)", expected: "an array of \(known)")
             }
+            values.insert(event)
         }
-        if let problem = reader.problem {
-            return .rejected(id: nil, WireError(.badRequest, "\(problem.field) must be \(problem.expected)."))
-        }
-        return .message(isTouch ? .touch(buffers: buffers, hits: hits) : .release(buffers: buffers))
     }
 }

@@ -1,5 +1,5 @@
 public import HTTPValues
-internal import JSONCoding
+package import JSONCoding
 
 /// A `get`: requests an image.
 public struct GetRequest: Equatable, Sendable {
@@ -160,33 +160,15 @@ public struct GetOptions: Equatable, Sendable {
     public init() {}
 }
 
-extension GetRequest {
+extension GetRequest: FieldList {
     static let longestTimeoutMs = 24 * 3600 * 1000
 
-    /// Reads the members that `get` and `query` share; nil when the URL is missing or a member is invalid. `rejection`
-    /// or the reader's `problem` then has the reason.
-    init?(id: Int, from reader: inout JSONReader, rejection: inout WireError?) throws(JSONReader.MalformedJSON) {
-        var url: SourceURL?
-        var options = GetOptions()
-        try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "url": url = try SourceURL.read(name, from: &reader, rejection: &rejection)
-            default: if try !options.readMember(name, from: &reader) { try reader.skip() }
-            }
-        }
-        guard let url else {
-            if rejection == nil { reader.note("url", expected: "an http or https URL") }
-            return nil
-        }
-        options.noteContradictions(in: &reader)
-        if rejection != nil || reader.problem != nil { return nil }
-        self.init(id: id, url: url, options: options)
-    }
+    package static var blank: GetRequest { GetRequest(id: 0, url: .blank) }
 
-    /// Writes the members of a `get`.
-    func writeMembers(to writer: inout JSONWriter) {
-        writer.member("url", url.text)
-        options.writeMembers(to: &writer)
+    package mutating func list(_ fields: inout Fields) {
+        fields.id(&id)
+        fields.url("url", &url)
+        options.list(&fields, usual: GetOptions())
     }
 }
 
@@ -194,102 +176,51 @@ extension GetOptions {
     /// The maximum length of a `cacheKey`, in bytes.
     static let longestCacheKey = 1024
 
-    /// Reads the member `name`; returns false when it is not an option.
-    mutating func readMember(
-        _ name: String, from reader: inout JSONReader
-    ) throws(JSONReader.MalformedJSON) -> Bool {
-        switch name {
-        case "as": representation = try reader.choice(name) ?? .pixels
-        case "variant": variant = try Variant(from: &reader, field: name)
-        case "delivery": delivery = try reader.choice(name) ?? .fd
-        case "cache": cache = try reader.choice(name) ?? .default
-        case "staleFirst": staleFirst = try reader.boolean(name) ?? false
-        case "storage": storage = try reader.choice(name) ?? .both
-        case "priority": priority = try reader.choice(name) ?? .normal
-        case "retryFailed": retryFailed = try reader.boolean(name) ?? false
-        case "progress": progress = try reader.boolean(name) ?? false
-        case "timeoutMs": timeoutMs = try reader.integer(name, in: 1...GetRequest.longestTimeoutMs) ?? 1
-        case "totalTimeoutMs": totalTimeoutMs = try reader.integer(name, in: 1...GetRequest.longestTimeoutMs) ?? 1
-        case "headers": headers = try RequestHeaders.read(from: &reader, field: name)
-        case "credentials": credentials = try Credentials(from: &reader, field: name)
-        case "cookies": cookies = try reader.boolean(name) ?? false
-        case "allowInvalidCertificates": allowInvalidCertificates = try reader.boolean(name) ?? false
-        case "cacheKey":
-            cacheKey = try reader.string(name)
-            if let key = cacheKey, key.isEmpty || key.utf8.count > Self.longestCacheKey {
-                reader.note(name, expected: "a string of 1 to \(Self.longestCacheKey) bytes")
-            }
-        case "progressive": progressive = try reader.boolean(name) ?? false
-        case "quality": quality = try reader.integer(name, in: 1...100) ?? Encoding.usualQuality
-        default: return false
-        }
-        return true
+    /// The fields, of which those that equal `usual` are not written.
+    mutating func list(_ fields: inout Fields, usual: GetOptions) {
+        let timeouts = 1...GetRequest.longestTimeoutMs
+        fields.choice("as", &representation, omitting: usual.representation)
+        fields.integer("quality", &quality, in: 1...100, omitting: usual.quality)
+        if fields.isReading || variant != usual.variant { fields.object("variant", .optional) { variant.list(&$0) } }
+        fields.choice("delivery", &delivery, omitting: usual.delivery)
+        fields.choice("cache", &cache, omitting: usual.cache)
+        fields.flag("staleFirst", &staleFirst)
+        fields.choice("storage", &storage, omitting: usual.storage)
+        fields.flag("retryFailed", &retryFailed)
+        fields.choice("priority", &priority, omitting: usual.priority)
+        fields.flag("progress", &progress)
+        fields.flag("progressive", &progressive)
+        fields.integer("timeoutMs", &timeoutMs, in: timeouts, omitting: usual.timeoutMs)
+        fields.integer("totalTimeoutMs", &totalTimeoutMs, in: timeouts, omitting: usual.totalTimeoutMs)
+        RequestHeaders.list("headers", &headers, &fields)
+        fields.object("credentials", &credentials)
+        fields.flag("cookies", &cookies)
+        fields.string("cacheKey", &cacheKey)
+        fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
+        if fields.isReading { noteContradictions(in: &fields) }
     }
 
-    /// Notes options that contradict each other.
-    func noteContradictions(in reader: inout JSONReader) {
+    private func noteContradictions(in fields: inout Fields) {
+        if let cacheKey, !(1...Self.longestCacheKey).contains(cacheKey.utf8.count) {
+            fields.note("cacheKey", expected: "a string of 1 to \(Self.longestCacheKey) bytes")
+        }
         if variant.frames == .all, representation.format != nil {
-            reader.note("variant.frame", expected: "an index: all frames are for pixels only")
+            fields.note("variant.frame", expected: "an index: all frames are for pixels only")
         }
-    }
-
-    /// Writes the fields that differ from their defaults.
-    func writeMembers(to writer: inout JSONWriter) {
-        let defaults = GetOptions()
-        if representation != defaults.representation { writer.member("as", representation.rawValue) }
-        if quality != defaults.quality { writer.member("quality", quality) }
-        if variant != defaults.variant {
-            writer.object("variant") {
-                $0.member("width", variant.width)
-                $0.member("height", variant.height)
-                if variant.fit != .inside { $0.member("fit", variant.fit.rawValue) }
-                if variant.scaleDown { $0.member("scaleDown", true) }
-                $0.member("pixelFormat", variant.pixelFormat.rawValue)
-                $0.member("alpha", variant.alpha.rawValue)
-                if variant.linear { $0.member("linear", true) }
-                if variant.frames != .one(0) { variant.frames.write("frame", to: &$0) }
-            }
-        }
-        if delivery != defaults.delivery { writer.member("delivery", delivery.rawValue) }
-        if cache != defaults.cache { writer.member("cache", cache.rawValue) }
-        if staleFirst { writer.member("staleFirst", true) }
-        if storage != defaults.storage { writer.member("storage", storage.rawValue) }
-        if retryFailed { writer.member("retryFailed", true) }
-        if priority != defaults.priority { writer.member("priority", priority.rawValue) }
-        if progress { writer.member("progress", true) }
-        if progressive { writer.member("progressive", true) }
-        if timeoutMs != defaults.timeoutMs { writer.member("timeoutMs", timeoutMs) }
-        if totalTimeoutMs != defaults.totalTimeoutMs { writer.member("totalTimeoutMs", totalTimeoutMs) }
-        if !headers.isEmpty {
-            writer.object("headers") { for field in headers { $0.member(field.name, field.value) } }
-        }
-        if let credentials {
-            writer.object("credentials") {
-                $0.member("username", credentials.username)
-                $0.member("password", credentials.password)
-            }
-        }
-        if cookies { writer.member("cookies", true) }
-        writer.member("cacheKey", cacheKey)
-        if allowInvalidCertificates { writer.member("allowInvalidCertificates", true) }
     }
 }
 
-extension GetOptions.Variant {
-    init(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) {
-        self.init()
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            switch name {
-            case "pixelFormat": pixelFormat = try reader.choice("variant.pixelFormat") ?? .rgba8
-            case "alpha": alpha = try reader.choice("variant.alpha") ?? .premultiplied
-            case "scaleDown": scaleDown = try reader.boolean("variant.scaleDown") ?? false
-            case "fit": fit = try reader.choice("variant.fit") ?? .inside
-            case "width": width = try reader.integer("variant.width", in: 1...PixelGeometry.maximumSide)
-            case "height": height = try reader.integer("variant.height", in: 1...PixelGeometry.maximumSide)
-            case "linear": linear = try reader.boolean("variant.linear") ?? false
-            case "frame": frames = try FrameSelection(from: &reader, field: "variant.frame") ?? .one(0)
-            default: try reader.skip()
-            }
-        }
+extension GetOptions.Variant: FieldList {
+    package static var blank: GetOptions.Variant { GetOptions.Variant() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("width", &width, in: 1...PixelGeometry.maximumSide)
+        fields.integer("height", &height, in: 1...PixelGeometry.maximumSide)
+        fields.choice("fit", &fit, omitting: .inside)
+        fields.flag("scaleDown", &scaleDown)
+        fields.choice("pixelFormat", &pixelFormat, .optional)
+        fields.choice("alpha", &alpha, .optional)
+        fields.flag("linear", &linear)
+        fields.frames("frame", &frames, omitting: .one(0))
     }
 }

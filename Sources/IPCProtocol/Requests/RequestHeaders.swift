@@ -27,28 +27,43 @@ package enum RequestHeaders {
     /// The headers that carry a user's rights; the images loaded with them belong to that user alone.
     package static let personal: Set<String> = ["authorization", "cookie"]
 
-    /// Reads the object of the member `field`. Names are in lower case and sorted, so that equal headers give equal
-    /// keys.
-    static func read(from reader: inout JSONReader, field: String) throws(JSONReader.MalformedJSON) -> [HeaderField] {
-        var fields: [String: String] = [:]
-        try reader.object(field) { (reader, name) throws(JSONReader.MalformedJSON) in
-            guard let value = try reader.string("\(field).\(name)") else { return }
-            let lowered = name.lowercased()
-            if !isToken(name) {
-                reader.note("\(field).\(name)", expected: "named by a token (RFC 9110, section 5.6.2)")
-            } else if reserved.contains(lowered) {
-                reader.note("\(field).\(name)", expected: "left to the broker")
-            } else if value.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
-                reader.note("\(field).\(name)", expected: "without line breaks and control characters")
-            } else if fields.updateValue(trimmed(value), forKey: lowered) != nil {
-                reader.note("\(field).\(name)", expected: "given once")
+    /// The object of the member `name`, absent when there are no headers. Names are read into lower case and sorted, so
+    /// that equal headers give equal keys.
+    static func list(_ name: StaticString, _ headers: inout [HeaderField], _ fields: inout Fields) {
+        guard fields.isReading ? fields.has(name) : !headers.isEmpty else { return }
+        fields.object(name) { fields in
+            if fields.isReading {
+                headers = read(&fields)
+            } else {
+                for var header in headers { fields.string(named: header.name, &header.value) }
             }
         }
-        if fields.count > maximumCount { reader.note(field, expected: "at most \(maximumCount) headers") }
-        if fields.reduce(0, { $0 + $1.key.utf8.count + $1.value.utf8.count }) > maximumBytes {
-            reader.note(field, expected: "at most \(maximumBytes) bytes")
+        guard fields.isReading else { return }
+        if headers.count > maximumCount { fields.note("\(name)", expected: "at most \(maximumCount) headers") }
+        if headers.reduce(0, { $0 + $1.name.utf8.count + $1.value.utf8.count }) > maximumBytes {
+            fields.note("\(name)", expected: "at most \(maximumBytes) bytes")
         }
-        return fields.map { HeaderField(name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }
+    }
+
+    private static func read(_ fields: inout Fields) -> [HeaderField] {
+        var read: [String: String] = [:]
+        let names = fields.names
+        // One more than is allowed shows that there are too many.
+        for name in names.prefix(maximumCount + 1) {
+            var value = ""
+            fields.string(named: name, &value)
+            let lowered = name.lowercased()
+            if !isToken(name) {
+                fields.note(name, expected: "named by a token (RFC 9110, section 5.6.2)")
+            } else if reserved.contains(lowered) {
+                fields.note(name, expected: "left to the broker")
+            } else if value.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
+                fields.note(name, expected: "without line breaks and control characters")
+            } else if read.updateValue(trimmed(value), forKey: lowered) != nil {
+                fields.note(name, expected: "given once")
+            }
+        }
+        return read.map { HeaderField(name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }
     }
 
     private static func trimmed(_ value: String) -> String {

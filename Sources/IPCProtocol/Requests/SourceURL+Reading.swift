@@ -1,20 +1,46 @@
 public import HTTPValues
 internal import JSONCoding
 
-extension SourceURL {
-    /// Reads the member `field`; nil when it is not a loadable URL. `rejection` or the reader's `problem` then has the
-    /// reason.
-    static func read(
-        _ field: String, from reader: inout JSONReader, rejection: inout WireError?
-    ) throws(JSONReader.MalformedJSON) -> SourceURL? {
-        guard let text = try reader.string(field) else { return nil }
+extension Fields {
+    /// A URL that can be loaded; another is refused with a `WireError`.
+    mutating func url(_ name: StaticString, _ value: inout SourceURL) {
+        var text = value.text
+        string(name, &text)
+        if isReading, has(name) { value = accepted(text) ?? value }
+    }
+
+    /// A URL that can be loaded, absent when it is nil; another is refused with a `WireError`.
+    mutating func url(_ name: StaticString, _ value: inout SourceURL?) {
+        var text = value?.text
+        string(name, &text)
+        if isReading, let text { value = accepted(text) }
+    }
+
+    /// An array of at most `most` URLs.
+    mutating func urls(_ name: StaticString, _ values: inout [SourceURL], most: Int) {
+        var texts = values.map(\.text)
+        strings(name, &texts, most: most)
+        guard isReading else { return }
+        values = []
+        for text in texts {
+            guard let url = accepted(text) else { return }
+            values.append(url)
+        }
+    }
+
+    private mutating func accepted(_ text: String) -> SourceURL? {
         do throws(InvalidURL) {
             return try SourceURL(text)
         } catch {
-            rejection = rejection ?? WireError(error)
+            refuse(with: WireError(error))
             return nil
         }
     }
+}
+
+extension SourceURL {
+    /// The URL that reading starts from.
+    static let blank = SourceURL(canonical: "")
 }
 
 extension WireError {

@@ -17,7 +17,7 @@ enum CommandConnection {
         if asJSON, case .refused(let refusal) = error {
             printObject {
                 $0.member("type", "error")
-                refusal.write(to: &$0)
+                refusal.writeMembers(to: &$0)
             }
         } else {
             CurrentProcess.writeToStandardError("imgbroker: \(error)\n")

@@ -118,11 +118,7 @@ enum CtlCommand {
     private static func showFailed(_ entries: [FailedEntry], _ request: CtlRequest) {
         if request.asJSON {
             return CommandConnection.printObject {
-                $0.array("entries", of: entries) {
-                    $0.member("url", $1.url)
-                    $0.member("code", $1.code.rawValue)
-                    $0.member("expires", $1.expires)
-                }
+                $0.array("entries", of: entries) { $1.writeMembers(to: &$0) }
             }
         }
         if entries.isEmpty { return CurrentProcess.writeToStandardOutput("nothing is on the failed list\n") }

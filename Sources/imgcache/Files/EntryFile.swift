@@ -1,6 +1,7 @@
 import Digests
 import DiskRecords
 import IPCProtocol
+import JSONCoding
 import LinuxSystem
 import SharedCache
 import SystemValues

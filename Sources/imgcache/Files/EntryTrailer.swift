@@ -84,50 +84,32 @@ struct EntryTrailer: Equatable {
         }
     }
 
-    /// The JSON text as in the file.
-    var encoded: [UInt8] {
-        var writer = JSONWriter()
-        writer.object {
-            $0.member("created", created)
-            switch content {
-            case .original(let record): $0.object("original", record.writeMembers)
-            case .raster(let record, let digest):
-                $0.member("digest", digest)
-                $0.object("raster", record.writeMembers)
-            }
-        }
-        return writer.bytes
-    }
-
     init(_ content: Content, created: Int) {
         self.content = content
         self.created = created
     }
+}
 
-    /// Reads a trailer; nil when the text is invalid.
-    init?(decoding text: ArraySlice<UInt8>) {
-        var (created, digest): (Int?, String?)
-        var (original, raster): (OriginalRecord?, RasterRecord?)
-        var reader = JSONReader(text)
-        do {
-            try reader.readMessage { (reader, name) throws(JSONReader.MalformedJSON) in
-                switch name {
-                case "created": created = try reader.integer(name, in: 0...JSONReader.maximumInteger)
-                case "digest": digest = try reader.string(name)
-                case "original": original = try OriginalRecord(from: &reader, field: name)
-                case "raster": raster = try RasterRecord(from: &reader, field: name)
-                default: try reader.skip()
-                }
+/// The JSON text as in the file.
+extension EntryTrailer: FieldList {
+    static var blank: EntryTrailer { EntryTrailer(.original(.blank), created: 0) }
+
+    mutating func list(_ fields: inout Fields) {
+        var (original, raster, digest): (OriginalRecord?, RasterRecord?, String?)
+        if !fields.isReading {
+            switch content {
+            case .original(let record): original = record
+            case .raster(let record, let bodyDigest): (raster, digest) = (record, bodyDigest)
             }
-        } catch {
-            return nil
         }
-        guard reader.problem == nil, let created else { return nil }
+        fields.integer("created", &created, in: 0...JSONReader.maximumInteger)
+        fields.object("original", &original)
+        fields.string("digest", &digest)
+        fields.object("raster", &raster)
         switch (original, raster, digest) {
-        case (let original?, nil, _): content = .original(original)
-        case (nil, let raster?, let digest?): content = .raster(raster, digest: digest)
-        default: return nil
+        case (let record?, nil, _): content = .original(record)
+        case (nil, let record?, let digest?): content = .raster(record, digest: digest)
+        default: fields.note("original", expected: "present, or a raster and its digest")
         }
-        self.created = created
     }
 }

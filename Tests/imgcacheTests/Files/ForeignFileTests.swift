@@ -1,6 +1,7 @@
 import DiskRecords
 import Glibc
 import IPCProtocol
+import JSONCoding
 import LinuxSystem
 import SharedCache
 import Testing

@@ -1,5 +1,6 @@
 import DiskRecords
 import IPCProtocol
+import JSONCoding
 import SharedCache
 import Testing
 

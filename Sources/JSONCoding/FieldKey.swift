@@ -1,0 +1,31 @@
+/// The length and the outer bytes of a member's name. They tell most names apart with one comparison.
+struct FieldKey: Equatable {
+    private let word: Int
+
+    /// The key of the name with these bytes.
+    @inline(__always)
+    init(_ name: Span<UInt8>) {
+        let count = name.count
+        word = count == 0 ? 0 : count << 16 | Int(name[0]) << 8 | Int(name[count - 1])
+    }
+
+    private init(word: Int) {
+        self.word = word
+    }
+
+    /// The key of names that are written with escapes or beyond ASCII, whatever their bytes.
+    static let unusual = FieldKey(word: -1)
+
+    /// One of 64 bits. A set of these bits shows at once that most names are not there.
+    @inline(__always)
+    var bit: UInt64 { 1 << UInt64((word ^ word >> 8 ^ word >> 13) & 63) }
+}
+
+extension Span<UInt8> {
+    /// Whether both have the same bytes.
+    func isEqual(to other: Span<UInt8>) -> Bool {
+        guard count == other.count else { return false }
+        for index in indices where self[index] != other[index] { return false }
+        return true
+    }
+}

@@ -1,0 +1,500 @@
+/// The fields of one JSON object, which a `FieldList` reads or writes by naming them.
+///
+/// Reading begins with one pass over the text, which checks all of it and notes where each member stands; after that no
+/// field can be malformed JSON. A field of the wrong type or out of range is noted in `problem` and keeps its value, so
+/// that the rest of the message is still read and the error can name the message's `id`. Of members with the same name
+/// the last counts. Unknown members are ignored.
+package struct Fields {
+    /// A field that does not conform to the protocol.
+    package struct Problem: Error, Equatable {
+        /// The field's name, with the names of the objects around it: "variant.width".
+        package let field: String
+        /// The expected value: "an integer from 1 to 65535".
+        package let expected: String
+
+        /// Creates a problem.
+        package init(field: String, expected: String) {
+            self.field = field
+            self.expected = expected
+        }
+    }
+
+    /// The requirement on a field when it is read. When written, it is always there.
+    package enum Presence {
+        /// Its absence is a problem.
+        case required
+        /// It keeps its value when it is absent.
+        case optional
+    }
+
+    /// The maximum number of members of an object that is read.
+    package static let maximumMembers = 1024
+
+    /// Whether fields are read; else they are written.
+    package let isReading: Bool
+    /// The first field that did not conform to the protocol.
+    package private(set) var problem: Problem?
+    /// An error that the reader of a field has stated itself: for a well-formed field that it does not accept.
+    package private(set) var refusal: (any Error)?
+
+    private var reader: JSONReader
+    private var members: [JSONReader.Member] = [] {
+        didSet { keys = members.reduce(0) { $0 | $1.key.bit } }
+    }
+    /// The bits of all members' keys.
+    private var keys: UInt64 = 0
+    /// The names of the enclosing objects, each with a dot, for `problem`.
+    private var path = ""
+    var writer: JSONWriter
+
+    /// Starts to read the object that is all of `text`, which is not copied.
+    ///
+    /// - Throws: `MalformedJSON`.
+    package init(reading text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) {
+        isReading = true
+        reader = JSONReader(text)
+        writer = JSONWriter(capacity: 0)
+        try index()
+        try reader.expectEnd()
+    }
+
+    private init(writing writer: consuming JSONWriter) {
+        isReading = false
+        reader = JSONReader([])
+        self.writer = writer
+    }
+
+    /// Notes that `name` is not `expected`, unless a problem was noted before. A name from the message is shortened.
+    package mutating func note(_ name: String, expected: String) {
+        if problem == nil { problem = Problem(field: path + name.prefix(80), expected: expected) }
+    }
+
+    private mutating func note(_ name: StaticString, _ expected: String) { note("\(name)", expected: expected) }
+
+    /// States the error for a field that is well-formed but not accepted, unless one was stated before.
+    package mutating func refuse(with error: any Error) {
+        if refusal == nil { refusal = error }
+    }
+
+    // MARK: Single values
+
+    /// A member that is written and not read: it follows from the others.
+    package mutating func constant(_ name: StaticString, _ value: String) {
+        if isReading { return }
+        writer.name(name)
+        writer.value(value)
+    }
+
+    /// A member that is written and not read: it follows from the others.
+    package mutating func constant(_ name: StaticString, _ value: Bool) {
+        if isReading { return }
+        writer.name(name)
+        writer.value(value)
+    }
+
+    /// A member that is written and not read: it follows from the others.
+    package mutating func constant(_ name: StaticString, _ value: Int) {
+        if isReading { return }
+        writer.name(name)
+        writer.value(value)
+    }
+
+    /// A string.
+    package mutating func string(_ name: StaticString, _ value: inout String, _ presence: Presence = .required) {
+        if !isReading { return constant(name, value) }
+        if find(name, presence), let read = readString(name) { value = read }
+    }
+
+    /// A string, absent when it is nil.
+    package mutating func string(_ name: StaticString, _ value: inout String?) {
+        if isReading {
+            if find(name, .optional), let read = readString(name) { value = read }
+        } else if let value {
+            constant(name, value)
+        }
+    }
+
+    /// A boolean.
+    package mutating func boolean(_ name: StaticString, _ value: inout Bool, _ presence: Presence = .required) {
+        if !isReading { return constant(name, value) }
+        guard find(name, presence) else { return }
+        if reader.nextIsBoolean, let read = try? reader.readBoolean() {
+            value = read
+        } else {
+            note(name, "true or false")
+        }
+    }
+
+    /// A boolean, written only when it is true.
+    package mutating func flag(_ name: StaticString, _ value: inout Bool) {
+        if isReading || value { boolean(name, &value, .optional) }
+    }
+
+    /// An integer.
+    package mutating func integer(
+        _ name: StaticString, _ value: inout Int, in range: ClosedRange<Int>, _ presence: Presence = .required
+    ) {
+        if !isReading { return constant(name, value) }
+        if find(name, presence), let read = readInteger("\(name)", in: range) { value = read }
+    }
+
+    /// An integer, written only when it differs from `usual`.
+    package mutating func integer(
+        _ name: StaticString, _ value: inout Int, in range: ClosedRange<Int>, omitting usual: Int
+    ) {
+        if isReading || value != usual { integer(name, &value, in: range, .optional) }
+    }
+
+    /// An integer, absent when it is nil.
+    package mutating func integer(_ name: StaticString, _ value: inout Int?, in range: ClosedRange<Int>) {
+        if isReading {
+            if find(name, .optional), let read = readInteger("\(name)", in: range) { value = read }
+        } else if let value {
+            constant(name, value)
+        }
+    }
+
+    /// An integer, null when it is nil. It may also be absent.
+    package mutating func nullableInteger(_ name: StaticString, _ value: inout Int?, in range: ClosedRange<Int>) {
+        if isReading {
+            if find(name, .optional), !reader.nextIsNull, let read = readInteger("\(name)", in: range) { value = read }
+        } else if let value {
+            constant(name, value)
+        } else {
+            writer.name(name)
+            writer.null()
+        }
+    }
+
+    /// A number, as floating point.
+    package mutating func number(_ name: StaticString, _ value: inout Double, _ presence: Presence = .required) {
+        if isReading {
+            guard find(name, presence) else { return }
+            if reader.nextIsNumber, let read = try? reader.readNumber() {
+                value = read
+            } else {
+                note(name, "a number")
+            }
+        } else {
+            writer.name(name)
+            writer.value(value)
+        }
+    }
+
+    /// A raw value of an enumeration.
+    package mutating func choice<Choice>(_ name: StaticString, _ value: inout Choice, _ presence: Presence = .required)
+    where Choice: RawRepresentable<String> & CaseIterable {
+        if !isReading { return constant(name, value.rawValue) }
+        if find(name, presence) { readChoice(name) { (read: Choice) in value = read } }
+    }
+
+    /// A raw value of an enumeration, written only when it differs from `usual`.
+    package mutating func choice<Choice>(_ name: StaticString, _ value: inout Choice, omitting usual: Choice)
+    where Choice: RawRepresentable<String> & CaseIterable & Equatable {
+        if isReading {
+            if find(name, .optional) { readChoice(name) { (read: Choice) in value = read } }
+        } else if value != usual {
+            constant(name, value.rawValue)
+        }
+    }
+
+    /// A raw value of an enumeration, absent when it is nil.
+    package mutating func choice<Choice>(_ name: StaticString, _ value: inout Choice?)
+    where Choice: RawRepresentable<String> & CaseIterable {
+        if isReading {
+            if find(name, .optional) { readChoice(name) { (read: Choice) in value = read } }
+        } else if let value {
+            constant(name, value.rawValue)
+        }
+    }
+
+    // MARK: Arrays
+
+    /// An array of at most `most` strings. Reading ends at the first that is none.
+    package mutating func strings(
+        _ name: StaticString, _ values: inout [String], most: Int = .max, _ presence: Presence = .required
+    ) {
+        if isReading {
+            readElements(name, most, presence, &values) { $0.readString($1) }
+        } else {
+            writer.array(name) { writer in
+                for value in values { writer.element(value) }
+            }
+        }
+    }
+
+    /// An array of strings, absent when it is empty.
+    package mutating func strings(_ name: StaticString, orNone values: inout [String]) {
+        if isReading || !values.isEmpty { strings(name, &values, .optional) }
+    }
+
+    /// An array of strings, absent when it is nil.
+    package mutating func strings(_ name: StaticString, _ values: inout [String]?) {
+        guard isReading ? has(name) : values != nil else { return }
+        var present = values ?? []
+        strings(name, &present)
+        values = present
+    }
+
+    /// An array of at most `most` integers. Reading ends at the first that is none.
+    package mutating func integers(
+        _ name: StaticString, _ values: inout [Int], in range: ClosedRange<Int>, most: Int = .max,
+        _ presence: Presence = .required
+    ) {
+        if isReading {
+            readElements(name, most, presence, &values) { $0.readInteger("\($1)", in: range) }
+        } else {
+            writer.array(name) { writer in
+                for value in values { writer.element(value) }
+            }
+        }
+    }
+
+    /// An array of objects. Reading ends at the first that has a problem.
+    package mutating func objects<Value: FieldList>(
+        _ name: StaticString, _ values: inout [Value], _ presence: Presence = .required
+    ) {
+        if isReading {
+            readElements(name, .max, presence, &values) { fields, name in
+                var value = Value.blank
+                let start = fields.reader.position
+                guard (try? fields.reader.skip()) != nil else { return nil }
+                let end = fields.reader.position
+                fields.reader.position = start
+                fields.nested("\(name)") { value.list(&$0) }
+                fields.reader.position = end
+                return fields.problem == nil ? value : nil
+            }
+        } else {
+            writer.array(name) { writer in
+                for var value in values { Self.write(&writer) { value.list(&$0) } }
+            }
+        }
+    }
+
+    // MARK: Objects
+
+    /// An object whose fields `list` names.
+    package mutating func object(
+        _ name: StaticString, _ presence: Presence = .required, _ list: (inout Fields) -> Void
+    ) {
+        if isReading {
+            if find(name, presence) { nested("\(name)", list) }
+        } else {
+            writer.name(name)
+            writer.open(UInt8(ascii: "{"))
+            list(&self)
+            writer.close(UInt8(ascii: "}"))
+        }
+    }
+
+    /// An object.
+    package mutating func object<Value: FieldList>(_ name: StaticString, _ value: inout Value) {
+        object(name) { value.list(&$0) }
+    }
+
+    /// An object, absent when it is nil.
+    package mutating func object<Value: FieldList>(_ name: StaticString, _ value: inout Value?) {
+        if isReading {
+            guard has(name) else { return }
+            var read = Value.blank
+            object(name) { read.list(&$0) }
+            value = read
+        } else if var present = value {
+            object(name) { present.list(&$0) }
+        }
+    }
+
+    /// Fields that are either all absent, and the value is nil, or there with the member `name`.
+    package mutating func group<Value: FieldList>(with name: StaticString, _ value: inout Value?) {
+        if isReading {
+            guard has(name) else { return }
+            var read = Value.blank
+            read.list(&self)
+            value = read
+        } else if var present = value {
+            present.list(&self)
+        }
+    }
+
+    // MARK: Members with names of their own
+
+    /// The names of all members that were read, in their order.
+    package var names: [String] { members.map { reader.name(of: $0) } }
+
+    /// A string under a name that is not fixed.
+    package mutating func string(named name: String, _ value: inout String) {
+        if isReading {
+            guard let position = position(of: name.utf8Span.span) else { return }
+            reader.position = position
+            if reader.nextIsString, let read = try? reader.readString() {
+                value = read
+            } else {
+                note(name, expected: "a string")
+            }
+        } else {
+            writer.member(name, value)
+        }
+    }
+
+    /// An integer under a name that is not fixed. It keeps its value when it is absent.
+    package mutating func integer(named name: String, _ value: inout Int, in range: ClosedRange<Int>) {
+        if isReading {
+            guard let position = position(of: name.utf8Span.span) else { return }
+            reader.position = position
+            if let read = readInteger(name, in: range) { value = read }
+        } else {
+            writer.member(name, value)
+        }
+    }
+
+    /// An object under a name that is not fixed. It keeps its value when it is absent.
+    package mutating func object<Value: FieldList>(named name: String, _ value: inout Value) {
+        if isReading {
+            guard let position = position(of: name.utf8Span.span) else { return }
+            reader.position = position
+            nested(name) { value.list(&$0) }
+        } else {
+            writer.name(name)
+            Self.write(&writer) { value.list(&$0) }
+        }
+    }
+
+    // MARK: Reading
+
+    /// Whether a member of this name was read.
+    package func has(_ name: StaticString) -> Bool { position(of: name) != nil }
+
+    /// Whether a member of this name was read, and is a string.
+    package func hasString(_ name: StaticString) -> Bool {
+        guard let position = position(of: name) else { return false }
+        var copy = reader
+        copy.position = position
+        return copy.nextIsString
+    }
+
+    /// The string `name`; nil, without a note, when it is absent or another value.
+    package func peekString(_ name: StaticString) -> String? {
+        guard let position = position(of: name) else { return nil }
+        var copy = reader
+        copy.position = position
+        return copy.nextIsString ? try? copy.readString() : nil
+    }
+
+    /// The integer `name`; nil, without a note, when it is absent or another value.
+    package func peekInteger(_ name: StaticString, in range: ClosedRange<Int>) -> Int? {
+        guard let position = position(of: name) else { return nil }
+        var copy = reader
+        copy.position = position
+        guard copy.nextIsNumber, let value = try? copy.readInteger() else { return nil }
+        return range.contains(value) ? value : nil
+    }
+
+    private func position(of name: StaticString) -> Int? {
+        unsafe position(of: Span(_unsafeStart: name.utf8Start, count: name.utf8CodeUnitCount))
+    }
+
+    private func position(of name: Span<UInt8>) -> Int? {
+        let key = FieldKey(name)
+        guard keys & (key.bit | FieldKey.unusual.bit) != 0 else { return nil }
+        var index = members.count
+        while index > 0 {
+            index -= 1
+            let found = members[index].key
+            if found == key || found == .unusual, reader.isNamed(members[index], name) { return members[index].value }
+        }
+        return nil
+    }
+
+    /// Moves to the value of `name`; false, and a note if it is required, when there is none.
+    private mutating func find(_ name: StaticString, _ presence: Presence) -> Bool {
+        if let position = position(of: name) {
+            reader.position = position
+            return true
+        }
+        if presence == .required { note(name, "present") }
+        return false
+    }
+
+    private mutating func readString(_ name: StaticString) -> String? {
+        if reader.nextIsString, let read = try? reader.readString() { return read }
+        note(name, "a string")
+        return nil
+    }
+
+    private mutating func readInteger(_ name: @autoclosure () -> String, in range: ClosedRange<Int>) -> Int? {
+        if reader.nextIsNumber, let read = try? reader.readInteger(), range.contains(read) { return read }
+        note(name(), expected: "an integer from \(range.lowerBound) to \(range.upperBound)")
+        return nil
+    }
+
+    private mutating func readChoice<Choice>(_ name: StaticString, _ assign: (Choice) -> Void)
+    where Choice: RawRepresentable<String> & CaseIterable {
+        if reader.nextIsString, let text = try? reader.readString(), let read = Choice(rawValue: text) {
+            assign(read)
+        } else {
+            note(name, "one of " + Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", "))
+        }
+    }
+
+    /// Reads an array. `values` stay as they are when it is absent, has an element that `element` does not read, or more
+    /// than `most`.
+    private mutating func readElements<Element>(
+        _ name: StaticString, _ most: Int, _ presence: Presence, _ values: inout [Element],
+        _ element: (inout Fields, StaticString) -> Element?
+    ) {
+        guard find(name, presence) else { return }
+        guard reader.nextIsArray else { return note(name, "an array") }
+        var elements: [Element] = []
+        _ = reader.take(UInt8(ascii: "["))
+        if reader.take(UInt8(ascii: "]")) { return values = elements }
+        repeat {
+            if elements.count == most { return note(name, "an array of at most \(most) elements") }
+            guard let read = element(&self, name) else { return }
+            elements.append(read)
+        } while reader.take(UInt8(ascii: ","))
+        values = elements
+    }
+
+    /// Reads the object at the reader's position with `list`.
+    private mutating func nested(_ name: String, _ list: (inout Fields) -> Void) {
+        guard reader.nextIsObject else { return note(name, expected: "an object") }
+        let (outer, outerPath) = (members, path)
+        do throws(JSONReader.MalformedJSON) {
+            try index()
+            path = "\(path)\(name)."
+            list(&self)
+            path = outerPath
+        } catch {
+            note(name, expected: error.expected)
+        }
+        members = outer
+    }
+
+    /// Skips the object at the reader's position and takes its members.
+    private mutating func index() throws(JSONReader.MalformedJSON) {
+        var found: [JSONReader.Member] = []
+        found.reserveCapacity(24)
+        try reader.index(&found)
+        members = found
+    }
+
+    // MARK: Writing
+
+    /// Writes one object with `list`.
+    package static func write(_ writer: inout JSONWriter, _ list: (inout Fields) -> Void) {
+        writer.open(UInt8(ascii: "{"))
+        writeMembers(&writer, list)
+        writer.close(UInt8(ascii: "}"))
+    }
+
+    /// Writes members of the object that `writer` is in.
+    static func writeMembers(_ writer: inout JSONWriter, _ list: (inout Fields) -> Void) {
+        // Moved to and fro, so that the bytes are not copied.
+        var moved = JSONWriter(capacity: 0)
+        swap(&moved, &writer)
+        var fields = Fields(writing: consume moved)
+        list(&fields)
+        swap(&writer, &fields.writer)
+    }
+}
