@@ -2,7 +2,6 @@
 #include "CLinux.h"
 
 #include <grp.h>
-#include <linux/magic.h>
 #include <poll.h>
 #include <pwd.h>
 #include <sched.h>
@@ -152,11 +151,6 @@ int clinux_peer_groups(int socket, gid_t *groups, int capacity) {
     return (int)(length / sizeof *groups);
 }
 
-int clinux_is_in_memory(int fd) {
-    struct statfs status;
-    return fstatfs(fd, &status) == 0 && status.f_type == TMPFS_MAGIC;
-}
-
 int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid) {
     struct ucred credentials;
     socklen_t length = sizeof credentials;
@@ -193,6 +187,11 @@ ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const i
 int clinux_unread_bytes(int socket) {
     int bytes = 0;
     return ioctl(socket, TIOCOUTQ, &bytes) < 0 ? -1 : bytes;
+}
+
+int clinux_unreceived_bytes(int socket) {
+    int bytes = 0;
+    return ioctl(socket, FIONREAD, &bytes) < 0 ? -1 : bytes;
 }
 
 ssize_t clinux_peek(int socket, void *buffer, size_t length, int *with_descriptors) {

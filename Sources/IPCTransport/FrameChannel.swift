@@ -13,6 +13,28 @@ package final class FrameChannel {
         case wouldBlock
         /// The peer has closed the connection.
         case end
+        /// The next bytes come with descriptors, which this channel does not receive; `take` takes them.
+        case hasDescriptors
+    }
+
+    /// The treatment of descriptors that come with received bytes.
+    package enum Reception {
+        /// They are received, and closed as any other.
+        case received
+        /// They are received, and closed by a function.
+        case disposed(@Sendable (Int32) -> Void)
+        /// They are left in the socket, together with their bytes.
+        case left
+    }
+
+    /// A descriptor that came with received bytes.
+    package enum Arrival {
+        /// An open descriptor.
+        case descriptor(FileDescriptor)
+        /// The kernel dropped it, because the receiver may open no more.
+        case lost
+        /// It was closed, because it is of no use to this process.
+        case refused
     }
 
     /// Bytes of a file that follow a frame, sent without passing through this process.
@@ -47,10 +69,9 @@ package final class FrameChannel {
     /// The number of bytes that the decoder has and that are still in the socket.
     private var peeked = 0
     private var decoder = FrameDecoder()
-    /// The received descriptors that were not taken; nil for those of a message that the kernel dropped.
-    private var descriptors: [FileDescriptor?] = []
-    /// The maximum number of descriptors kept of one message.
-    private let descriptorsPerMessage: Int
+    /// The received descriptors that were not taken.
+    private var descriptors: [Arrival] = []
+    private let reception: Reception
     /// An upper bound of the descriptors that the peer has not received.
     private var unread = 0
     private var outgoing: [Outgoing] = []
@@ -60,6 +81,11 @@ package final class FrameChannel {
 
     /// The number of queued bytes of frames, without payloads.
     package private(set) var queuedBytes = 0
+
+    /// The number of queued bytes of frames and payloads.
+    package var unsentBytes: Int {
+        queuedBytes + outgoing.reduce(0) { $0 + ($1.payload?.count ?? 0) - $1.payloadSent }
+    }
 
     /// The number of queued descriptors.
     package private(set) var queuedDescriptors = 0
@@ -84,14 +110,14 @@ package final class FrameChannel {
 
     /// Creates a channel over `socket`.
     ///
-    /// - Parameter descriptorsPerMessage: the maximum number of descriptors kept of one message.
+    /// - Parameter descriptors: what happens to received descriptors.
     package init(
         socket: FileDescriptor, receivingInto receiveBuffer: ReceiveBuffer = ReceiveBuffer(),
-        descriptorsPerMessage: Int = .max
+        descriptors reception: Reception = .received
     ) {
         self.socket = socket
         self.receiveBuffer = receiveBuffer
-        self.descriptorsPerMessage = descriptorsPerMessage
+        self.reception = reception
     }
 
     // MARK: Receiving
@@ -101,9 +127,17 @@ package final class FrameChannel {
     /// - Throws: `SystemError` of `recvmsg`.
     package func fill() throws(SystemError) -> Fill {
         try receivePeeked()
+        var disposal: (@Sendable (Int32) -> Void)?
+        switch reception {
+        case .received: break
+        case .disposed(let function): disposal = function
+        case .left: return try fillWithoutDescriptors()
+        }
         var result: Result<UnixSocket.Received, SystemError> = .success(.wouldBlock)
         unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
-            result = Result { () throws(SystemError) in try unsafe UnixSocket.receive(into: buffer, from: socket) }
+            result = Result { () throws(SystemError) in
+                try unsafe UnixSocket.receive(into: buffer, from: socket, disposal: disposal)
+            }
             if case .success(.bytes(let count, _, _)) = result {
                 unsafe decoder.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
             }
@@ -111,15 +145,37 @@ package final class FrameChannel {
         switch try result.get() {
         case .bytes(_, let received, let areLost):
             // It is unknown which ones are missing, so none of the message is used.
-            if areLost {
-                descriptors.append(nil)
-            } else {
-                for each in received.prefix(descriptorsPerMessage) { descriptors.append(each) }
-            }
+            descriptors += areLost ? [.lost] : received.map { .descriptor($0) }
             return .received
         case .wouldBlock: return .wouldBlock
         case .end: return .end
         }
+    }
+
+    /// Receives bytes that have no descriptors: those that a peek has shown to have none.
+    private func fillWithoutDescriptors() throws(SystemError) -> Fill {
+        var result: Result<UnixSocket.Peeked, SystemError> = .success(.wouldBlock)
+        unsafe receiveBuffer.bytes.withUnsafeMutableBytes { buffer in
+            result = Result { () throws(SystemError) in try unsafe UnixSocket.peek(into: buffer, from: socket) }
+            if case .success(.bytes(let count)) = result {
+                unsafe decoder.append(UnsafeRawBufferPointer(rebasing: buffer[..<count]).bytes)
+                peeked = count
+            }
+        }
+        switch try result.get() {
+        case .bytes:
+            try receivePeeked()
+            return .received
+        case .bytesWithDescriptors: return .hasDescriptors
+        case .wouldBlock: return .wouldBlock
+        case .end: return .end
+        }
+    }
+
+    /// Takes bytes that another process has received on this channel's socket, and the descriptor that came with them.
+    package func take(_ bytes: ArraySlice<UInt8>, _ arrival: Arrival?) {
+        decoder.append(bytes)
+        if let arrival { descriptors.append(arrival) }
     }
 
     /// Receives like `fill`, but leaves short data without descriptors in the socket as well, until `receivePeeked`.
@@ -177,19 +233,27 @@ package final class FrameChannel {
     }
 
     /// Whether the kernel dropped the descriptors of the frame last returned, because this process may open no more.
-    package var areDescriptorsLost: Bool { descriptors.first.map { $0 == nil } ?? false }
+    package var areDescriptorsLost: Bool { if case .lost = descriptors.first { true } else { false } }
 
-    /// Takes the `count` descriptors of the frame last returned; nil when there are fewer, or when they were dropped.
+    /// Whether the first descriptor of the frame last returned was refused.
+    package var isDescriptorRefused: Bool { if case .refused = descriptors.first { true } else { false } }
+
+    /// Takes the `count` descriptors of the frame last returned; nil when there are fewer, or when they did not come.
     package func takeDescriptors(_ count: Int) -> [FileDescriptor]? {
         if count == 0 { return [] }
-        if areDescriptorsLost {
-            descriptors.removeFirst()
-            return nil
+        var taken: [FileDescriptor] = []
+        // A channel that leaves descriptors in its socket is given the first one of each message.
+        var most = count
+        if case .left = reception { most = 1 }
+        for arrival in descriptors.prefix(most) {
+            guard case .descriptor(let descriptor) = arrival else {
+                // Of a message whose descriptors did not come, only one entry is kept.
+                descriptors.removeFirst(taken.count + 1)
+                return nil
+            }
+            taken.append(descriptor)
         }
-        let kept = min(count, descriptorsPerMessage)
-        guard descriptors.count >= kept else { return nil }
-        let taken = descriptors.prefix(kept).compactMap { $0 }
-        descriptors.removeFirst(kept)
+        descriptors.removeFirst(taken.count)
         return taken.count == count ? taken : nil
     }
 

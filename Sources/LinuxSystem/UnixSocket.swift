@@ -24,10 +24,12 @@ package enum UnixSocket {
         package let gid: UInt32
     }
 
-    /// Makes a connected pair.
+    /// Makes a connected pair. The first end is closed by `disposal`, if given.
     ///
     /// - Throws: `SystemError` of `socketpair`.
-    package static func pair() throws(SystemError) -> (FileDescriptor, FileDescriptor) {
+    package static func pair(
+        disposal: (@Sendable (Int32) -> Void)? = nil
+    ) throws(SystemError) -> (FileDescriptor, FileDescriptor) {
         var ends: (Int32, Int32) = (-1, -1)
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         try retrying("socketpair") {
@@ -35,7 +37,9 @@ package enum UnixSocket {
                 unsafe socketpair(AF_UNIX, type, 0, $0.assumingMemoryBound(to: Int32.self).baseAddress!)
             }
         }
-        return (FileDescriptor(owning: ends.0), FileDescriptor(owning: ends.1))
+        let first =
+            disposal.map { FileDescriptor(owning: ends.0, disposal: $0) } ?? FileDescriptor(owning: ends.0)
+        return (first, FileDescriptor(owning: ends.1))
     }
 
     /// Connects to the socket at `path`; the descriptor blocks.
@@ -71,13 +75,18 @@ package enum UnixSocket {
         return socket
     }
 
-    /// Accepts the next connection; nil without one (or if it was closed again). The descriptor is nonblocking.
+    /// Accepts the next connection; nil without one (or if it was closed again). The descriptor is nonblocking,
+    /// and closed by `disposal`, if given.
     ///
     /// - Throws: `SystemError` of `accept4`: `EMFILE` when this process has reached its limit of descriptors.
-    package static func accept(from listener: FileDescriptor) throws(SystemError) -> FileDescriptor? {
+    package static func accept(
+        from listener: FileDescriptor, disposal: (@Sendable (Int32) -> Void)? = nil
+    ) throws(SystemError) -> FileDescriptor? {
         while true {
             let raw = clinux_accept(listener.raw)
-            if raw >= 0 { return FileDescriptor(owning: raw) }
+            if raw >= 0 {
+                return disposal.map { FileDescriptor(owning: raw, disposal: $0) } ?? FileDescriptor(owning: raw)
+            }
             switch lastErrorNumber() {
             case EINTR, ECONNABORTED: continue
             case EAGAIN: return nil
@@ -90,8 +99,15 @@ package enum UnixSocket {
     ///
     /// - Throws: `SystemError` of `getsockopt`.
     package static func peerCredentials(of socket: FileDescriptor) throws(SystemError) -> PeerCredentials {
+        try peerCredentials(of: socket.raw)
+    }
+
+    /// The credentials of the process at the other end of a socket that no object owns.
+    ///
+    /// - Throws: `SystemError` of `getsockopt`.
+    package static func peerCredentials(of socket: Int32) throws(SystemError) -> PeerCredentials {
         var (pid, uid, gid): (pid_t, uid_t, gid_t) = (0, 0, 0)
-        try retrying("getsockopt") { unsafe clinux_peer(socket.raw, &pid, &uid, &gid) }
+        try retrying("getsockopt") { unsafe clinux_peer(socket, &pid, &uid, &gid) }
         return PeerCredentials(pid: pid, uid: uid, gid: gid)
     }
 
@@ -147,11 +163,12 @@ package enum UnixSocket {
         }
     }
 
-    /// Receives the available bytes, up to the buffer's size.
+    /// Receives the available bytes, up to the buffer's size. Received descriptors are closed by `disposal`, if given.
     ///
     /// - Throws: `SystemError` of `recvmsg`.
     package static func receive(
-        into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor
+        into buffer: UnsafeMutableRawBufferPointer, from socket: FileDescriptor,
+        disposal: (@Sendable (Int32) -> Void)? = nil
     ) throws(SystemError) -> Received {
         while true {
             var lost: Int32 = 0
@@ -160,7 +177,11 @@ package enum UnixSocket {
             let received = unsafe withUnsafeTemporaryAllocation(of: Int32.self, capacity: Int(CLINUX_MAX_DESCRIPTORS)) {
                 let received = unsafe clinux_receive(
                     socket.raw, buffer.baseAddress!, buffer.count, $0.baseAddress!, &count, &lost)
-                if received >= 0 { descriptors = unsafe $0.prefix(count).map { FileDescriptor(owning: $0) } }
+                if received >= 0 {
+                    descriptors = unsafe $0.prefix(count).map { raw in
+                        disposal.map { FileDescriptor(owning: raw, disposal: $0) } ?? FileDescriptor(owning: raw)
+                    }
+                }
                 return received
             }
             if received > 0 { return .bytes(received, descriptors: descriptors, descriptorsLost: lost != 0) }
@@ -222,6 +243,14 @@ package enum UnixSocket {
     /// The bytes that were sent and not received yet, including the kernel's overhead of each message.
     package static func unreadBytes(on socket: FileDescriptor) -> Int {
         max(0, Int(clinux_unread_bytes(socket.raw)))
+    }
+
+    /// Whether bytes have arrived that were not received, on a socket that no object owns.
+    package static func hasUnreceived(_ socket: Int32) -> Bool { clinux_unreceived_bytes(socket) > 0 }
+
+    /// Makes the other end's sends fail. What it has sent before can still be received.
+    package static func shutDownReceiving(_ socket: Int32) {
+        _ = shutdown(socket, Int32(SHUT_RD))
     }
 
     /// Whether epoll would report the socket as writable.

@@ -7,6 +7,7 @@ do {
     switch words.first {
     case "get": CurrentProcess.exit(try GetCommand.run(words.dropFirst()))
     case DescriptorCloser.word: CurrentProcess.exit(DescriptorCloser.run())
+    case DescriptorReceiver.word: CurrentProcess.exit(DescriptorHelper.run())
     case SocketRemover.word: CurrentProcess.exit(SocketRemover.run(words.dropFirst()))
     case "ctl": CurrentProcess.exit(try CtlCommand.run(words.dropFirst()))
     default:

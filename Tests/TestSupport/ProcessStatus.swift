@@ -17,6 +17,9 @@ package struct ProcessStatus: Hashable, Sendable {
         text(ofFile: folder + "/comm").trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
+    /// The arguments of its command line, the program's name first.
+    package var arguments: [String] { text(ofFile: folder + "/cmdline").split(separator: "\0").map(String.init) }
+
     /// The letter of its state, such as R, S, T (stopped) or Z (not reaped); nil when it does not exist.
     package var state: Character? {
         let status = text(ofFile: folder + "/stat")

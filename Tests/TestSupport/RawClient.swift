@@ -44,7 +44,7 @@ package final class RawClient {
     /// An object that lives as long as the client, such as its broker.
     package var owner: AnyObject?
 
-    private var socket: FileDescriptor?
+    private(set) package var socket: FileDescriptor?
     private var decoder = FrameDecoder()
     private var descriptors: [FileDescriptor] = []
     private var stash: [Incoming] = []

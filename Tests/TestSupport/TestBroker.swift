@@ -129,11 +129,16 @@ package final class TestBroker {
         var children: [ProcessStatus] = []
         // A fork server that failed to start is reaped soon, and one that is starting looks like a worker.
         try eventually("no process is missing or left over") {
-            children = status.children
+            children = status.children.filter { !isHelper($0) }
             return hasFullCrew && children.count == fullChildren && children.allSatisfy { $0.isAlive }
         }
         return children
     }
+
+    /// The processes that receive descriptors, of which there is none before a client has sent one.
+    package var descriptorHelpers: [ProcessStatus] { status.children.filter { isHelper($0) } }
+
+    private func isHelper(_ child: ProcessStatus) -> Bool { child.arguments.dropFirst().first == "receive-descriptors" }
 
     /// The fork server of its decode workers; nil without one.
     package var forkServer: ProcessStatus? { status.children.first { $0.name == "imgworker-fork" && $0.isAlive } }

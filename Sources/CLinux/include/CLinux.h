@@ -116,13 +116,13 @@ int clinux_accept(int listener);
 int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid);
 // The supplementary groups of the other end: their number, or -1.
 int clinux_peer_groups(int socket, gid_t *groups, int capacity);
-// Whether a file is in memory (tmpfs, memfd), so that reads do not wait for a disk.
-int clinux_is_in_memory(int fd);
 
 /// sendmsg of `count` parts with `fd_count` descriptors, without SIGPIPE. Bytes sent, or -1 with errno.
 ssize_t clinux_send(int socket, const struct iovec *parts, size_t count, const int *fds, size_t fd_count);
 /// The bytes that the other end of a stream socket has not received yet, including the kernel's overhead, or -1.
 int clinux_unread_bytes(int socket);
+/// The bytes that this end of a stream socket has not received yet, or -1.
+int clinux_unreceived_bytes(int socket);
 
 /// recvmsg with room for CLINUX_MAX_DESCRIPTORS. Bytes received (0: end), or -1 with errno. Writes `*fd_count`
 /// descriptors, closed on exec, to `fds`, and sets `*truncated` when the kernel had to drop some.

@@ -8,15 +8,31 @@ internal import Glibc
 public final class FileDescriptor: Sendable {
     /// The descriptor's number, valid as long as this object.
     public let raw: Int32
+    private let disposal: (@Sendable (Int32) -> Void)?
 
     /// Takes ownership of an open descriptor.
     public init(owning raw: Int32) {
         self.raw = raw
+        disposal = nil
+    }
+
+    /// Takes ownership of an open descriptor that another process has made: `disposal` closes it, because closing it may
+    /// take a time of the other process's choice.
+    package init(owning raw: Int32, disposal: @escaping @Sendable (Int32) -> Void) {
+        self.raw = raw
+        self.disposal = disposal
     }
 
     deinit {
-        close(raw)
+        if let disposal { disposal(raw) } else { Self.close(raw: raw) }
     }
+
+    /// Closes a descriptor that no object owns.
+    package static func close(raw: Int32) { Glibc.close(raw) }
+
+    /// Whether the file is in memory (a memfd, or a file of a tmpfs), so that no call on it waits for a disk or for another
+    /// process. Asking does not wait either, because only such files have seals.
+    package var hasSeals: Bool { clinux_get_seals(raw) >= 0 }
 
     /// Opens `path` for reading.
     ///
@@ -117,9 +133,6 @@ public final class FileDescriptor: Sendable {
     package func setNonBlocking() throws(SystemError) {
         try retrying("fcntl") { clinux_set_nonblocking(raw) }
     }
-
-    /// Whether the file is in memory (tmpfs, memfd), so that reads wait for no disk and no other process.
-    package var isInMemory: Bool { clinux_is_in_memory(raw) != 0 }
 
     /// Copies `count` bytes of `source`, from `offset` on, to `place` in this file. Returns the number of bytes copied.
     ///

@@ -11,9 +11,11 @@ extension Broker {
     func accept() {
         // A few at a time, so that a flood of connections does not keep the loop.
         for _ in 0..<64 {
-            if clients.count + unread.departed >= maximumClients { return pauseAccepting() }
+            if isFull { return pauseAccepting() }
             do {
-                guard let socket = try UnixSocket.accept(from: listener.descriptor) else { return }
+                guard let socket = try UnixSocket.accept(from: listener.descriptor, disposal: closingConnections) else {
+                    return
+                }
                 acceptAgainAt = nil
                 let peer = try UnixSocket.peerCredentials(of: socket)
                 let client = ClientConnection(
@@ -40,6 +42,8 @@ extension Broker {
         return (try? UnixSocket.peerGroups(of: socket).contains(group)) ?? false
     }
 
+    private var isFull: Bool { clients.count + unread.departed + receiver.lingering >= maximumClients }
+
     /// Leaves new connections in the kernel's backlog for a moment. A watched listener would be reported all the time.
     private func pauseAccepting() {
         queue.remove(listener.descriptor.raw)
@@ -47,7 +51,7 @@ extension Broker {
     }
 
     func resumeAccepting() {
-        guard !isAccepting, !state.isDraining, clients.count + unread.departed < maximumClients else { return }
+        guard !isAccepting, !state.isDraining, !isFull else { return }
         if let acceptAgainAt, Instant.now < acceptAgainAt { return }
         isAccepting = (try? queue.add(listener.descriptor.raw, token: Self.token(.listener))) != nil
     }
@@ -63,18 +67,41 @@ extension Broker {
     func receive(from client: ClientConnection, at now: inout Instant) {
         if client.hasMore { return takeFrames(from: client, at: &now) }
         // A client that must read first is reported again once it has.
-        if client.isClosing || client.isBackedUp { return }
+        if client.isClosing || client.isBackedUp || client.isBeingReceived { return }
         do {
             // The rest of a long frame leads to no immediate reply.
             switch try client.isInsideFrame ? client.channel.fill() : client.channel.fillPeeking() {
             case .wouldBlock: return
             case .end: return disconnect(client)
             case .received: break
+            case .hasDescriptors:
+                client.isBeingReceived = true
+                receiver.receive(from: client.id, of: client.uid, on: client.channel.socket)
+                unflushed.insert(client.id)
+                return
             }
         } catch {
             return disconnect(client)
         }
         takeFrames(from: client, at: &now)
+    }
+
+    /// Takes a message with descriptors that a helper has received.
+    func take(_ message: DescriptorReceiver.Message, from id: ClientID) {
+        guard let client = clients[id] else { return }
+        client.isBeingReceived = false
+        if message.isEnd { return disconnect(client) }
+        let arrival: FrameChannel.Arrival? =
+            switch message.descriptor {
+            case .none: nil
+            case .memory(let descriptor): .descriptor(descriptor)
+            case .other: .refused
+            case .lost: .lost
+            }
+        client.channel.take(message.bytes, arrival)
+        client.hasMore = true
+        putIntoBacklog(client)
+        unflushed.insert(id)
     }
 
     /// The next step with a client's messages.
@@ -164,12 +191,14 @@ extension Broker {
                 return .streamBroken(client.id, WireError(.badFrame, message))
             }
             let areLost = envelope.descriptors > 0 && client.channel.areDescriptorsLost
+            let isRefused = envelope.descriptors > 0 && client.channel.isDescriptorRefused
             let descriptors = client.channel.takeDescriptors(envelope.descriptors)
             if case .message(.store(let request)) = decoded {
                 if areLost {
                     let error = WireError(.overloaded, "The broker can open no more descriptors at present.")
                     return .messageRejected(client.id, id: request.id, error)
                 }
+                if isRefused { return .messageRejected(client.id, id: request.id, Upload.notInMemory) }
                 return take(request, descriptors?.first, from: client)
             }
             client.channel.skipPayload(envelope.payload)
@@ -328,6 +357,7 @@ extension Broker {
             guard let client = clients[id] else { continue }
             do {
                 let queued = client.channel.queuedDescriptors
+                let unsentBefore = client.channel.unsentBytes
                 if queued > 0 {
                     client.channel.maximumUnread = unread.allowance(of: client, among: clients, at: iterationBegunAt)
                 }
@@ -344,6 +374,7 @@ extension Broker {
                     log.warning("a client that does not read its answers is disconnected")
                     disconnect(client)
                 } else {
+                    noteSending(of: client, before: unsentBefore)
                     if client.channel.isStalled { stalled.insert(id) }
                     if client.hasMore, !client.isClosing, !client.isBackedUp { putIntoBacklog(client) }
                     let wanted = client.wanted
@@ -360,7 +391,33 @@ extension Broker {
         }
     }
 
+    /// Notes whether a client has accepted bytes in a flush.
+    private func noteSending(of client: ClientConnection, before unsent: Int) {
+        if !client.channel.hasOutgoing {
+            if client.blockedSince != nil { blocked.remove(client.id) }
+            client.blockedSince = nil
+        } else if client.blockedSince == nil || client.channel.unsentBytes < unsent {
+            client.blockedSince = iterationBegunAt
+            blocked.insert(client.id)
+        }
+    }
+
+    /// Disconnects clients that have accepted nothing for a while. No event would ever report one that has sent its own end
+    /// of the connection over it and has exited.
+    func disconnectBlocked() {
+        for id in blocked {
+            guard let client = clients[id], let since = client.blockedSince else {
+                blocked.remove(id)
+                continue
+            }
+            if iterationBegunAt.microseconds(since: since) < ClientConnection.sendingMicroseconds { continue }
+            log.warning("a client that has accepted no data for 30 s is disconnected")
+            disconnect(client)
+        }
+    }
+
     private func disconnect(_ client: ClientConnection) {
+        blocked.remove(client.id)
         queue.remove(client.channel.socket.raw)
         giveBackArriving(of: client)
         if unread.leave(client) { handle(.connectionLingers(uid: client.uid)) }

@@ -12,7 +12,7 @@ extension Broker {
     func start(_ kind: WorkerKind, _ id: WorkerID) {
         do {
             let (child, socket) = try startProcess(kind)
-            let worker = try WorkerProcess(kind, id: id, child, socket)
+            let worker = try WorkerProcess(kind, id: id, child, socket, closing: closingMemory)
             workers[id] = worker
             events.append(.workerStarted(id, pid: Int(worker.child.pid)))
             try queue.add(worker.channel.socket.raw, token: Self.token(.worker, id.number))
@@ -178,6 +178,12 @@ extension Broker {
         do {
             if worker.isUnheard { return false }
             let fill = try worker.channel.fill()
+            if fill == .hasDescriptors {
+                // Only the cache process has descriptors to send.
+                handle(.workerMisbehaved(worker.id, "it sent a descriptor"))
+                stopReceiving(from: worker)
+                return false
+            }
             if fill == .end {
                 queue.remove(worker.channel.socket.raw)
                 worker.hasEnded = true

@@ -11,7 +11,7 @@ import WorkerProtocol
 /// thread, and only the event queue waits.
 final class Broker {
     enum Source: UInt64 {
-        case listener, timer, signals, client, worker, workerExit, forkServer
+        case listener, timer, signals, client, worker, workerExit, forkServer, receiver
     }
 
     /// The time that one iteration of the event loop spends on messages of all clients.
@@ -62,7 +62,15 @@ final class Broker {
     var hits = LatencyHistogram()
     /// The validity page; nil if the kernel cannot seal it.
     let page: ValidityPage?
-    private let closer = DescriptorCloser()
+    private let closer: DescriptorCloser
+    /// Receives the descriptors that clients send.
+    let receiver: DescriptorReceiver
+    /// Closes the connections of clients and of workers.
+    let closingConnections: @Sendable (Int32) -> Void
+    /// Closes files in memory that clients or workers have made.
+    let closingMemory: @Sendable (Int32) -> Void
+    /// Clients that have accepted nothing lately; looked at every 100 ms.
+    var blocked: Set<ClientID> = []
     private var timerSetTo: Instant?
     private var retriedAt = Instant(nanoseconds: 0)
     var iterationBegunAt = Instant.now
@@ -76,7 +84,6 @@ final class Broker {
         _ configuration: Configuration, launcher: WorkerLauncher, listener: ListeningSocket, log: Log
     ) throws(SystemError) {
         self.configuration = configuration
-        self.launcher = launcher
         self.listener = listener
         self.log = log
         let descriptors = CurrentProcess.raiseDescriptorLimit()
@@ -111,6 +118,16 @@ final class Broker {
             SignalNumber.terminate, SignalNumber.interrupt, SignalNumber.hangup, SignalNumber.brokenPipe,
         ])
         queue = try EventQueue()
+        nonisolated(unsafe) let closer = DescriptorCloser()
+        nonisolated(unsafe) let receiver = unsafe DescriptorReceiver(queue: queue, closer: closer) {
+            Self.token(.receiver, $0)
+        }
+        closingConnections = { unsafe receiver.close($0) }
+        closingMemory = { unsafe closer.dispose($0) }
+        unsafe (self.closer, self.receiver) = (closer, receiver)
+        var launcher = launcher
+        launcher.closing = closingConnections
+        self.launcher = launcher
         timer = try Timer()
         try queue.add(listener.descriptor.raw, token: Self.token(.listener))
         try queue.add(timer.descriptor.raw, token: Self.token(.timer))
@@ -133,7 +150,7 @@ final class Broker {
             }
             let isRetrying =
                 !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
-                || !formerServers.isEmpty
+                || !formerServers.isEmpty || receiver.isBusy || !blocked.isEmpty
             let ready: [EventQueue.Event]
             do {
                 let pause: Int? = isRetrying ? Self.retryMilliseconds : nil
@@ -150,10 +167,16 @@ final class Broker {
                 retriedAt = begun
                 if unread.departed > 0 { unread.forgetReceived() }
                 retryStalled()
+                receiver.advance()
+                disconnectBlocked()
             }
             if !formerServers.isEmpty { formerServers.removeAll { $0.reap() != nil } }
             flushClients()
             for user in unread.takeForgotten() { handle(.connectionClosed(uid: user)) }
+            let lingering = receiver.takeLingering()
+            for user in lingering.begun { handle(.connectionLingers(uid: user)) }
+            for user in lingering.closed { handle(.connectionClosed(uid: user)) }
+            closer.release()
             iterations.record(microseconds: Instant.now.microseconds(since: begun))
             resumeAccepting()
         }
@@ -224,6 +247,8 @@ final class Broker {
             if forkServer?.becameReadable() == false { replaceForkServer() }
         case .workerExit:
             if let worker = workers[Identifier(number: number)] { reap(worker) }
+        case .receiver:
+            for (client, message) in receiver.becameReadable(number) { take(message, from: client) }
         case nil: break
         }
     }
@@ -313,6 +338,7 @@ final class Broker {
         clients = [:]
         listener.remove()
         // A worker exits by itself when its socket ends; one that does not is killed.
+        receiver.end()
         closer.end()
         if let server = forkServer { formerServers.append(server.child) }
         forkServer = nil

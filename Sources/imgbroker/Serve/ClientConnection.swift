@@ -2,6 +2,7 @@ import BrokerCore
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import SystemValues
 
 /// A client as the event loop sees it.
 final class ClientConnection {
@@ -14,6 +15,8 @@ final class ClientConnection {
     static let maximumQueuedBytes = 8 << 20
     /// The time that one iteration of the event loop spends on one client's messages; the rest waits for the next one.
     static let microsecondsAtOnce = 2000
+    /// The time in which a client must accept some bytes of its replies; else it is disconnected.
+    static let sendingMicroseconds = 30_000_000
     /// A frame longer than this counts among arriving bytes, as a longest frame.
     static let smallFrame = 1 << 16
 
@@ -31,6 +34,10 @@ final class ClientConnection {
     var isInBacklog = false
     /// The bytes of its `store`, while they arrive or are copied.
     var upload: Upload?
+    /// Whether a helper receives its next message, because that has descriptors.
+    var isBeingReceived = false
+    /// When its socket last accepted bytes, or was found empty; nil while nothing waits to be sent.
+    var blockedSince: Instant?
     /// Its share of the pool of arriving bytes.
     var arriving = 0
     /// The events that the event queue watches now.
@@ -47,7 +54,7 @@ final class ClientConnection {
         uid = peer.uid
         self.isAdmin = isAdmin
         channel = FrameChannel(
-            socket: socket, receivingInto: buffer, descriptorsPerMessage: 1)
+            socket: socket, receivingInto: buffer, descriptors: .left)
     }
 
     /// Whether it must receive replies before it may ask for more.
@@ -57,6 +64,6 @@ final class ClientConnection {
 
     /// The events that should be watched now.
     var wanted: (reading: Bool, writing: Bool) {
-        (!isClosing && !hasMore && !isBackedUp, channel.hasOutgoing && !channel.isStalled)
+        (!isClosing && !hasMore && !isBackedUp && !isBeingReceived, channel.hasOutgoing && !channel.isStalled)
     }
 }

@@ -1,8 +1,11 @@
 import LinuxSystem
 import SystemValues
 
-/// Closes large buffers in a process of its own, because freeing 48 MB of pages takes 10 ms, in which no client would be
-/// served. Buffers that cannot be handed over are closed here.
+/// Closes large files in memory in a process of its own, because freeing 48 MB of pages takes 10 ms, in which no client would
+/// be served. What cannot be handed over is closed here.
+///
+/// The process keeps a descriptor until `release`, when the broker has closed its own: the last one to close it frees the
+/// pages.
 final class DescriptorCloser {
     /// Smaller buffers are closed faster than they are handed over.
     private static let worthwhileBytes = 1 << 20
@@ -10,26 +13,34 @@ final class DescriptorCloser {
     /// The first word of its command line.
     static let word = "close-descriptors"
 
+    /// Bytes to the process.
+    private static let keep: UInt8 = 0
+    private static let release: UInt8 = 1
+
     private var child: ChildProcess?
     private var socket: FileDescriptor?
+    private var isKeeping = false
 
     init() {
         start()
     }
 
-    /// Closes a buffer.
+    /// Has a buffer of the broker's closed.
     func close(_ buffer: FileDescriptor) {
-        guard let socket, let size = try? buffer.size(), size >= Self.worthwhileBytes else { return }
-        do throws(SystemError) {
-            // A full socket means that the process is behind.
-            _ = try unsafe withUnsafeBytes(of: UInt8(0)) { (bytes) throws(SystemError) in
-                try unsafe UnixSocket.send(bytes, descriptors: [buffer], on: socket)
-            }
-        } catch  where error.code == SystemError.tooManyReferences {
-            // Too many descriptors are in flight: this one is closed here.
-        } catch {
-            start()
-        }
+        if let size = try? buffer.size(), size >= Self.worthwhileBytes { hand(over: buffer) }
+    }
+
+    /// Closes a file in memory that a client made, and that no object owns any more. Its size is not known: the client may
+    /// change it at any time.
+    func dispose(_ raw: Int32) {
+        hand(over: FileDescriptor(owning: raw))
+    }
+
+    /// Lets the process close what it was given before. Called when the broker has no references to it.
+    func release() {
+        guard isKeeping else { return }
+        isKeeping = false
+        try? send(Self.release)
     }
 
     /// Ends the process.
@@ -37,6 +48,25 @@ final class DescriptorCloser {
         socket = nil
         if child?.waitForExit(milliseconds: 500) == nil { child?.send(SignalNumber.kill) }
         _ = child?.waitForExit(milliseconds: 500)
+    }
+
+    private func hand(over buffer: FileDescriptor) {
+        do throws(SystemError) {
+            // A full socket means that the process is behind.
+            try send(Self.keep, [buffer])
+            isKeeping = true
+        } catch  where error.code == SystemError.tooManyReferences {
+            // Too many descriptors are in flight: this one is closed here.
+        } catch {
+            start()
+        }
+    }
+
+    private func send(_ byte: UInt8, _ descriptors: [FileDescriptor] = []) throws(SystemError) {
+        guard let socket else { return }
+        _ = try unsafe withUnsafeBytes(of: byte) { (bytes) throws(SystemError) in
+            try unsafe UnixSocket.send(bytes, descriptors: descriptors, on: socket)
+        }
     }
 
     private func start() {
@@ -53,11 +83,15 @@ final class DescriptorCloser {
     static func run() -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
         guard (try? UnixSocket.peerCredentials(of: control)) != nil else { return 2 }
+        var kept: [FileDescriptor] = []
         return unsafe withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { buffer in
             while true {
-                // The descriptors are closed as they go out of scope.
-                guard let received = try? unsafe UnixSocket.receive(into: buffer, from: control) else { return 1 }
-                if case .end = received { return 0 }
+                guard let received = try? unsafe UnixSocket.receive(into: buffer, from: control),
+                    case .bytes(let count, let descriptors, _) = received
+                else { return 0 }
+                // Bytes after the one with a descriptor are not received together with it.
+                if unsafe buffer[..<count].contains(Self.release) { kept = [] }
+                kept += descriptors
             }
         }
     }

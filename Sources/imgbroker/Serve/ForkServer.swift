@@ -14,6 +14,7 @@ final class ForkServer {
     private static let lifetimeMicroseconds = 3_600_000_000
 
     let child: ChildProcess
+    private let closing: (@Sendable (Int32) -> Void)?
     private let channel: FrameChannel
     private let startedAt = Instant.now
     /// Readable when it has sent a report, or has exited.
@@ -32,6 +33,7 @@ final class ForkServer {
         let (child, socket) = try launcher.startForkServer()
         try socket.setNonBlocking()
         self.child = child
+        closing = launcher.closing
         channel = FrameChannel(socket: socket)
     }
 
@@ -69,7 +71,7 @@ final class ForkServer {
     /// Forks a worker; nil when that fails, or takes too long.
     func fork() -> (ChildProcess, FileDescriptor)? {
         do {
-            let (own, control) = try UnixSocket.pair()
+            let (own, control) = try UnixSocket.pair(disposal: closing)
             try channel.sendMessage(ForkOrder.fork, descriptors: [control])
             isReady = false
             guard channel.waitUntilReadable(milliseconds: Self.patienceMilliseconds) else {

@@ -67,16 +67,17 @@ final class Upload {
         return product.sealed
     }
 
-    /// Inspects a descriptor that a client sent. Only a regular file in memory is ever read, because reading any other may
-    /// block the broker.
+    /// The error for a descriptor of a file that is not in memory.
+    static var notInMemory: WireError {
+        WireError(.badRequest, "The descriptor must be a memfd, or a file of a tmpfs; else send a payload.")
+    }
+
+    /// Inspects a descriptor that a client sent. Only a file in memory is ever read, because reading any other may block
+    /// the broker.
     static func look(
         at descriptor: FileDescriptor, for request: StoreRequest, upTo limit: Int
     ) throws(WireError) -> Given {
-        guard let status = try? descriptor.status(), status.isRegular, descriptor.isInMemory else {
-            let message = "The descriptor must be a memfd, or a file of a tmpfs; else send a payload."
-            throw WireError(.badRequest, message)
-        }
-        let size = status.size
+        guard descriptor.hasSeals, let size = try? descriptor.size() else { throw notInMemory }
         if size > limit { throw WireError(.tooLarge, "\(size) bytes are more than \(limit).") }
         if let sealed = try? SealedBuffer(verifying: descriptor, size: size) { return .sealed(sealed) }
         if size == 0 { throw WireError(.emptyImage, "There are no bytes.") }

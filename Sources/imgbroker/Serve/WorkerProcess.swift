@@ -26,6 +26,8 @@ struct WorkerLauncher {
     /// The cache process's arguments: its directory and its limits.
     var cacheArguments: [String] = []
     var logLevel = LogLevel.notice
+    /// Closes the broker's ends of control sockets, which a worker may have sent descriptors to.
+    var closing: (@Sendable (Int32) -> Void)?
 
     /// Looks for the workers' executables beside this one, then in `../libexec/imgbroker`.
     init?() {
@@ -65,7 +67,7 @@ struct WorkerLauncher {
     private func start(
         _ kind: WorkerKind, asForkServer isForkServer: Bool
     ) throws(SystemError) -> (ChildProcess, FileDescriptor) {
-        let (own, control) = try UnixSocket.pair()
+        let (own, control) = try UnixSocket.pair(disposal: closing)
         var arguments = ["--parent", "\(CurrentProcess.pid)"]
         if let user { arguments += ["--uid", "\(user.uid)", "--gid", "\(user.gid)"] }
         let program: String
@@ -117,13 +119,15 @@ final class WorkerProcess {
     var hasEnded = false
     var isWatchedForWriting = false
 
-    /// A process that was just started, with this end of its control socket.
+    /// A process that was just started, with this end of its control socket. Of its descriptors, only those of the cache
+    /// process are received, which `closing` closes.
     init(
-        _ kind: WorkerKind, id: WorkerID, _ child: ChildProcess, _ socket: FileDescriptor
+        _ kind: WorkerKind, id: WorkerID, _ child: ChildProcess, _ socket: FileDescriptor,
+        closing: @escaping @Sendable (Int32) -> Void
     ) throws(SystemError) {
         try socket.setNonBlocking()
         self.child = child
-        channel = FrameChannel(socket: socket)
+        channel = FrameChannel(socket: socket, descriptors: kind == .cache ? .disposed(closing) : .left)
         self.id = id
         self.kind = kind
     }

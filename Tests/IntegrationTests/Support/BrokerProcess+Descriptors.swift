@@ -2,9 +2,11 @@ import Foundation
 import TestSupport
 
 extension TestBroker {
-    /// The number of descriptors that it has open, without the two of its fork server: on a busy machine that one may
-    /// be missing at first, and start with a later worker.
-    private var ownDescriptors: Int { status.descriptors - (forkServer == nil ? 0 : 2) }
+    /// The number of descriptors that it has open, without the two of its fork server and of each process that
+    /// receives descriptors: these may be missing at first, and start later.
+    private var ownDescriptors: Int {
+        status.descriptors - (forkServer == nil ? 0 : 2) - 2 * descriptorHelpers.count
+    }
 
     /// Waits until no process starts or ends and no descriptor is opened or closed, and returns the number of
     /// descriptors that it has open then.

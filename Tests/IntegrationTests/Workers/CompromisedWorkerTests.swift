@@ -121,7 +121,7 @@ final class AttackedSetting {
         ("abort", .signal), ("fault", .signal), ("divide", .signal), ("exit", .exit),
         ("nonsense", .protocol), ("no-json", .protocol), ("no-frame", .protocol), ("other-job", .protocol),
         ("ready-again", .protocol), ("unasked-result", .protocol), ("second-header", .protocol),
-        ("other-plan", .protocol), ("wrong-size", .protocol),
+        ("other-plan", .protocol), ("wrong-size", .protocol), ("descriptors", .protocol),
     ])
     func fatalAttacks(attack: String, cause: DeathCause) throws {
         let result = try attempt(attack)
@@ -152,11 +152,6 @@ final class AttackedSetting {
         let result = try attempt("flood")
         #expect(result.error.code == .decodeFailed)
         #expect(result.deaths == [.protocol: 1])
-    }
-
-    @Test func unexpectedDescriptors() throws {
-        let result = try attempt("descriptors")
-        #expect(result.error.message == "refused: descriptors")
     }
 
     /// A job that exceeds its processor time fails at once; one that exceeds its deadline is retried once.

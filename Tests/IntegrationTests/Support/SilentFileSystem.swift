@@ -1,0 +1,107 @@
+import Foundation
+import Glibc
+import LinuxSystem
+import Synchronization
+import TestSupport
+
+/// A file system of this process (FUSE) with one file. It answers this process's calls and never those of others, which
+/// wait for it. It lasts until `end`. Needs root.
+final class SilentFileSystem: Sendable {
+    /// Whether this process may use FUSE.
+    static let isPossible = unsafe access("/dev/fuse", R_OK | W_OK) == 0
+
+    private enum Operation: UInt32 {
+        case lookup = 1, forget = 2, getAttributes = 3, open = 14, release = 18, flush = 25, initialize = 26
+        case forgetMany = 42
+    }
+
+    private let directory: TemporaryDirectory
+    private let device: FileDescriptor
+    private let hasEnded = Atomic(false)
+
+    /// Mounts it.
+    ///
+    /// - Throws: `SystemError`.
+    init() throws {
+        directory = try TemporaryDirectory()
+        let raw = unsafe Glibc.open("/dev/fuse", O_RDWR | O_CLOEXEC | O_NONBLOCK)
+        if raw < 0 { throw SystemError("open") }
+        device = FileDescriptor(owning: raw)
+        let options = "fd=\(raw),rootmode=40000,user_id=0,group_id=0"
+        guard unsafe mount("test", directory.path, "fuse", 0, options) == 0 else { throw SystemError("mount") }
+        Thread.detachNewThread {
+            while !self.hasEnded.load(ordering: .relaxed) { self.answerNext() }
+        }
+    }
+
+    /// Opens the file.
+    ///
+    /// - Throws: `SystemError`.
+    func open() throws -> FileDescriptor {
+        try FileDescriptor.open(readingAt: directory.path + "/file")
+    }
+
+    /// Ends it: all calls that wait fail.
+    func end() {
+        hasEnded.store(true, ordering: .relaxed)
+        try? Data("1".utf8).write(to: URL(filePath: "/sys/fs/fuse/connections/\(number)/abort"))
+        unsafe umount2(directory.path, Int32(MNT_DETACH | MNT_FORCE))
+    }
+
+    /// The minor number of its device, which names its connection.
+    private var number: UInt64 {
+        var status = stat()
+        // Of the mount point itself; answered from the cache of names.
+        return unsafe lstat(directory.path, &status) == 0 ? UInt64(status.st_dev) & 0xFF : 0
+    }
+
+    private func answerNext() {
+        guard UnixSocket.waitUntilReadable(device, milliseconds: 100) else { return }
+        var request = [UInt8](repeating: 0, count: 1 << 18)
+        let count = unsafe read(device.raw, &request, request.count)
+        guard count >= 40 else { return }
+        func number<Number: FixedWidthInteger>(at offset: Int, _: Number.Type) -> Number {
+            request[offset..<offset + MemoryLayout<Number>.size].reversed().reduce(0) { $0 << 8 | Number($1) }
+        }
+        let operation = Operation(rawValue: number(at: 4, UInt32.self))
+        let (name, node) = (number(at: 8, UInt64.self), number(at: 16, UInt64.self))
+        let isOwn = operation == .initialize || Self.process(of: number(at: 32, UInt32.self)) == getpid()
+        guard isOwn else { return }
+        switch operation {
+        case .forget, .forgetMany: break
+        case .initialize:
+            answer(name, [7, 31, 0, 0, 0, 1 << 16, 1] + [UInt32](repeating: 0, count: 9))
+        case .lookup: answer(name, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0] + Self.attributes(of: 2))
+        case .getAttributes: answer(name, [0, 0, 0, 0] + Self.attributes(of: node))
+        case .open: answer(name, [1, 0, 0, 0])
+        case .flush, .release: answer(name, [])
+        case nil: answer(name, [], error: -ENOSYS)
+        }
+    }
+
+    private func answer(_ name: UInt64, _ words: [UInt32], error: Int32 = 0) {
+        let all =
+            [
+                UInt32(16 + 4 * words.count), UInt32(bitPattern: error), UInt32(truncatingIfNeeded: name),
+                UInt32(name >> 32),
+            ]
+            + words
+        _ = unsafe all.withUnsafeBytes { unsafe write(device.raw, $0.baseAddress, $0.count) }
+    }
+
+    /// `struct fuse_attr`: the root directory is node 1.
+    private static func attributes(of node: UInt64) -> [UInt32] {
+        let mode: UInt32 = node == 1 ? 0o040755 : 0o100644
+        var words = [UInt32](repeating: 0, count: 22)
+        (words[0], words[2]) = (UInt32(node), 4096)
+        (words[15], words[16], words[20]) = (mode, 1, 4096)
+        return words
+    }
+
+    /// The process of a thread.
+    private static func process(of thread: UInt32) -> Int32? {
+        let status = (try? String(contentsOfFile: "/proc/\(thread)/status", encoding: .utf8)) ?? ""
+        return status.split(separator: "\n").first { $0.hasPrefix("Tgid:") }
+            .flatMap { Int32($0.dropFirst(5).trimmingCharacters(in: .whitespaces)) }
+    }
+}
