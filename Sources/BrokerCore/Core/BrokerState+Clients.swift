@@ -102,8 +102,8 @@ extension BrokerState {
 
     private mutating func cancel(_ request: Int, id: Int, from client: ClientID, _ asking: Clients.Client) {
         let error = WireError(.cancelled, "The request was cancelled.")
-        if let waiter = asking.gets[request] { fail(waiter, error) }
-        if let prefetch = asking.prefetches[request] { fail(prefetch, error) }
+        if let id = asking.gets[request] { leaveJobAndFail(id, error) }
+        if let prefetch = asking.prefetches[request] { failPrefetch(prefetch, error) }
         reply(.ok(id: id), to: client)
     }
 
@@ -245,7 +245,7 @@ extension BrokerState {
     }
 
     /// Ends a prefetch with an error.
-    mutating func fail(_ id: PrefetchID, _ error: WireError) {
+    mutating func failPrefetch(_ id: PrefetchID, _ error: WireError) {
         guard let prefetch = requests[id] else { return }
         abandon(id)
         reject(prefetch.request, of: prefetch.client, with: error)
@@ -291,7 +291,7 @@ extension BrokerState {
         register(waiter)
         requests.wait(waiter.id, for: .downloading(job))
         let download = Download(
-            DownloadKey(original: key, isForced: false), url: request.url, subscriber: waiter.subscriber)
+            DownloadKey(original: key, isForced: false), url: request.url, waiter: waiter.jobWaiter)
         downloads.identify(download, buffer, bytes: bytes, as: job)
         evictToFit()
     }

@@ -25,7 +25,7 @@ extension BrokerState {
             let error = decodingRefusal(of: decode.variant.digest, from: decode.responsible)
         else { return false }
         if let end = decoding.end(job) { free(end, job) }
-        for waiter in decode.subscribers.compactMap({ requests[$0.waiter] }) { failImage(waiter, error) }
+        for waiter in decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
         return true
     }
 
@@ -125,7 +125,7 @@ extension BrokerState {
         guard let decode = decoding[job] else { return }
         // Requests that come while these are answered are too late for this decoding.
         decoding.close(job)
-        for waiter in decode.subscribers.compactMap({ requests[$0.waiter] }) {
+        for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
             guard let original = waiter.original else { continue }
             deliver(buffer, bytes: bytes, geometry, original, plan.header, to: waiter)
         }
@@ -140,7 +140,7 @@ extension BrokerState {
         }
         free(end, job)
         actions.append(.discard(job))
-        for subscriber in end.decode.subscribers { imageFailed(subscriber.waiter, error) }
+        for waiter in end.decode.waiters { imageFailed(waiter.id, error) }
     }
 
     /// Frees the worker of a decoding that was taken out, and releases its body.
@@ -178,7 +178,7 @@ extension BrokerState {
             case .ended(let end): free(end, job)
             case .refused(let end, let error):
                 free(end, job)
-                for waiter in end.decode.subscribers.compactMap({ requests[$0.waiter] }) { failImage(waiter, error) }
+                for waiter in end.decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
             }
         }
     }

@@ -49,9 +49,9 @@ extension BrokerState {
         let buffer = adopt(raster, job, variant, bytes: record.bytes)
         // Held, so that serving the first waiter cannot evict it before the last one is served.
         memory.hold(buffer)
-        for waiter in lookup.subscribers.map(\.waiter) {
-            requests.foundOnDisk(waiter, key, source: source)
-            advance(waiter)
+        for id in lookup.waiters.map(\.id) {
+            requests.foundOnDisk(id, key, source: source)
+            advance(id)
         }
         if known == nil, !lookup.mayStay { dropRemoved(memory.remove(key)) }
         unhold(buffer)
@@ -113,9 +113,9 @@ extension BrokerState {
 
     /// Lets the waiters of a lookup go on without a result.
     private mutating func goOn(_ lookup: Lookup, looksAgain: Bool = false) {
-        for waiter in lookup.subscribers.map(\.waiter) {
-            requests.lookupEnded(waiter, again: looksAgain)
-            advance(waiter)
+        for id in lookup.waiters.map(\.id) {
+            requests.lookupEnded(id, again: looksAgain)
+            advance(id)
         }
     }
 

@@ -34,7 +34,7 @@ extension BrokerState {
 
     /// The waiters that want partial images, and may have them.
     private func viewers(of download: Download) -> [Waiter] {
-        let waiters = download.subscribers.compactMap { requests[$0.waiter] }
+        let waiters = download.waiters.compactMap { requests[$0.id] }
         let wanting = waiters.filter { $0.partialTransform(scaleDownLimit: limits.scaleDownBytes) != nil }
         guard !wanting.isEmpty, let response = download.response, response.status == 200 else { return [] }
         if statement(response, for: download.original, varyKey: nil).policy.storability == .shared { return wanting }

@@ -70,10 +70,10 @@ extension BrokerState {
             if let broken { return "\(machine): \(broken)" }
         }
         if supervision.runningJobs(.cache) != disk.runningJobs { return "busy cache is not its running jobs" }
-        let subscribers =
-            disk.lookups().reduce(0) { $0 + (disk[$1]?.subscribers.count ?? 0) }
-            + downloads.active.values.reduce(0) { $0 + $1.subscribers.count } + decoding.subscribers
-        if subscribers != requests.count { return "a job with waiters that are gone" }
+        let waiterCount =
+            disk.lookups().reduce(0) { $0 + (disk[$1]?.waiters.count ?? 0) }
+            + downloads.active.values.reduce(0) { $0 + $1.waiters.count } + decoding.waiterCount
+        if waiterCount != requests.count { return "a job with waiters that are gone" }
         if memory.reservedBytes != reservedBytes { return "reserved bytes" }
         if downloads.active.contains(where: { job, download in
             download.rendered.job.map { decoding.renderedDownloads[$0] != job } ?? false
@@ -97,9 +97,9 @@ extension BrokerState {
     private func isWaiting(_ waiter: Waiter) -> Bool {
         switch waiter.stage {
         case .deciding: false
-        case .lookingUp(let job): disk[job]?.subscribers.contains { $0.waiter == waiter.id } == true
-        case .downloading(let job): downloads[job]?.subscribers.contains { $0.waiter == waiter.id } == true
-        case .decoding(let job): decoding[job]?.subscribers.contains { $0.waiter == waiter.id } == true
+        case .lookingUp(let job): disk[job]?.waiters.contains { $0.id == waiter.id } == true
+        case .downloading(let job): downloads[job]?.waiters.contains { $0.id == waiter.id } == true
+        case .decoding(let job): decoding[job]?.waiters.contains { $0.id == waiter.id } == true
         }
     }
 

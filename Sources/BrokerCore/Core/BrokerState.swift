@@ -366,7 +366,7 @@ package struct BrokerState {
 
     /// Ends all requests with an error; the prefetches first, because they would begin others.
     mutating func failAll(_ error: WireError) {
-        for prefetch in requests.prefetchIDsInOrder { fail(prefetch, error) }
-        for waiter in requests.ids { fail(waiter, error) }
+        for prefetch in requests.prefetchIDsInOrder { failPrefetch(prefetch, error) }
+        for id in requests.ids { leaveJobAndFail(id, error) }
     }
 }

@@ -2,7 +2,7 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The decoding of an original into a variant. It belongs to no client; one whose last subscriber left while it ran is
+/// The decoding of an original into a variant. It belongs to no client; one whose last waiter left while it ran is
 /// finished all the same, for the next request.
 struct Decode {
     /// Where a decoding is on its worker.
@@ -22,7 +22,7 @@ struct Decode {
     }
 
     enum State {
-        /// → `running`; ends with its last subscriber.
+        /// → `running`; ends with its last waiter.
         case queued
         /// → `queued` once, if its worker exits.
         case running(Run)
@@ -34,7 +34,7 @@ struct Decode {
     /// The encoded bytes, held for as long as the decoding lasts.
     let body: BufferID
     let bodyBytes: Int
-    var subscribers: [Subscriber]
+    var waiters: [JobWaiter]
     var priority: GetOptions.Priority
     var state = State.queued
     /// The workers that died on it by their own making.

@@ -31,7 +31,7 @@ package struct Decoding {
     /// The fate of the decoding of a worker that exited.
     enum Loss {
         case requeued
-        /// It has no subscribers.
+        /// It has no waiters.
         case ended(End)
         /// The image has cost too much and is refused.
         case refused(End, WireError)
@@ -106,24 +106,24 @@ package struct Decoding {
     // MARK: Joining and beginning
 
     /// Lets a waiter join the decoding of a variant; otherwise nil.
-    mutating func join(_ variant: VariantKey, _ subscriber: Subscriber) -> JobID? {
+    mutating func join(_ variant: VariantKey, _ waiter: JobWaiter) -> JobID? {
         guard let job = jobByVariant[variant], let decode = decodes[job] else { return nil }
-        decodes[job]?.subscribers.append(subscriber)
-        if decode.priority < subscriber.priority { setPriority(of: job, subscriber.priority) }
+        decodes[job]?.waiters.append(waiter)
+        if decode.priority < waiter.priority { setPriority(of: job, waiter.priority) }
         return job
     }
 
     /// Queues a decoding of a body, which the caller holds.
     mutating func enqueue(
-        _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: [String], _ subscriber: Subscriber,
+        _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: [String], _ waiter: JobWaiter,
         as job: JobID
     ) {
         decodes[job] = Decode(
-            variant: variant, responsible: responsible, body: body, bodyBytes: bytes, subscribers: [subscriber],
-            priority: subscriber.priority)
+            variant: variant, responsible: responsible, body: body, bodyBytes: bytes, waiters: [waiter],
+            priority: waiter.priority)
         jobByVariant[variant] = job
         bodyBytes += bytes
-        queue.push(job, priority: subscriber.priority, client: subscriber.client)
+        queue.push(job, priority: waiter.priority, client: waiter.client)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
@@ -131,11 +131,11 @@ package struct Decoding {
         queue.change(job, to: priority)
     }
 
-    /// Takes a waiter out of a decoding; a queued decoding without subscribers is taken out.
+    /// Takes a waiter out of a decoding; a queued decoding without waiters is taken out.
     mutating func leave(_ job: JobID, _ waiter: WaiterID) -> End? {
-        decodes[job]?.subscribers.remove(waiter)
+        decodes[job]?.waiters.remove(waiter)
         guard let decode = decodes[job] else { return nil }
-        if let priority = decode.subscribers.priority {
+        if let priority = decode.waiters.priority {
             setPriority(of: job, priority)
             return nil
         }
@@ -243,7 +243,7 @@ package struct Decoding {
             && result.timing?.delaysMs.count == frames
     }
 
-    /// Lets no more requests join a decoding whose subscribers are being answered.
+    /// Lets no more requests join a decoding whose waiters are being answered.
     mutating func close(_ job: JobID) {
         if let variant = decodes[job]?.variant, jobByVariant[variant] == job { jobByVariant[variant] = nil }
     }
@@ -290,12 +290,12 @@ package struct Decoding {
             quarantine.add(decode.variant.digest, build: build, unixMs: now.unixMs)
             isQuarantineUnsaved = true
         }
-        if !decode.subscribers.isEmpty, !isPoison {
-            queue.push(job, priority: decode.priority, client: decode.subscribers.first?.client, atFront: true)
+        if !decode.waiters.isEmpty, !isPoison {
+            queue.push(job, priority: decode.priority, client: decode.waiters.first?.client, atFront: true)
             return (.requeued, isQuarantined)
         }
         guard let end = end(job) else { return nil }
-        if decode.subscribers.isEmpty { return (.ended(end), isQuarantined) }
+        if decode.waiters.isEmpty { return (.ended(end), isQuarantined) }
         let message =
             cause == .cpu
             ? "This image takes more than \(limits.decodeSeconds) s of a processor."
@@ -364,8 +364,8 @@ package struct Decoding {
     var running: [JobID: WorkerID] {
         decodes.compactMapValues { $0.run?.worker }.merging(parts.mapValues(\.worker)) { $1 }
     }
-    /// The number of subscribers of all decodings.
-    var subscribers: Int { decodes.values.reduce(0) { $0 + $1.subscribers.count } }
+    /// The number of waiters of all decodings; partial ones have none.
+    var waiterCount: Int { decodes.values.reduce(0) { $0 + $1.waiters.count } }
     /// The held bodies, once for each decoding.
     var bodies: [BufferID] { decodes.values.map(\.body) }
     /// The downloads that are being rendered.
@@ -376,8 +376,8 @@ package struct Decoding {
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
-        if decodes.values.contains(where: { $0.subscribers.isEmpty && $0.run == nil }) {
-            return "a queued decoding without subscribers"
+        if decodes.values.contains(where: { $0.waiters.isEmpty && $0.run == nil }) {
+            return "a queued decoding without waiters"
         }
         if jobByVariant.count != decodes.count || jobByVariant.contains(where: { decodes[$1]?.variant != $0 }) {
             return "two decodings of one variant"

@@ -5,10 +5,10 @@ struct Lookup {
     let key: LookupKey
     /// The keys that are looked for, in order of preference.
     let keys: [OriginalKey]
-    var subscribers: [Subscriber]
+    var waiters: [JobWaiter]
     /// The cache process that runs it; nil while it is queued.
     var worker: WorkerID?
-    /// Whether a subscriber lets the result stay in memory.
+    /// Whether a waiter lets the result stay in memory.
     var mayStay: Bool
     /// Whether the original is in memory, so that only a raster is looked for.
     var isForRaster = false

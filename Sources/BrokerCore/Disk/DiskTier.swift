@@ -49,19 +49,19 @@ package struct DiskTier {
     func mayHave(owned key: OriginalKey) -> Bool { report.mayHaveOwned && !missingOwned.contains(key) }
 
     /// Lets a waiter join a lookup; nil when none is running or queued for the same.
-    mutating func join(_ key: LookupKey, _ subscriber: Subscriber, mayStay: Bool) -> JobID? {
+    mutating func join(_ key: LookupKey, _ waiter: JobWaiter, mayStay: Bool) -> JobID? {
         guard let job = lookupByKey[key], let lookup = lookups[job] else { return nil }
-        lookups[job]?.subscribers.append(subscriber)
+        lookups[job]?.waiters.append(waiter)
         lookups[job]?.mayStay = lookup.mayStay || mayStay
         return job
     }
 
     /// Queues a lookup.
-    mutating func enqueue(_ key: LookupKey, keys: [OriginalKey], _ subscriber: Subscriber, mayStay: Bool, as job: JobID)
+    mutating func enqueue(_ key: LookupKey, keys: [OriginalKey], _ waiter: JobWaiter, mayStay: Bool, as job: JobID)
     {
-        lookups[job] = Lookup(key: key, keys: keys, subscribers: [subscriber], mayStay: mayStay)
+        lookups[job] = Lookup(key: key, keys: keys, waiters: [waiter], mayStay: mayStay)
         lookupByKey[key] = job
-        lookupQueue.push(job, priority: subscriber.priority, client: subscriber.client)
+        lookupQueue.push(job, priority: waiter.priority, client: waiter.client)
     }
 
     var hasQueuedLookups: Bool { !lookupQueue.isEmpty }
@@ -86,8 +86,8 @@ package struct DiskTier {
 
     /// Takes a waiter out of a lookup; returns the lookup if it has ended with it.
     mutating func leave(lookup job: JobID, _ waiter: WaiterID) -> Lookup? {
-        lookups[job]?.subscribers.remove(waiter)
-        return lookups[job]?.subscribers.isEmpty == true ? end(lookup: job) : nil
+        lookups[job]?.waiters.remove(waiter)
+        return lookups[job]?.waiters.isEmpty == true ? end(lookup: job) : nil
     }
 
     /// The lookups for one of these originals, or all.
@@ -253,7 +253,7 @@ package struct DiskTier {
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
-        if lookups.values.contains(where: \.subscribers.isEmpty) { return "a lookup without subscribers" }
+        if lookups.values.contains(where: \.waiters.isEmpty) { return "a lookup without waiters" }
         if lookupByKey.count != lookups.count || lookupByKey.contains(where: { lookups[$1]?.key != $0 }) {
             return "two lookups of one key"
         }

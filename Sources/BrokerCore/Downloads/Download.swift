@@ -28,13 +28,13 @@ struct Download {
     }
 
     enum State {
-        /// → `running`; ends with its last subscriber.
+        /// → `running`; ends with its last waiter.
         case queued
         /// → `queued` (lost worker, continuation), `backingOff`, `stopping`; ends when received, confirmed or failed.
         case running(Transfer)
-        /// Waits to be retried. → `queued`; ends with its last subscriber.
+        /// Waits to be retried. → `queued`; ends with its last waiter.
         case backingOff(until: Instant)
-        /// It has no subscribers; its worker was told to stop. Ends when the worker has.
+        /// It has no waiters; its worker was told to stop. Ends when the worker has.
         case stopping(Transfer)
     }
 
@@ -44,7 +44,7 @@ struct Download {
     let credentials: Credentials?
     /// The `Cache-Control` of the request, for caches on the way.
     let cacheControl: String?
-    var subscribers: [Subscriber]
+    var waiters: [JobWaiter]
     var priority: GetOptions.Priority
     /// The cached original that the origin is asked to confirm.
     let revalidating: MemoryIndex.Original?
@@ -74,10 +74,10 @@ struct Download {
 
     init(
         _ key: DownloadKey, url: SourceURL, credentials: Credentials? = nil, cacheControl: String? = nil,
-        subscriber: Subscriber, revalidating: MemoryIndex.Original? = nil, revalidatedBody: BufferID? = nil
+        waiter: JobWaiter, revalidating: MemoryIndex.Original? = nil, revalidatedBody: BufferID? = nil
     ) {
         (self.key, self.url, self.credentials, self.cacheControl) = (key, url, credentials, cacheControl)
-        (subscribers, priority) = ([subscriber], subscriber.priority)
+        (waiters, priority) = ([waiter], waiter.priority)
         (self.revalidating, self.revalidatedBody) = (revalidating, revalidatedBody)
     }
 
@@ -127,7 +127,7 @@ struct Download {
     }
 }
 
-/// The beginning of a body, kept for later requests after the last subscriber left.
+/// The beginning of a body, kept for a later request after its download failed or lost its last waiter.
 struct KeptBody {
     /// The job that downloaded it: its product is kept under that id.
     let job: JobID

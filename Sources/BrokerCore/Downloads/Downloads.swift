@@ -86,18 +86,18 @@ package struct Downloads {
 
     // MARK: Joining and beginning
 
-    /// Lets a subscriber join a download of its original. A forced one joins only a download that will bring the body.
+    /// Lets a waiter join a download of its original. A forced one joins only a download that will bring the body.
     /// Returns the job, and when the origin was last heard from if the transfer is running.
     mutating func join(
-        _ original: OriginalKey, isForced: Bool, _ subscriber: Subscriber
+        _ original: OriginalKey, isForced: Bool, _ waiter: JobWaiter
     ) -> (job: JobID, lastActivity: Instant?)? {
         let forced = jobByKey[DownloadKey(original: original, isForced: true)]
         let plain = jobByKey[DownloadKey(original: original, isForced: false)]
         let bringsBody = plain.map { downloads[$0]?.revalidating == nil } ?? false
         guard let job = isForced ? forced ?? (bringsBody ? plain : nil) : plain ?? forced else { return nil }
-        downloads[job]?.subscribers.append(subscriber)
-        if let priority = downloads[job]?.priority, priority < subscriber.priority {
-            setPriority(of: job, subscriber.priority)
+        downloads[job]?.waiters.append(waiter)
+        if let priority = downloads[job]?.priority, priority < waiter.priority {
+            setPriority(of: job, waiter.priority)
         }
         return (job, downloads[job]?.transfer?.lastActivity)
     }
@@ -119,7 +119,7 @@ package struct Downloads {
         downloads[job] = download
         jobByKey[download.key] = job
         queue.push(
-            job, priority: download.priority, client: download.subscribers.first?.client, group: download.origin)
+            job, priority: download.priority, client: download.waiters.first?.client, group: download.origin)
         return job
     }
 
@@ -129,7 +129,7 @@ package struct Downloads {
         downloads[job]?.given = buffer
         setReceived(of: job, bytes)
         jobByKey[download.key] = job
-        queue.push(job, priority: download.priority, client: download.subscribers.first?.client)
+        queue.push(job, priority: download.priority, client: download.waiters.first?.client)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
@@ -241,7 +241,7 @@ package struct Downloads {
     mutating func takeGiven(_ job: JobID) -> BufferID? { downloads[job]?.given.take() }
 
     /// Notes a failed transfer, of which the worker says that `received` bytes are in the product. Returns what follows if
-    /// the download goes on: continued where the body was cut short, or retried after a pause, unless all subscribers give
+    /// the download goes on: continued where the body was cut short, or retried after a pause, unless all waiters give
     /// up before; nil if it has failed.
     mutating func failed(
         _ job: JobID, _ error: WireError, received: Int, isDraining: Bool, at now: Instant
@@ -265,7 +265,7 @@ package struct Downloads {
                 error, receivedBytes: download.received, attempt: download.attempts, limit: limits.retries)
         else { return nil }
         let at = now.adding(milliseconds: RetryPolicy.delayMs(attempt: download.attempts, random: random.next()))
-        guard let deadline = download.subscribers.map(\.deadline).max(), at < deadline,
+        guard let deadline = download.waiters.map(\.deadline).max(), at < deadline,
             hosts.mayRetry(download.origin)
         else { return nil }
         var outcomes: [Outcome] = []
@@ -296,11 +296,11 @@ package struct Downloads {
         return (kept ?? [.discard(job)]) + end(job)
     }
 
-    /// Takes a subscriber out. A download without subscribers is stopped; its body is kept if it can be continued.
+    /// Takes a waiter out. A download without waiters is stopped; its body is kept if it can be continued.
     mutating func leave(_ job: JobID, _ waiter: WaiterID, isDraining: Bool, at now: Instant) -> [Outcome] {
-        downloads[job]?.subscribers.remove(waiter)
+        downloads[job]?.waiters.remove(waiter)
         guard let download = self[job] else { return [] }
-        if let priority = download.subscribers.priority {
+        if let priority = download.waiters.priority {
             setPriority(of: job, priority)
             return []
         }
@@ -388,7 +388,7 @@ package struct Downloads {
 
     private mutating func push(_ job: JobID, atFront: Bool = false) {
         guard let download = downloads[job] else { return }
-        let client = download.subscribers.first?.client
+        let client = download.waiters.first?.client
         if download.isSuspect {
             return suspects.push(job, priority: download.priority, client: client, atFront: atFront)
         }
@@ -547,7 +547,7 @@ package struct Downloads {
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         let active = active
-        if active.values.contains(where: \.subscribers.isEmpty) { return "a download without subscribers" }
+        if active.values.contains(where: \.waiters.isEmpty) { return "a download without waiters" }
         if jobByKey.count != active.count || jobByKey.contains(where: { active[$1]?.key != $0 }) {
             return "two downloads of one key"
         }
@@ -557,8 +557,8 @@ package struct Downloads {
         let received =
             downloads.values.reduce(0) { $0 + $1.received } + keptBodies.values.reduce(0) { $0 + $1.received }
         if received != reservedBytes { return "reserved bytes" }
-        if downloads.values.contains(where: { $0.isStopping && !$0.subscribers.isEmpty }) {
-            return "a stopping download with subscribers"
+        if downloads.values.contains(where: { $0.isStopping && !$0.waiters.isEmpty }) {
+            return "a stopping download with waiters"
         }
         return nil
     }

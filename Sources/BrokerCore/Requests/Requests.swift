@@ -94,8 +94,8 @@ package struct Requests {
         if let trust = waiters[id]?.trust, trust != .rejected { waiters[id]?.trust = .unchecked }
     }
 
-    /// Notes that the cached original is no answer.
-    mutating func reject(_ id: WaiterID) { waiters[id]?.trust = .rejected }
+    /// Notes that the cached original is no answer: the waiter must load another one. Sends nothing.
+    mutating func rejectOriginal(of id: WaiterID) { waiters[id]?.trust = .rejected }
 
     // MARK: Previews and progress
 

@@ -83,10 +83,10 @@ struct Waiter {
     }
 
     /// The parts that a job needs to schedule itself and to time out.
-    var subscriber: Subscriber {
+    var jobWaiter: JobWaiter {
         let options = request.options
-        return Subscriber(
-            waiter: id, client: client, uid: uid, priority: options.priority, silenceMs: options.timeoutMs,
+        return JobWaiter(
+            id: id, client: client, uid: uid, priority: options.priority, silenceMs: options.timeoutMs,
             deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs))
     }
 

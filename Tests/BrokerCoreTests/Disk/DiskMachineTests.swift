@@ -28,20 +28,20 @@ import WorkerProtocol
         LookupKey(original: try key(path), uid: 1000, form: .original)
     }
 
-    private func subscriber(_ number: Int) -> Subscriber {
-        Subscriber(
-            waiter: WaiterID(number: number), client: ClientID(number: 1), uid: 1000, priority: .normal, silenceMs: 1,
+    private func waiter(_ number: Int) -> JobWaiter {
+        JobWaiter(
+            id: WaiterID(number: number), client: ClientID(number: 1), uid: 1000, priority: .normal, silenceMs: 1,
             deadline: Instant(nanoseconds: 0))
     }
 
     @Test func `a lookup is shared until it ends`() throws {
         var tier = tier()
-        tier.enqueue(try lookup(), keys: [try key()], subscriber(1), mayStay: false, as: job)
-        #expect(tier.join(try lookup(), subscriber(2), mayStay: true) == job && tier[job]?.mayStay == true)
+        tier.enqueue(try lookup(), keys: [try key()], waiter(1), mayStay: false, as: job)
+        #expect(tier.join(try lookup(), waiter(2), mayStay: true) == job && tier[job]?.mayStay == true)
         #expect(tier.leave(lookup: job, WaiterID(number: 1)) == nil && tier.popLookup() == job)
         tier.start(lookup: job, on: worker, isForRaster: false)
         #expect(tier.leave(lookup: job, WaiterID(number: 2))?.worker == worker)
-        #expect(tier.join(try lookup(), subscriber(3), mayStay: true) == nil && tier.brokenInvariant() == nil)
+        #expect(tier.join(try lookup(), waiter(3), mayStay: true) == nil && tier.brokenInvariant() == nil)
     }
 
     @Test func `the bytes that wait to be kept are bounded`() throws {
@@ -107,7 +107,7 @@ import WorkerProtocol
         _ = tier.reported(DiskReport(state: .on, mayHaveOwned: true))
         let own = try key().owned(by: 1000)
         #expect(tier.mayHave(owned: own))
-        tier.enqueue(try lookup(), keys: [own, try key()], subscriber(1), mayStay: true, as: job)
+        tier.enqueue(try lookup(), keys: [own, try key()], waiter(1), mayStay: true, as: job)
         let ended = tier.end(lookup: job)
         let lookup = try #require(ended)
         #expect(tier.isAmbiguous(lookup))
