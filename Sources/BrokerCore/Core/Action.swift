@@ -46,8 +46,8 @@ package enum Action: Equatable {
     /// These originals were used by way of memory.
     case touch(WorkerID, keys: [String])
     case queryDisk(WorkerID, JobID, keys: [String])
-    case keepOriginal(WorkerID, JobID, OriginalRecord, BufferID)
-    case keepRaster(WorkerID, JobID, RasterRecord, BufferID)
+    case saveOriginal(WorkerID, JobID, OriginalRecord, BufferID)
+    case saveRaster(WorkerID, JobID, RasterRecord, BufferID)
     /// The origin has confirmed an original with this response.
     case update(WorkerID, OriginalRecord)
     case forget(WorkerID, JobID, url: String, owner: UInt32?)

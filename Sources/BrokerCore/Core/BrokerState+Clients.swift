@@ -164,7 +164,7 @@ extension BrokerState {
         }
         let keys = memory.keys(at: url).filter(matches)
         for key in keys { dropRemoved(memory.remove(key)) }
-        carryOut(downloads.dropKept(where: matches))
+        carryOut(downloads.dropKeptBodies(where: matches))
         // A lookup in flight would find the original that is being removed.
         endLookups(where: matches)
         guard canLookUp else { return reply(.removed(id: id, count: keys.count), to: client) }
@@ -187,7 +187,7 @@ extension BrokerState {
                 removed += 1
                 dropRemoved(memory.remove(key))
             }
-            if olderThanSeconds == nil { carryOut(downloads.dropKept { _ in true }) }
+            if olderThanSeconds == nil { carryOut(downloads.dropKeptBodies { _ in true }) }
         }
         guard tier.includesDisk, canLookUp else {
             return reply(.cleared(id: id, removed: removed, bytes: bytes), to: client)
@@ -326,7 +326,7 @@ extension BrokerState {
             digest: original.digest, bytes: original.bytes, origin: storedStatement(request, for: key))
         dropRemoved(memory.insert(accepted, for: key))
         dropRemoved(memory.remove(waiter.key))
-        keep(body, as: key, accepted)
+        save(body, as: key, accepted)
         recentFailures.succeeded(key, form: form(of: waiter.request))
         guard clients.ended(other: request.id, of: waiter.client) else { return }
         reply(.ok(id: request.id), to: waiter.client)

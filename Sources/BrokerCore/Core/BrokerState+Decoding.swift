@@ -108,14 +108,14 @@ extension BrokerState {
         if result.ignoredProfile { counters.ignoredProfiles += 1 }
         counters.decodeTimes.record(microseconds: microseconds)
         // The original may have been removed or replaced by now; then the result is for its waiters alone.
-        let isKept = memory.isKnown(decode.variant.digest)
-        if isKept {
+        let staysInMemory = memory.isKnown(decode.variant.digest)
+        if staysInMemory {
             memory.insert(
                 buffer, as: decode.variant, bytes: bytes, geometry: plan.result, at: now.instant, worth: microseconds)
-            keepRaster(buffer, decode.variant, plan, bytes: bytes, microseconds: microseconds)
+            saveRaster(buffer, decode.variant, plan, bytes: bytes, microseconds: microseconds)
         }
         finish(job, plan, in: buffer, bytes: bytes, plan.result)
-        if !isKept { drop([buffer]) }
+        if !staysInMemory { drop([buffer]) }
     }
 
     /// Answers all waiters of a decoding.

@@ -6,7 +6,7 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// Answers of the cache process: what it found, kept, forgot and cleared, and what follows when it does not answer.
+// Answers of the cache process: what it found, saved, forgot and cleared, and what follows when it does not answer.
 extension BrokerState {
     // MARK: Lookups
 
@@ -119,38 +119,38 @@ extension BrokerState {
         }
     }
 
-    // MARK: Keeping
+    // MARK: Saving
 
-    /// Gives an original to the disk tier; when too much waits to be kept, later, if it is still in memory then.
-    mutating func keep(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
+    /// Has the disk tier save an original; when it has too much to save, later, if the original is still in memory then.
+    mutating func save(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
         // One above the bound would wait for ever.
-        if original.bytes > limits.maxKeepingBytes { return }
-        guard let worker = keeper(of: original.bytes) else {
+        if original.bytes > limits.maxSavingBytes { return }
+        guard let worker = worker(toSave: original.bytes) else {
             if canLookUp { disk.postpone(key) }
             return
         }
-        hold(body, bytes: original.bytes, as: key, on: worker) {
-            .keepOriginal(worker, $0, Self.record(of: original, key), body)
+        beginSaving(body, bytes: original.bytes, as: key, on: worker) {
+            .saveOriginal(worker, $0, Self.record(of: original, key), body)
         }
     }
 
-    /// Gives a variant to the disk tier, if it took longer to make than to read: 5 ns a byte, against about 1 ns for a copy
+    /// Has the disk tier save a variant, if it took longer to make than to read: 5 ns a byte, against about 1 ns for a copy
     /// with its digest.
-    mutating func keepRaster(
+    mutating func saveRaster(
         _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, microseconds: Int
     ) {
-        guard let form = variant.form.rasterWord, microseconds * 1000 >= bytes * 5, let worker = keeper(of: bytes)
+        guard let form = variant.form.rasterWord, microseconds * 1000 >= bytes * 5, let worker = worker(toSave: bytes)
         else { return }
         let record = RasterRecord(
             original: variant.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result, bytes: bytes)
-        hold(buffer, bytes: bytes, as: nil, on: worker) { .keepRaster(worker, $0, record, buffer) }
+        beginSaving(buffer, bytes: bytes, as: nil, on: worker) { .saveRaster(worker, $0, record, buffer) }
     }
 
-    private mutating func hold(
+    private mutating func beginSaving(
         _ buffer: BufferID, bytes: Int, as key: OriginalKey?, on worker: WorkerID, _ action: (JobID) -> Action
     ) {
         let job = newJobID()
-        disk.keep(buffer, bytes: bytes, as: key, job: job)
+        disk.beginSaving(buffer, bytes: bytes, as: key, job: job)
         supervision.assign(job, to: worker)
         memory.hold(buffer)
         actions.append(action(job))
@@ -168,27 +168,27 @@ extension BrokerState {
             bytes: original.bytes, response: original.origin.response, varyKey: original.origin.varyKey)
     }
 
-    /// The worker that can keep this many bytes more.
-    private func keeper(of bytes: Int) -> WorkerID? {
-        canLookUp && disk.mayKeep(bytes) ? supervision.available(.cache) : nil
+    /// The cache process, if it may be given this many bytes more to save.
+    private func worker(toSave bytes: Int) -> WorkerID? {
+        canLookUp && disk.maySave(bytes) ? supervision.available(.cache) : nil
     }
 
-    mutating func keepFinished(_ worker: WorkerID, _ job: JobID, isKept: Bool) {
-        guard case .keep(let buffer, _, let key)? = answered(job, on: worker) else { return }
-        if isKept, let key { memory.noteOnDisk(key, buffer) }
+    mutating func saveFinished(_ worker: WorkerID, _ job: JobID, isSaved: Bool) {
+        guard case .save(let buffer, _, let key)? = answered(job, on: worker) else { return }
+        if isSaved, let key { memory.noteOnDisk(key, buffer) }
         unhold(buffer)
-        keepPostponed()
+        savePostponed()
     }
 
-    private mutating func keepPostponed() {
-        while let key = disk.nextUnkept {
+    private mutating func savePostponed() {
+        while let key = disk.nextUnsaved {
             guard let original = memory.original(key), !original.isOnDisk, let body = body(of: original) else {
-                disk.dropNextUnkept()
+                disk.dropNextUnsaved()
                 continue
             }
-            if keeper(of: original.bytes) == nil { return }
-            disk.dropNextUnkept()
-            keep(body, as: key, original)
+            if worker(toSave: original.bytes) == nil { return }
+            disk.dropNextUnsaved()
+            save(body, as: key, original)
         }
     }
 
@@ -220,7 +220,7 @@ extension BrokerState {
         while disk.hasQueued, let worker = supervision.available(.cache), let (job, request) = disk.startNext() {
             supervision.assign(job, to: worker)
             switch request {
-            case .keep: break
+            case .save: break
             case .forget(_, let url, let owner, _): actions.append(.forget(worker, job, url: url, owner: owner))
             case .query(_, let keys, _): actions.append(.queryDisk(worker, job, keys: keys.map(\.word)))
             case .clear(_, let seconds, _, _): actions.append(.clear(worker, job, olderThanSeconds: seconds))
@@ -267,7 +267,7 @@ extension BrokerState {
         bytes: Int = 0
     ) {
         switch request {
-        case .keep(let buffer, _, _): unhold(buffer)
+        case .save(let buffer, _, _): unhold(buffer)
         case .forget(let requester, _, _, let inMemory):
             guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
             reply(.removed(id: requester.id, count: inMemory.union(forgotten).count), to: requester.client)

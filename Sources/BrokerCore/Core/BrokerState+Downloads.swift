@@ -102,7 +102,7 @@ extension BrokerState {
                 self.download(for: other.id)
             }
         }
-        carryOut(downloads.dropKept { $0 == key || $0 == download.original })
+        carryOut(downloads.dropKeptBodies { $0 == key || $0 == download.original })
         let waiters = waiting.compactMap { requests[$0.id] }
         let isStorable = origin.policy.storability != .never
         let staysInMemory = isStorable && waiters.contains(where: \.mayEnterMemory)
@@ -113,14 +113,14 @@ extension BrokerState {
         if waiters.contains(where: { $0.request.options.cache != .noStore }) {
             forgetReplaced(
                 key, download.original, by: digest, staysInMemory: staysInMemory,
-                isKeptOnDisk: isStorable && waiters.contains(where: \.mayEnterDisk))
+                isSavedOnDisk: isStorable && waiters.contains(where: \.mayEnterDisk))
         }
         let original = MemoryIndex.Original(digest: digest, bytes: bytes, origin: origin)
         dropRemoved(memory.insert(original, for: name))
         // A body that enters the disk tier need not be downloaded again, so its download's time is not its worth.
         let start = entersDisk && limits.usesDisk ? nil : download.transfer?.startedAt
         let body = adoptBody(of: job, digest, bytes: bytes, since: start)
-        if entersDisk { keep(body, as: key, original) }
+        if entersDisk { save(body, as: key, original) }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }
         serve(waiting, original, from: body, key: key, reportingProgress: bytes)
@@ -128,7 +128,7 @@ extension BrokerState {
     }
 
     private mutating func forgetReplaced(
-        _ key: OriginalKey, _ requested: OriginalKey, by digest: ContentDigest, staysInMemory: Bool, isKeptOnDisk: Bool
+        _ key: OriginalKey, _ requested: OriginalKey, by digest: ContentDigest, staysInMemory: Bool, isSavedOnDisk: Bool
     ) {
         let known = memory.original(key) ?? memory.original(requested)
         if !staysInMemory {
@@ -136,8 +136,8 @@ extension BrokerState {
                 dropRemoved(memory.remove(key))
             }
         }
-        // An original that is kept on disk replaces the old one there.
-        if !isKeptOnDisk, known.map({ $0.digest != digest }) ?? true { forgetOnDisk(key) }
+        // An original that is saved on disk replaces the old one there.
+        if !isSavedOnDisk, known.map({ $0.digest != digest }) ?? true { forgetOnDisk(key) }
     }
 
     /// Makes a job's product the body of an original, unless its bytes are in memory already. `start` is when its download

@@ -81,7 +81,9 @@ extension BrokerState {
             return "a partial decoding that is gone"
         }
         var holders = clients.holdings
-        for buffer in disk.keptBuffers + downloads.heldBodies + decoding.bodies { holders[buffer, default: 0] += 1 }
+        for buffer in disk.buffersBeingSaved + downloads.heldBodies + decoding.bodies {
+            holders[buffer, default: 0] += 1
+        }
         let isHeldRight = memory.bufferIDs.allSatisfy { memory.record(of: $0)?.holders == holders[$0] ?? 0 }
         return isHeldRight ? nil : "holders of a buffer"
     }

@@ -147,7 +147,7 @@ package struct BrokerState {
         case .notFound(let worker, let job): notFound(worker, job)
         case .diskQueried(let worker, let job, let record): diskQueried(worker, job, record)
         case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
-        case .keepFinished(let worker, let job, let isKept): keepFinished(worker, job, isKept: isKept)
+        case .saveFinished(let worker, let job, let isSaved): saveFinished(worker, job, isSaved: isSaved)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
         case .timePassed: break
@@ -296,7 +296,7 @@ package struct BrokerState {
         case .diskRequest(let job): disk.isPending(request: job)
         case .retry(let job): downloads.isBackingOff(job)
         case .stop(let job): downloads.isStopping(job)
-        case .keptBody(let key): downloads.hasKept(key)
+        case .keptBody(let key): downloads.hasKeptBody(key)
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
         case .reportUse, .workerStart, .workerExit, .restart, .drain: true

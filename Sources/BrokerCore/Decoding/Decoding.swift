@@ -308,7 +308,7 @@ package struct Decoding {
     /// Notes the build of the decoders: another build may have fixed what killed this one.
     mutating func becameReady(build: String) { self.build = build }
 
-    /// Takes the quarantine that the disk tier kept.
+    /// Takes the quarantine that the disk tier saved.
     mutating func restore(_ records: [QuarantineRecord], unixMs: Int) { quarantine.restore(records, unixMs: unixMs) }
 
     /// The quarantine for the disk tier, which saves it if `isOn`.

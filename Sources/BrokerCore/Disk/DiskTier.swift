@@ -27,8 +27,8 @@ package struct DiskTier {
     private var queued: [JobID: DiskRequest] = [:]
     /// The cache processes that died by their own making with a request that is asked again.
     private var crashes: [JobID: Int] = [:]
-    /// Originals to keep when less waits to be kept.
-    private var unkept: ArraySlice<OriginalKey> = []
+    /// The originals that are postponed: to be saved when the cache process has less to save.
+    private var unsaved: ArraySlice<OriginalKey> = []
     /// Originals used by way of memory since the disk tier was last told.
     private(set) var used: Set<OriginalKey> = []
     /// Users' own originals that the disk tier is known not to have.
@@ -57,8 +57,7 @@ package struct DiskTier {
     }
 
     /// Queues a lookup.
-    mutating func enqueue(_ key: LookupKey, keys: [OriginalKey], _ waiter: JobWaiter, mayStay: Bool, as job: JobID)
-    {
+    mutating func enqueue(_ key: LookupKey, keys: [OriginalKey], _ waiter: JobWaiter, mayStay: Bool, as job: JobID) {
         lookups[job] = Lookup(key: key, keys: keys, waiters: [waiter], mayStay: mayStay)
         lookupByKey[key] = job
         lookupQueue.push(job, priority: waiter.priority, client: waiter.client)
@@ -105,32 +104,32 @@ package struct DiskTier {
         return isFull
     }
 
-    // MARK: Keeping
+    // MARK: Saving
 
-    /// Whether this many bytes more may wait to be kept.
-    func mayKeep(_ bytes: Int) -> Bool {
+    /// Whether the cache process may be given this many bytes more to save.
+    func maySave(_ bytes: Int) -> Bool {
         guard report.state != .locked, report.state != .off else { return false }
-        return running.values.reduce(0) { $0 + $1.keptBytes } + bytes <= limits.maxKeepingBytes
+        return running.values.reduce(0) { $0 + $1.bytesToSave } + bytes <= limits.maxSavingBytes
     }
 
-    /// Notes that a buffer is being kept.
-    mutating func keep(_ buffer: BufferID, bytes: Int, as key: OriginalKey?, job: JobID) {
+    /// Notes that the cache process is given a buffer to save.
+    mutating func beginSaving(_ buffer: BufferID, bytes: Int, as key: OriginalKey?, job: JobID) {
         if let key, key.owner != nil { missingOwned.remove(key) }
-        running[job] = .keep(buffer, bytes: bytes, as: key)
+        running[job] = .save(buffer, bytes: bytes, as: key)
     }
 
-    /// Remembers an original to keep later.
+    /// Remembers an original to save later.
     mutating func postpone(_ key: OriginalKey) {
-        if unkept.count < limits.memoryEntries { unkept.append(key) }
+        if unsaved.count < limits.memoryEntries { unsaved.append(key) }
     }
 
-    /// The next original to keep.
-    var nextUnkept: OriginalKey? { unkept.first }
-    mutating func dropNextUnkept() { unkept.removeFirst() }
+    /// The next postponed original.
+    var nextUnsaved: OriginalKey? { unsaved.first }
+    mutating func dropNextUnsaved() { unsaved.removeFirst() }
 
-    /// Whether a buffer is being kept.
+    /// Whether a buffer is being saved.
     func needs(_ buffer: BufferID) -> Bool {
-        running.values.contains { if case .keep(buffer, _, _) = $0 { true } else { false } }
+        running.values.contains { if case .save(buffer, _, _) = $0 { true } else { false } }
     }
 
     // MARK: Requests
@@ -218,7 +217,7 @@ package struct DiskTier {
 
     /// Notes that the process exited.
     mutating func processExited() {
-        unkept = []
+        unsaved = []
         // A reason that the next process gives as well is not logged again.
         report = DiskReport(state: .off, reason: report.state == .off ? report.reason : nil)
     }
@@ -226,7 +225,7 @@ package struct DiskTier {
     /// Takes back the request of a process that exited: it is asked again, but not of a third process after two died of it.
     mutating func lost(_ job: JobID, ownMaking: Bool) -> Loss? {
         guard let request = running.removeValue(forKey: job) else { return nil }
-        if case .keep(let buffer, _, _) = request { return .unhold(buffer) }
+        if case .save(let buffer, _, _) = request { return .unhold(buffer) }
         if ownMaking { crashes[job, default: 0] += 1 }
         if crashes[job, default: 0] >= 2 { return .dropped(request) }
         queued[job] = request
@@ -245,11 +244,11 @@ package struct DiskTier {
     var deadlines: Int { lookups.count + running.count + queued.count }
     /// The number of jobs that run on the cache process.
     var runningJobs: Int { running.count + lookups.values.count { $0.worker != nil } }
-    /// The buffers that are being kept, once for each request.
-    var keptBuffers: [BufferID] {
-        running.values.compactMap { if case .keep(let buffer, _, _) = $0 { buffer } else { nil } }
+    /// The buffers that are being saved, once for each request.
+    var buffersBeingSaved: [BufferID] {
+        running.values.compactMap { if case .save(let buffer, _, _) = $0 { buffer } else { nil } }
     }
-    var hasUnkept: Bool { !unkept.isEmpty }
+    var hasUnsaved: Bool { !unsaved.isEmpty }
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
@@ -261,7 +260,7 @@ package struct DiskTier {
         if lookups.contains(where: { $0.value.worker == nil && !lookupQueue.contains($0.key) }) {
             return "queue of lookups"
         }
-        if queued.values.contains(where: { $0.keptBytes > 0 }) { return "a queued request to keep" }
+        if queued.values.contains(where: { $0.bytesToSave > 0 }) { return "a queued request to save" }
         return nil
     }
 }

@@ -105,7 +105,7 @@ package struct Downloads {
     /// Queues a download. It continues a kept body, whose job's id it then takes over, unless it revalidates.
     mutating func enqueue(_ download: Download, newJob: () -> JobID, at now: Instant) -> JobID {
         var download = download
-        let kept = download.revalidating == nil ? takeKept(download.original, from: download.url) : nil
+        let kept = download.revalidating == nil ? takeKeptBody(download.original, from: download.url) : nil
         let job = kept?.job ?? newJob()
         if let kept {
             // Its bytes stay counted.
@@ -292,7 +292,7 @@ package struct Downloads {
 
     /// Ends a download that fails for good. What it received of a body that can be continued is kept.
     mutating func fail(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
-        let kept = keep(job, isDraining: isDraining, at: now)
+        let kept = keepBody(of: job, isDraining: isDraining, at: now)
         return (kept ?? [.discard(job)]) + end(job)
     }
 
@@ -312,7 +312,7 @@ package struct Downloads {
             downloads[job]?.revalidatedBody = nil
             return [stop, .stopDeadline(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
         }
-        let kept = keep(job, isDraining: isDraining, at: now)
+        let kept = keepBody(of: job, isDraining: isDraining, at: now)
         let isWasted = kept == nil && download.received > 0 && !download.isGiven
         return (kept ?? (isWasted ? [.discard(job)] : [])) + end(job)
     }
@@ -323,7 +323,7 @@ package struct Downloads {
         setReceived(of: job, min(max(received, 0), limits.maxDownloadBytes))
         var outcomes = unassign(job)
         hosts.abandoned(download.origin)
-        let kept = keep(job, isDraining: isDraining, at: now)
+        let kept = keepBody(of: job, isDraining: isDraining, at: now)
         if kept == nil { setReceived(of: job, 0) }
         downloads[job] = nil
         outcomes += kept ?? [.discard(job)]
@@ -433,12 +433,13 @@ package struct Downloads {
 
     // MARK: Kept bodies
 
-    /// Keeps the beginning of a body for a later request; nil if it received none, or no room is left. Kept
-    /// bytes stay reserved.
-    private mutating func keep(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
+    /// Keeps the beginning of a body in memory for a later request; its bytes stay reserved. Returns nil when it is
+    /// not kept: nothing that can be continued was received, it is too long or not cacheable, another beginning of the original
+    /// is kept already, or the broker is draining.
+    private mutating func keepBody(of job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
         guard let download = downloads[job], let validator = download.validator, let response = download.response,
-            download.received > 0, !download.isGiven, limits.maxPartials > 0,
-            download.received <= limits.maxPartialBytes, keptBodies[download.original] == nil, !isDraining
+            download.received > 0, !download.isGiven, limits.maxKeptBodies > 0,
+            download.received <= limits.maxKeptBodyBytes, keptBodies[download.original] == nil, !isDraining
         else { return nil }
         // The beginning of a response must not be kept for users who may not have the whole.
         let policy = CachePolicy(
@@ -446,28 +447,28 @@ package struct Downloads {
             settings: limits.caching)
         guard policy.storability == .shared || policy.storability == .personal && download.original.owner != nil
         else { return nil }
-        let until = now.adding(milliseconds: limits.partialMs)
+        let until = now.adding(milliseconds: limits.keptBodyMs)
         keptBodies[download.original] = KeptBody(
             job: job, url: download.url, received: download.received, response: response, validator: validator,
             total: download.total, until: until)
         // `end` leaves these bytes reserved.
         var outcomes = [Outcome.keptBody(download.original, until: until)]
-        while keptBodies.count > limits.maxPartials
-            || keptBodies.values.reduce(0, { $0 + $1.received }) > limits.maxPartialBytes,
+        while keptBodies.count > limits.maxKeptBodies
+            || keptBodies.values.reduce(0, { $0 + $1.received }) > limits.maxKeptBodyBytes,
             let oldest = keptBodies.filter({ $0.key != download.original })
                 .min(by: { ($0.value.until, $0.value.job) < ($1.value.until, $1.value.job) })?.key
         {
-            outcomes += dropKept { $0 == oldest }
+            outcomes += dropKeptBodies { $0 == oldest }
         }
         return outcomes
     }
 
-    private mutating func takeKept(_ key: OriginalKey, from url: SourceURL) -> KeptBody? {
+    private mutating func takeKeptBody(_ key: OriginalKey, from url: SourceURL) -> KeptBody? {
         keptBodies[key]?.url == url ? keptBodies.removeValue(forKey: key) : nil
     }
 
     /// Drops the kept bodies of these originals.
-    mutating func dropKept(where matches: (OriginalKey) -> Bool) -> [Outcome] {
+    mutating func dropKeptBodies(where matches: (OriginalKey) -> Bool) -> [Outcome] {
         var outcomes: [Outcome] = []
         for (key, kept) in keptBodies.sorted(by: { $0.value.job < $1.value.job }) where matches(key) {
             keptBodies[key] = nil
@@ -479,7 +480,7 @@ package struct Downloads {
 
     mutating func keptBodyDue(_ key: OriginalKey, at now: Instant) -> [Outcome] {
         guard let kept = keptBodies[key], kept.until <= now else { return [] }
-        return dropKept { $0 == key }
+        return dropKeptBodies { $0 == key }
     }
 
     // MARK: Partial images
@@ -529,12 +530,12 @@ package struct Downloads {
 
     /// Whether a deadline of this kind may still matter.
     func isBackingOff(_ job: JobID) -> Bool { self[job]?.retryAt != nil }
-    func hasKept(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
+    func hasKeptBody(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
 
     /// The jobs that run on workers.
     var running: [JobID: WorkerID] { downloads.compactMapValues { $0.transfer?.worker } }
-    /// The jobs whose beginnings are kept.
-    var keptJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
+    /// The jobs whose products are kept bodies.
+    var keptBodyJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
     /// The held bodies, and the given buffers.
     var heldBodies: [BufferID] { downloads.values.compactMap(\.revalidatedBody) }
     var givenBuffers: [BufferID] { downloads.values.compactMap(\.given) }

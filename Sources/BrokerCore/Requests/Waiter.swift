@@ -92,7 +92,7 @@ struct Waiter {
 
     /// Whether its result may stay in memory.
     var mayEnterMemory: Bool { request.options.cache != .noStore && request.options.storage.includesMemory }
-    /// Whether its result may be kept on disk.
+    /// Whether its result may be saved on disk.
     var mayEnterDisk: Bool { request.options.cache != .noStore && request.options.storage.includesDisk }
 
     /// Whether it wants the body itself: a confirmation of the cached original is no answer.

@@ -44,15 +44,15 @@ import WorkerProtocol
         #expect(tier.join(try lookup(), waiter(3), mayStay: true) == nil && tier.brokenInvariant() == nil)
     }
 
-    @Test func `the bytes that wait to be kept are bounded`() throws {
-        var tier = tier { $0.maxKeepingBytes = 100 }
-        #expect(tier.mayKeep(100))
-        tier.keep(BufferID(number: 1), bytes: 60, as: try key(), job: job)
-        #expect(tier.mayKeep(40) && !tier.mayKeep(41) && tier.needs(BufferID(number: 1)))
-        guard case .keep? = tier.answered(job) else { return complain("not kept") }
-        #expect(tier.mayKeep(100) && tier.isIdle)
+    @Test func `the bytes that wait to be saved are bounded`() throws {
+        var tier = tier { $0.maxSavingBytes = 100 }
+        #expect(tier.maySave(100))
+        tier.beginSaving(BufferID(number: 1), bytes: 60, as: try key(), job: job)
+        #expect(tier.maySave(40) && !tier.maySave(41) && tier.needs(BufferID(number: 1)))
+        guard case .save? = tier.answered(job) else { return complain("not saved") }
+        #expect(tier.maySave(100) && tier.isIdle)
         _ = tier.reported(DiskReport(state: .locked))
-        #expect(!tier.mayKeep(1))
+        #expect(!tier.maySave(1))
     }
 
     @Test func `a request that kills two processes is dropped`() throws {
@@ -73,9 +73,9 @@ import WorkerProtocol
         #expect(tier.isIdle)
     }
 
-    @Test func `a kept buffer is released with its process`() throws {
+    @Test func `a buffer that is being saved is released with its process`() throws {
         var tier = tier()
-        tier.keep(BufferID(number: 5), bytes: 1, as: nil, job: job)
+        tier.beginSaving(BufferID(number: 5), bytes: 1, as: nil, job: job)
         guard case .unhold(BufferID(number: 5))? = tier.lost(job, ownMaking: false) else {
             return complain("still held")
         }
@@ -112,7 +112,7 @@ import WorkerProtocol
         let lookup = try #require(ended)
         #expect(tier.isAmbiguous(lookup))
         #expect(!tier.noteOwned(lookup, found: nil) && !tier.mayHave(owned: own))
-        tier.keep(BufferID(number: 1), bytes: 1, as: own, job: JobID(number: 2))
+        tier.beginSaving(BufferID(number: 1), bytes: 1, as: own, job: JobID(number: 2))
         #expect(tier.mayHave(owned: own))
     }
 }

@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// The disk tier is queried before the origin and stores what is worth keeping; requests succeed without it, slower.
+/// The disk tier is queried before the origin and stores what is worth saving; requests succeed without it, slower.
 struct DiskTierTests {
     private func world(isReady: Bool = true) -> StrictWorld {
         var limits = BrokerLimits()
@@ -25,7 +25,7 @@ struct DiskTierTests {
         try #require(world.errands.first { if case .find = $0.value.errand { true } else { false } }?.key)
     }
 
-    @Test func `a miss goes on to the origin, and what comes from there is kept`() throws {
+    @Test func `a miss goes on to the origin, and what comes from there is saved`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
@@ -34,7 +34,7 @@ struct DiskTierTests {
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
         let decode = try #require(world.decodes.keys.first)
         world.readHeader(decode)
-        // 1 ms of decoding for 100 bytes is worth keeping.
+        // 1 ms of decoding for 100 bytes is worth saving.
         world.clock = world.clock.adding(milliseconds: 1)
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.source == .network)
@@ -329,7 +329,7 @@ struct DiskTierTests {
         #expect(world.errands.isEmpty)
     }
 
-    @Test func `the end waits for what is being kept`() throws {
+    @Test func `the end waits for what is being saved`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.representation = .original }

@@ -82,7 +82,7 @@ import WorkerProtocol
         // The same original is downloaded anew until the worker has stopped.
         #expect(downloads.join(try key(), isForced: false, waiter(2)) == nil)
         _ = downloads.stopped(job, received: 500, isDraining: false, at: now)
-        #expect(downloads.keptJobs == [job] && downloads.reservedBytes == 500)
+        #expect(downloads.keptBodyJobs == [job] && downloads.reservedBytes == 500)
         let download = Download(
             DownloadKey(original: try key(), isForced: false), url: try key().url, waiter: waiter(2))
         let next = downloads.enqueue(download, newJob: { JobID(number: 9) }, at: now)

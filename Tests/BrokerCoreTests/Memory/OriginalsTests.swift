@@ -41,28 +41,28 @@ struct OriginalsTests {
         if world.decodes[job] != nil { world.finishDecode(job) }
     }
 
-    private func keep(_ world: inout StrictWorld, isKept: Bool = true) {
-        for job in world.errands.filter({ if case .keep = $0.value.errand { true } else { false } }).keys.sorted() {
-            world.answerErrand(job, content: isKept ? 1 : nil)
+    private func finishSaving(_ world: inout StrictWorld, isSaved: Bool = true) {
+        for job in world.errands.filter({ if case .save = $0.value.errand { true } else { false } }).keys.sorted() {
+            world.answerErrand(job, content: isSaved ? 1 : nil)
         }
     }
 
     // MARK: With a disk tier
 
-    @Test(arguments: [true, false]) func `what is on disk and decoded leaves the memory`(isKeptFirst: Bool) throws {
+    @Test(arguments: [true, false]) func `what is on disk and decoded leaves the memory`(isSavedFirst: Bool) throws {
         var world = world(usesDisk: true)
         let client = world.connect()
-        if isKeptFirst {
+        if isSavedFirst {
             world.get(client, id: 1, "1")
             world.answerErrand(try #require(world.errands.keys.first), content: nil)
             world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-            keep(&world)
+            finishSaving(&world)
             #expect(world.state.memory.residentBytes == 1000)
             try decode(&world)
         } else {
             try load(&world, client, id: 1)
             #expect(world.state.memory.residentBytes == 1400)
-            keep(&world)
+            finishSaving(&world)
         }
         #expect(world.state.memory.residentBytes == 400 && world.buffers.count == 1)
         #expect(world.state.memory.evictions == 0)
@@ -72,7 +72,7 @@ struct OriginalsTests {
         world.get(client, id: 3, "1") { $0.variant.width = 5 }
         world.answerErrand(try #require(world.errands.keys.first), content: 1)
         try decode(&world)
-        keep(&world)
+        finishSaving(&world)
         #expect(world.image(client, 3)?.source == .disk)
         #expect(world.state.memory.residentBytes == 500 && world.state.counters.downloads == 1)
     }
@@ -81,7 +81,7 @@ struct OriginalsTests {
         var world = world(usesDisk: true)
         let client = world.connect()
         try load(&world, client, id: 1)
-        keep(&world, isKept: false)
+        finishSaving(&world, isSaved: false)
         #expect(world.state.memory.residentBytes == 1400)
         try load(&world, client, id: 2) { $0.storage = .memory }
         #expect(world.state.memory.residentBytes == 2800)
@@ -94,41 +94,41 @@ struct OriginalsTests {
         world.get(client, id: 2, "2")
         missDisk(&world)
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        keep(&world)
+        finishSaving(&world)
         #expect(world.state.memory.residentBytes == 1400)
         world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/1"))))
         #expect(world.state.memory.residentBytes == 400)
     }
 
-    @Test func `what was kept of a name's old bytes says nothing of the new ones`() throws {
+    @Test func `what was saved of a name's old bytes says nothing of the new ones`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()
         try load(&world, client, id: 1)
         world.get(client, id: 2, "1") { $0.cache = .reload }
         world.finishFetch(try #require(world.fetches.keys.first), content: 2)
         try decode(&world)
-        let keepings = world.errands.keys.sorted()
-        try #require(keepings.count == 2)
-        world.answerErrand(keepings[0], content: 1)
-        world.answerErrand(keepings[1], content: nil)
+        let saves = world.errands.keys.sorted()
+        try #require(saves.count == 2)
+        world.answerErrand(saves[0], content: 1)
+        world.answerErrand(saves[1], content: nil)
         #expect(world.state.memory.residentBytes == 1400)
     }
 
-    @Test func `what came too fast for the disk tier is kept later, if it is still there`() throws {
-        var world = world(usesDisk: true) { $0.maxKeepingBytes = 1_500 }
+    @Test func `what came too fast for the disk tier is saved later, if it is still there`() throws {
+        var world = world(usesDisk: true) { $0.maxSavingBytes = 1_500 }
         let client = world.connect()
         for id in 1...4 { try load(&world, client, id: id) }
         #expect(world.errands.count == 1 && world.state.memory.residentBytes == 4 * 1400)
         world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/2"))))
-        for _ in 1...3 { keep(&world) }
-        #expect(world.state.disk.hasUnkept == false && world.state.memory.residentBytes == 3 * 400)
+        for _ in 1...3 { finishSaving(&world) }
+        #expect(world.state.disk.hasUnsaved == false && world.state.memory.residentBytes == 3 * 400)
     }
 
     @Test func `what is too large for the disk tier is not offered to it again and again`() throws {
-        var world = world(usesDisk: true) { $0.maxKeepingBytes = 999 }
+        var world = world(usesDisk: true) { $0.maxSavingBytes = 999 }
         try load(&world, world.connect(), id: 1)
         #expect(
-            world.errands.isEmpty && world.state.disk.hasUnkept == false && world.state.memory.residentBytes == 1400)
+            world.errands.isEmpty && world.state.disk.hasUnsaved == false && world.state.memory.residentBytes == 1400)
     }
 
     /// For example signed URLs: each is different, and the requester's `cacheKey` identifies the image.
@@ -136,7 +136,7 @@ struct OriginalsTests {
         var world = world(usesDisk: true)
         let client = world.connect()
         try load(&world, client, id: 1) { $0.cacheKey = "name" }
-        keep(&world)
+        finishSaving(&world)
         #expect(world.state.memory.residentBytes == 400)
         world.get(client, id: 2, "2") {
             $0.cacheKey = "name"
@@ -158,7 +158,7 @@ struct OriginalsTests {
                 $0.delivery = delivery
             }
         }
-        keep(&world)
+        finishSaving(&world)
         world.happen(.messageReceived(client, .release(buffers: Array(world.descriptors[client] ?? []))))
         for sent in world.payloads { world.happen(.payloadSent(sent.client, sent.buffer)) }
         #expect(world.state.memory.residentBytes == 3000 && world.state.memory.heldBytes == 0)

@@ -56,7 +56,7 @@ struct RepresentationTests {
         #expect(world.image(client, 10)?.bytes == 100)
     }
 
-    @Test func `encoded pictures are kept on disk in any size, pixels only where they were scaled`() throws {
+    @Test func `encoded images are saved on disk in any size, pixels only where they were scaled`() throws {
         let scaled = Transform(width: 10)
         #expect(Form.pixels(Transform()).rasterWord == nil)
         #expect(Form.pixels(scaled).rasterWord != nil)
@@ -77,10 +77,10 @@ struct RepresentationTests {
         world.readHeader(job)
         world.happen(.timePassed, after: 10)
         world.finishDecode(job)
-        let kept = world.keptRasters
-        #expect(kept.count == 1)
-        #expect(kept.first?.bytes == 100)
-        #expect(kept.first?.header.placeholder != nil)
+        let saved = world.savedRasters
+        #expect(saved.count == 1)
+        #expect(saved.first?.bytes == 100)
+        #expect(saved.first?.header.placeholder != nil)
     }
 
     @Test func `all frames come in one buffer, with their times`() throws {

@@ -27,7 +27,7 @@ struct RandomEventTests {
         limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
         limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
         limits.usesDisk = seed % 2 == 0
-        limits.maxKeepingBytes = 4_000
+        limits.maxSavingBytes = 4_000
         limits.maxPixels = 600
         var world = StrictWorld(limits)
         var nextID = 0

@@ -31,7 +31,7 @@ struct StrictWorld {
         case find(form: String?, keys: [String])
         case clear
         case query(keys: [String])
-        case keep(BufferID, OriginalRecord?)
+        case save(BufferID, OriginalRecord?)
         case forget
     }
 
@@ -73,7 +73,7 @@ struct StrictWorld {
     var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
-    var keptRasters: [RasterRecord] = []
+    var savedRasters: [RasterRecord] = []
     var payloads: [(client: ClientID, buffer: BufferID)] = []
     /// All originals that the disk tier has ever held.
     var onDisk: Set<String> = []
@@ -120,7 +120,7 @@ struct StrictWorld {
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
         checkPage(after: event)
         checkOriginals(after: event)
-        let begun = Set(state.downloads.keptJobs).union(stopping.keys)
+        let begun = Set(state.downloads.keptBodyJobs).union(stopping.keys)
             .union(state.downloads.active.filter { $0.value.transfer == nil && $0.value.resumption != nil }.keys)
         if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(begun) {
             complain("after \(event): unfinished products \(products) of no job")
@@ -286,9 +286,9 @@ struct StrictWorld {
     mutating func answerErrand(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
         guard let (worker, errand) = errands.removeValue(forKey: job) else { return complain("no such errand") }
         switch errand {
-        case .keep(_, let record):
+        case .save(_, let record):
             if let record, content != nil { noteOnDisk(key: record.key, digest: record.digest) }
-            happen(.keepFinished(worker, job, isKept: content != nil))
+            happen(.saveFinished(worker, job, isSaved: content != nil))
         case .query(let keys):
             let record = content.map {
                 OriginalRecord(
@@ -415,13 +415,13 @@ struct StrictWorld {
             expectReady(worker, .cache)
             quarantined = records
         case .queryDisk(let worker, let job, let keys): begin(.query(keys: keys), job, on: worker)
-        case .keepRaster(let worker, let job, let record, let buffer):
-            keptRasters.append(record)
-            if !buffers.contains(buffer) { complain("keeps what is gone") }
-            begin(.keep(buffer, nil), job, on: worker)
-        case .keepOriginal(let worker, let job, let record, let buffer):
-            if !buffers.contains(buffer) { complain("keeps what is gone") }
-            begin(.keep(buffer, record), job, on: worker)
+        case .saveRaster(let worker, let job, let record, let buffer):
+            savedRasters.append(record)
+            if !buffers.contains(buffer) { complain("saves a buffer that is gone") }
+            begin(.save(buffer, nil), job, on: worker)
+        case .saveOriginal(let worker, let job, let record, let buffer):
+            if !buffers.contains(buffer) { complain("saves a buffer that is gone") }
+            begin(.save(buffer, record), job, on: worker)
         case .forget(let worker, let job, _, _): begin(.forget, job, on: worker)
         case .publish(let job, let buffer):
             if products.remove(job) == nil { complain("publishes what is not there") }
