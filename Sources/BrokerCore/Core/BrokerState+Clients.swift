@@ -32,7 +32,7 @@ extension BrokerState {
 
     mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if let id = message.id, asking.isPending(id) {
+        if let id = message.id, asking.hasUnanswered(id) {
             return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
         }
         if message.isAdministrative, !asking.isAdmin {
@@ -71,7 +71,7 @@ extension BrokerState {
     /// Answers a malformed message. If its id is that of a pending request, the error names none, because that request gets
     /// its own answer.
     mutating func messageRejected(_ id: Int?, of client: ClientID, with error: WireError) {
-        let isTaken = id.flatMap { clients[client]?.isPending($0) } ?? false
+        let isTaken = id.flatMap { clients[client]?.hasUnanswered($0) } ?? false
         reject(isTaken ? nil : id, of: client, with: error)
     }
 
@@ -265,11 +265,11 @@ extension BrokerState {
 
     // MARK: store
 
-    /// Takes the bytes of a `store`, which the shell has sealed. They are identified and decoded under a hidden key, so
-    /// that no request finds them before they are accepted.
+    /// Takes the bytes of a `store`, which the shell has sealed. A download worker computes their digest (an identification),
+    /// then they are decoded under a hidden key, so that no request finds them before they are accepted.
     mutating func store(_ request: StoreRequest, bytes: Int, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if asking.isPending(request.id) {
+        if asking.hasUnanswered(request.id) {
             let message = "id \(request.id) is that of a pending request."
             return reject(nil, of: client, with: WireError(.badRequest, message))
         }

@@ -79,7 +79,8 @@ extension BrokerState {
         supervision.isRunning(job, on: worker) && decoding.expects(result, of: job)
     }
 
-    /// A worker has one job at a time, and nothing takes it away: it knows what it may report.
+    /// Condemns a decode worker for a report that no job of its calls for, unless it is gone or condemned already. A decode worker
+    /// has one job at a time, which is not taken from it while it works, so no report of an honest one comes too late.
     mutating func reportedUnasked(_ worker: WorkerID, _ report: String) {
         if supervision.jobs(of: worker) != nil, !supervision.isCondemned(worker) {
             workerMisbehaved(worker, "it reported \(report) without being asked")

@@ -34,9 +34,9 @@ extension BrokerState {
         let known = memory.original(key)
         let origin = known?.origin ?? statement(record.response, for: key, varyKey: record.varyKey)
         if known.map({ $0.digest != digest }) ?? (origin.policy.storability == .never) { return notFound(worker, job) }
-        disk.answeredLookup()
+        disk.lookupAnswered()
         _ = endLookup(job)
-        noteOwned(lookup, found: key)
+        noteMissingOwned(lookup, found: key)
 
         let original = MemoryIndex.Original(
             digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true, isOnDisk: true)
@@ -81,15 +81,17 @@ extension BrokerState {
 
     mutating func notFound(_ worker: WorkerID, _ job: JobID) {
         guard supervision.isRunning(job, on: worker), let lookup = endLookup(job) else { return }
-        disk.answeredLookup()
-        if !lookup.isForRaster { noteOwned(lookup, found: nil) }
+        disk.lookupAnswered()
+        if !lookup.isForRaster { noteMissingOwned(lookup, found: nil) }
         actions.append(.discard(job))
         // Only a raster was looked for, and the original has left the memory meanwhile.
         goOn(lookup, looksAgain: lookup.isForRaster && !hasBody(lookup))
     }
 
-    private mutating func noteOwned(_ lookup: Lookup, found key: OriginalKey?) {
-        if disk.noteOwned(lookup, found: key) { memory.endSlots() }
+    /// Remembers that the disk tier has no original of the user's own, if a lookup says so. If everything remembered before was
+    /// forgotten for it, all slots end, because requests must query the disk tier again.
+    private mutating func noteMissingOwned(_ lookup: Lookup, found key: OriginalKey?) {
+        if disk.noteMissingOwned(lookup, found: key) { memory.endSlots() }
     }
 
     mutating func lookupTimePassed(_ job: JobID) {
@@ -230,7 +232,7 @@ extension BrokerState {
 
     /// Answers a request without the disk tier, which has not answered in time.
     mutating func diskRequestTimePassed(_ job: JobID) {
-        guard let (request, isMissed) = disk.due(job) else { return }
+        guard let (request, isMissed) = disk.requestTimedOut(job) else { return }
         answer(request)
         if isMissed { missedDiskAnswer() }
     }
@@ -238,7 +240,9 @@ extension BrokerState {
     /// Kills a cache process that has not answered several times in a row.
     private mutating func missedDiskAnswer() {
         let worker = supervision.available(.cache)
-        if disk.missedAnswer(canReplace: worker != nil), let worker { condemn(worker, .deadline, "it did not answer") }
+        if disk.countMissedAnswer(canReplace: worker != nil), let worker {
+            condemn(worker, .deadline, "it did not answer")
+        }
     }
 
     private mutating func answered(_ job: JobID, on worker: WorkerID) -> DiskRequest? {

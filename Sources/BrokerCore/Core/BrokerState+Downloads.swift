@@ -182,7 +182,7 @@ extension BrokerState {
         evictToFit()
     }
 
-    /// Takes the digest of bytes that a client stored, and has them decoded.
+    /// Takes the digest that an identification has computed, and has the stored bytes decoded.
     private mutating func identified(_ job: JobID, _ digest: ContentDigest, bytes: Int) {
         guard let download = downloads[job], bytes == download.received,
             let waiter = download.waiters.first.flatMap({ requests[$0.id] }),
@@ -327,7 +327,7 @@ extension BrokerState {
 
     /// Sends an event about a download to the clients that have subscribed to it.
     private mutating func tell(_ name: BrokerEvent.Name, of download: Download, reason: String? = nil) {
-        if !clients.hasSubscribers || download.isGiven { return }
+        if !clients.hasSubscribers || download.isIdentification { return }
         tell(BrokerEvent(name, url: download.url.text, reason: reason), uids: Set(download.waiters.map(\.uid)))
     }
 

@@ -13,7 +13,7 @@ extension BrokerState {
     mutating func renderPart(of job: JobID) {
         guard let download = downloads[job], downloads.mayRenderPart(of: job, at: now.instant), !isDraining,
             let transform = viewers(of: download).first?.partialTransform(scaleDownLimit: limits.scaleDownBytes),
-            !download.responsibleOrigins.contains(where: { decoding.isOverBudget($0, at: now.instant) }),
+            !download.responsibleOrigins.contains(where: { decoding.isOverCrashBudget($0, at: now.instant) }),
             !supervision.areDecodersBroken(at: now.instant),
             // One that the download had before it began anew.
             !decoding.isRendering(job)

@@ -174,7 +174,7 @@ extension BrokerState {
 
     /// Revalidates a stale original after it was served (RFC 5861, section 3): one refresh at a time.
     private mutating func refresh(_ key: OriginalKey, _ original: MemoryIndex.Original, for served: Waiter) {
-        guard !downloads.isRunning(DownloadKey(original: key, isForced: false)),
+        guard !downloads.hasActive(DownloadKey(original: key, isForced: false)),
             clients.pendingWeight < limits.maxRequests / 2, requests.count < limits.maxRequests, !isDraining
         else { return }
         var options = served.request.options
@@ -265,7 +265,7 @@ extension BrokerState {
         memory.hold(body)
     }
 
-    /// The origins, or the user, that an image's cost in decoders is counted for.
+    /// Those that an image's cost in decoders is counted for: the user of a `store` (`user 1000`), else the origins.
     private func responsible(for waiter: Waiter) -> [String] {
         if case .store = waiter.purpose { return ["user \(waiter.uid)"] }
         return Download.responsibleOrigins(
@@ -300,7 +300,7 @@ extension BrokerState {
 
         var image = waiter.reply(for: header, as: geometry, bytes: bytes, of: original, at: now.instant)
         let attachment = lend(buffer, to: waiter, in: &image)
-        if offersSlot, image.buffer != nil { image.slot = memory.slot(of: buffer, for: waiter.key) }
+        if offersSlot, image.buffer != nil { image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key) }
         if waiter.preview != .showing { unregister(waiter) }
         if image.final { countAnswer(to: waiter, isStale: image.stale) }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)

@@ -13,11 +13,11 @@ struct Decode {
     }
 
     enum Phase {
-        /// → `parked`; ends when the image is only described.
+        /// Until `deadline`. → `parked`; ends when the image is only described.
         case readingHeader(deadline: Instant)
         /// Waits for memory, without a deadline. → `writing`.
         case parked(DecodePlan)
-        /// The worker fills its output. Ends when finished or failed.
+        /// The worker fills its output, until a deadline of its own, counted from the admission. Ends when finished or failed.
         case writing(DecodePlan, reserved: Int, deadline: Instant)
     }
 
@@ -29,7 +29,8 @@ struct Decode {
     }
 
     let variant: VariantKey
-    /// The origins, or the user, that the image's cost in decoders is counted for.
+    /// Those that the image's cost in decoders is counted for, as `CrashBudget` knows them: origins (`http://a.test`), an
+    /// origin's redirects (`what http://a.test redirects to`), or the user of a `store` (`user 1000`).
     let responsible: [String]
     /// The encoded bytes, held for as long as the decoding lasts.
     let body: BufferID
@@ -65,7 +66,7 @@ extension Decode.Phase {
 
     var reserved: Int { if case .writing(_, let reserved, _) = self { reserved } else { 0 } }
 
-    /// When the worker has taken too long; nil while it waits for memory.
+    /// When the worker has taken too long for this phase; nil while it waits for memory.
     var deadline: Instant? {
         switch self {
         case .readingHeader(let deadline), .writing(_, _, let deadline): deadline
@@ -80,11 +81,11 @@ struct PartialDecode {
     /// The download whose bytes are decoded.
     let download: JobID
     let transform: Transform
-    /// The origins that the image's cost in decoders is counted for.
+    /// Those that the image's cost in decoders is counted for (`Download.responsibleOrigins`).
     let responsible: [String]
     let worker: WorkerID
     let startedAt: Instant
-    /// When the worker has taken too long.
+    /// When the worker has taken too long, from its start to its result.
     let deadline: Instant
     var plan: DecodePlan?
     /// The bytes reserved for the result.

@@ -94,13 +94,15 @@ package struct Decoding {
     }
 
     /// Whether too many decoders have died on an origin's images lately.
-    func isOverBudget(_ origin: String, at now: Instant) -> Bool { crashBudget.refusal(of: origin, at: now) != nil }
+    func isOverCrashBudget(_ origin: String, at now: Instant) -> Bool {
+        crashBudget.refusal(of: origin, at: now) != nil
+    }
 
-    /// The origins, or the users, that a job's cost is counted for.
+    /// Those that the cost of a decoding, partial or not, is counted for; none for another job.
     func responsible(for job: JobID) -> [String] { decodes[job]?.responsible ?? parts[job]?.responsible ?? [] }
 
     mutating func countDeath(for responsible: [String], at now: Instant) {
-        for origin in responsible where !isOverBudget(origin, at: now) { crashBudget.note(origin, at: now) }
+        for origin in responsible where !isOverCrashBudget(origin, at: now) { crashBudget.note(origin, at: now) }
     }
 
     // MARK: Joining and beginning
@@ -258,13 +260,13 @@ package struct Decoding {
         return End(decode: decode, worker: decode.run?.worker)
     }
 
-    /// Whether a job has run past its deadline.
+    /// Whether a decoding has run past the deadline of its phase, or a partial one past its only deadline.
     func isOverdue(_ job: JobID, at now: Instant) -> Bool {
         (decodes[job]?.phase?.deadline ?? parts[job]?.deadline).map { $0 <= now } ?? false
     }
 
-    /// Whether a job needs its deadline and processor time watched.
-    func isPending(_ job: JobID) -> Bool { decodes[job] != nil || parts[job] != nil }
+    /// Whether a job is a decoding or a partial decoding that has not ended.
+    func contains(_ job: JobID) -> Bool { decodes[job] != nil || parts[job] != nil }
 
     // MARK: Lost workers
 
@@ -330,8 +332,11 @@ package struct Decoding {
         return order
     }
 
-    /// Checks a partial header. Returns the bytes of its output, nil when the worker planned another result than was
-    /// ordered, and whether the result is within the limits.
+    /// Checks a partial header. Returns nil when the worker planned another result than was ordered; otherwise
+    ///
+    /// - `output`: the bytes of the result's pixels;
+    /// - `needed`: these and the worker's working memory, in bytes; of use only if `fits`, because it may have overflowed;
+    /// - `fits`: whether the result is within `maxPixels`, and `needed` within `workerMemoryBytes`.
     func check(part job: JobID, _ plan: DecodePlan) -> (output: Int, needed: Int, fits: Bool)? {
         guard let part = parts[job], plan.stage != nil,
             part.transform.plan(for: plan.header.geometry)?.result == plan.result
@@ -370,8 +375,8 @@ package struct Decoding {
     var bodies: [BufferID] { decodes.values.map(\.body) }
     /// The downloads that are being rendered.
     var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
-    /// The number of entries that may have a deadline.
-    var deadlines: Int { 2 * (decodes.count + parts.count) }
+    /// About how many deadlines still matter: an elapsed and a processor time for each decoding, queued ones included.
+    var deadlineCount: Int { 2 * (decodes.count + parts.count) }
     var hasParts: Bool { !parts.isEmpty }
 
     /// The first rule that does not hold; nil when all do.

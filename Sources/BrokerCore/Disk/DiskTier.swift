@@ -94,9 +94,9 @@ package struct DiskTier {
         lookups.filter { $0.value.keys.contains(where: matches) }.keys.sorted()
     }
 
-    /// Remembers that the disk tier has no original of the user's own. Returns whether everything remembered before was
-    /// forgotten, for want of room.
-    mutating func noteOwned(_ lookup: Lookup, found key: OriginalKey?) -> Bool {
+    /// Remembers that the disk tier has no original of the user's own, if a lookup for one found only the shared original
+    /// (`key`) or nothing. Returns whether everything remembered before was forgotten, for want of room.
+    mutating func noteMissingOwned(_ lookup: Lookup, found key: OriginalKey?) -> Bool {
         guard lookup.keys.count > 1, key != lookup.keys[0], report.mayHaveOwned else { return false }
         let isFull = missingOwned.count >= limits.memoryEntries
         if isFull { missingOwned = [] }
@@ -155,18 +155,19 @@ package struct DiskTier {
         return (job, request)
     }
 
-    /// Takes the request that a cache process has answered.
+    /// Takes the request that the cache process has answered, and resets the count of missed answers.
     mutating func answered(_ job: JobID) -> DiskRequest? {
         missedAnswers = 0
         return running.removeValue(forKey: job)
     }
 
-    /// Notes that the cache process has answered a lookup.
-    mutating func answeredLookup() { missedAnswers = 0 }
+    /// Resets the count of missed answers, because the cache process has answered a lookup, which `end(lookup:)` takes out.
+    mutating func lookupAnswered() { missedAnswers = 0 }
 
-    /// Notes that a request was not answered in time. It is answered now; it is still carried out, except for a queued
-    /// query. `isMissed` says whether the process had it.
-    mutating func due(_ job: JobID) -> (request: DiskRequest, isMissed: Bool)? {
+    /// Takes the client from a request that was not answered in time, and returns the request, so that the caller answers the
+    /// client. The disk tier still carries the request out, unless it is a queued query. `isMissed` says whether the cache
+    /// process had received the request, and so has missed an answer. Returns nil when the request has ended.
+    mutating func requestTimedOut(_ job: JobID) -> (request: DiskRequest, isMissed: Bool)? {
         if let request = running[job] {
             running[job] = request.withoutRequester
             return (request, true)
@@ -176,8 +177,9 @@ package struct DiskTier {
         return (request, false)
     }
 
-    /// Counts an answer that did not come in time; returns whether the process is to be replaced, as it or its disk hangs.
-    mutating func missedAnswer(canReplace: Bool) -> Bool {
+    /// Counts an answer that the cache process has missed. Returns whether the process is to be replaced, because it has missed
+    /// three in a row: it or its disk hangs. With `canReplace` false it is not, and the count goes on.
+    mutating func countMissedAnswer(canReplace: Bool) -> Bool {
         missedAnswers += 1
         guard missedAnswers >= Self.toleratedMisses, canReplace else { return false }
         missedAnswers = 0
@@ -237,11 +239,13 @@ package struct DiskTier {
 
     // MARK: Invariants
 
-    func isPending(lookup job: JobID) -> Bool { lookups[job] != nil }
-    func isPending(request job: JobID) -> Bool { running[job] != nil || queued[job] != nil }
+    /// Whether a lookup is queued or running.
+    func contains(lookup job: JobID) -> Bool { lookups[job] != nil }
+    /// Whether a request, other than a lookup, is queued or running.
+    func contains(request job: JobID) -> Bool { running[job] != nil || queued[job] != nil }
     var isIdle: Bool { running.isEmpty && queued.isEmpty }
-    /// The number of entries that may have a deadline.
-    var deadlines: Int { lookups.count + running.count + queued.count }
+    /// About how many deadlines still matter: one for each lookup and each request.
+    var deadlineCount: Int { lookups.count + running.count + queued.count }
     /// The number of jobs that run on the cache process.
     var runningJobs: Int { running.count + lookups.values.count { $0.worker != nil } }
     /// The buffers that are being saved, once for each request.

@@ -11,7 +11,7 @@ struct DownloadKey: Hashable {
     let isForced: Bool
 }
 
-/// A download: queued, running, or waiting to be retried. It belongs to no client.
+/// A download or an identification: queued, running, backing off or stopping. It belongs to no client.
 struct Download {
     /// A transfer that a worker runs.
     struct Transfer {
@@ -50,10 +50,10 @@ struct Download {
     let revalidating: MemoryIndex.Original?
     /// Its bytes, if they are in memory: held, as they may be decoded next.
     var revalidatedBody: BufferID?
-    /// The bytes of a `store`, which only need to be identified.
+    /// The buffer of an identification: the bytes of a `store`, whose digest is to be computed.
     var given: BufferID?
     var state = State.queued
-    /// The bytes received; they are reserved memory.
+    /// The bytes received, or those of an identification; they are reserved memory.
     var received = 0
     /// The part of the body that was rendered as partial images.
     var rendered = PartialProgress()
@@ -83,8 +83,8 @@ struct Download {
 
     var original: OriginalKey { key.original }
     var origin: String { url.origin }
-    /// Whether its bytes are a client's `store`.
-    var isGiven: Bool { original.nonce != 0 }
+    /// Whether it is an identification; only the key of a `store` is hidden.
+    var isIdentification: Bool { original.nonce != 0 }
     var isStopping: Bool { if case .stopping = state { true } else { false } }
     var retryAt: Instant? { if case .backingOff(let until) = state { until } else { nil } }
 

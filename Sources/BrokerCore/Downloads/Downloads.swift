@@ -7,7 +7,10 @@ import WorkerProtocol
 /// The downloads: one for each original, however many requests wait for it.
 ///
 /// It owns the queue, retries and continuations, the beginnings of bodies that are kept for later, and the state of each
-/// origin. It keeps no bytes: a job's product is in the hands of the shell.
+/// origin. It keeps no bytes: the shell has the product of each job (`JobID`).
+///
+/// An *identification* is a download without a transfer: a download worker computes the digest of the bytes that a client has
+/// stored. It is queued and assigned like a download, and its origin is not asked.
 package struct Downloads {
     /// A step for the caller; they are carried out in order.
     enum Outcome {
@@ -17,7 +20,7 @@ package struct Downloads {
         case stop(JobID, WorkerID)
         /// The job's product is discarded.
         case discard(JobID)
-        /// A given buffer is dropped.
+        /// The buffer of an identification is dropped.
         case drop(BufferID)
         /// A body is no longer held for revalidation.
         case unhold(BufferID)
@@ -32,6 +35,7 @@ package struct Downloads {
     /// How a queued download begins.
     enum Start {
         case transfer(FetchJob)
+        /// The digest of these bytes is to be computed.
         case identify(BufferID, bytes: Int)
         /// The origin must not be asked for this many milliseconds.
         case hostUnavailable(milliseconds: Int)
@@ -49,7 +53,7 @@ package struct Downloads {
 
     private let limits: BrokerLimits
     private var downloads: [JobID: Download] = [:]
-    /// The active downloads: those that are stopping are not found by key.
+    /// The active downloads by key.
     private var jobByKey: [DownloadKey: JobID] = [:]
     private var keptBodies: [OriginalKey: KeptBody] = [:]
     private var queue: JobQueue
@@ -68,16 +72,17 @@ package struct Downloads {
         random = SplitMix64(state: seed)
     }
 
-    /// An active download.
+    /// An active download: one that is queued, running or backing off, but not stopping.
     subscript(job: JobID) -> Download? { downloads[job].flatMap { $0.isStopping ? nil : $0 } }
 
     /// The number of queued downloads.
     var queued: Int { queue.count + suspects.count }
     var isEmpty: Bool { !downloads.values.contains { !$0.isStopping } }
     func isStopping(_ job: JobID) -> Bool { downloads[job]?.isStopping == true }
-    func isRunning(_ key: DownloadKey) -> Bool { jobByKey[key] != nil }
-    /// The bytes of `store`s that are to be identified.
-    var givenBytes: Int { downloads.values.reduce(0) { $1.isGiven && !$1.isStopping ? $0 + $1.received : $0 } }
+    /// Whether there is an active download of this key, queued, running or backing off.
+    func hasActive(_ key: DownloadKey) -> Bool { jobByKey[key] != nil }
+    /// The bytes of all active identifications.
+    var givenBytes: Int { downloads.values.reduce(0) { $1.isIdentification && !$1.isStopping ? $0 + $1.received : $0 } }
 
     /// Whether a download still needs this buffer.
     func needs(_ buffer: BufferID) -> Bool {
@@ -123,7 +128,7 @@ package struct Downloads {
         return job
     }
 
-    /// Queues the identification of bytes that a client gave.
+    /// Queues the identification of the bytes in `buffer`, which a client has stored.
     mutating func identify(_ download: Download, _ buffer: BufferID, bytes: Int, as job: JobID) {
         downloads[job] = download
         downloads[job]?.given = buffer
@@ -156,7 +161,7 @@ package struct Downloads {
     /// Starts a download that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }
-        if !download.isGiven, let wait = hosts.admit(download.origin, at: now) {
+        if !download.isIdentification, let wait = hosts.admit(download.origin, at: now) {
             if !download.isSuspect { queue.jobEnded(inGroup: download.origin) }
             return .hostUnavailable(milliseconds: wait)
         }
@@ -188,7 +193,7 @@ package struct Downloads {
     mutating func responded(
         _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?, at now: Instant
     ) -> Download? {
-        guard var download = downloads[job], !download.isGiven else { return nil }
+        guard var download = downloads[job], !download.isIdentification else { return nil }
         hosts.answered(download.origin, status: response.status, retryAfterMs: nil, at: now)
         download.response = download.complete(response)
         download.validator = validator
@@ -204,7 +209,7 @@ package struct Downloads {
 
     /// Notes received bytes, which are in memory of the broker's. Returns the download, if it is active.
     mutating func progressed(_ job: JobID, received: Int, expected: Int?, at now: Instant) -> Download? {
-        guard let download = self[job], !download.isGiven else { return nil }
+        guard let download = self[job], !download.isIdentification else { return nil }
         setReceived(of: job, min(max(received, download.received), limits.maxDownloadBytes))
         downloads[job]?.expected = expected
         downloads[job]?.transfer?.lastActivity = now
@@ -219,7 +224,7 @@ package struct Downloads {
         var outcomes: [Outcome] = []
         if download.transfer != nil {
             outcomes += unassign(job)
-            if !download.isGiven { hosts.abandoned(download.origin) }
+            if !download.isIdentification { hosts.abandoned(download.origin) }
         } else {
             queue.remove(job)
             suspects.remove(job)
@@ -237,7 +242,7 @@ package struct Downloads {
         if let origin = downloads[job]?.origin { hosts.answered(origin, status: 304, retryAfterMs: nil, at: now) }
     }
 
-    /// Takes the given buffer of an identification that has ended well, so that `end` does not drop it.
+    /// Takes the buffer of an identification that has ended well, so that `end` does not drop it.
     mutating func takeGiven(_ job: JobID) -> BufferID? { downloads[job]?.given.take() }
 
     /// Notes a failed transfer, of which the worker says that `received` bytes are in the product. Returns what follows if
@@ -246,7 +251,7 @@ package struct Downloads {
     mutating func failed(
         _ job: JobID, _ error: WireError, received: Int, isDraining: Bool, at now: Instant
     ) -> [Outcome]? {
-        guard let before = self[job], !before.isGiven else { return nil }
+        guard let before = self[job], !before.isIdentification else { return nil }
         if let status = error.httpStatus {
             hosts.answered(before.origin, status: status, retryAfterMs: error.retryAfterMs, at: now)
         } else {
@@ -313,7 +318,7 @@ package struct Downloads {
             return [stop, .stopDeadline(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
         }
         let kept = keepBody(of: job, isDraining: isDraining, at: now)
-        let isWasted = kept == nil && download.received > 0 && !download.isGiven
+        let isWasted = kept == nil && download.received > 0 && !download.isIdentification
         return (kept ?? (isWasted ? [.discard(job)] : [])) + end(job)
     }
 
@@ -345,7 +350,7 @@ package struct Downloads {
             return (.stopped, stopped(job, received: received, isDraining: isDraining, at: now))
         }
         var outcomes: [Outcome] = []
-        if !download.isGiven {
+        if !download.isIdentification {
             hosts.abandoned(download.origin)
             // A continuation may have begun anew before it said so.
             if download.resumption == nil || !hasResponded {
@@ -368,7 +373,7 @@ package struct Downloads {
     mutating func notStarted(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
         guard let download = downloads[job] else { return [] }
         if download.isStopping { return stopped(job, received: download.received, isDraining: isDraining, at: now) }
-        if !download.isGiven {
+        if !download.isIdentification {
             hosts.abandoned(download.origin)
             if download.resumption == nil {
                 downloads[job]?.attempts -= 1
@@ -392,14 +397,14 @@ package struct Downloads {
         if download.isSuspect {
             return suspects.push(job, priority: download.priority, client: client, atFront: atFront)
         }
-        let group = download.isGiven ? nil : download.origin
+        let group = download.isIdentification ? nil : download.origin
         queue.push(job, priority: download.priority, client: client, group: group, atFront: atFront)
     }
 
     /// Takes a running download from its worker.
     private mutating func unassign(_ job: JobID) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
-        if !download.isGiven, !transfer.isAlone { queue.jobEnded(inGroup: download.origin) }
+        if !download.isIdentification, !transfer.isAlone { queue.jobEnded(inGroup: download.origin) }
         downloads[job]?.state = .queued
         return [.freed(job, transfer.worker)]
     }
@@ -418,7 +423,8 @@ package struct Downloads {
     /// Counts the origin of a silent transfer as unreachable, once for a transfer, if it has been silent for
     /// `Limits.patienceMs`: a client's impatience must not close an origin to others.
     mutating func blameSilence(of job: JobID, _ error: WireError, at now: Instant) {
-        guard let download = self[job], let transfer = download.transfer, !download.isGiven, !transfer.hasResponded,
+        guard let download = self[job], let transfer = download.transfer, !download.isIdentification,
+            !transfer.hasResponded,
             !transfer.isBlamed, transfer.startedAt.adding(milliseconds: limits.patienceMs) <= now
         else { return }
         downloads[job]?.transfer?.isBlamed = true
@@ -438,7 +444,7 @@ package struct Downloads {
     /// is kept already, or the broker is draining.
     private mutating func keepBody(of job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
         guard let download = downloads[job], let validator = download.validator, let response = download.response,
-            download.received > 0, !download.isGiven, limits.maxKeptBodies > 0,
+            download.received > 0, !download.isIdentification, limits.maxKeptBodies > 0,
             download.received <= limits.maxKeptBodyBytes, keptBodies[download.original] == nil, !isDraining
         else { return nil }
         // The beginning of a response must not be kept for users who may not have the whole.
@@ -490,7 +496,8 @@ package struct Downloads {
 
     /// Whether a partial decoding may begin, as far as the download is concerned.
     func mayRenderPart(of job: JobID, at now: Instant) -> Bool {
-        guard let download = self[job], let transfer = download.transfer, transfer.hasResponded, !download.isGiven
+        guard let download = self[job], let transfer = download.transfer, transfer.hasResponded,
+            !download.isIdentification
         else { return false }
         let rendered = download.rendered
         return rendered.job == nil && !rendered.isOver && rendered.isWorthwhile(received: download.received)
@@ -528,7 +535,7 @@ package struct Downloads {
 
     // MARK: Invariants
 
-    /// Whether a deadline of this kind may still matter.
+    /// Whether an active download waits for its retry.
     func isBackingOff(_ job: JobID) -> Bool { self[job]?.retryAt != nil }
     func hasKeptBody(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
 
@@ -536,14 +543,16 @@ package struct Downloads {
     var running: [JobID: WorkerID] { downloads.compactMapValues { $0.transfer?.worker } }
     /// The jobs whose products are kept bodies.
     var keptBodyJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
-    /// The held bodies, and the given buffers.
+    /// The bodies that are held for revalidation.
     var heldBodies: [BufferID] { downloads.values.compactMap(\.revalidatedBody) }
+    /// The buffers of identifications, which the index does not have yet.
     var givenBuffers: [BufferID] { downloads.values.compactMap(\.given) }
-    /// The active downloads.
+    /// The active downloads, identifications included: all but those that are stopping.
     var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
     var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
-    /// The number of entries that may have a deadline.
-    var deadlines: Int { 3 * downloads.count + keptBodies.count }
+    /// About how many deadlines still matter: a retry, a stop and a next partial decoding for each download, and the end of
+    /// each kept body.
+    var deadlineCount: Int { 3 * downloads.count + keptBodies.count }
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {

@@ -51,6 +51,8 @@ struct Waiter {
     }
 
     let id: WaiterID
+    /// The client. A refresh has that of the request that was answered with the stale original: its jobs are queued with that
+    /// client's, but it is not told of them, and they go on when it disconnects.
     let client: ClientID
     let uid: UInt32
     let purpose: Purpose

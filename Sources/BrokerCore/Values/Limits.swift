@@ -57,9 +57,10 @@ package struct BrokerLimits {
     package var maxRequests = 65_536
     /// The subscriptions of all clients.
     package var maxSubscriptions = 1024
-    /// The processor time that one image may take, in seconds.
+    /// The processor time that one image may take in all, in seconds.
     package var decodeSeconds = 10
-    /// The elapsed time that one image may take, which includes waiting for a processor.
+    /// The elapsed time that a decode worker may take to read the header, and again from its admission to write the result. It
+    /// includes waiting for a processor, but not for memory. A partial decoding has this time in all.
     package var decodeDeadlineMs = 20_000
     package var workerStartDeadlineMs = 10_000
     /// The time that a worker may live on without its socket.

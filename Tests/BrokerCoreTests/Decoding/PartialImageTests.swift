@@ -366,7 +366,8 @@ import WorkerProtocol
             world.state.decoding.countDeath(for: ["http://origin.test"], at: world.clock)
         }
         begin()
-        #expect(world.state.decoding.isOverBudget(try #require(world.state.downloads[fetch]).origin, at: world.clock))
+        #expect(
+            world.state.decoding.isOverCrashBudget(try #require(world.state.downloads[fetch]).origin, at: world.clock))
         receive(50_000)
         #expect(part == nil)
     }

@@ -83,23 +83,23 @@ import WorkerProtocol
 
     @Test func `three missed answers in a row replace the process`() {
         var tier = tier()
-        #expect(!tier.missedAnswer(canReplace: true) && !tier.missedAnswer(canReplace: true))
-        tier.answeredLookup()
-        #expect(!tier.missedAnswer(canReplace: true) && !tier.missedAnswer(canReplace: true))
-        #expect(tier.missedAnswer(canReplace: true) == true)
+        #expect(!tier.countMissedAnswer(canReplace: true) && !tier.countMissedAnswer(canReplace: true))
+        tier.lookupAnswered()
+        #expect(!tier.countMissedAnswer(canReplace: true) && !tier.countMissedAnswer(canReplace: true))
+        #expect(tier.countMissedAnswer(canReplace: true) == true)
     }
 
     @Test func `an overdue query is dropped, and what is to be forgotten still is`() throws {
         var tier = tier()
         let requester = DiskRequest.Requester(client: ClientID(number: 1), id: 1)
         #expect(tier.enqueue(.forget(requester, url: "u", owner: nil, inMemory: []), as: job) == nil)
-        #expect(tier.due(job)?.isMissed == false)
+        #expect(tier.requestTimedOut(job)?.isMissed == false)
         guard case .forget(nil, "u", nil, _)? = tier.startNext()?.request else { return complain("not asked") }
-        #expect(tier.due(job)?.isMissed == true)
+        #expect(tier.requestTimedOut(job)?.isMissed == true)
         let query = JobID(number: 2)
         let known = DiskRequest.Known(inMemory: false, isFresh: nil, placeholder: nil)
         #expect(tier.enqueue(.query(requester, keys: [], known), as: query) == nil)
-        #expect(tier.due(query) != nil && !tier.isPending(request: query))
+        #expect(tier.requestTimedOut(query) != nil && !tier.contains(request: query))
     }
 
     @Test func `a user's own original that is missing is remembered`() throws {
@@ -111,7 +111,7 @@ import WorkerProtocol
         let ended = tier.end(lookup: job)
         let lookup = try #require(ended)
         #expect(tier.isAmbiguous(lookup))
-        #expect(!tier.noteOwned(lookup, found: nil) && !tier.mayHave(owned: own))
+        #expect(!tier.noteMissingOwned(lookup, found: nil) && !tier.mayHave(owned: own))
         tier.beginSaving(BufferID(number: 1), bytes: 1, as: own, job: JobID(number: 2))
         #expect(tier.mayHave(owned: own))
     }

@@ -405,7 +405,7 @@ struct SupervisionTests {
                 world.readyAll()
             }
         }
-        #expect(world.state.decoding.isOverBudget("user 1000", at: world.clock))
+        #expect(world.state.decoding.isOverCrashBudget("user 1000", at: world.clock))
         world.load(client, id: 9, "9", content: 9)
         #expect(world.image(client, 9) != nil)
     }
