@@ -47,7 +47,7 @@ import Testing
         #expect(clients.pendingWeight == 0 && clients.isIdle(client))
     }
 
-    @Test func `a client that disconnects gives everything back`() {
+    @Test func `a client that disconnects releases everything`() {
         var clients = clients()
         clients.began(prefetch: 1, PrefetchID(number: 1), weight: 5, of: client)
         #expect(clients.subscribe(client, to: [.started], id: 3) == nil)

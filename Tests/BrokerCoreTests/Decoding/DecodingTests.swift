@@ -70,7 +70,7 @@ import WorkerProtocol
         #expect(decoding.reservedBytes == 800 && decoding.brokenInvariant() == nil)
     }
 
-    @Test func `a waiting decoding has no deadline`() throws {
+    @Test func `a parked decoding has no deadline`() throws {
         var decoding = Decoding(limits: BrokerLimits())
         let job = try begin(&decoding, 1)
         try run(&decoding, job)
@@ -93,7 +93,7 @@ import WorkerProtocol
         #expect(!decoding.expects(DecodeResult(bytes: 401), of: job))
     }
 
-    @Test func `too many pixels are refused, and another plan is a lie`() throws {
+    @Test func `too many pixels are refused, and so is another plan than was ordered`() throws {
         var limits = BrokerLimits()
         limits.maxPixels = 99
         var decoding = Decoding(limits: limits)

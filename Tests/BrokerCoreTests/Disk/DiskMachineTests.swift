@@ -89,7 +89,7 @@ import WorkerProtocol
         #expect(tier.countMissedAnswer(canReplace: true) == true)
     }
 
-    @Test func `an overdue query is dropped, and what is to be forgotten still is`() throws {
+    @Test func `an overdue query is dropped, and an overdue forget is carried out`() throws {
         var tier = tier()
         let requester = DiskRequest.Requester(client: ClientID(number: 1), id: 1)
         #expect(tier.enqueue(.forget(requester, url: "u", owner: nil, inMemory: []), as: job) == nil)

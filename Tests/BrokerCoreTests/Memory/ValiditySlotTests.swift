@@ -26,7 +26,7 @@ import Testing
         OriginalKey(GetRequest(id: 1, url: try SourceURL("http://origin.test/\(path)")), uid: 1)
     }
 
-    @Test func aSlotIsAnOriginalAsABuffer() throws {
+    @Test func aSlotStandsForAnOriginalAsABuffer() throws {
         let table = Table(capacity: 10)
         let (a, b) = (try key("a"), try key("b"))
         let first = try #require(table.assign(1, a))
@@ -49,7 +49,7 @@ import Testing
         #expect(table.slots.brokenInvariant { _, _ in false } == nil)
     }
 
-    @Test func whatIsAllUsedUpIsNamedNoMore() throws {
+    @Test func aSlotIsNotAssignedAfterItsLastGeneration() throws {
         let table = Table(capacity: 2, lastGeneration: 3)
         for generation in 1...3 {
             for buffer in 1...2 { #expect(table.assign(buffer, try key("a"))?.generation == UInt32(generation)) }
@@ -59,7 +59,7 @@ import Testing
         #expect(table.assign(1, try key("a")) == nil)
     }
 
-    @Test func anOriginalOfOnesOwnEndsThatOfAll() throws {
+    @Test func endingAnOwnOriginalEndsTheSharedOne() throws {
         let table = Table(capacity: 10)
         _ = table.assign(1, try key("a"))
         table.slots.end(try key("b").owned(by: 1))

@@ -158,9 +158,9 @@ struct RandomEventTests {
                     Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
             }
         case 95..<97:
-            for job in world.errands.keys.sorted() where Bool.random(using: &random) {
+            for job in world.diskJobs.keys.sorted() where Bool.random(using: &random) {
                 let content = [nil, 1, 2, 3].randomElement(using: &random)!
-                world.answerErrand(job, content: content, asRaster: Bool.random(using: &random))
+                world.answerDiskJob(job, content: content, asRaster: Bool.random(using: &random))
             }
         case 97:
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {
