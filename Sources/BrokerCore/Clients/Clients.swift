@@ -29,8 +29,8 @@ package struct Clients {
         /// The number of its unanswered requests of every kind.
         var unanswered: Int { gets.count + prefetches.count + others.count }
 
-        /// Whether an answer to the request `id` is still owed.
-        func isPending(_ id: Int) -> Bool { gets[id] != nil || others.contains(id) || prefetches[id] != nil }
+        /// Whether a request `id` of any kind is unanswered.
+        func hasUnanswered(_ id: Int) -> Bool { gets[id] != nil || others.contains(id) || prefetches[id] != nil }
     }
 
     /// The unanswered requests of a client that disconnected.

@@ -27,15 +27,15 @@ package enum Action: Equatable {
     case retireWorker(WorkerID)
     /// Start another fork server, so that the next decoders have another memory layout.
     case respawnForkServer
-    /// Hand over a download. With a resumption, the job's product exists already.
+    /// Hand over a download. Its product is made, but with a resumption it exists already.
     case startFetch(WorkerID, FetchJob)
-    /// Have the bytes of a buffer identified.
+    /// Have the digest of the bytes in a buffer computed: a `store`'s.
     case identify(WorkerID, JobID, BufferID, bytes: Int)
     case stopFetch(WorkerID, JobID)
     case startDecode(WorkerID, DecodeJob, body: BufferID)
     /// Hand over the received part of a download's body, read-only.
     case startPartialDecode(WorkerID, DecodeJob, of: JobID)
-    /// Make a memfd of this size, or of at most this size, and let the worker fill it.
+    /// Make the job's product, a memfd of this size or of at most this size, and let the worker fill it.
     case provideOutput(WorkerID, JobID, bytes: Int, isExact: Bool)
     case refuseOutput(WorkerID, JobID)
     /// Report the processor time that a worker has used since its job began.
@@ -46,8 +46,8 @@ package enum Action: Equatable {
     /// These originals were used by way of memory.
     case touch(WorkerID, keys: [String])
     case queryDisk(WorkerID, JobID, keys: [String])
-    case keepOriginal(WorkerID, JobID, OriginalRecord, BufferID)
-    case keepRaster(WorkerID, JobID, RasterRecord, BufferID)
+    case saveOriginal(WorkerID, JobID, OriginalRecord, BufferID)
+    case saveRaster(WorkerID, JobID, RasterRecord, BufferID)
     /// The origin has confirmed an original with this response.
     case update(WorkerID, OriginalRecord)
     case forget(WorkerID, JobID, url: String, owner: UInt32?)
@@ -59,7 +59,7 @@ package enum Action: Equatable {
     case publish(JobID, BufferID)
     /// The bytes that a client stored become a buffer.
     case adopt(ClientID, BufferID)
-    /// The job's product is discarded.
+    /// The job's product, if there is one, is discarded.
     case discard(JobID)
     case dropBuffer(BufferID)
     /// Write these words to the validity page. Comes before all replies.

@@ -32,7 +32,7 @@ extension BrokerState {
 
     mutating func messageReceived(_ message: ClientMessage, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if let id = message.id, asking.isPending(id) {
+        if let id = message.id, asking.hasUnanswered(id) {
             return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
         }
         if message.isAdministrative, !asking.isAdmin {
@@ -71,7 +71,7 @@ extension BrokerState {
     /// Answers a malformed message. If its id is that of a pending request, the error names none, because that request gets
     /// its own answer.
     mutating func messageRejected(_ id: Int?, of client: ClientID, with error: WireError) {
-        let isTaken = id.flatMap { clients[client]?.isPending($0) } ?? false
+        let isTaken = id.flatMap { clients[client]?.hasUnanswered($0) } ?? false
         reject(isTaken ? nil : id, of: client, with: error)
     }
 
@@ -102,8 +102,8 @@ extension BrokerState {
 
     private mutating func cancel(_ request: Int, id: Int, from client: ClientID, _ asking: Clients.Client) {
         let error = WireError(.cancelled, "The request was cancelled.")
-        if let waiter = asking.gets[request] { fail(waiter, error) }
-        if let prefetch = asking.prefetches[request] { fail(prefetch, error) }
+        if let id = asking.gets[request] { leaveJobAndFail(id, error) }
+        if let prefetch = asking.prefetches[request] { failPrefetch(prefetch, error) }
         reply(.ok(id: id), to: client)
     }
 
@@ -164,7 +164,7 @@ extension BrokerState {
         }
         let keys = memory.keys(at: url).filter(matches)
         for key in keys { dropRemoved(memory.remove(key)) }
-        carryOut(downloads.dropKept(where: matches))
+        carryOut(downloads.dropKeptBodies(where: matches))
         // A lookup in flight would find the original that is being removed.
         endLookups(where: matches)
         guard canLookUp else { return reply(.removed(id: id, count: keys.count), to: client) }
@@ -187,7 +187,7 @@ extension BrokerState {
                 removed += 1
                 dropRemoved(memory.remove(key))
             }
-            if olderThanSeconds == nil { carryOut(downloads.dropKept { _ in true }) }
+            if olderThanSeconds == nil { carryOut(downloads.dropKeptBodies { _ in true }) }
         }
         guard tier.includesDisk, canLookUp else {
             return reply(.cleared(id: id, removed: removed, bytes: bytes), to: client)
@@ -245,7 +245,7 @@ extension BrokerState {
     }
 
     /// Ends a prefetch with an error.
-    mutating func fail(_ id: PrefetchID, _ error: WireError) {
+    mutating func failPrefetch(_ id: PrefetchID, _ error: WireError) {
         guard let prefetch = requests[id] else { return }
         abandon(id)
         reject(prefetch.request, of: prefetch.client, with: error)
@@ -265,11 +265,11 @@ extension BrokerState {
 
     // MARK: store
 
-    /// Takes the bytes of a `store`, which the shell has sealed. They are identified and decoded under a hidden key, so
-    /// that no request finds them before they are accepted.
+    /// Takes the bytes of a `store`, which the shell has sealed. A download worker computes their digest (an identification),
+    /// then they are decoded under a hidden key, so that no request finds them before they are accepted.
     mutating func store(_ request: StoreRequest, bytes: Int, from client: ClientID) {
         guard let asking = clients[client] else { return }
-        if asking.isPending(request.id) {
+        if asking.hasUnanswered(request.id) {
             let message = "id \(request.id) is that of a pending request."
             return reject(nil, of: client, with: WireError(.badRequest, message))
         }
@@ -291,7 +291,7 @@ extension BrokerState {
         register(waiter)
         requests.wait(waiter.id, for: .downloading(job))
         let download = Download(
-            DownloadKey(original: key, isForced: false), url: request.url, subscriber: waiter.subscriber)
+            DownloadKey(original: key, isForced: false), url: request.url, waiter: waiter.jobWaiter)
         downloads.identify(download, buffer, bytes: bytes, as: job)
         evictToFit()
     }
@@ -326,7 +326,7 @@ extension BrokerState {
             digest: original.digest, bytes: original.bytes, origin: storedStatement(request, for: key))
         dropRemoved(memory.insert(accepted, for: key))
         dropRemoved(memory.remove(waiter.key))
-        keep(body, as: key, accepted)
+        save(body, as: key, accepted)
         recentFailures.succeeded(key, form: form(of: waiter.request))
         guard clients.ended(other: request.id, of: waiter.client) else { return }
         reply(.ok(id: request.id), to: waiter.client)

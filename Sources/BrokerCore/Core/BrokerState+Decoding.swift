@@ -25,7 +25,7 @@ extension BrokerState {
             let error = decodingRefusal(of: decode.variant.digest, from: decode.responsible)
         else { return false }
         if let end = decoding.end(job) { free(end, job) }
-        for waiter in decode.subscribers.compactMap({ requests[$0.waiter] }) { failImage(waiter, error) }
+        for waiter in decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
         return true
     }
 
@@ -79,7 +79,8 @@ extension BrokerState {
         supervision.isRunning(job, on: worker) && decoding.expects(result, of: job)
     }
 
-    /// A worker has one job at a time, and nothing takes it away: it knows what it may report.
+    /// Condemns a decode worker for a report that no job of its calls for, unless it is gone or condemned already. A decode worker
+    /// has one job at a time, which is not taken from it while it works, so no report of an honest one comes too late.
     mutating func reportedUnasked(_ worker: WorkerID, _ report: String) {
         if supervision.jobs(of: worker) != nil, !supervision.isCondemned(worker) {
             workerMisbehaved(worker, "it reported \(report) without being asked")
@@ -108,14 +109,14 @@ extension BrokerState {
         if result.ignoredProfile { counters.ignoredProfiles += 1 }
         counters.decodeTimes.record(microseconds: microseconds)
         // The original may have been removed or replaced by now; then the result is for its waiters alone.
-        let isKept = memory.isKnown(decode.variant.digest)
-        if isKept {
+        let staysInMemory = memory.isKnown(decode.variant.digest)
+        if staysInMemory {
             memory.insert(
                 buffer, as: decode.variant, bytes: bytes, geometry: plan.result, at: now.instant, worth: microseconds)
-            keepRaster(buffer, decode.variant, plan, bytes: bytes, microseconds: microseconds)
+            saveRaster(buffer, decode.variant, plan, bytes: bytes, microseconds: microseconds)
         }
         finish(job, plan, in: buffer, bytes: bytes, plan.result)
-        if !isKept { drop([buffer]) }
+        if !staysInMemory { drop([buffer]) }
     }
 
     /// Answers all waiters of a decoding.
@@ -125,7 +126,7 @@ extension BrokerState {
         guard let decode = decoding[job] else { return }
         // Requests that come while these are answered are too late for this decoding.
         decoding.close(job)
-        for waiter in decode.subscribers.compactMap({ requests[$0.waiter] }) {
+        for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
             guard let original = waiter.original else { continue }
             deliver(buffer, bytes: bytes, geometry, original, plan.header, to: waiter)
         }
@@ -140,7 +141,7 @@ extension BrokerState {
         }
         free(end, job)
         actions.append(.discard(job))
-        for subscriber in end.decode.subscribers { imageFailed(subscriber.waiter, error) }
+        for waiter in end.decode.waiters { imageFailed(waiter.id, error) }
     }
 
     /// Frees the worker of a decoding that was taken out, and releases its body.
@@ -178,7 +179,7 @@ extension BrokerState {
             case .ended(let end): free(end, job)
             case .refused(let end, let error):
                 free(end, job)
-                for waiter in end.decode.subscribers.compactMap({ requests[$0.waiter] }) { failImage(waiter, error) }
+                for waiter in end.decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
             }
         }
     }

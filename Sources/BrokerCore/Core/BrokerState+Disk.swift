@@ -6,7 +6,7 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-// Answers of the cache process: what it found, kept, forgot and cleared, and what follows when it does not answer.
+// Answers of the cache process: what it found, saved, forgot and cleared, and what follows when it does not answer.
 extension BrokerState {
     // MARK: Lookups
 
@@ -34,9 +34,9 @@ extension BrokerState {
         let known = memory.original(key)
         let origin = known?.origin ?? statement(record.response, for: key, varyKey: record.varyKey)
         if known.map({ $0.digest != digest }) ?? (origin.policy.storability == .never) { return notFound(worker, job) }
-        disk.answeredLookup()
+        disk.lookupAnswered()
         _ = endLookup(job)
-        noteOwned(lookup, found: key)
+        noteMissingOwned(lookup, found: key)
 
         let original = MemoryIndex.Original(
             digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true, isOnDisk: true)
@@ -49,9 +49,9 @@ extension BrokerState {
         let buffer = adopt(raster, job, variant, bytes: record.bytes)
         // Held, so that serving the first waiter cannot evict it before the last one is served.
         memory.hold(buffer)
-        for waiter in lookup.subscribers.map(\.waiter) {
-            requests.foundOnDisk(waiter, key, source: source)
-            advance(waiter)
+        for id in lookup.waiters.map(\.id) {
+            requests.foundOnDisk(id, key, source: source)
+            advance(id)
         }
         if known == nil, !lookup.mayStay { dropRemoved(memory.remove(key)) }
         unhold(buffer)
@@ -81,15 +81,17 @@ extension BrokerState {
 
     mutating func notFound(_ worker: WorkerID, _ job: JobID) {
         guard supervision.isRunning(job, on: worker), let lookup = endLookup(job) else { return }
-        disk.answeredLookup()
-        if !lookup.isForRaster { noteOwned(lookup, found: nil) }
+        disk.lookupAnswered()
+        if !lookup.isForRaster { noteMissingOwned(lookup, found: nil) }
         actions.append(.discard(job))
         // Only a raster was looked for, and the original has left the memory meanwhile.
         goOn(lookup, looksAgain: lookup.isForRaster && !hasBody(lookup))
     }
 
-    private mutating func noteOwned(_ lookup: Lookup, found key: OriginalKey?) {
-        if disk.noteOwned(lookup, found: key) { memory.endSlots() }
+    /// Remembers that the disk tier has no original of the user's own, if a lookup says so. If everything remembered before was
+    /// forgotten for it, all slots end, because requests must query the disk tier again.
+    private mutating func noteMissingOwned(_ lookup: Lookup, found key: OriginalKey?) {
+        if disk.noteMissingOwned(lookup, found: key) { memory.endSlots() }
     }
 
     mutating func lookupTimePassed(_ job: JobID) {
@@ -113,44 +115,44 @@ extension BrokerState {
 
     /// Lets the waiters of a lookup go on without a result.
     private mutating func goOn(_ lookup: Lookup, looksAgain: Bool = false) {
-        for waiter in lookup.subscribers.map(\.waiter) {
-            requests.lookupEnded(waiter, again: looksAgain)
-            advance(waiter)
+        for id in lookup.waiters.map(\.id) {
+            requests.lookupEnded(id, again: looksAgain)
+            advance(id)
         }
     }
 
-    // MARK: Keeping
+    // MARK: Saving
 
-    /// Gives an original to the disk tier; when too much waits to be kept, later, if it is still in memory then.
-    mutating func keep(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
+    /// Has the disk tier save an original; when it has too much to save, later, if the original is still in memory then.
+    mutating func save(_ body: BufferID, as key: OriginalKey, _ original: MemoryIndex.Original) {
         // One above the bound would wait for ever.
-        if original.bytes > limits.maxKeepingBytes { return }
-        guard let worker = keeper(of: original.bytes) else {
+        if original.bytes > limits.maxSavingBytes { return }
+        guard let worker = worker(toSave: original.bytes) else {
             if canLookUp { disk.postpone(key) }
             return
         }
-        hold(body, bytes: original.bytes, as: key, on: worker) {
-            .keepOriginal(worker, $0, Self.record(of: original, key), body)
+        beginSaving(body, bytes: original.bytes, as: key, on: worker) {
+            .saveOriginal(worker, $0, Self.record(of: original, key), body)
         }
     }
 
-    /// Gives a variant to the disk tier, if it took longer to make than to read: 5 ns a byte, against about 1 ns for a copy
+    /// Has the disk tier save a variant, if it took longer to make than to read: 5 ns a byte, against about 1 ns for a copy
     /// with its digest.
-    mutating func keepRaster(
+    mutating func saveRaster(
         _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, microseconds: Int
     ) {
-        guard let form = variant.form.rasterWord, microseconds * 1000 >= bytes * 5, let worker = keeper(of: bytes)
+        guard let form = variant.form.rasterWord, microseconds * 1000 >= bytes * 5, let worker = worker(toSave: bytes)
         else { return }
         let record = RasterRecord(
             original: variant.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result, bytes: bytes)
-        hold(buffer, bytes: bytes, as: nil, on: worker) { .keepRaster(worker, $0, record, buffer) }
+        beginSaving(buffer, bytes: bytes, as: nil, on: worker) { .saveRaster(worker, $0, record, buffer) }
     }
 
-    private mutating func hold(
+    private mutating func beginSaving(
         _ buffer: BufferID, bytes: Int, as key: OriginalKey?, on worker: WorkerID, _ action: (JobID) -> Action
     ) {
         let job = newJobID()
-        disk.keep(buffer, bytes: bytes, as: key, job: job)
+        disk.beginSaving(buffer, bytes: bytes, as: key, job: job)
         supervision.assign(job, to: worker)
         memory.hold(buffer)
         actions.append(action(job))
@@ -168,27 +170,27 @@ extension BrokerState {
             bytes: original.bytes, response: original.origin.response, varyKey: original.origin.varyKey)
     }
 
-    /// The worker that can keep this many bytes more.
-    private func keeper(of bytes: Int) -> WorkerID? {
-        canLookUp && disk.mayKeep(bytes) ? supervision.available(.cache) : nil
+    /// The cache process, if it may be given this many bytes more to save.
+    private func worker(toSave bytes: Int) -> WorkerID? {
+        canLookUp && disk.maySave(bytes) ? supervision.available(.cache) : nil
     }
 
-    mutating func keepFinished(_ worker: WorkerID, _ job: JobID, isKept: Bool) {
-        guard case .keep(let buffer, _, let key)? = answered(job, on: worker) else { return }
-        if isKept, let key { memory.noteOnDisk(key, buffer) }
+    mutating func saveFinished(_ worker: WorkerID, _ job: JobID, isSaved: Bool) {
+        guard case .save(let buffer, _, let key)? = answered(job, on: worker) else { return }
+        if isSaved, let key { memory.noteOnDisk(key, buffer) }
         unhold(buffer)
-        keepPostponed()
+        savePostponed()
     }
 
-    private mutating func keepPostponed() {
-        while let key = disk.nextUnkept {
+    private mutating func savePostponed() {
+        while let key = disk.nextUnsaved {
             guard let original = memory.original(key), !original.isOnDisk, let body = body(of: original) else {
-                disk.dropNextUnkept()
+                disk.dropNextUnsaved()
                 continue
             }
-            if keeper(of: original.bytes) == nil { return }
-            disk.dropNextUnkept()
-            keep(body, as: key, original)
+            if worker(toSave: original.bytes) == nil { return }
+            disk.dropNextUnsaved()
+            save(body, as: key, original)
         }
     }
 
@@ -220,7 +222,7 @@ extension BrokerState {
         while disk.hasQueued, let worker = supervision.available(.cache), let (job, request) = disk.startNext() {
             supervision.assign(job, to: worker)
             switch request {
-            case .keep: break
+            case .save: break
             case .forget(_, let url, let owner, _): actions.append(.forget(worker, job, url: url, owner: owner))
             case .query(_, let keys, _): actions.append(.queryDisk(worker, job, keys: keys.map(\.word)))
             case .clear(_, let seconds, _, _): actions.append(.clear(worker, job, olderThanSeconds: seconds))
@@ -230,7 +232,7 @@ extension BrokerState {
 
     /// Answers a request without the disk tier, which has not answered in time.
     mutating func diskRequestTimePassed(_ job: JobID) {
-        guard let (request, isMissed) = disk.due(job) else { return }
+        guard let (request, isMissed) = disk.requestTimedOut(job) else { return }
         answer(request)
         if isMissed { missedDiskAnswer() }
     }
@@ -238,7 +240,9 @@ extension BrokerState {
     /// Kills a cache process that has not answered several times in a row.
     private mutating func missedDiskAnswer() {
         let worker = supervision.available(.cache)
-        if disk.missedAnswer(canReplace: worker != nil), let worker { condemn(worker, .deadline, "it did not answer") }
+        if disk.countMissedAnswer(canReplace: worker != nil), let worker {
+            condemn(worker, .deadline, "it did not answer")
+        }
     }
 
     private mutating func answered(_ job: JobID, on worker: WorkerID) -> DiskRequest? {
@@ -267,7 +271,7 @@ extension BrokerState {
         bytes: Int = 0
     ) {
         switch request {
-        case .keep(let buffer, _, _): unhold(buffer)
+        case .save(let buffer, _, _): unhold(buffer)
         case .forget(let requester, _, _, let inMemory):
             guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
             reply(.removed(id: requester.id, count: inMemory.union(forgotten).count), to: requester.client)

@@ -23,8 +23,8 @@ extension BrokerState {
             actions.append(.identify(worker, job, buffer, bytes: bytes))
         case .transfer(let order):
             supervision.assign(job, to: worker, exclusively: download.isSuspect)
-            for subscriber in download.subscribers {
-                schedule(.silence(subscriber.waiter), in: subscriber.silenceMs)
+            for waiter in download.waiters {
+                schedule(.silence(waiter.id), in: waiter.silenceMs)
             }
             actions.append(.startFetch(worker, order))
             tell(.started, of: download)
@@ -46,8 +46,8 @@ extension BrokerState {
             let download = downloads.progressed(job, received: received, expected: expected, at: now.instant)
         else { return }
         evictToFit()
-        for subscriber in download.subscribers {
-            reportProgress(download.received, expected, to: subscriber.waiter)
+        for waiter in download.waiters {
+            reportProgress(download.received, expected, to: waiter.id)
         }
         renderPart(of: job)
     }
@@ -86,7 +86,7 @@ extension BrokerState {
     private mutating func received(
         _ job: JobID, _ download: Download, _ digest: ContentDigest, bytes: Int, _ response: ResponseRecord
     ) {
-        var waiting = download.subscribers
+        var waiting = download.waiters
         var key = download.original
         let varyKey = OriginStatement.varyKey(response, of: key)
         var origin = statement(response, for: key, varyKey: varyKey)
@@ -97,13 +97,13 @@ extension BrokerState {
             let others = waiting.filter { $0.uid != uid }
             waiting.removeAll { $0.uid != uid }
             for other in others {
-                guard let waiter = requests[other.waiter] else { continue }
-                requests.setKey(waiter.key.owned(by: waiter.uid), of: other.waiter)
-                self.download(for: other.waiter)
+                guard let waiter = requests[other.id] else { continue }
+                requests.setKey(waiter.key.owned(by: waiter.uid), of: other.id)
+                self.download(for: other.id)
             }
         }
-        carryOut(downloads.dropKept { $0 == key || $0 == download.original })
-        let waiters = waiting.compactMap { requests[$0.waiter] }
+        carryOut(downloads.dropKeptBodies { $0 == key || $0 == download.original })
+        let waiters = waiting.compactMap { requests[$0.id] }
         let isStorable = origin.policy.storability != .never
         let staysInMemory = isStorable && waiters.contains(where: \.mayEnterMemory)
         let entersDisk = isStorable && waiters.contains(where: \.mayEnterDisk)
@@ -113,14 +113,14 @@ extension BrokerState {
         if waiters.contains(where: { $0.request.options.cache != .noStore }) {
             forgetReplaced(
                 key, download.original, by: digest, staysInMemory: staysInMemory,
-                isKeptOnDisk: isStorable && waiters.contains(where: \.mayEnterDisk))
+                isSavedOnDisk: isStorable && waiters.contains(where: \.mayEnterDisk))
         }
         let original = MemoryIndex.Original(digest: digest, bytes: bytes, origin: origin)
         dropRemoved(memory.insert(original, for: name))
         // A body that enters the disk tier need not be downloaded again, so its download's time is not its worth.
         let start = entersDisk && limits.usesDisk ? nil : download.transfer?.startedAt
         let body = adoptBody(of: job, digest, bytes: bytes, since: start)
-        if entersDisk { keep(body, as: key, original) }
+        if entersDisk { save(body, as: key, original) }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }
         serve(waiting, original, from: body, key: key, reportingProgress: bytes)
@@ -128,7 +128,7 @@ extension BrokerState {
     }
 
     private mutating func forgetReplaced(
-        _ key: OriginalKey, _ requested: OriginalKey, by digest: ContentDigest, staysInMemory: Bool, isKeptOnDisk: Bool
+        _ key: OriginalKey, _ requested: OriginalKey, by digest: ContentDigest, staysInMemory: Bool, isSavedOnDisk: Bool
     ) {
         let known = memory.original(key) ?? memory.original(requested)
         if !staysInMemory {
@@ -136,8 +136,8 @@ extension BrokerState {
                 dropRemoved(memory.remove(key))
             }
         }
-        // An original that is kept on disk replaces the old one there.
-        if !isKeptOnDisk, known.map({ $0.digest != digest }) ?? true { forgetOnDisk(key) }
+        // An original that is saved on disk replaces the old one there.
+        if !isSavedOnDisk, known.map({ $0.digest != digest }) ?? true { forgetOnDisk(key) }
     }
 
     /// Makes a job's product the body of an original, unless its bytes are in memory already. `start` is when its download
@@ -158,12 +158,12 @@ extension BrokerState {
 
     /// Serves waiters whose original has arrived: at once where the variant is in memory, else by decoding.
     private mutating func serve(
-        _ waiting: [Subscriber], _ original: MemoryIndex.Original, from body: BufferID, key: OriginalKey?,
+        _ waiting: [JobWaiter], _ original: MemoryIndex.Original, from body: BufferID, key: OriginalKey?,
         reportingProgress bytes: Int? = nil
     ) {
         // Held, so that serving the first waiter cannot evict it before the last one is served.
         memory.hold(body)
-        for id in waiting.map(\.waiter) {
+        for id in waiting.map(\.id) {
             if let key { requests.setKey(key, of: id) }
             requests.setOriginal(original, of: id)
             if let bytes { reportProgress(bytes, bytes, to: id) }
@@ -182,10 +182,10 @@ extension BrokerState {
         evictToFit()
     }
 
-    /// Takes the digest of bytes that a client stored, and has them decoded.
+    /// Takes the digest that an identification has computed, and has the stored bytes decoded.
     private mutating func identified(_ job: JobID, _ digest: ContentDigest, bytes: Int) {
         guard let download = downloads[job], bytes == download.received,
-            let waiter = download.subscribers.first.flatMap({ requests[$0.waiter] }),
+            let waiter = download.waiters.first.flatMap({ requests[$0.id] }),
             case .store(let request) = waiter.purpose, let given = downloads.takeGiven(job)
         else { return downloadFailed(job, WireError(.internal, "The download worker reported nonsense.")) }
         carryOut(downloads.end(job))
@@ -200,7 +200,7 @@ extension BrokerState {
         } else {
             memory.insert(given, as: variant, bytes: bytes, at: now.instant)
         }
-        serve(download.subscribers, original, from: body, key: nil)
+        serve(download.waiters, original, from: body, key: nil)
     }
 
     // MARK: A confirmation
@@ -237,7 +237,7 @@ extension BrokerState {
         let isInIndex = memory.original(key)?.digest == known.digest
         if isInIndex { dropRemoved(memory.insert(original, for: key)) }
         updateOnDisk(original, key)
-        for id in download.subscribers.map(\.waiter) {
+        for id in download.waiters.map(\.id) {
             guard let waiter = requests[id] else { continue }
             if waiter.purpose == .refresh {
                 finishRefresh(id)
@@ -252,10 +252,10 @@ extension BrokerState {
     /// Downloads a confirmed original anew, because it is another version (RFC 9111, section 4.3.4) or must not be stored
     /// as before.
     private mutating func downloadInstead(_ download: Download) {
-        if !download.subscribers.isEmpty { forget(download.original) }
-        for id in download.subscribers.map(\.waiter) {
+        if !download.waiters.isEmpty { forget(download.original) }
+        for id in download.waiters.map(\.id) {
             requests.endStage(id)
-            requests.reject(id)
+            requests.rejectOriginal(of: id)
             self.download(for: id)
         }
     }
@@ -284,7 +284,7 @@ extension BrokerState {
         guard let download = downloads[job] else { return }
         tell(.failed, of: download, reason: error.code.rawValue)
         carryOut(downloads.fail(job, isDraining: isDraining, at: now.instant))
-        let waiters = download.subscribers.compactMap { requests[$0.waiter] }
+        let waiters = download.waiters.compactMap { requests[$0.id] }
         // An original that is gone from its origin is removed here, unless all waiters wanted the cache left alone.
         if error.code == .httpStatus, [404, 410].contains(error.httpStatus),
             download.revalidating != nil || download.key.isForced,
@@ -293,7 +293,7 @@ extension BrokerState {
             forget(download.original)
         }
         let lifetime = response.flatMap { CachePolicy.statedLifetime(ofFailure: $0) }
-        for id in download.subscribers.map(\.waiter) {
+        for id in download.waiters.map(\.id) {
             guard let waiter = requests[id] else { continue }
             if case .store = waiter.purpose {
                 fail(waiter, error)
@@ -325,10 +325,10 @@ extension BrokerState {
         }
     }
 
-    /// Tells subscribers of a download.
+    /// Sends an event about a download to the clients that have subscribed to it.
     private mutating func tell(_ name: BrokerEvent.Name, of download: Download, reason: String? = nil) {
-        if !clients.hasSubscribers || download.isGiven { return }
-        tell(BrokerEvent(name, url: download.url.text, reason: reason), uids: Set(download.subscribers.map(\.uid)))
+        if !clients.hasSubscribers || download.isIdentification { return }
+        tell(BrokerEvent(name, url: download.url.text, reason: reason), uids: Set(download.waiters.map(\.uid)))
     }
 
     // MARK: Outcomes

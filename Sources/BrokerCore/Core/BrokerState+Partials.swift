@@ -13,7 +13,7 @@ extension BrokerState {
     mutating func renderPart(of job: JobID) {
         guard let download = downloads[job], downloads.mayRenderPart(of: job, at: now.instant), !isDraining,
             let transform = viewers(of: download).first?.partialTransform(scaleDownLimit: limits.scaleDownBytes),
-            !download.responsibleOrigins.contains(where: { decoding.isOverBudget($0, at: now.instant) }),
+            !download.responsibleOrigins.contains(where: { decoding.isOverCrashBudget($0, at: now.instant) }),
             !supervision.areDecodersBroken(at: now.instant),
             // One that the download had before it began anew.
             !decoding.isRendering(job)
@@ -34,7 +34,7 @@ extension BrokerState {
 
     /// The waiters that want partial images, and may have them.
     private func viewers(of download: Download) -> [Waiter] {
-        let waiters = download.subscribers.compactMap { requests[$0.waiter] }
+        let waiters = download.waiters.compactMap { requests[$0.id] }
         let wanting = waiters.filter { $0.partialTransform(scaleDownLimit: limits.scaleDownBytes) != nil }
         guard !wanting.isEmpty, let response = download.response, response.status == 200 else { return [] }
         if statement(response, for: download.original, varyKey: nil).policy.storability == .shared { return wanting }

@@ -44,7 +44,8 @@ extension BrokerState {
 
     // MARK: Invariants
 
-    /// Whether every `get` has exactly one outcome; nil when it has. Cheap enough to be checked after every event.
+    /// Returns a message when the outcomes counted and the unanswered `get`s do not add up to the `get`s received, so that some
+    /// `get` has not exactly one outcome; nil when they do. Cheap enough to be checked after every event.
     func brokenOutcomes() -> String? {
         let outcomes = StatsReport.Figure.outcomes.reduce(0) { $0 + (counters.outcomes[$1] ?? 0) }
         return outcomes + requests.gets == counters.requests ? nil : "a get without exactly one outcome"
@@ -70,10 +71,10 @@ extension BrokerState {
             if let broken { return "\(machine): \(broken)" }
         }
         if supervision.runningJobs(.cache) != disk.runningJobs { return "busy cache is not its running jobs" }
-        let subscribers =
-            disk.lookups().reduce(0) { $0 + (disk[$1]?.subscribers.count ?? 0) }
-            + downloads.active.values.reduce(0) { $0 + $1.subscribers.count } + decoding.subscribers
-        if subscribers != requests.count { return "a job with waiters that are gone" }
+        let waiterCount =
+            disk.lookups().reduce(0) { $0 + (disk[$1]?.waiters.count ?? 0) }
+            + downloads.active.values.reduce(0) { $0 + $1.waiters.count } + decoding.waiterCount
+        if waiterCount != requests.count { return "a job with waiters that are gone" }
         if memory.reservedBytes != reservedBytes { return "reserved bytes" }
         if downloads.active.contains(where: { job, download in
             download.rendered.job.map { decoding.renderedDownloads[$0] != job } ?? false
@@ -81,7 +82,9 @@ extension BrokerState {
             return "a partial decoding that is gone"
         }
         var holders = clients.holdings
-        for buffer in disk.keptBuffers + downloads.heldBodies + decoding.bodies { holders[buffer, default: 0] += 1 }
+        for buffer in disk.buffersBeingSaved + downloads.heldBodies + decoding.bodies {
+            holders[buffer, default: 0] += 1
+        }
         let isHeldRight = memory.bufferIDs.allSatisfy { memory.record(of: $0)?.holders == holders[$0] ?? 0 }
         return isHeldRight ? nil : "holders of a buffer"
     }
@@ -97,9 +100,9 @@ extension BrokerState {
     private func isWaiting(_ waiter: Waiter) -> Bool {
         switch waiter.stage {
         case .deciding: false
-        case .lookingUp(let job): disk[job]?.subscribers.contains { $0.waiter == waiter.id } == true
-        case .downloading(let job): downloads[job]?.subscribers.contains { $0.waiter == waiter.id } == true
-        case .decoding(let job): decoding[job]?.subscribers.contains { $0.waiter == waiter.id } == true
+        case .lookingUp(let job): disk[job]?.waiters.contains { $0.id == waiter.id } == true
+        case .downloading(let job): downloads[job]?.waiters.contains { $0.id == waiter.id } == true
+        case .decoding(let job): decoding[job]?.waiters.contains { $0.id == waiter.id } == true
         }
     }
 

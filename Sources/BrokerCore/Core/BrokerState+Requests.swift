@@ -156,7 +156,7 @@ extension BrokerState {
             fail(waiter, waiter.notCached)
         } else {
             // Metadata without a body.
-            requests.reject(id)
+            requests.rejectOriginal(of: id)
             download(for: id)
         }
     }
@@ -174,7 +174,7 @@ extension BrokerState {
 
     /// Revalidates a stale original after it was served (RFC 5861, section 3): one refresh at a time.
     private mutating func refresh(_ key: OriginalKey, _ original: MemoryIndex.Original, for served: Waiter) {
-        guard !downloads.isRunning(DownloadKey(original: key, isForced: false)),
+        guard !downloads.hasActive(DownloadKey(original: key, isForced: false)),
             clients.pendingWeight < limits.maxRequests / 2, requests.count < limits.maxRequests, !isDraining
         else { return }
         var options = served.request.options
@@ -197,11 +197,11 @@ extension BrokerState {
     private mutating func lookUp(for id: WaiterID) {
         guard let waiter = requests[id] else { return }
         let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request))
-        if let job = disk.join(key, waiter.subscriber, mayStay: waiter.mayEnterMemory) {
+        if let job = disk.join(key, waiter.jobWaiter, mayStay: waiter.mayEnterMemory) {
             return requests.wait(id, for: .lookingUp(job), joining: true)
         }
         let job = newJobID()
-        disk.enqueue(key, keys: waiter.keys, waiter.subscriber, mayStay: waiter.mayEnterMemory, as: job)
+        disk.enqueue(key, keys: waiter.keys, waiter.jobWaiter, mayStay: waiter.mayEnterMemory, as: job)
         requests.wait(id, for: .lookingUp(job))
         schedule(.lookup(job), in: limits.lookupDeadlineMs)
     }
@@ -216,12 +216,12 @@ extension BrokerState {
         if let wait = downloads.delay(of: url.origin, at: now.instant) {
             return failOrServeStale(id, hostUnavailable(url.origin, milliseconds: wait))
         }
-        let subscriber = waiter.subscriber
-        if let (job, lastActivity) = downloads.join(waiter.key, isForced: waiter.isForced, subscriber) {
+        let jobWaiter = waiter.jobWaiter
+        if let (job, lastActivity) = downloads.join(waiter.key, isForced: waiter.isForced, jobWaiter) {
             requests.wait(id, for: .downloading(job), joining: true)
             if let lastActivity {
                 let heard = max(lastActivity, now.instant)
-                deadlines.add(.silence(id), at: heard.adding(milliseconds: subscriber.silenceMs))
+                deadlines.add(.silence(id), at: heard.adding(milliseconds: jobWaiter.silenceMs))
             }
             return
         }
@@ -233,7 +233,7 @@ extension BrokerState {
         let job = enqueue(
             Download(
                 DownloadKey(original: waiter.key, isForced: waiter.isForced), url: url,
-                credentials: waiter.request.options.credentials, cacheControl: cacheControl, subscriber: subscriber,
+                credentials: waiter.request.options.credentials, cacheControl: cacheControl, waiter: jobWaiter,
                 revalidating: original, revalidatedBody: body))
         requests.wait(id, for: .downloading(job))
     }
@@ -249,7 +249,7 @@ extension BrokerState {
     /// starts it.
     mutating func decode(_ variant: VariantKey, of body: BufferID, for id: WaiterID) {
         guard let waiter = requests[id] else { return }
-        if let job = decoding.join(variant, waiter.subscriber) {
+        if let job = decoding.join(variant, waiter.jobWaiter) {
             return requests.wait(id, for: .decoding(job), joining: true)
         }
         let responsible = responsible(for: waiter)
@@ -259,13 +259,13 @@ extension BrokerState {
         }
         let job = newJobID()
         decoding.enqueue(
-            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible, waiter.subscriber,
+            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible, waiter.jobWaiter,
             as: job)
         requests.wait(id, for: .decoding(job))
         memory.hold(body)
     }
 
-    /// The origins, or the user, that an image's cost in decoders is counted for.
+    /// Those that an image's cost in decoders is counted for: the user of a `store` (`user 1000`), else the origins.
     private func responsible(for waiter: Waiter) -> [String] {
         if case .store = waiter.purpose { return ["user \(waiter.uid)"] }
         return Download.responsibleOrigins(
@@ -300,7 +300,7 @@ extension BrokerState {
 
         var image = waiter.reply(for: header, as: geometry, bytes: bytes, of: original, at: now.instant)
         let attachment = lend(buffer, to: waiter, in: &image)
-        if offersSlot, image.buffer != nil { image.slot = memory.slot(of: buffer, for: waiter.key) }
+        if offersSlot, image.buffer != nil { image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key) }
         if waiter.preview != .showing { unregister(waiter) }
         if image.final { countAnswer(to: waiter, isStale: image.stale) }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
@@ -366,7 +366,7 @@ extension BrokerState {
 
     // MARK: Failure
 
-    /// Ends a request, registered or not, with an error. It waits for no job any more.
+    /// Answers a request, registered or not, with an error, and ends it. It waits for no job, or its job ends too.
     mutating func fail(_ waiter: Waiter, _ error: WireError) {
         unregister(waiter)
         switch waiter.purpose {
@@ -379,8 +379,8 @@ extension BrokerState {
         }
     }
 
-    /// Ends a registered request with an error; it leaves its job.
-    mutating func fail(_ id: WaiterID, _ error: WireError) {
+    /// Takes a registered request out of its job, and ends it with an error.
+    mutating func leaveJobAndFail(_ id: WaiterID, _ error: WireError) {
         guard let waiter = requests[id] else { return }
         unregister(waiter)
         leaveJob(waiter)
@@ -452,14 +452,14 @@ extension BrokerState {
             && [.unsupportedFormat, .truncated, .decodeFailed, .emptyImage].contains(error.code)
         if isBadOriginal { forget(waiter.key) }
         if waiter.preview == .showing {
-            if isBadOriginal { requests.reject(id) }
+            if isBadOriginal { requests.rejectOriginal(of: id) }
             return endPreview(id)
         }
         if isBadOriginal, waiter.source != .network, waiter.trust != .rejected,
             ![.onlyIfCached, .forceCache].contains(waiter.request.options.cache)
         {
             requests.endStage(id)
-            requests.reject(id)
+            requests.rejectOriginal(of: id)
             return download(for: id)
         }
         fail(waiter, noteFailure(error, of: waiter, lifetime: nil))
@@ -487,7 +487,7 @@ extension BrokerState {
     mutating func totalTimePassed(_ id: WaiterID) {
         guard let late = requests[id] else { return }
         let seconds = Double(late.request.options.totalTimeoutMs) / 1000
-        fail(id, WireError(.timeout, "\(late.request.url.host): not loaded within \(seconds) s."))
+        leaveJobAndFail(id, WireError(.timeout, "\(late.request.url.host): not loaded within \(seconds) s."))
     }
 
     /// A download's silence is measured from the last byte, or from its start.

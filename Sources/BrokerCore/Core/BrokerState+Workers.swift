@@ -106,7 +106,7 @@ extension BrokerState {
     mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
         // The images of one origin that is over its budget do not count against the pool.
         let origins = supervision.jobs(of: worker)?.flatMap { decoding.responsible(for: $0) } ?? []
-        let isForgiven = origins.contains { decoding.isOverBudget($0, at: now.instant) }
+        let isForgiven = origins.contains { decoding.isOverCrashBudget($0, at: now.instant) }
         guard
             let exit = supervision.exited(
                 worker, exit, isForgiven: isForgiven, isDraining: isDraining, at: now.instant)

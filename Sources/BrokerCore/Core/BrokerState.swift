@@ -58,8 +58,8 @@ package struct BrokerState {
     private(set) var removedInUse: Set<BufferID> = []
     /// Buffers that ended downloads held: released at the end of the event, when their waiters have gone on.
     var heldUntilEnd: [BufferID] = []
-    /// Whether the disk tier was to be queried for users' own originals after the last event.
-    private var queriedOwned = false
+    /// Whether, at the end of the last event, the disk tier might have users' own originals and could be queried for them.
+    private var diskMayHaveOwned = false
 
     var jobIDs = IdentifierSource<JobKind>()
     private var bufferIDs = IdentifierSource<BufferKind>()
@@ -147,7 +147,7 @@ package struct BrokerState {
         case .notFound(let worker, let job): notFound(worker, job)
         case .diskQueried(let worker, let job, let record): diskQueried(worker, job, record)
         case .cleared(let worker, let job, let removed, let bytes): cleared(worker, job, removed: removed, bytes: bytes)
-        case .keepFinished(let worker, let job, let isKept): keepFinished(worker, job, isKept: isKept)
+        case .saveFinished(let worker, let job, let isSaved): saveFinished(worker, job, isSaved: isSaved)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
         case .timePassed: break
@@ -213,11 +213,11 @@ package struct BrokerState {
     /// The memory that jobs have filled, or are about to fill, before it is in the index.
     var reservedBytes: Int { downloads.reservedBytes + decoding.reservedBytes }
 
-    /// Whether jobs may fill this much more. Leased buffers do not count: evicted, they are charged to their holders, who
-    /// so cannot keep others from being served.
+    /// Whether jobs may reserve this many bytes more: reserved bytes alone count against the budget. Resident buffers can be
+    /// evicted; if they are leased, they are charged to their holders then, who so cannot keep others from being served.
     func hasRoom(for bytes: Int) -> Bool { reservedBytes + bytes <= limits.memoryBytes }
 
-    /// Evicts until resident, leased and reserved bytes fit the budget.
+    /// Evicts until the budget holds (`MemoryIndex.evictToFit`), and closes the buffers that are removed.
     mutating func evictToFit() {
         memory.reservedBytes = reservedBytes
         drop(memory.evictToFit())
@@ -274,9 +274,9 @@ package struct BrokerState {
     /// Ends all validity slots once users may have own originals that only the disk tier knows of, because a request must
     /// query it first from then on.
     private mutating func endDoubtfulSlots() {
-        let queriesOwned = disk.report.mayHaveOwned && canLookUp
-        if queriesOwned, !queriedOwned { memory.endSlots() }
-        queriedOwned = queriesOwned
+        let mayHaveOwned = disk.report.mayHaveOwned && canLookUp
+        if mayHaveOwned, !diskMayHaveOwned { memory.endSlots() }
+        diskMayHaveOwned = mayHaveOwned
     }
 
     // MARK: Deadlines
@@ -284,19 +284,22 @@ package struct BrokerState {
     mutating func schedule(_ deadline: Deadline, in milliseconds: Int) {
         deadlines.add(deadline, at: now.instant.adding(milliseconds: milliseconds))
         // The deadlines of what has ended may lie far ahead, so they are swept out when they are many.
-        let live = 2 * requests.count + downloads.deadlines + decoding.deadlines + disk.deadlines + clients.count + 64
-        deadlines.sweep(live: live, stillStands: isPending)
+        let live =
+            2 * requests.count + downloads.deadlineCount + decoding.deadlineCount + disk.deadlineCount
+            + clients.count + 64
+        deadlines.sweep(live: live, stillMatters: stillMatters)
     }
 
-    private func isPending(_ deadline: Deadline) -> Bool {
+    /// Whether a deadline in the queue may still have an effect.
+    private func stillMatters(_ deadline: Deadline) -> Bool {
         switch deadline {
         case .total(let waiter), .silence(let waiter): requests[waiter] != nil
-        case .decode(_, let job), .processorTime(_, let job): decoding.isPending(job)
-        case .lookup(let job): disk.isPending(lookup: job)
-        case .diskRequest(let job): disk.isPending(request: job)
+        case .decode(_, let job), .processorTime(_, let job): decoding.contains(job)
+        case .lookup(let job): disk.contains(lookup: job)
+        case .diskRequest(let job): disk.contains(request: job)
         case .retry(let job): downloads.isBackingOff(job)
         case .stop(let job): downloads.isStopping(job)
-        case .keptBody(let key): downloads.hasKept(key)
+        case .keptBody(let key): downloads.hasKeptBody(key)
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
         case .reportUse, .workerStart, .workerExit, .restart, .drain: true
@@ -366,7 +369,7 @@ package struct BrokerState {
 
     /// Ends all requests with an error; the prefetches first, because they would begin others.
     mutating func failAll(_ error: WireError) {
-        for prefetch in requests.prefetchIDsInOrder { fail(prefetch, error) }
-        for waiter in requests.ids { fail(waiter, error) }
+        for prefetch in requests.prefetchIDsInOrder { failPrefetch(prefetch, error) }
+        for id in requests.ids { leaveJobAndFail(id, error) }
     }
 }

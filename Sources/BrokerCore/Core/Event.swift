@@ -66,8 +66,8 @@ package enum Event {
     case foundRaster(WorkerID, JobID, OriginalRecord, RasterRecord)
     case notFound(WorkerID, JobID)
     case diskQueried(WorkerID, JobID, OriginalRecord?)
-    /// A buffer was kept, or could not be.
-    case keepFinished(WorkerID, JobID, isKept: Bool)
+    /// A buffer was saved on disk, or could not be.
+    case saveFinished(WorkerID, JobID, isSaved: Bool)
     case forgotten(WorkerID, JobID, keys: [String])
     case cleared(WorkerID, JobID, removed: Int, bytes: Int)
     /// The quarantine that an earlier broker saved.

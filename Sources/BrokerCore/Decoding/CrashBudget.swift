@@ -1,6 +1,6 @@
 import SystemValues
 
-/// The decoders that each origin's images have killed lately. An origin with many different poisonous images would keep the
+/// The decoders that each origin's images have killed lately; an origin is here any of `Decode.responsible`, also a user. An origin with many different poisonous images would keep the
 /// whole pool restarting; beyond its budget, none of its images is decoded for a while.
 struct CrashBudget {
     /// The deaths that are tolerated within `milliseconds`.

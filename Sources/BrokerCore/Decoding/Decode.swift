@@ -2,7 +2,7 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The decoding of an original into a variant. It belongs to no client; one whose last subscriber left while it ran is
+/// The decoding of an original into a variant. It belongs to no client; one whose last waiter left while it ran is
 /// finished all the same, for the next request.
 struct Decode {
     /// Where a decoding is on its worker.
@@ -13,28 +13,29 @@ struct Decode {
     }
 
     enum Phase {
-        /// → `parked`; ends when the image is only described.
+        /// Until `deadline`. → `parked`; ends when the image is only described.
         case readingHeader(deadline: Instant)
         /// Waits for memory, without a deadline. → `writing`.
         case parked(DecodePlan)
-        /// The worker fills its output. Ends when finished or failed.
+        /// The worker fills its output, until a deadline of its own, counted from the admission. Ends when finished or failed.
         case writing(DecodePlan, reserved: Int, deadline: Instant)
     }
 
     enum State {
-        /// → `running`; ends with its last subscriber.
+        /// → `running`; ends with its last waiter.
         case queued
         /// → `queued` once, if its worker exits.
         case running(Run)
     }
 
     let variant: VariantKey
-    /// The origins, or the user, that the image's cost in decoders is counted for.
+    /// Those that the image's cost in decoders is counted for, as `CrashBudget` knows them: origins (`http://a.test`), an
+    /// origin's redirects (`what http://a.test redirects to`), or the user of a `store` (`user 1000`).
     let responsible: [String]
     /// The encoded bytes, held for as long as the decoding lasts.
     let body: BufferID
     let bodyBytes: Int
-    var subscribers: [Subscriber]
+    var waiters: [JobWaiter]
     var priority: GetOptions.Priority
     var state = State.queued
     /// The workers that died on it by their own making.
@@ -65,7 +66,7 @@ extension Decode.Phase {
 
     var reserved: Int { if case .writing(_, let reserved, _) = self { reserved } else { 0 } }
 
-    /// When the worker has taken too long; nil while it waits for memory.
+    /// When the worker has taken too long for this phase; nil while it waits for memory.
     var deadline: Instant? {
         switch self {
         case .readingHeader(let deadline), .writing(_, _, let deadline): deadline
@@ -80,11 +81,11 @@ struct PartialDecode {
     /// The download whose bytes are decoded.
     let download: JobID
     let transform: Transform
-    /// The origins that the image's cost in decoders is counted for.
+    /// Those that the image's cost in decoders is counted for (`Download.responsibleOrigins`).
     let responsible: [String]
     let worker: WorkerID
     let startedAt: Instant
-    /// When the worker has taken too long.
+    /// When the worker has taken too long, from its start to its result.
     let deadline: Instant
     var plan: DecodePlan?
     /// The bytes reserved for the result.

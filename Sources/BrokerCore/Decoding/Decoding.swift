@@ -31,7 +31,7 @@ package struct Decoding {
     /// The fate of the decoding of a worker that exited.
     enum Loss {
         case requeued
-        /// It has no subscribers.
+        /// It has no waiters.
         case ended(End)
         /// The image has cost too much and is refused.
         case refused(End, WireError)
@@ -94,36 +94,38 @@ package struct Decoding {
     }
 
     /// Whether too many decoders have died on an origin's images lately.
-    func isOverBudget(_ origin: String, at now: Instant) -> Bool { crashBudget.refusal(of: origin, at: now) != nil }
+    func isOverCrashBudget(_ origin: String, at now: Instant) -> Bool {
+        crashBudget.refusal(of: origin, at: now) != nil
+    }
 
-    /// The origins, or the users, that a job's cost is counted for.
+    /// Those that the cost of a decoding, partial or not, is counted for; none for another job.
     func responsible(for job: JobID) -> [String] { decodes[job]?.responsible ?? parts[job]?.responsible ?? [] }
 
     mutating func countDeath(for responsible: [String], at now: Instant) {
-        for origin in responsible where !isOverBudget(origin, at: now) { crashBudget.note(origin, at: now) }
+        for origin in responsible where !isOverCrashBudget(origin, at: now) { crashBudget.note(origin, at: now) }
     }
 
     // MARK: Joining and beginning
 
     /// Lets a waiter join the decoding of a variant; otherwise nil.
-    mutating func join(_ variant: VariantKey, _ subscriber: Subscriber) -> JobID? {
+    mutating func join(_ variant: VariantKey, _ waiter: JobWaiter) -> JobID? {
         guard let job = jobByVariant[variant], let decode = decodes[job] else { return nil }
-        decodes[job]?.subscribers.append(subscriber)
-        if decode.priority < subscriber.priority { setPriority(of: job, subscriber.priority) }
+        decodes[job]?.waiters.append(waiter)
+        if decode.priority < waiter.priority { setPriority(of: job, waiter.priority) }
         return job
     }
 
     /// Queues a decoding of a body, which the caller holds.
     mutating func enqueue(
-        _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: [String], _ subscriber: Subscriber,
+        _ variant: VariantKey, of body: BufferID, bytes: Int, responsible: [String], _ waiter: JobWaiter,
         as job: JobID
     ) {
         decodes[job] = Decode(
-            variant: variant, responsible: responsible, body: body, bodyBytes: bytes, subscribers: [subscriber],
-            priority: subscriber.priority)
+            variant: variant, responsible: responsible, body: body, bodyBytes: bytes, waiters: [waiter],
+            priority: waiter.priority)
         jobByVariant[variant] = job
         bodyBytes += bytes
-        queue.push(job, priority: subscriber.priority, client: subscriber.client)
+        queue.push(job, priority: waiter.priority, client: waiter.client)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
@@ -131,11 +133,11 @@ package struct Decoding {
         queue.change(job, to: priority)
     }
 
-    /// Takes a waiter out of a decoding; a queued decoding without subscribers is taken out.
+    /// Takes a waiter out of a decoding; a queued decoding without waiters is taken out.
     mutating func leave(_ job: JobID, _ waiter: WaiterID) -> End? {
-        decodes[job]?.subscribers.remove(waiter)
+        decodes[job]?.waiters.remove(waiter)
         guard let decode = decodes[job] else { return nil }
-        if let priority = decode.subscribers.priority {
+        if let priority = decode.waiters.priority {
             setPriority(of: job, priority)
             return nil
         }
@@ -243,7 +245,7 @@ package struct Decoding {
             && result.timing?.delaysMs.count == frames
     }
 
-    /// Lets no more requests join a decoding whose subscribers are being answered.
+    /// Lets no more requests join a decoding whose waiters are being answered.
     mutating func close(_ job: JobID) {
         if let variant = decodes[job]?.variant, jobByVariant[variant] == job { jobByVariant[variant] = nil }
     }
@@ -258,13 +260,13 @@ package struct Decoding {
         return End(decode: decode, worker: decode.run?.worker)
     }
 
-    /// Whether a job has run past its deadline.
+    /// Whether a decoding has run past the deadline of its phase, or a partial one past its only deadline.
     func isOverdue(_ job: JobID, at now: Instant) -> Bool {
         (decodes[job]?.phase?.deadline ?? parts[job]?.deadline).map { $0 <= now } ?? false
     }
 
-    /// Whether a job needs its deadline and processor time watched.
-    func isPending(_ job: JobID) -> Bool { decodes[job] != nil || parts[job] != nil }
+    /// Whether a job is a decoding or a partial decoding that has not ended.
+    func contains(_ job: JobID) -> Bool { decodes[job] != nil || parts[job] != nil }
 
     // MARK: Lost workers
 
@@ -290,12 +292,12 @@ package struct Decoding {
             quarantine.add(decode.variant.digest, build: build, unixMs: now.unixMs)
             isQuarantineUnsaved = true
         }
-        if !decode.subscribers.isEmpty, !isPoison {
-            queue.push(job, priority: decode.priority, client: decode.subscribers.first?.client, atFront: true)
+        if !decode.waiters.isEmpty, !isPoison {
+            queue.push(job, priority: decode.priority, client: decode.waiters.first?.client, atFront: true)
             return (.requeued, isQuarantined)
         }
         guard let end = end(job) else { return nil }
-        if decode.subscribers.isEmpty { return (.ended(end), isQuarantined) }
+        if decode.waiters.isEmpty { return (.ended(end), isQuarantined) }
         let message =
             cause == .cpu
             ? "This image takes more than \(limits.decodeSeconds) s of a processor."
@@ -308,7 +310,7 @@ package struct Decoding {
     /// Notes the build of the decoders: another build may have fixed what killed this one.
     mutating func becameReady(build: String) { self.build = build }
 
-    /// Takes the quarantine that the disk tier kept.
+    /// Takes the quarantine that the disk tier saved.
     mutating func restore(_ records: [QuarantineRecord], unixMs: Int) { quarantine.restore(records, unixMs: unixMs) }
 
     /// The quarantine for the disk tier, which saves it if `isOn`.
@@ -330,8 +332,11 @@ package struct Decoding {
         return order
     }
 
-    /// Checks a partial header. Returns the bytes of its output, nil when the worker planned another result than was
-    /// ordered, and whether the result is within the limits.
+    /// Checks a partial header. Returns nil when the worker planned another result than was ordered; otherwise
+    ///
+    /// - `output`: the bytes of the result's pixels;
+    /// - `needed`: these and the worker's working memory, in bytes; of use only if `fits`, because it may have overflowed;
+    /// - `fits`: whether the result is within `maxPixels`, and `needed` within `workerMemoryBytes`.
     func check(part job: JobID, _ plan: DecodePlan) -> (output: Int, needed: Int, fits: Bool)? {
         guard let part = parts[job], plan.stage != nil,
             part.transform.plan(for: plan.header.geometry)?.result == plan.result
@@ -364,20 +369,20 @@ package struct Decoding {
     var running: [JobID: WorkerID] {
         decodes.compactMapValues { $0.run?.worker }.merging(parts.mapValues(\.worker)) { $1 }
     }
-    /// The number of subscribers of all decodings.
-    var subscribers: Int { decodes.values.reduce(0) { $0 + $1.subscribers.count } }
+    /// The number of waiters of all decodings; partial ones have none.
+    var waiterCount: Int { decodes.values.reduce(0) { $0 + $1.waiters.count } }
     /// The held bodies, once for each decoding.
     var bodies: [BufferID] { decodes.values.map(\.body) }
     /// The downloads that are being rendered.
     var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
-    /// The number of entries that may have a deadline.
-    var deadlines: Int { 2 * (decodes.count + parts.count) }
+    /// About how many deadlines still matter: an elapsed and a processor time for each decoding, queued ones included.
+    var deadlineCount: Int { 2 * (decodes.count + parts.count) }
     var hasParts: Bool { !parts.isEmpty }
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
-        if decodes.values.contains(where: { $0.subscribers.isEmpty && $0.run == nil }) {
-            return "a queued decoding without subscribers"
+        if decodes.values.contains(where: { $0.waiters.isEmpty && $0.run == nil }) {
+            return "a queued decoding without waiters"
         }
         if jobByVariant.count != decodes.count || jobByVariant.contains(where: { decodes[$1]?.variant != $0 }) {
             return "two decodings of one variant"

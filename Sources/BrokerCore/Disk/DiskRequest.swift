@@ -5,10 +5,10 @@ struct Lookup {
     let key: LookupKey
     /// The keys that are looked for, in order of preference.
     let keys: [OriginalKey]
-    var subscribers: [Subscriber]
+    var waiters: [JobWaiter]
     /// The cache process that runs it; nil while it is queued.
     var worker: WorkerID?
-    /// Whether a subscriber lets the result stay in memory.
+    /// Whether a waiter lets the result stay in memory.
     var mayStay: Bool
     /// Whether the original is in memory, so that only a raster is looked for.
     var isForRaster = false
@@ -24,8 +24,8 @@ struct LookupKey: Hashable {
 
 /// A request to the cache process, lookups aside.
 enum DiskRequest {
-    /// Keeps a buffer, held until then: an original's bytes, or a raster when `as` is nil.
-    case keep(BufferID, bytes: Int, as: OriginalKey?)
+    /// Saves a buffer, held until then: an original's bytes, or a raster when `as` is nil.
+    case save(BufferID, bytes: Int, as: OriginalKey?)
     /// Forgets a URL. The client, if one has asked, is told the number of originals, those in memory included.
     case forget(Requester?, url: String, owner: UInt32?, inMemory: Set<String>)
     /// Asks whether an original is cached.
@@ -47,13 +47,13 @@ enum DiskRequest {
         let id: Int
     }
 
-    /// The bytes to keep; 0 for other requests.
-    var keptBytes: Int { if case .keep(_, let bytes, _) = self { bytes } else { 0 } }
+    /// The bytes to save; 0 for other requests.
+    var bytesToSave: Int { if case .save(_, let bytes, _) = self { bytes } else { 0 } }
 
     /// The same request after its client was answered.
     var withoutRequester: DiskRequest {
         switch self {
-        case .keep: self
+        case .save: self
         case .forget(_, let url, let owner, let inMemory): .forget(nil, url: url, owner: owner, inMemory: inMemory)
         case .query(_, let keys, let known): .query(nil, keys: keys, known)
         case .clear(_, let seconds, let removed, let bytes):

@@ -27,8 +27,8 @@ package struct DiskTier {
     private var queued: [JobID: DiskRequest] = [:]
     /// The cache processes that died by their own making with a request that is asked again.
     private var crashes: [JobID: Int] = [:]
-    /// Originals to keep when less waits to be kept.
-    private var unkept: ArraySlice<OriginalKey> = []
+    /// The originals that are postponed: to be saved when the cache process has less to save.
+    private var unsaved: ArraySlice<OriginalKey> = []
     /// Originals used by way of memory since the disk tier was last told.
     private(set) var used: Set<OriginalKey> = []
     /// Users' own originals that the disk tier is known not to have.
@@ -49,19 +49,18 @@ package struct DiskTier {
     func mayHave(owned key: OriginalKey) -> Bool { report.mayHaveOwned && !missingOwned.contains(key) }
 
     /// Lets a waiter join a lookup; nil when none is running or queued for the same.
-    mutating func join(_ key: LookupKey, _ subscriber: Subscriber, mayStay: Bool) -> JobID? {
+    mutating func join(_ key: LookupKey, _ waiter: JobWaiter, mayStay: Bool) -> JobID? {
         guard let job = lookupByKey[key], let lookup = lookups[job] else { return nil }
-        lookups[job]?.subscribers.append(subscriber)
+        lookups[job]?.waiters.append(waiter)
         lookups[job]?.mayStay = lookup.mayStay || mayStay
         return job
     }
 
     /// Queues a lookup.
-    mutating func enqueue(_ key: LookupKey, keys: [OriginalKey], _ subscriber: Subscriber, mayStay: Bool, as job: JobID)
-    {
-        lookups[job] = Lookup(key: key, keys: keys, subscribers: [subscriber], mayStay: mayStay)
+    mutating func enqueue(_ key: LookupKey, keys: [OriginalKey], _ waiter: JobWaiter, mayStay: Bool, as job: JobID) {
+        lookups[job] = Lookup(key: key, keys: keys, waiters: [waiter], mayStay: mayStay)
         lookupByKey[key] = job
-        lookupQueue.push(job, priority: subscriber.priority, client: subscriber.client)
+        lookupQueue.push(job, priority: waiter.priority, client: waiter.client)
     }
 
     var hasQueuedLookups: Bool { !lookupQueue.isEmpty }
@@ -86,8 +85,8 @@ package struct DiskTier {
 
     /// Takes a waiter out of a lookup; returns the lookup if it has ended with it.
     mutating func leave(lookup job: JobID, _ waiter: WaiterID) -> Lookup? {
-        lookups[job]?.subscribers.remove(waiter)
-        return lookups[job]?.subscribers.isEmpty == true ? end(lookup: job) : nil
+        lookups[job]?.waiters.remove(waiter)
+        return lookups[job]?.waiters.isEmpty == true ? end(lookup: job) : nil
     }
 
     /// The lookups for one of these originals, or all.
@@ -95,9 +94,9 @@ package struct DiskTier {
         lookups.filter { $0.value.keys.contains(where: matches) }.keys.sorted()
     }
 
-    /// Remembers that the disk tier has no original of the user's own. Returns whether everything remembered before was
-    /// forgotten, for want of room.
-    mutating func noteOwned(_ lookup: Lookup, found key: OriginalKey?) -> Bool {
+    /// Remembers that the disk tier has no original of the user's own, if a lookup for one found only the shared original
+    /// (`key`) or nothing. Returns whether everything remembered before was forgotten, for want of room.
+    mutating func noteMissingOwned(_ lookup: Lookup, found key: OriginalKey?) -> Bool {
         guard lookup.keys.count > 1, key != lookup.keys[0], report.mayHaveOwned else { return false }
         let isFull = missingOwned.count >= limits.memoryEntries
         if isFull { missingOwned = [] }
@@ -105,32 +104,32 @@ package struct DiskTier {
         return isFull
     }
 
-    // MARK: Keeping
+    // MARK: Saving
 
-    /// Whether this many bytes more may wait to be kept.
-    func mayKeep(_ bytes: Int) -> Bool {
+    /// Whether the cache process may be given this many bytes more to save.
+    func maySave(_ bytes: Int) -> Bool {
         guard report.state != .locked, report.state != .off else { return false }
-        return running.values.reduce(0) { $0 + $1.keptBytes } + bytes <= limits.maxKeepingBytes
+        return running.values.reduce(0) { $0 + $1.bytesToSave } + bytes <= limits.maxSavingBytes
     }
 
-    /// Notes that a buffer is being kept.
-    mutating func keep(_ buffer: BufferID, bytes: Int, as key: OriginalKey?, job: JobID) {
+    /// Notes that the cache process is given a buffer to save.
+    mutating func beginSaving(_ buffer: BufferID, bytes: Int, as key: OriginalKey?, job: JobID) {
         if let key, key.owner != nil { missingOwned.remove(key) }
-        running[job] = .keep(buffer, bytes: bytes, as: key)
+        running[job] = .save(buffer, bytes: bytes, as: key)
     }
 
-    /// Remembers an original to keep later.
+    /// Remembers an original to save later.
     mutating func postpone(_ key: OriginalKey) {
-        if unkept.count < limits.memoryEntries { unkept.append(key) }
+        if unsaved.count < limits.memoryEntries { unsaved.append(key) }
     }
 
-    /// The next original to keep.
-    var nextUnkept: OriginalKey? { unkept.first }
-    mutating func dropNextUnkept() { unkept.removeFirst() }
+    /// The next postponed original.
+    var nextUnsaved: OriginalKey? { unsaved.first }
+    mutating func dropNextUnsaved() { unsaved.removeFirst() }
 
-    /// Whether a buffer is being kept.
+    /// Whether a buffer is being saved.
     func needs(_ buffer: BufferID) -> Bool {
-        running.values.contains { if case .keep(buffer, _, _) = $0 { true } else { false } }
+        running.values.contains { if case .save(buffer, _, _) = $0 { true } else { false } }
     }
 
     // MARK: Requests
@@ -156,18 +155,19 @@ package struct DiskTier {
         return (job, request)
     }
 
-    /// Takes the request that a cache process has answered.
+    /// Takes the request that the cache process has answered, and resets the count of missed answers.
     mutating func answered(_ job: JobID) -> DiskRequest? {
         missedAnswers = 0
         return running.removeValue(forKey: job)
     }
 
-    /// Notes that the cache process has answered a lookup.
-    mutating func answeredLookup() { missedAnswers = 0 }
+    /// Resets the count of missed answers, because the cache process has answered a lookup, which `end(lookup:)` takes out.
+    mutating func lookupAnswered() { missedAnswers = 0 }
 
-    /// Notes that a request was not answered in time. It is answered now; it is still carried out, except for a queued
-    /// query. `isMissed` says whether the process had it.
-    mutating func due(_ job: JobID) -> (request: DiskRequest, isMissed: Bool)? {
+    /// Takes the client from a request that was not answered in time, and returns the request, so that the caller answers the
+    /// client. The disk tier still carries the request out, unless it is a queued query. `isMissed` says whether the cache
+    /// process had received the request, and so has missed an answer. Returns nil when the request has ended.
+    mutating func requestTimedOut(_ job: JobID) -> (request: DiskRequest, isMissed: Bool)? {
         if let request = running[job] {
             running[job] = request.withoutRequester
             return (request, true)
@@ -177,8 +177,9 @@ package struct DiskTier {
         return (request, false)
     }
 
-    /// Counts an answer that did not come in time; returns whether the process is to be replaced, as it or its disk hangs.
-    mutating func missedAnswer(canReplace: Bool) -> Bool {
+    /// Counts an answer that the cache process has missed. Returns whether the process is to be replaced, because it has missed
+    /// three in a row: it or its disk hangs. With `canReplace` false it is not, and the count goes on.
+    mutating func countMissedAnswer(canReplace: Bool) -> Bool {
         missedAnswers += 1
         guard missedAnswers >= Self.toleratedMisses, canReplace else { return false }
         missedAnswers = 0
@@ -218,7 +219,7 @@ package struct DiskTier {
 
     /// Notes that the process exited.
     mutating func processExited() {
-        unkept = []
+        unsaved = []
         // A reason that the next process gives as well is not logged again.
         report = DiskReport(state: .off, reason: report.state == .off ? report.reason : nil)
     }
@@ -226,7 +227,7 @@ package struct DiskTier {
     /// Takes back the request of a process that exited: it is asked again, but not of a third process after two died of it.
     mutating func lost(_ job: JobID, ownMaking: Bool) -> Loss? {
         guard let request = running.removeValue(forKey: job) else { return nil }
-        if case .keep(let buffer, _, _) = request { return .unhold(buffer) }
+        if case .save(let buffer, _, _) = request { return .unhold(buffer) }
         if ownMaking { crashes[job, default: 0] += 1 }
         if crashes[job, default: 0] >= 2 { return .dropped(request) }
         queued[job] = request
@@ -238,22 +239,24 @@ package struct DiskTier {
 
     // MARK: Invariants
 
-    func isPending(lookup job: JobID) -> Bool { lookups[job] != nil }
-    func isPending(request job: JobID) -> Bool { running[job] != nil || queued[job] != nil }
+    /// Whether a lookup is queued or running.
+    func contains(lookup job: JobID) -> Bool { lookups[job] != nil }
+    /// Whether a request, other than a lookup, is queued or running.
+    func contains(request job: JobID) -> Bool { running[job] != nil || queued[job] != nil }
     var isIdle: Bool { running.isEmpty && queued.isEmpty }
-    /// The number of entries that may have a deadline.
-    var deadlines: Int { lookups.count + running.count + queued.count }
+    /// About how many deadlines still matter: one for each lookup and each request.
+    var deadlineCount: Int { lookups.count + running.count + queued.count }
     /// The number of jobs that run on the cache process.
     var runningJobs: Int { running.count + lookups.values.count { $0.worker != nil } }
-    /// The buffers that are being kept, once for each request.
-    var keptBuffers: [BufferID] {
-        running.values.compactMap { if case .keep(let buffer, _, _) = $0 { buffer } else { nil } }
+    /// The buffers that are being saved, once for each request.
+    var buffersBeingSaved: [BufferID] {
+        running.values.compactMap { if case .save(let buffer, _, _) = $0 { buffer } else { nil } }
     }
-    var hasUnkept: Bool { !unkept.isEmpty }
+    var hasUnsaved: Bool { !unsaved.isEmpty }
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
-        if lookups.values.contains(where: \.subscribers.isEmpty) { return "a lookup without subscribers" }
+        if lookups.values.contains(where: \.waiters.isEmpty) { return "a lookup without waiters" }
         if lookupByKey.count != lookups.count || lookupByKey.contains(where: { lookups[$1]?.key != $0 }) {
             return "two lookups of one key"
         }
@@ -261,7 +264,7 @@ package struct DiskTier {
         if lookups.contains(where: { $0.value.worker == nil && !lookupQueue.contains($0.key) }) {
             return "queue of lookups"
         }
-        if queued.values.contains(where: { $0.keptBytes > 0 }) { return "a queued request to keep" }
+        if queued.values.contains(where: { $0.bytesToSave > 0 }) { return "a queued request to save" }
         return nil
     }
 }

@@ -11,7 +11,7 @@ struct DownloadKey: Hashable {
     let isForced: Bool
 }
 
-/// A download: queued, running, or waiting to be retried. It belongs to no client.
+/// A download or an identification: queued, running, backing off or stopping. It belongs to no client.
 struct Download {
     /// A transfer that a worker runs.
     struct Transfer {
@@ -28,13 +28,13 @@ struct Download {
     }
 
     enum State {
-        /// → `running`; ends with its last subscriber.
+        /// → `running`; ends with its last waiter.
         case queued
         /// → `queued` (lost worker, continuation), `backingOff`, `stopping`; ends when received, confirmed or failed.
         case running(Transfer)
-        /// Waits to be retried. → `queued`; ends with its last subscriber.
+        /// Waits to be retried. → `queued`; ends with its last waiter.
         case backingOff(until: Instant)
-        /// It has no subscribers; its worker was told to stop. Ends when the worker has.
+        /// It has no waiters; its worker was told to stop. Ends when the worker has.
         case stopping(Transfer)
     }
 
@@ -44,16 +44,16 @@ struct Download {
     let credentials: Credentials?
     /// The `Cache-Control` of the request, for caches on the way.
     let cacheControl: String?
-    var subscribers: [Subscriber]
+    var waiters: [JobWaiter]
     var priority: GetOptions.Priority
     /// The cached original that the origin is asked to confirm.
     let revalidating: MemoryIndex.Original?
     /// Its bytes, if they are in memory: held, as they may be decoded next.
     var revalidatedBody: BufferID?
-    /// The bytes of a `store`, which only need to be identified.
+    /// The buffer of an identification: the bytes of a `store`, whose digest is to be computed.
     var given: BufferID?
     var state = State.queued
-    /// The bytes received; they are reserved memory.
+    /// The bytes received, or those of an identification; they are reserved memory.
     var received = 0
     /// The part of the body that was rendered as partial images.
     var rendered = PartialProgress()
@@ -74,17 +74,17 @@ struct Download {
 
     init(
         _ key: DownloadKey, url: SourceURL, credentials: Credentials? = nil, cacheControl: String? = nil,
-        subscriber: Subscriber, revalidating: MemoryIndex.Original? = nil, revalidatedBody: BufferID? = nil
+        waiter: JobWaiter, revalidating: MemoryIndex.Original? = nil, revalidatedBody: BufferID? = nil
     ) {
         (self.key, self.url, self.credentials, self.cacheControl) = (key, url, credentials, cacheControl)
-        (subscribers, priority) = ([subscriber], subscriber.priority)
+        (waiters, priority) = ([waiter], waiter.priority)
         (self.revalidating, self.revalidatedBody) = (revalidating, revalidatedBody)
     }
 
     var original: OriginalKey { key.original }
     var origin: String { url.origin }
-    /// Whether its bytes are a client's `store`.
-    var isGiven: Bool { original.nonce != 0 }
+    /// Whether it is an identification; only the key of a `store` is hidden.
+    var isIdentification: Bool { original.nonce != 0 }
     var isStopping: Bool { if case .stopping = state { true } else { false } }
     var retryAt: Instant? { if case .backingOff(let until) = state { until } else { nil } }
 
@@ -127,7 +127,7 @@ struct Download {
     }
 }
 
-/// The beginning of a body, kept for later requests after the last subscriber left.
+/// The beginning of a body, kept for a later request after its download failed or lost its last waiter.
 struct KeptBody {
     /// The job that downloaded it: its product is kept under that id.
     let job: JobID

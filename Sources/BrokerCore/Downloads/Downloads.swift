@@ -7,7 +7,10 @@ import WorkerProtocol
 /// The downloads: one for each original, however many requests wait for it.
 ///
 /// It owns the queue, retries and continuations, the beginnings of bodies that are kept for later, and the state of each
-/// origin. It keeps no bytes: a job's product is in the hands of the shell.
+/// origin. It keeps no bytes: the shell has the product of each job (`JobID`).
+///
+/// An *identification* is a download without a transfer: a download worker computes the digest of the bytes that a client has
+/// stored. It is queued and assigned like a download, and its origin is not asked.
 package struct Downloads {
     /// A step for the caller; they are carried out in order.
     enum Outcome {
@@ -17,7 +20,7 @@ package struct Downloads {
         case stop(JobID, WorkerID)
         /// The job's product is discarded.
         case discard(JobID)
-        /// A given buffer is dropped.
+        /// The buffer of an identification is dropped.
         case drop(BufferID)
         /// A body is no longer held for revalidation.
         case unhold(BufferID)
@@ -32,6 +35,7 @@ package struct Downloads {
     /// How a queued download begins.
     enum Start {
         case transfer(FetchJob)
+        /// The digest of these bytes is to be computed.
         case identify(BufferID, bytes: Int)
         /// The origin must not be asked for this many milliseconds.
         case hostUnavailable(milliseconds: Int)
@@ -49,7 +53,7 @@ package struct Downloads {
 
     private let limits: BrokerLimits
     private var downloads: [JobID: Download] = [:]
-    /// The active downloads: those that are stopping are not found by key.
+    /// The active downloads by key.
     private var jobByKey: [DownloadKey: JobID] = [:]
     private var keptBodies: [OriginalKey: KeptBody] = [:]
     private var queue: JobQueue
@@ -68,16 +72,17 @@ package struct Downloads {
         random = SplitMix64(state: seed)
     }
 
-    /// An active download.
+    /// An active download: one that is queued, running or backing off, but not stopping.
     subscript(job: JobID) -> Download? { downloads[job].flatMap { $0.isStopping ? nil : $0 } }
 
     /// The number of queued downloads.
     var queued: Int { queue.count + suspects.count }
     var isEmpty: Bool { !downloads.values.contains { !$0.isStopping } }
     func isStopping(_ job: JobID) -> Bool { downloads[job]?.isStopping == true }
-    func isRunning(_ key: DownloadKey) -> Bool { jobByKey[key] != nil }
-    /// The bytes of `store`s that are to be identified.
-    var givenBytes: Int { downloads.values.reduce(0) { $1.isGiven && !$1.isStopping ? $0 + $1.received : $0 } }
+    /// Whether there is an active download of this key, queued, running or backing off.
+    func hasActive(_ key: DownloadKey) -> Bool { jobByKey[key] != nil }
+    /// The bytes of all active identifications.
+    var givenBytes: Int { downloads.values.reduce(0) { $1.isIdentification && !$1.isStopping ? $0 + $1.received : $0 } }
 
     /// Whether a download still needs this buffer.
     func needs(_ buffer: BufferID) -> Bool {
@@ -86,18 +91,18 @@ package struct Downloads {
 
     // MARK: Joining and beginning
 
-    /// Lets a subscriber join a download of its original. A forced one joins only a download that will bring the body.
+    /// Lets a waiter join a download of its original. A forced one joins only a download that will bring the body.
     /// Returns the job, and when the origin was last heard from if the transfer is running.
     mutating func join(
-        _ original: OriginalKey, isForced: Bool, _ subscriber: Subscriber
+        _ original: OriginalKey, isForced: Bool, _ waiter: JobWaiter
     ) -> (job: JobID, lastActivity: Instant?)? {
         let forced = jobByKey[DownloadKey(original: original, isForced: true)]
         let plain = jobByKey[DownloadKey(original: original, isForced: false)]
         let bringsBody = plain.map { downloads[$0]?.revalidating == nil } ?? false
         guard let job = isForced ? forced ?? (bringsBody ? plain : nil) : plain ?? forced else { return nil }
-        downloads[job]?.subscribers.append(subscriber)
-        if let priority = downloads[job]?.priority, priority < subscriber.priority {
-            setPriority(of: job, subscriber.priority)
+        downloads[job]?.waiters.append(waiter)
+        if let priority = downloads[job]?.priority, priority < waiter.priority {
+            setPriority(of: job, waiter.priority)
         }
         return (job, downloads[job]?.transfer?.lastActivity)
     }
@@ -105,7 +110,7 @@ package struct Downloads {
     /// Queues a download. It continues a kept body, whose job's id it then takes over, unless it revalidates.
     mutating func enqueue(_ download: Download, newJob: () -> JobID, at now: Instant) -> JobID {
         var download = download
-        let kept = download.revalidating == nil ? takeKept(download.original, from: download.url) : nil
+        let kept = download.revalidating == nil ? takeKeptBody(download.original, from: download.url) : nil
         let job = kept?.job ?? newJob()
         if let kept {
             // Its bytes stay counted.
@@ -119,17 +124,17 @@ package struct Downloads {
         downloads[job] = download
         jobByKey[download.key] = job
         queue.push(
-            job, priority: download.priority, client: download.subscribers.first?.client, group: download.origin)
+            job, priority: download.priority, client: download.waiters.first?.client, group: download.origin)
         return job
     }
 
-    /// Queues the identification of bytes that a client gave.
+    /// Queues the identification of the bytes in `buffer`, which a client has stored.
     mutating func identify(_ download: Download, _ buffer: BufferID, bytes: Int, as job: JobID) {
         downloads[job] = download
         downloads[job]?.given = buffer
         setReceived(of: job, bytes)
         jobByKey[download.key] = job
-        queue.push(job, priority: download.priority, client: download.subscribers.first?.client)
+        queue.push(job, priority: download.priority, client: download.waiters.first?.client)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
@@ -156,7 +161,7 @@ package struct Downloads {
     /// Starts a download that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }
-        if !download.isGiven, let wait = hosts.admit(download.origin, at: now) {
+        if !download.isIdentification, let wait = hosts.admit(download.origin, at: now) {
             if !download.isSuspect { queue.jobEnded(inGroup: download.origin) }
             return .hostUnavailable(milliseconds: wait)
         }
@@ -188,7 +193,7 @@ package struct Downloads {
     mutating func responded(
         _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?, at now: Instant
     ) -> Download? {
-        guard var download = downloads[job], !download.isGiven else { return nil }
+        guard var download = downloads[job], !download.isIdentification else { return nil }
         hosts.answered(download.origin, status: response.status, retryAfterMs: nil, at: now)
         download.response = download.complete(response)
         download.validator = validator
@@ -204,7 +209,7 @@ package struct Downloads {
 
     /// Notes received bytes, which are in memory of the broker's. Returns the download, if it is active.
     mutating func progressed(_ job: JobID, received: Int, expected: Int?, at now: Instant) -> Download? {
-        guard let download = self[job], !download.isGiven else { return nil }
+        guard let download = self[job], !download.isIdentification else { return nil }
         setReceived(of: job, min(max(received, download.received), limits.maxDownloadBytes))
         downloads[job]?.expected = expected
         downloads[job]?.transfer?.lastActivity = now
@@ -219,7 +224,7 @@ package struct Downloads {
         var outcomes: [Outcome] = []
         if download.transfer != nil {
             outcomes += unassign(job)
-            if !download.isGiven { hosts.abandoned(download.origin) }
+            if !download.isIdentification { hosts.abandoned(download.origin) }
         } else {
             queue.remove(job)
             suspects.remove(job)
@@ -237,16 +242,16 @@ package struct Downloads {
         if let origin = downloads[job]?.origin { hosts.answered(origin, status: 304, retryAfterMs: nil, at: now) }
     }
 
-    /// Takes the given buffer of an identification that has ended well, so that `end` does not drop it.
+    /// Takes the buffer of an identification that has ended well, so that `end` does not drop it.
     mutating func takeGiven(_ job: JobID) -> BufferID? { downloads[job]?.given.take() }
 
     /// Notes a failed transfer, of which the worker says that `received` bytes are in the product. Returns what follows if
-    /// the download goes on: continued where the body was cut short, or retried after a pause, unless all subscribers give
+    /// the download goes on: continued where the body was cut short, or retried after a pause, unless all waiters give
     /// up before; nil if it has failed.
     mutating func failed(
         _ job: JobID, _ error: WireError, received: Int, isDraining: Bool, at now: Instant
     ) -> [Outcome]? {
-        guard let before = self[job], !before.isGiven else { return nil }
+        guard let before = self[job], !before.isIdentification else { return nil }
         if let status = error.httpStatus {
             hosts.answered(before.origin, status: status, retryAfterMs: error.retryAfterMs, at: now)
         } else {
@@ -265,7 +270,7 @@ package struct Downloads {
                 error, receivedBytes: download.received, attempt: download.attempts, limit: limits.retries)
         else { return nil }
         let at = now.adding(milliseconds: RetryPolicy.delayMs(attempt: download.attempts, random: random.next()))
-        guard let deadline = download.subscribers.map(\.deadline).max(), at < deadline,
+        guard let deadline = download.waiters.map(\.deadline).max(), at < deadline,
             hosts.mayRetry(download.origin)
         else { return nil }
         var outcomes: [Outcome] = []
@@ -292,15 +297,15 @@ package struct Downloads {
 
     /// Ends a download that fails for good. What it received of a body that can be continued is kept.
     mutating func fail(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
-        let kept = keep(job, isDraining: isDraining, at: now)
+        let kept = keepBody(of: job, isDraining: isDraining, at: now)
         return (kept ?? [.discard(job)]) + end(job)
     }
 
-    /// Takes a subscriber out. A download without subscribers is stopped; its body is kept if it can be continued.
+    /// Takes a waiter out. A download without waiters is stopped; its body is kept if it can be continued.
     mutating func leave(_ job: JobID, _ waiter: WaiterID, isDraining: Bool, at now: Instant) -> [Outcome] {
-        downloads[job]?.subscribers.remove(waiter)
+        downloads[job]?.waiters.remove(waiter)
         guard let download = self[job] else { return [] }
-        if let priority = download.subscribers.priority {
+        if let priority = download.waiters.priority {
             setPriority(of: job, priority)
             return []
         }
@@ -312,8 +317,8 @@ package struct Downloads {
             downloads[job]?.revalidatedBody = nil
             return [stop, .stopDeadline(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
         }
-        let kept = keep(job, isDraining: isDraining, at: now)
-        let isWasted = kept == nil && download.received > 0 && !download.isGiven
+        let kept = keepBody(of: job, isDraining: isDraining, at: now)
+        let isWasted = kept == nil && download.received > 0 && !download.isIdentification
         return (kept ?? (isWasted ? [.discard(job)] : [])) + end(job)
     }
 
@@ -323,7 +328,7 @@ package struct Downloads {
         setReceived(of: job, min(max(received, 0), limits.maxDownloadBytes))
         var outcomes = unassign(job)
         hosts.abandoned(download.origin)
-        let kept = keep(job, isDraining: isDraining, at: now)
+        let kept = keepBody(of: job, isDraining: isDraining, at: now)
         if kept == nil { setReceived(of: job, 0) }
         downloads[job] = nil
         outcomes += kept ?? [.discard(job)]
@@ -345,7 +350,7 @@ package struct Downloads {
             return (.stopped, stopped(job, received: received, isDraining: isDraining, at: now))
         }
         var outcomes: [Outcome] = []
-        if !download.isGiven {
+        if !download.isIdentification {
             hosts.abandoned(download.origin)
             // A continuation may have begun anew before it said so.
             if download.resumption == nil || !hasResponded {
@@ -368,7 +373,7 @@ package struct Downloads {
     mutating func notStarted(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
         guard let download = downloads[job] else { return [] }
         if download.isStopping { return stopped(job, received: download.received, isDraining: isDraining, at: now) }
-        if !download.isGiven {
+        if !download.isIdentification {
             hosts.abandoned(download.origin)
             if download.resumption == nil {
                 downloads[job]?.attempts -= 1
@@ -388,18 +393,18 @@ package struct Downloads {
 
     private mutating func push(_ job: JobID, atFront: Bool = false) {
         guard let download = downloads[job] else { return }
-        let client = download.subscribers.first?.client
+        let client = download.waiters.first?.client
         if download.isSuspect {
             return suspects.push(job, priority: download.priority, client: client, atFront: atFront)
         }
-        let group = download.isGiven ? nil : download.origin
+        let group = download.isIdentification ? nil : download.origin
         queue.push(job, priority: download.priority, client: client, group: group, atFront: atFront)
     }
 
     /// Takes a running download from its worker.
     private mutating func unassign(_ job: JobID) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
-        if !download.isGiven, !transfer.isAlone { queue.jobEnded(inGroup: download.origin) }
+        if !download.isIdentification, !transfer.isAlone { queue.jobEnded(inGroup: download.origin) }
         downloads[job]?.state = .queued
         return [.freed(job, transfer.worker)]
     }
@@ -418,7 +423,8 @@ package struct Downloads {
     /// Counts the origin of a silent transfer as unreachable, once for a transfer, if it has been silent for
     /// `Limits.patienceMs`: a client's impatience must not close an origin to others.
     mutating func blameSilence(of job: JobID, _ error: WireError, at now: Instant) {
-        guard let download = self[job], let transfer = download.transfer, !download.isGiven, !transfer.hasResponded,
+        guard let download = self[job], let transfer = download.transfer, !download.isIdentification,
+            !transfer.hasResponded,
             !transfer.isBlamed, transfer.startedAt.adding(milliseconds: limits.patienceMs) <= now
         else { return }
         downloads[job]?.transfer?.isBlamed = true
@@ -433,12 +439,13 @@ package struct Downloads {
 
     // MARK: Kept bodies
 
-    /// Keeps the beginning of a body for a later request; nil if it received none, or no room is left. Kept
-    /// bytes stay reserved.
-    private mutating func keep(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
+    /// Keeps the beginning of a body in memory for a later request; its bytes stay reserved. Returns nil when it is
+    /// not kept: nothing that can be continued was received, it is too long or not cacheable, another beginning of the original
+    /// is kept already, or the broker is draining.
+    private mutating func keepBody(of job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
         guard let download = downloads[job], let validator = download.validator, let response = download.response,
-            download.received > 0, !download.isGiven, limits.maxPartials > 0,
-            download.received <= limits.maxPartialBytes, keptBodies[download.original] == nil, !isDraining
+            download.received > 0, !download.isIdentification, limits.maxKeptBodies > 0,
+            download.received <= limits.maxKeptBodyBytes, keptBodies[download.original] == nil, !isDraining
         else { return nil }
         // The beginning of a response must not be kept for users who may not have the whole.
         let policy = CachePolicy(
@@ -446,28 +453,28 @@ package struct Downloads {
             settings: limits.caching)
         guard policy.storability == .shared || policy.storability == .personal && download.original.owner != nil
         else { return nil }
-        let until = now.adding(milliseconds: limits.partialMs)
+        let until = now.adding(milliseconds: limits.keptBodyMs)
         keptBodies[download.original] = KeptBody(
             job: job, url: download.url, received: download.received, response: response, validator: validator,
             total: download.total, until: until)
         // `end` leaves these bytes reserved.
         var outcomes = [Outcome.keptBody(download.original, until: until)]
-        while keptBodies.count > limits.maxPartials
-            || keptBodies.values.reduce(0, { $0 + $1.received }) > limits.maxPartialBytes,
+        while keptBodies.count > limits.maxKeptBodies
+            || keptBodies.values.reduce(0, { $0 + $1.received }) > limits.maxKeptBodyBytes,
             let oldest = keptBodies.filter({ $0.key != download.original })
                 .min(by: { ($0.value.until, $0.value.job) < ($1.value.until, $1.value.job) })?.key
         {
-            outcomes += dropKept { $0 == oldest }
+            outcomes += dropKeptBodies { $0 == oldest }
         }
         return outcomes
     }
 
-    private mutating func takeKept(_ key: OriginalKey, from url: SourceURL) -> KeptBody? {
+    private mutating func takeKeptBody(_ key: OriginalKey, from url: SourceURL) -> KeptBody? {
         keptBodies[key]?.url == url ? keptBodies.removeValue(forKey: key) : nil
     }
 
     /// Drops the kept bodies of these originals.
-    mutating func dropKept(where matches: (OriginalKey) -> Bool) -> [Outcome] {
+    mutating func dropKeptBodies(where matches: (OriginalKey) -> Bool) -> [Outcome] {
         var outcomes: [Outcome] = []
         for (key, kept) in keptBodies.sorted(by: { $0.value.job < $1.value.job }) where matches(key) {
             keptBodies[key] = nil
@@ -479,7 +486,7 @@ package struct Downloads {
 
     mutating func keptBodyDue(_ key: OriginalKey, at now: Instant) -> [Outcome] {
         guard let kept = keptBodies[key], kept.until <= now else { return [] }
-        return dropKept { $0 == key }
+        return dropKeptBodies { $0 == key }
     }
 
     // MARK: Partial images
@@ -489,7 +496,8 @@ package struct Downloads {
 
     /// Whether a partial decoding may begin, as far as the download is concerned.
     func mayRenderPart(of job: JobID, at now: Instant) -> Bool {
-        guard let download = self[job], let transfer = download.transfer, transfer.hasResponded, !download.isGiven
+        guard let download = self[job], let transfer = download.transfer, transfer.hasResponded,
+            !download.isIdentification
         else { return false }
         let rendered = download.rendered
         return rendered.job == nil && !rendered.isOver && rendered.isWorthwhile(received: download.received)
@@ -527,27 +535,29 @@ package struct Downloads {
 
     // MARK: Invariants
 
-    /// Whether a deadline of this kind may still matter.
+    /// Whether an active download waits for its retry.
     func isBackingOff(_ job: JobID) -> Bool { self[job]?.retryAt != nil }
-    func hasKept(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
+    func hasKeptBody(_ key: OriginalKey) -> Bool { keptBodies[key] != nil }
 
     /// The jobs that run on workers.
     var running: [JobID: WorkerID] { downloads.compactMapValues { $0.transfer?.worker } }
-    /// The jobs whose beginnings are kept.
-    var keptJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
-    /// The held bodies, and the given buffers.
+    /// The jobs whose products are kept bodies.
+    var keptBodyJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
+    /// The bodies that are held for revalidation.
     var heldBodies: [BufferID] { downloads.values.compactMap(\.revalidatedBody) }
+    /// The buffers of identifications, which the index does not have yet.
     var givenBuffers: [BufferID] { downloads.values.compactMap(\.given) }
-    /// The active downloads.
+    /// The active downloads, identifications included: all but those that are stopping.
     var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
     var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
-    /// The number of entries that may have a deadline.
-    var deadlines: Int { 3 * downloads.count + keptBodies.count }
+    /// About how many deadlines still matter: a retry, a stop and a next partial decoding for each download, and the end of
+    /// each kept body.
+    var deadlineCount: Int { 3 * downloads.count + keptBodies.count }
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         let active = active
-        if active.values.contains(where: \.subscribers.isEmpty) { return "a download without subscribers" }
+        if active.values.contains(where: \.waiters.isEmpty) { return "a download without waiters" }
         if jobByKey.count != active.count || jobByKey.contains(where: { active[$1]?.key != $0 }) {
             return "two downloads of one key"
         }
@@ -557,8 +567,8 @@ package struct Downloads {
         let received =
             downloads.values.reduce(0) { $0 + $1.received } + keptBodies.values.reduce(0) { $0 + $1.received }
         if received != reservedBytes { return "reserved bytes" }
-        if downloads.values.contains(where: { $0.isStopping && !$0.subscribers.isEmpty }) {
-            return "a stopping download with subscribers"
+        if downloads.values.contains(where: { $0.isStopping && !$0.waiters.isEmpty }) {
+            return "a stopping download with waiters"
         }
         return nil
     }

@@ -13,13 +13,13 @@ struct HostTable {
         var openMilliseconds = 0
         /// Whether the one transfer that a half-open breaker admits is running.
         var isProbing = false
-        /// The end of the time for which the origin asked not to be contacted.
-        var heldUntil: Instant?
+        /// The end of the time for which the origin asked not to be contacted (`Retry-After`).
+        var retryAfterUntil: Instant?
         var budget = RetryBudget()
 
         /// Whether it equals an unknown origin.
         var saysNothing: Bool {
-            failures == 0 && opensUntil == nil && heldUntil == nil && budget.isFull
+            failures == 0 && opensUntil == nil && retryAfterUntil == nil && budget.isFull
         }
 
         mutating func open(for milliseconds: Int, at now: Instant) {
@@ -32,7 +32,7 @@ struct HostTable {
     static let firstOpenMilliseconds = 5000
     static let longestOpenMilliseconds = 60_000
     /// The range of `Retry-After` that is respected.
-    static let holdMilliseconds = 1000...600_000
+    static let retryAfterMilliseconds = 1000...600_000
     /// The delay while a probe runs, whose duration is unknown.
     static let probeMilliseconds = 1000
 
@@ -63,7 +63,7 @@ struct HostTable {
     /// The answer that `admit` would give, without admitting.
     func refusal(of origin: String, at now: Instant) -> Int? {
         guard let host = hosts[origin] else { return nil }
-        let until = [host.heldUntil, host.opensUntil].compactMap(\.self).max()
+        let until = [host.retryAfterUntil, host.opensUntil].compactMap(\.self).max()
         if let until, until > now { return max((until.microseconds(since: now) + 999) / 1000, 1) }
         return host.isProbing ? Self.probeMilliseconds : nil
     }
@@ -78,10 +78,10 @@ struct HostTable {
             host.openMilliseconds = 0
             host.isProbing = false
             guard asksForPatience, let retryAfterMs else { return }
-            let range = Self.holdMilliseconds
-            let hold = now.adding(milliseconds: min(max(retryAfterMs, range.lowerBound), range.upperBound))
+            let range = Self.retryAfterMilliseconds
+            let until = now.adding(milliseconds: min(max(retryAfterMs, range.lowerBound), range.upperBound))
             // Concurrent transfers end in any order.
-            host.heldUntil = max(host.heldUntil ?? hold, hold)
+            host.retryAfterUntil = max(host.retryAfterUntil ?? until, until)
         }
     }
 
@@ -115,7 +115,7 @@ struct HostTable {
     /// Changes an origin's entry, and removes it once it equals an unknown origin's.
     private mutating func update(_ origin: String, at now: Instant?, _ change: (inout Host) -> Void) {
         var host = hosts[origin] ?? Host()
-        if let until = host.heldUntil, let now, until <= now { host.heldUntil = nil }
+        if let until = host.retryAfterUntil, let now, until <= now { host.retryAfterUntil = nil }
         change(&host)
         if host.saysNothing {
             uses.remove(origin)

@@ -8,8 +8,8 @@ import WorkerProtocol
 /// The images in memory: originals and variants in sealed memfds, found by key and by content, within a byte budget.
 ///
 /// Everything made of the same bytes belongs to their digest. Two URLs that serve equal bytes share it, and a URL whose
-/// bytes change never leads to an old image. A buffer is *held* while a client leases it or a job reads it. A held buffer
-/// that is evicted can still be found until its last holder releases it.
+/// bytes change never leads to an old image. A buffer is *held* while a client leases it, while it is being sent inline, and
+/// while a job needs it. A held buffer that is evicted can still be found until its last hold ends.
 struct MemoryIndex {
     /// The facts of an original besides its bytes.
     struct Original {
@@ -35,7 +35,8 @@ struct MemoryIndex {
         let wasRequested: Bool
         /// Whether it counts against the budget; otherwise it is evicted and stays for its holders.
         let isResident: Bool
-        /// The number of clients that lease it and of jobs that read it.
+        /// The holds: one for each client that leases it, for each client that it is being sent to inline, and for each job
+        /// that needs it.
         let holders: Int
     }
 
@@ -202,12 +203,13 @@ struct MemoryIndex {
         order.mark(slot)
     }
 
-    /// Returns the validity slot that says for how long a request for `key` gets this held buffer; otherwise nil.
-    mutating func slot(of buffer: BufferID, for key: OriginalKey) -> ImageReply.Slot? {
+    /// Assigns a slot of the validity page to a buffer as the answer to requests for `key`, or returns the one that it has.
+    /// Returns nil when the buffer is not held, or not resident, or no slot is left.
+    mutating func assignValiditySlot(to buffer: BufferID, for key: OriginalKey) -> ImageReply.Slot? {
         guard let record = buffers[buffer], record.isResident, record.holders > 0, let original = originals[key] else {
             return nil
         }
-        return validity.name(buffer, of: key, until: original.origin.freshUntil)
+        return validity.assignSlot(to: buffer, for: key, until: original.origin.freshUntil)
     }
 
     /// Ends all validity slots, because the next request for any image may get another answer.
@@ -343,7 +345,7 @@ struct MemoryIndex {
         return true
     }
 
-    /// Returns whether a buffer is an original that memory need not keep: no job reads it, no client has requested the
+    /// Returns whether a buffer is an original that memory need not keep: it has no holder, no client has requested the
     /// encoded bytes, and the disk tier has them under every key that leads to them.
     private func isSpare(_ record: BufferEntry) -> Bool {
         !record.wasRequested && record.holders == 0 && record.isResident && record.form == .original
@@ -352,23 +354,30 @@ struct MemoryIndex {
 
     // MARK: Removing
 
-    /// Whether resident, evicted-but-held and reserved bytes fit the budget.
-    var fits: Bool { residentBytes + evictedBytes + reservedBytes <= limit && buffers.count <= maximumEntries }
+    /// Whether resident, evicted-but-held and reserved bytes are together at most `limit`, and all buffers, resident or
+    /// evicted, at most `maximumEntries`.
+    var isWithinBudget: Bool {
+        residentBytes + evictedBytes + reservedBytes <= limit && buffers.count <= maximumEntries
+    }
 
-    /// Whether a buffer must be evicted. Buffers that are evicted and still held take memory and descriptors too, but
-    /// evicting another held buffer frees nothing. To make room for them, unheld buffers are evicted until these take half
-    /// of the budget.
-    private var isOverBudget: Bool {
+    /// Whether `evictToFit` must evict another buffer. There are two reasons:
+    ///
+    /// - Resident and reserved bytes are more than `limit`, or resident buffers more than `maximumEntries`.
+    /// - The index is not `isWithinBudget`, which counts evicted buffers that are still held too. Evicting another held buffer
+    ///   would free nothing, so this is a reason only while an unheld one is resident: as long as all buffers are more than
+    ///   `maximumEntries`, or the unheld ones take more than half of `limit`.
+    private var mustEvict: Bool {
         if residentBytes + reservedBytes > limit || order.count > maximumEntries { return true }
         if unheldResidents == 0 { return false }
         let unheldBytes = residentBytes + evictedBytes - heldBytes
-        return buffers.count > maximumEntries || !fits && unheldBytes > limit / 2
+        return buffers.count > maximumEntries || !isWithinBudget && unheldBytes > limit / 2
     }
 
-    /// Evicts until the budget holds. Returns the buffers that were removed: those without a holder.
+    /// Evicts for as long as `mustEvict`, held buffers only when all resident ones are held. Returns the buffers that were
+    /// removed: those without a holder.
     mutating func evictToFit() -> [BufferID] {
         var dropped: [BufferID] = []
-        while isOverBudget {
+        while mustEvict {
             let anyUnheld = unheldResidents > 0
             guard let slot = order.evict(isHeld: { anyUnheld && buffers[$0].holders != 0 }) else { break }
             let record = buffers[slot]
@@ -479,7 +488,7 @@ struct MemoryIndex {
         let owners = originals.compactMap(\.key.owner).reduce(into: [:]) { $0[$1, default: 0] += 1 }
         if owners != owned { return "owners" }
         if reservedBytes < 0 { return "reserved bytes" }
-        if isOverBudget, reservedBytes <= limit { return "more than the budget" }
+        if mustEvict, reservedBytes <= limit { return "more than the budget" }
         if buffers.contains(where: isSpare) { return "a spare original" }
         return validity.brokenInvariant { key, buffer in
             guard let record = buffers[buffer], record.isResident, record.holders > 0 else { return false }

@@ -14,7 +14,7 @@ package struct ValiditySlots {
         package let validUntil: Instant
     }
 
-    /// The meaning of a slot.
+    /// What a slot stands for.
     private struct Assignment {
         let buffer: BufferID
         let key: OriginalKey
@@ -38,8 +38,9 @@ package struct ValiditySlots {
         self.lastGeneration = lastGeneration
     }
 
-    /// Returns the slot that says that `key` leads to `buffer` until `expiry`; nil when none is left.
-    mutating func name(_ buffer: BufferID, of key: OriginalKey, until expiry: Instant) -> ImageReply.Slot? {
+    /// Assigns a slot that says that `key` leads to `buffer` until `expiry`, or returns the slot that stands for them already.
+    /// Returns nil when no slot is left.
+    mutating func assignSlot(to buffer: BufferID, for key: OriginalKey, until expiry: Instant) -> ImageReply.Slot? {
         if let slot = slotsByBuffer[buffer]?.first(where: { assignments[$0]?.key == key }) {
             return ImageReply.Slot(number: slot, generation: generations[slot])
         }

@@ -39,13 +39,15 @@ package struct Requests {
 
     // MARK: Stages
 
-    /// Takes a waiter back to its decision.
+    /// Takes a waiter back to `deciding`, for `advance`. A preview that is being produced is pending again, because the
+    /// decision to show it is made anew; `endStage` leaves it.
     mutating func decideAnew(_ id: WaiterID) {
         waiters[id]?.stage = .deciding
         if waiters[id]?.preview == .showing { waiters[id]?.preview = .pending }
     }
 
-    /// Ends a waiter's stage; its preview, if one is showing, goes on.
+    /// Notes that a waiter's job has ended for it. The caller takes the next step itself, so a preview that is being produced
+    /// goes on, unlike in `decideAnew`.
     mutating func endStage(_ id: WaiterID) { waiters[id]?.stage = .deciding }
 
     /// Lets a waiter wait for a job, which another request had started if `joining`.
@@ -94,8 +96,8 @@ package struct Requests {
         if let trust = waiters[id]?.trust, trust != .rejected { waiters[id]?.trust = .unchecked }
     }
 
-    /// Notes that the cached original is no answer.
-    mutating func reject(_ id: WaiterID) { waiters[id]?.trust = .rejected }
+    /// Notes that the cached original is no answer: the waiter must load another one. Sends nothing.
+    mutating func rejectOriginal(of id: WaiterID) { waiters[id]?.trust = .rejected }
 
     // MARK: Previews and progress
 

@@ -51,6 +51,8 @@ struct Waiter {
     }
 
     let id: WaiterID
+    /// The client. A refresh has that of the request that was answered with the stale original: its jobs are queued with that
+    /// client's, but it is not told of them, and they go on when it disconnects.
     let client: ClientID
     let uid: UInt32
     let purpose: Purpose
@@ -83,16 +85,16 @@ struct Waiter {
     }
 
     /// The parts that a job needs to schedule itself and to time out.
-    var subscriber: Subscriber {
+    var jobWaiter: JobWaiter {
         let options = request.options
-        return Subscriber(
-            waiter: id, client: client, uid: uid, priority: options.priority, silenceMs: options.timeoutMs,
+        return JobWaiter(
+            id: id, client: client, uid: uid, priority: options.priority, silenceMs: options.timeoutMs,
             deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs))
     }
 
     /// Whether its result may stay in memory.
     var mayEnterMemory: Bool { request.options.cache != .noStore && request.options.storage.includesMemory }
-    /// Whether its result may be kept on disk.
+    /// Whether its result may be saved on disk.
     var mayEnterDisk: Bool { request.options.cache != .noStore && request.options.storage.includesDisk }
 
     /// Whether it wants the body itself: a confirmation of the cached original is no answer.

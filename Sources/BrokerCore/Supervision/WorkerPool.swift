@@ -62,7 +62,7 @@ struct WorkerPool {
         self.capacity = capacity
     }
 
-    /// The number of workers wanted, those aside that are leaving.
+    /// The number of `staying` workers wanted.
     var target: Int { size + spares }
     /// Workers that can work, spares aside.
     var ready: Int { min(size, workers.values.count(where: \.canWork)) }
@@ -131,7 +131,8 @@ struct WorkerPool {
         recentFailures.count { $0.adding(milliseconds: 60_000) > now } > Self.toleratedFailures
     }
 
-    /// The number of workers that are not leaving.
+    /// The number of workers that are neither retiring nor found exiting. One that is condemned or has hung up counts until its
+    /// exit is reported, so it is not replaced before.
     var staying: Int { workers.values.count { !$0.isRetiring && !$0.isExiting } }
     private static let toleratedFailures = 10
     private static let spareDelayMs = 10
@@ -149,7 +150,7 @@ struct WorkerPool {
         workers[worker]?.hasHungUp = true
     }
 
-    /// Counts a worker as gone whose process the kernel is ending.
+    /// Notes that the kernel is ending a worker's process: it stays no longer, and is replaced.
     mutating func foundExiting(_ worker: WorkerID, at now: Instant) {
         guard workers[worker]?.isExiting == false else { return }
         workers[worker]?.isExiting = true

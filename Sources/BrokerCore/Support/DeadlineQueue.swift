@@ -13,9 +13,9 @@ struct DeadlineQueue<Reason> {
         heap.insert(reason, key: instant)
     }
 
-    /// Removes the deadlines that do not matter any more, once they outnumber the `live` others.
-    mutating func sweep(live: Int, stillStands: (Reason) -> Bool) {
-        heap.sweep(live: live) { stillStands($1) }
+    /// Removes the deadlines that do not matter any more, once they outnumber the about `live` others.
+    mutating func sweep(live: Int, stillMatters: (Reason) -> Bool) {
+        heap.sweep(live: live) { stillMatters($1) }
     }
 
     /// Removes the earliest deadline that is due.

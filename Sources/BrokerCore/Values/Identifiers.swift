@@ -22,7 +22,12 @@ package struct Identifier<Kind>: Hashable, Comparable, Sendable, CustomStringCon
 package typealias ClientID = Identifier<ClientKind>
 /// A worker process.
 package typealias WorkerID = Identifier<WorkerProcessKind>
-/// A download, a decoding, a lookup, or another request to the disk tier.
+/// A download, an identification, a decoding, a lookup, or another request to the disk tier.
+///
+/// A job's *product* is the memfd with its result. The shell makes one when a transfer begins a body and when a decoding may
+/// write its output, and the worker fills it; a lookup's product comes sealed from the cache process. The shell has it under
+/// the job's number, even when the job has ended, until `Action.publish` makes it a buffer or `Action.discard` drops it. Other
+/// jobs have no product.
 package typealias JobID = Identifier<JobKind>
 /// A sealed memfd. Its number names the lease on the wire.
 package typealias BufferID = Identifier<BufferKind>

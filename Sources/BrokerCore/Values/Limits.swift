@@ -35,8 +35,9 @@ package struct BrokerLimits {
     /// Whether there is a disk tier.
     package var usesDisk = false
     package var diskBytes = 4 << 30
-    /// The bytes that may wait to be kept on disk. Beyond, originals are postponed and rasters are not kept.
-    package var maxKeepingBytes = 256 << 20
+    /// The most bytes that the cache process has still to save on disk. Beyond, originals are postponed and rasters are not
+    /// saved. A larger original is never saved.
+    package var maxSavingBytes = 256 << 20
     package var lookupDeadlineMs = 5_000
     package var clearDeadlineMs = 120_000
     package var maxInlineBytes = 64 << 20
@@ -56,9 +57,10 @@ package struct BrokerLimits {
     package var maxRequests = 65_536
     /// The subscriptions of all clients.
     package var maxSubscriptions = 1024
-    /// The processor time that one image may take, in seconds.
+    /// The processor time that one image may take in all, in seconds.
     package var decodeSeconds = 10
-    /// The elapsed time that one image may take, which includes waiting for a processor.
+    /// The elapsed time that a decode worker may take to read the header, and again from its admission to write the result. It
+    /// includes waiting for a processor, but not for memory. A partial decoding has this time in all.
     package var decodeDeadlineMs = 20_000
     package var workerStartDeadlineMs = 10_000
     /// The time that a worker may live on without its socket.
@@ -76,10 +78,12 @@ package struct BrokerLimits {
     package var stopDeadlineMs = 10_000
     /// The continuations of a body that is cut short.
     package var resumptions = 8
-    /// The number of bodies whose beginning is kept for later requests, their bytes, and the time they are kept.
-    package var maxPartials = 32
-    package var maxPartialBytes = 32 << 20
-    package var partialMs = 600_000
+    /// The most bodies whose beginnings are kept in memory for later requests (`KeptBody`); 0 keeps none.
+    package var maxKeptBodies = 32
+    /// The most bytes of all those beginnings.
+    package var maxKeptBodyBytes = 32 << 20
+    /// The time for which each is kept.
+    package var keptBodyMs = 600_000
     /// The URLs of one prefetch that are loaded concurrently.
     package var prefetchesAtOnce = 8
     /// Prefetches of one client.

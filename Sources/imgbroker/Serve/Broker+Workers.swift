@@ -150,7 +150,7 @@ extension Broker {
 
     func keep(_ order: StoreOrder, _ buffer: BufferID, _ job: JobID, on worker: WorkerID) {
         guard let descriptor = buffers[buffer] else {
-            return events.append(.keepFinished(worker, job, isKept: false))
+            return events.append(.saveFinished(worker, job, isSaved: false))
         }
         send(order, [descriptor], to: worker)
     }
@@ -274,8 +274,8 @@ extension Broker {
         case .cleared(let job, let removed, let bytes):
             handle(.cleared(worker.id, Identifier(number: job), removed: removed, bytes: bytes))
         case .quarantine(let records): handle(.quarantineLoaded(records))
-        case .kept(let job): handle(.keepFinished(worker.id, Identifier(number: job), isKept: true))
-        case .notKept(let job): handle(.keepFinished(worker.id, Identifier(number: job), isKept: false))
+        case .kept(let job): handle(.saveFinished(worker.id, Identifier(number: job), isSaved: true))
+        case .notKept(let job): handle(.saveFinished(worker.id, Identifier(number: job), isSaved: false))
         case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))
         }
     }

@@ -291,9 +291,9 @@ final class Broker {
         case .clear(let worker, let job, let seconds):
             send(StoreOrder.clear(job: job.number, olderThanSeconds: seconds), to: worker)
         case .saveQuarantine(let worker, let records): send(StoreOrder.quarantine(records), to: worker)
-        case .keepOriginal(let worker, let job, let record, let buffer):
+        case .saveOriginal(let worker, let job, let record, let buffer):
             keep(.keepOriginal(job: job.number, record), buffer, job, on: worker)
-        case .keepRaster(let worker, let job, let record, let buffer):
+        case .saveRaster(let worker, let job, let record, let buffer):
             keep(.keepRaster(job: job.number, record), buffer, job, on: worker)
         case .forget(let worker, let job, let url, let owner):
             send(StoreOrder.forget(job: job.number, url: url, owner: owner), to: worker)

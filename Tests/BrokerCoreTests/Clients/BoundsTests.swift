@@ -20,7 +20,9 @@ struct BoundsTests {
 
     // MARK: Shares
 
-    @Test(arguments: [1, 2, 3, 7, 64, 1000, 65_536]) func `alone one gets most, and never all`(limit: Int) {
+    @Test(arguments: [1, 2, 3, 7, 64, 1000, 65_536]) func `a client gets half of a pool, its user four fifths`(
+        limit: Int
+    ) {
         for isAdmin in [false, true] {
             var pool = SharedPool(limit: limit)
             while pool.refusal(of: 1, own: pool.taken, user: 1, isAdmin: isAdmin) == nil { pool.take(1, for: 1) }
@@ -36,7 +38,7 @@ struct BoundsTests {
         }
     }
 
-    @Test func `however many come, there is something left for the next`() {
+    @Test func `each further user gets a share`() {
         var pool = SharedPool(limit: 10_000)
         for user in UInt32(1)...6 {
             let before = pool.taken
@@ -80,7 +82,7 @@ struct BoundsTests {
 
     // MARK: Requests
 
-    @Test func `a client has so many requests of all kinds`() {
+    @Test func `the unanswered requests of a client are bounded, all kinds together`() {
         var world = world {
             $0.maxPendingRequests = 10
             $0.usesDisk = true
@@ -111,7 +113,7 @@ struct BoundsTests {
         #expect(world.state.clients.pendingWeight == 1)
     }
 
-    @Test func `a user's requests leave room for others, and what they say counts`() {
+    @Test func `a user's requests leave room for others, and count by weight`() {
         var world = world {
             $0.maxRequests = 1000
             $0.maxPendingRequests = 500
@@ -141,7 +143,7 @@ struct BoundsTests {
         #expect(world.state.clients.pendingWeight == 0)
     }
 
-    @Test func `hits need no place`() {
+    @Test func `hits need no share of the requests`() {
         var world = world { $0.maxRequests = 4 }
         let client = world.connect()
         world.load(client, id: 1, "a", content: 1)
@@ -176,7 +178,7 @@ struct BoundsTests {
         }
     }
 
-    @Test func `who leases everything stops nobody`() {
+    @Test func `a client that leases everything does not stop others`() {
         var world = world {
             $0.memoryBytes = 4_000
             $0.maxEvictedBytes = 4_000
@@ -209,7 +211,7 @@ struct BoundsTests {
         #expect(world.state.clients.leased(byUser: 1) == LeaseTable.Amount())
     }
 
-    @Test func `one picture may be larger than all there is`() {
+    @Test func `one image may be larger than the bytes for evicted buffers`() {
         var world = world {
             $0.memoryBytes = 300
             $0.maxEvictedBytes = 300

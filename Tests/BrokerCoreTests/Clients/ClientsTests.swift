@@ -40,14 +40,14 @@ import Testing
         clients.began(other: 2, of: client)
         clients.began(other: 2, of: client)
         #expect(clients.pendingWeight == 4 && clients[client]?.unanswered == 2)
-        #expect(clients[client]?.isPending(2) == true && !clients.isIdle(client))
+        #expect(clients[client]?.hasUnanswered(2) == true && !clients.isIdle(client))
         #expect(clients.ended(other: 2, of: client) == true)
         #expect(clients.ended(other: 2, of: client) == false)
         clients.ended(get: 1, weight: 3, of: client)
         #expect(clients.pendingWeight == 0 && clients.isIdle(client))
     }
 
-    @Test func `a client that disconnects gives everything back`() {
+    @Test func `a client that disconnects releases everything`() {
         var clients = clients()
         clients.began(prefetch: 1, PrefetchID(number: 1), weight: 5, of: client)
         #expect(clients.subscribe(client, to: [.started], id: 3) == nil)

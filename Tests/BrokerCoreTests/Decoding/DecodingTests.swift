@@ -18,9 +18,9 @@ import WorkerProtocol
         return VariantKey(digest: digest, form: Form(GetOptions(), scaleDownLimit: 1 << 20))
     }
 
-    private func subscriber(_ number: Int, priority: GetOptions.Priority = .normal) -> Subscriber {
-        Subscriber(
-            waiter: WaiterID(number: number), client: ClientID(number: number), uid: 1000, priority: priority,
+    private func waiter(_ number: Int, priority: GetOptions.Priority = .normal) -> JobWaiter {
+        JobWaiter(
+            id: WaiterID(number: number), client: ClientID(number: number), uid: 1000, priority: priority,
             silenceMs: 1, deadline: now)
     }
 
@@ -28,7 +28,7 @@ import WorkerProtocol
         let job = JobID(number: number)
         decoding.enqueue(
             try variant(content), of: BufferID(number: number), bytes: 100, responsible: ["http://origin.test"],
-            subscriber(number), as: job)
+            waiter(number), as: job)
         return job
     }
 
@@ -46,8 +46,8 @@ import WorkerProtocol
     @Test func `a variant is decoded once`() throws {
         var decoding = Decoding(limits: BrokerLimits())
         let job = try begin(&decoding, 1)
-        let joined = decoding.join(try variant(), subscriber(2, priority: .high))
-        let other = decoding.join(try variant(2), subscriber(3))
+        let joined = decoding.join(try variant(), waiter(2, priority: .high))
+        let other = decoding.join(try variant(2), waiter(3))
         #expect(joined == job && other == nil && decoding[job]?.priority == .high)
         #expect(decoding.brokenInvariant() == nil && decoding.bodyBytes == 100)
     }
@@ -70,7 +70,7 @@ import WorkerProtocol
         #expect(decoding.reservedBytes == 800 && decoding.brokenInvariant() == nil)
     }
 
-    @Test func `a waiting decoding has no deadline`() throws {
+    @Test func `a parked decoding has no deadline`() throws {
         var decoding = Decoding(limits: BrokerLimits())
         let job = try begin(&decoding, 1)
         try run(&decoding, job)
@@ -93,7 +93,7 @@ import WorkerProtocol
         #expect(!decoding.expects(DecodeResult(bytes: 401), of: job))
     }
 
-    @Test func `too many pixels are refused, and another plan is a lie`() throws {
+    @Test func `too many pixels are refused, and so is another plan than was ordered`() throws {
         var limits = BrokerLimits()
         limits.maxPixels = 99
         var decoding = Decoding(limits: limits)
@@ -124,7 +124,7 @@ import WorkerProtocol
         #expect(decoding.refusal(of: try variant(2).digest, from: [], areDecodersBroken: false, at: moment) == nil)
     }
 
-    @Test func `a decoding without subscribers ends only if it has not begun`() throws {
+    @Test func `a decoding without waiters ends only if it has not begun`() throws {
         var decoding = Decoding(limits: BrokerLimits())
         let (queued, running) = (try begin(&decoding, 1), try begin(&decoding, 2, content: 2))
         try run(&decoding, queued)

@@ -50,7 +50,7 @@ import WorkerProtocol
         world.finishDecode(part)
     }
 
-    @Test mutating func picturesComeBeforeTheEnd() throws {
+    @Test mutating func partialImagesComeBeforeTheEnd() throws {
         begin()
         receive(2000)
         #expect(world.decodes[try #require(part)]?.order.partialBytes == 2000)
@@ -105,7 +105,7 @@ import WorkerProtocol
         #expect(shown().map(\.timing) == [nil])
     }
 
-    @Test mutating func picturesAre200MillisecondsApart() throws {
+    @Test mutating func partialImagesAre200MillisecondsApart() throws {
         begin()
         receive(2000)
         try finishPart(stage: 1)
@@ -115,7 +115,7 @@ import WorkerProtocol
         #expect(part != nil)
     }
 
-    @Test mutating func aLongOneIsFollowedByALongPause() throws {
+    @Test mutating func aLongDecodingIsFollowedByALongPause() throws {
         begin()
         receive(2000)
         receive(3500, after: 250)
@@ -131,7 +131,7 @@ import WorkerProtocol
         #expect(world.decodes[try #require(part)]?.order.partialBytes == 9000)
     }
 
-    @Test mutating func fewBytesAreNotLookedAt() throws {
+    @Test mutating func fewNewBytesAreNotDecoded() throws {
         begin()
         receive(1000)
         #expect(part == nil)
@@ -143,7 +143,7 @@ import WorkerProtocol
         #expect(part != nil)
     }
 
-    @Test mutating func whatShowsNoMoreIsRefused() throws {
+    @Test mutating func aPlanThatShowsNoMoreIsRefused() throws {
         begin()
         receive(2000)
         try finishPart(stage: 3)
@@ -156,7 +156,7 @@ import WorkerProtocol
         #expect(shown().count == 2)
     }
 
-    @Test mutating func nothingToShowIsLookedForAgain() throws {
+    @Test mutating func aBodyTooShortIsTriedAgain() throws {
         begin()
         receive(2000)
         world.failDecode(try #require(part), .truncated)
@@ -179,7 +179,7 @@ import WorkerProtocol
         #expect(world.image(client, 1)?.final == true)
     }
 
-    @Test mutating func tooLargeAPictureIsRefused() throws {
+    @Test mutating func tooLargeAnImageIsRefused() throws {
         begin()
         receive(2000)
         world.readHeader(try #require(part), width: 20_000, height: 20_000)
@@ -187,7 +187,7 @@ import WorkerProtocol
         #expect(part == nil && shown().isEmpty)
     }
 
-    @Test mutating func noRoomIsNotWaitedFor() throws {
+    @Test mutating func memoryIsNotWaitedFor() throws {
         begin()
         receive(2000)
         world.readHeader(try #require(part), workingBytes: 600 << 20)
@@ -196,7 +196,7 @@ import WorkerProtocol
         #expect(part != nil)
     }
 
-    @Test mutating func decodersThatHaveWorkDoThat() throws {
+    @Test mutating func queuedDecodingsComeFirst() throws {
         let other = world.connect()
         world.get(other, id: 1, "b", of: "other.test")
         world.finishFetch(fetch, content: 2)
@@ -212,7 +212,7 @@ import WorkerProtocol
         #expect(part != nil)
     }
 
-    @Test mutating func theFinalPictureIsDecodedAlone() throws {
+    @Test mutating func theCompleteImageIsDecodedByItself() throws {
         begin()
         receive(2000)
         let early = try #require(part)
@@ -259,7 +259,7 @@ import WorkerProtocol
         #expect(part == nil && shown(other).isEmpty)
     }
 
-    @Test mutating func everybodyWithTheSameWishSeesIt() throws {
+    @Test mutating func allWaitersWithTheSameTransformGetIt() throws {
         begin()
         let (same, otherwise, late) = (world.connect(), world.connect(), world.connect())
         world.get(same, id: 1, "a") { $0.progressive = true }
@@ -334,7 +334,7 @@ import WorkerProtocol
     }
 
     /// No partial image of either version is shown until the origin has sent the header.
-    @Test mutating func whatMayBeOverwrittenIsNotShown() throws {
+    @Test mutating func bytesThatMayBeOverwrittenAreNotShown() throws {
         begin()
         receive(2000)
         let early = try #require(part)
@@ -361,17 +361,18 @@ import WorkerProtocol
         #expect(world.image(client, 1)?.final == true)
     }
 
-    @Test mutating func originsOverBudgetAreNotLookedAt() throws {
+    @Test mutating func originsOverTheCrashBudgetAreNotDecoded() throws {
         for _ in 0..<CrashBudget.toleratedDeaths + 1 {
             world.state.decoding.countDeath(for: ["http://origin.test"], at: world.clock)
         }
         begin()
-        #expect(world.state.decoding.isOverBudget(try #require(world.state.downloads[fetch]).origin, at: world.clock))
+        #expect(
+            world.state.decoding.isOverCrashBudget(try #require(world.state.downloads[fetch]).origin, at: world.clock))
         receive(50_000)
         #expect(part == nil)
     }
 
-    @Test mutating func aDecoderThatNeverEndsIsEnded() throws {
+    @Test mutating func anOverdueDecoderIsKilled() throws {
         begin()
         receive(2000)
         let worker = try #require(world.decodes.values.first?.worker)
@@ -379,7 +380,7 @@ import WorkerProtocol
         #expect(world.workers[worker]?.state == .dying)
     }
 
-    @Test mutating func reportsWithoutAStageAreNotBelieved() throws {
+    @Test mutating func reportsWithoutAStageAreRejected() throws {
         begin()
         receive(2000)
         let (part, worker) = (try #require(part), try #require(world.decodes.values.first?.worker))

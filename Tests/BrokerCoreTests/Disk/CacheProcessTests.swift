@@ -22,7 +22,7 @@ struct CacheProcessTests {
         actions.compactMap { if case .log(.warning(let text)) = $0 { text } else { nil } }
     }
 
-    @Test func `one that is not confined is refused like any worker`() throws {
+    @Test func `an unconfined cache process is refused like any worker`() throws {
         for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 3)] {
             var world = world()
             let worker = try cache(world)
@@ -44,7 +44,7 @@ struct CacheProcessTests {
         #expect(world.state.report.sandbox == "seccomp+landlock-3")
     }
 
-    @Test func `one that leaves is replaced at once, however often, and nobody is alarmed`() throws {
+    @Test func `a cache process that exits with 0 is replaced at once, without a warning`() throws {
         var world = world()
         world.readyAll()
         for _ in 0..<50 {
@@ -58,14 +58,14 @@ struct CacheProcessTests {
         #expect(world.state.supervision.available(.cache) != nil)
     }
 
-    @Test func `one that leaves before it was ready has failed`() throws {
+    @Test func `a cache process that exits before it was ready has failed`() throws {
         var world = world()
         world.endWorker(try cache(world), .ended(.status(0)))
         world.endWorker(try cache(world), .ended(.status(0)))
         #expect(!world.workers.values.contains { $0.kind == .cache })
     }
 
-    @Test func `one that leaves as soon as it is ready has failed, too`() throws {
+    @Test func `a cache process that exits as soon as it is ready has failed`() throws {
         var world = world()
         for _ in 0..<2 {
             world.readyAll()
@@ -75,7 +75,7 @@ struct CacheProcessTests {
         #expect(world.state.report.workerDeaths[.exit] == 2)
     }
 
-    @Test func `the same trouble is told once, though one process after the other has it`() throws {
+    @Test func `a reason that several processes give is logged once`() throws {
         var world = world()
         world.readyAll()
         let trouble = DiskReport(state: .off, reason: "there is no room for a directory")

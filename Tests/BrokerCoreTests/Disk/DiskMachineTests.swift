@@ -28,31 +28,31 @@ import WorkerProtocol
         LookupKey(original: try key(path), uid: 1000, form: .original)
     }
 
-    private func subscriber(_ number: Int) -> Subscriber {
-        Subscriber(
-            waiter: WaiterID(number: number), client: ClientID(number: 1), uid: 1000, priority: .normal, silenceMs: 1,
+    private func waiter(_ number: Int) -> JobWaiter {
+        JobWaiter(
+            id: WaiterID(number: number), client: ClientID(number: 1), uid: 1000, priority: .normal, silenceMs: 1,
             deadline: Instant(nanoseconds: 0))
     }
 
     @Test func `a lookup is shared until it ends`() throws {
         var tier = tier()
-        tier.enqueue(try lookup(), keys: [try key()], subscriber(1), mayStay: false, as: job)
-        #expect(tier.join(try lookup(), subscriber(2), mayStay: true) == job && tier[job]?.mayStay == true)
+        tier.enqueue(try lookup(), keys: [try key()], waiter(1), mayStay: false, as: job)
+        #expect(tier.join(try lookup(), waiter(2), mayStay: true) == job && tier[job]?.mayStay == true)
         #expect(tier.leave(lookup: job, WaiterID(number: 1)) == nil && tier.popLookup() == job)
         tier.start(lookup: job, on: worker, isForRaster: false)
         #expect(tier.leave(lookup: job, WaiterID(number: 2))?.worker == worker)
-        #expect(tier.join(try lookup(), subscriber(3), mayStay: true) == nil && tier.brokenInvariant() == nil)
+        #expect(tier.join(try lookup(), waiter(3), mayStay: true) == nil && tier.brokenInvariant() == nil)
     }
 
-    @Test func `the bytes that wait to be kept are bounded`() throws {
-        var tier = tier { $0.maxKeepingBytes = 100 }
-        #expect(tier.mayKeep(100))
-        tier.keep(BufferID(number: 1), bytes: 60, as: try key(), job: job)
-        #expect(tier.mayKeep(40) && !tier.mayKeep(41) && tier.needs(BufferID(number: 1)))
-        guard case .keep? = tier.answered(job) else { return complain("not kept") }
-        #expect(tier.mayKeep(100) && tier.isIdle)
+    @Test func `the bytes that wait to be saved are bounded`() throws {
+        var tier = tier { $0.maxSavingBytes = 100 }
+        #expect(tier.maySave(100))
+        tier.beginSaving(BufferID(number: 1), bytes: 60, as: try key(), job: job)
+        #expect(tier.maySave(40) && !tier.maySave(41) && tier.needs(BufferID(number: 1)))
+        guard case .save? = tier.answered(job) else { return complain("not saved") }
+        #expect(tier.maySave(100) && tier.isIdle)
         _ = tier.reported(DiskReport(state: .locked))
-        #expect(!tier.mayKeep(1))
+        #expect(!tier.maySave(1))
     }
 
     @Test func `a request that kills two processes is dropped`() throws {
@@ -73,9 +73,9 @@ import WorkerProtocol
         #expect(tier.isIdle)
     }
 
-    @Test func `a kept buffer is released with its process`() throws {
+    @Test func `a buffer that is being saved is released with its process`() throws {
         var tier = tier()
-        tier.keep(BufferID(number: 5), bytes: 1, as: nil, job: job)
+        tier.beginSaving(BufferID(number: 5), bytes: 1, as: nil, job: job)
         guard case .unhold(BufferID(number: 5))? = tier.lost(job, ownMaking: false) else {
             return complain("still held")
         }
@@ -83,23 +83,23 @@ import WorkerProtocol
 
     @Test func `three missed answers in a row replace the process`() {
         var tier = tier()
-        #expect(!tier.missedAnswer(canReplace: true) && !tier.missedAnswer(canReplace: true))
-        tier.answeredLookup()
-        #expect(!tier.missedAnswer(canReplace: true) && !tier.missedAnswer(canReplace: true))
-        #expect(tier.missedAnswer(canReplace: true) == true)
+        #expect(!tier.countMissedAnswer(canReplace: true) && !tier.countMissedAnswer(canReplace: true))
+        tier.lookupAnswered()
+        #expect(!tier.countMissedAnswer(canReplace: true) && !tier.countMissedAnswer(canReplace: true))
+        #expect(tier.countMissedAnswer(canReplace: true) == true)
     }
 
-    @Test func `an overdue query is dropped, and what is to be forgotten still is`() throws {
+    @Test func `an overdue query is dropped, and an overdue forget is carried out`() throws {
         var tier = tier()
         let requester = DiskRequest.Requester(client: ClientID(number: 1), id: 1)
         #expect(tier.enqueue(.forget(requester, url: "u", owner: nil, inMemory: []), as: job) == nil)
-        #expect(tier.due(job)?.isMissed == false)
+        #expect(tier.requestTimedOut(job)?.isMissed == false)
         guard case .forget(nil, "u", nil, _)? = tier.startNext()?.request else { return complain("not asked") }
-        #expect(tier.due(job)?.isMissed == true)
+        #expect(tier.requestTimedOut(job)?.isMissed == true)
         let query = JobID(number: 2)
         let known = DiskRequest.Known(inMemory: false, isFresh: nil, placeholder: nil)
         #expect(tier.enqueue(.query(requester, keys: [], known), as: query) == nil)
-        #expect(tier.due(query) != nil && !tier.isPending(request: query))
+        #expect(tier.requestTimedOut(query) != nil && !tier.contains(request: query))
     }
 
     @Test func `a user's own original that is missing is remembered`() throws {
@@ -107,12 +107,12 @@ import WorkerProtocol
         _ = tier.reported(DiskReport(state: .on, mayHaveOwned: true))
         let own = try key().owned(by: 1000)
         #expect(tier.mayHave(owned: own))
-        tier.enqueue(try lookup(), keys: [own, try key()], subscriber(1), mayStay: true, as: job)
+        tier.enqueue(try lookup(), keys: [own, try key()], waiter(1), mayStay: true, as: job)
         let ended = tier.end(lookup: job)
         let lookup = try #require(ended)
         #expect(tier.isAmbiguous(lookup))
-        #expect(!tier.noteOwned(lookup, found: nil) && !tier.mayHave(owned: own))
-        tier.keep(BufferID(number: 1), bytes: 1, as: own, job: JobID(number: 2))
+        #expect(!tier.noteMissingOwned(lookup, found: nil) && !tier.mayHave(owned: own))
+        tier.beginSaving(BufferID(number: 1), bytes: 1, as: own, job: JobID(number: 2))
         #expect(tier.mayHave(owned: own))
     }
 }

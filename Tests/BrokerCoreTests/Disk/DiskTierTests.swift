@@ -7,7 +7,7 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// The disk tier is queried before the origin and stores what is worth keeping; requests succeed without it, slower.
+/// The disk tier is queried before the origin and stores what is worth saving; requests succeed without it, slower.
 struct DiskTierTests {
     private func world(isReady: Bool = true) -> StrictWorld {
         var limits = BrokerLimits()
@@ -22,24 +22,24 @@ struct DiskTierTests {
     }
 
     private func find(_ world: StrictWorld) throws -> JobID {
-        try #require(world.errands.first { if case .find = $0.value.errand { true } else { false } }?.key)
+        try #require(world.diskJobs.first { if case .find = $0.value.kind { true } else { false } }?.key)
     }
 
-    @Test func `a miss goes on to the origin, and what comes from there is kept`() throws {
+    @Test func `a miss goes on to the origin, and the original is saved`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
         #expect(world.fetches.isEmpty)
-        world.answerErrand(try find(world), content: nil)
+        world.answerDiskJob(try find(world), content: nil)
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
         let decode = try #require(world.decodes.keys.first)
         world.readHeader(decode)
-        // 1 ms of decoding for 100 bytes is worth keeping.
+        // 1 ms of decoding for 100 bytes is worth saving.
         world.clock = world.clock.adding(milliseconds: 1)
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.source == .network)
-        #expect(world.errands.count == 2)
-        for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+        #expect(world.diskJobs.count == 2)
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         #expect(world.state.memory.heldBytes == 100)
     }
 
@@ -48,8 +48,8 @@ struct DiskTierTests {
         let (first, second) = (world.connect(), world.connect())
         world.get(first, id: 1, "a")
         world.get(second, id: 1, "a")
-        #expect(world.errands.count == 1)
-        world.answerErrand(try find(world), content: 1)
+        #expect(world.diskJobs.count == 1)
+        world.answerDiskJob(try find(world), content: 1)
         let decode = try #require(world.decodes.keys.first)
         world.readHeader(decode)
         world.finishDecode(decode)
@@ -57,7 +57,7 @@ struct DiskTierTests {
         #expect(world.state.report[.diskHits] == 1)
         #expect(world.state.report[.coalesced] == 1)
         #expect(world.state.report[.downloads] == 0)
-        #expect(world.errands.isEmpty)
+        #expect(world.diskJobs.isEmpty)
     }
 
     /// The source is the disk whether the origin has revalidated the bytes or cannot be reached.
@@ -69,14 +69,14 @@ struct DiskTierTests {
             $0.cacheControl = "max-age=0, stale-if-error=60"
         }
         world.get(client, id: 1, "a")
-        world.answerErrand(try find(world), content: 1)
+        world.answerDiskJob(try find(world), content: 1)
         world.confirm(try #require(world.fetches.keys.first))
         let decode = try #require(world.decodes.keys.first)
         world.readHeader(decode)
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.source == .disk)
         world.get(client, id: 2, "b")
-        world.answerErrand(try find(world), content: 1)
+        world.answerDiskJob(try find(world), content: 1)
         world.failFetch(try #require(world.fetches.keys.first), status: 500)
         #expect(world.image(client, 2)?.source == .disk)
         // Later requests find it in memory.
@@ -86,7 +86,7 @@ struct DiskTierTests {
         #expect(world.state.report[.diskHits] == 2)
     }
 
-    @Test func `what is confirmed but must not stay in memory is read from disk once more`() throws {
+    @Test func `a confirmed original that must not stay in memory is read from disk once more`() throws {
         var world = world()
         let client = world.connect()
         world.diskResponse = world.response {
@@ -95,28 +95,28 @@ struct DiskTierTests {
         }
         for id in 1...2 {
             world.get(client, id: id, "a") { $0.storage = .disk }
-            world.answerErrand(try find(world), content: 1)
+            world.answerDiskJob(try find(world), content: 1)
             world.confirm(try #require(world.fetches.keys.first))
             // If it has been evicted from disk too, it is downloaded without another lookup.
-            world.answerErrand(try find(world), content: id == 1 ? 1 : nil)
+            world.answerDiskJob(try find(world), content: id == 1 ? 1 : nil)
             if id == 2 { world.finishFetch(try #require(world.fetches.keys.first), content: 2) }
             let decode = try #require(world.decodes.keys.first)
             world.readHeader(decode)
             world.finishDecode(decode)
             #expect(world.image(client, id)?.source == (id == 1 ? .disk : .network))
-            for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+            for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         }
     }
 
-    @Test func `what may not stay in memory stands in for an origin that fails, too`() throws {
+    @Test func `an original that may not stay in memory is served stale from disk too`() throws {
         var world = world()
         let client = world.connect()
         world.diskResponse = world.response { $0.cacheControl = "max-age=0, stale-if-error=60" }
         for id in 1...2 {
             world.get(client, id: id, "a") { $0.storage = .none }
-            world.answerErrand(try find(world), content: 1)
+            world.answerDiskJob(try find(world), content: 1)
             world.failFetch(try #require(world.fetches.keys.first), status: 500)
-            world.answerErrand(try find(world), content: id == 1 ? 1 : nil)
+            world.answerDiskJob(try find(world), content: id == 1 ? 1 : nil)
             if id == 1 {
                 let decode = try #require(world.decodes.keys.first)
                 world.readHeader(decode)
@@ -127,7 +127,7 @@ struct DiskTierTests {
                 // Evicted from disk meanwhile: the origin is tried once more, and then the request fails.
                 world.failFetch(try #require(world.fetches.keys.first), status: 500)
                 #expect(world.error(client, 2) == .httpStatus)
-                #expect(world.fetches.isEmpty && world.errands.isEmpty)
+                #expect(world.fetches.isEmpty && world.diskJobs.isEmpty)
             }
         }
     }
@@ -136,7 +136,7 @@ struct DiskTierTests {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
-        world.answerErrand(try find(world), content: 1, asRaster: true)
+        world.answerDiskJob(try find(world), content: 1, asRaster: true)
         let image = try #require(world.image(client, 1))
         #expect(image.source == .disk && image.width == 5 && image.originalWidth == 10)
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
@@ -146,7 +146,7 @@ struct DiskTierTests {
         #expect(world.lastActions.contains { if case .touch(_, let keys) = $0 { keys.count == 1 } else { false } })
         // Another size needs the original, which is also found on disk.
         world.get(client, id: 3, "a") { $0.variant.width = 3 }
-        world.answerErrand(try find(world), content: 1)
+        world.answerDiskJob(try find(world), content: 1)
         #expect(world.decodes.count == 1)
     }
 
@@ -154,39 +154,39 @@ struct DiskTierTests {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.representation = .original }
-        world.answerErrand(try find(world), content: 1)
+        world.answerDiskJob(try find(world), content: 1)
         world.readHeader(try #require(world.decodes.keys.first))
         world.get(client, id: 2, "a") { $0.variant.width = 5 }
         #expect(
             world.lastActions.contains {
                 if case .find(_, _, _, _, let rasterOnly) = $0 { rasterOnly } else { false }
             })
-        world.answerErrand(try find(world), content: 1, asRaster: true)
+        world.answerDiskJob(try find(world), content: 1, asRaster: true)
         #expect(world.image(client, 2)?.source == .disk)
         #expect(world.decodes.isEmpty)
         // If the raster is missing, the original is decoded.
         world.get(client, id: 3, "a") { $0.variant.width = 3 }
-        world.answerErrand(try find(world), content: nil)
+        world.answerDiskJob(try find(world), content: nil)
         #expect(world.decodes.count == 1 && world.fetches.isEmpty)
     }
 
-    @Test func `only what is cached includes the disk`() throws {
+    @Test func `only-if-cached includes the disk tier`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.cache = .onlyIfCached }
-        world.answerErrand(try find(world), content: nil)
+        world.answerDiskJob(try find(world), content: nil)
         #expect(world.error(client, 1) == .notCached)
         world.get(client, id: 2, "a") { $0.cache = .reload }
-        #expect(world.errands.isEmpty && world.fetches.count == 1)
+        #expect(world.diskJobs.isEmpty && world.fetches.count == 1)
     }
 
-    @Test func `requests of the first moment wait for the disk tier to start`() throws {
+    @Test func `early requests wait for the disk tier to start`() throws {
         var world = world(isReady: false)
         let client = world.connect()
         world.get(client, id: 1, "a")
-        #expect(world.errands.isEmpty && world.fetches.isEmpty)
+        #expect(world.diskJobs.isEmpty && world.fetches.isEmpty)
         world.readyAll()
-        #expect(world.errands.count == 1)
+        #expect(world.diskJobs.count == 1)
     }
 
     @Test func `a disk tier that dies or does not answer costs only time`() throws {
@@ -199,11 +199,11 @@ struct DiskTierTests {
         // The successor is available.
         world.readyAll()
         world.get(client, id: 2, "b")
-        #expect(world.errands.count == 1)
+        #expect(world.diskJobs.count == 1)
         world.happen(.timePassed, after: 5000)
         #expect(world.fetches.count == 2)
         // The late result has no waiters.
-        world.answerErrand(try find(world), content: nil)
+        world.answerDiskJob(try find(world), content: nil)
         // Requests do not wait for a cache process that fails repeatedly.
         for _ in 0..<3 {
             guard let cache = world.workers.first(where: { $0.value.kind == .cache })?.key else { break }
@@ -213,7 +213,7 @@ struct DiskTierTests {
         #expect(world.fetches.count == 3)
     }
 
-    @Test func `what came into memory during a look at the disk is not downloaded again`() throws {
+    @Test func `an original that enters memory during a lookup is not downloaded again`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a")
@@ -221,11 +221,11 @@ struct DiskTierTests {
         world.get(client, id: 3, "a") {
             $0.variant.width = 5; $0.delivery = .none
         }
-        let looks = world.errands.keys.sorted()
+        let looks = world.diskJobs.keys.sorted()
         #expect(looks.count == 2)
-        world.answerErrand(looks[0], content: nil)
+        world.answerDiskJob(looks[0], content: nil)
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        world.answerErrand(looks[1], content: nil)
+        world.answerDiskJob(looks[1], content: nil)
         #expect(world.fetches.isEmpty)
         for job in world.decodes.keys.sorted() {
             world.readHeader(job)
@@ -241,7 +241,7 @@ struct DiskTierTests {
         #expect(world.state.report[.downloads] == 1)
     }
 
-    @Test func `what a look would find is not believed once it was removed or loaded anew`() throws {
+    @Test func `the result of a lookup is ignored once its original was removed or loaded anew`() throws {
         var world = world()
         let (first, second) = (world.connect(), world.connect())
         world.get(first, id: 1, "a")
@@ -249,7 +249,7 @@ struct DiskTierTests {
         // The lookup is abandoned; its waiter is served by a download.
         #expect(world.fetches.count == 1)
         let late = try find(world)
-        world.answerErrand(late, content: 1)
+        world.answerDiskJob(late, content: 1)
         #expect(world.state.memory.entries == 0)
         world.failFetch(try #require(world.fetches.keys.first))
 
@@ -259,12 +259,13 @@ struct DiskTierTests {
             $0.cache = .reload
         }
         world.finishFetch(try #require(world.fetches.keys.first), content: 2)
-        world.answerErrand(try find(world), content: 1)
+        world.answerDiskJob(try find(world), content: 1)
         world.readHeader(try #require(world.decodes.keys.first))
         #expect(world.image(first, 2)?.buffer == world.image(second, 2)?.buffer)
     }
 
-    @Test func `a question to a disk that does not answer is answered without it, and its id is taken so long`() throws
+    @Test func `a query that the disk tier does not answer is answered without it, and its id is taken until then`()
+        throws
     {
         var world = world()
         let client = world.connect()
@@ -282,36 +283,36 @@ struct DiskTierTests {
         #expect(world.workers.values.contains { $0.kind == .cache && $0.state == .dying })
     }
 
-    @Test func `a raster that is read while it is being made is there once`() throws {
+    @Test func `a raster that is read while it is being decoded exists once`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
-        world.answerErrand(try find(world), content: nil)
+        world.answerDiskJob(try find(world), content: nil)
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
         let decode = try #require(world.decodes.keys.first)
         world.readHeader(decode)
         world.get(client, id: 2, "b") { $0.variant.width = 5 }
-        world.answerErrand(try find(world), content: 1, asRaster: true)
+        world.answerDiskJob(try find(world), content: 1, asRaster: true)
         world.finishDecode(decode)
         #expect(world.image(client, 1)?.buffer == world.image(client, 2)?.buffer)
     }
 
-    @Test func `what is removed in the first moment, or while the disk tier dies, is removed from disk`() throws {
+    @Test func `an original removed before the disk tier is ready, or while it dies, is removed from disk`() throws {
         var world = world(isReady: false)
         let client = world.connect()
         let url = try SourceURL("http://origin.test/a")
         world.happen(.messageReceived(client, .remove(id: 1, url: url)))
         world.readyAll()
-        #expect(world.errands.values.contains { $0.errand == .forget })
+        #expect(world.diskJobs.values.contains { $0.kind == .forget })
         let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
         world.endWorker(cache, .ended(.signal(9)))
         world.readyAll()
-        let job = try #require(world.errands.first { $0.value.errand == .forget }?.key)
-        world.answerErrand(job, content: nil)
+        let job = try #require(world.diskJobs.first { $0.value.kind == .forget }?.key)
+        world.answerDiskJob(job, content: nil)
         #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
     }
 
-    @Test func `what two cache processes have died of is not given to a third`() throws {
+    @Test func `a request that two cache processes have died of is not given to a third`() throws {
         var world = world(isReady: false)
         let client = world.connect()
         let url = try SourceURL("http://origin.test/a")
@@ -320,45 +321,45 @@ struct DiskTierTests {
             world.happen(.timePassed, after: 100)
             world.readyAll()
             let cache = try #require(world.workers.first { $0.value.kind == .cache }?.key)
-            #expect(world.errands.values.contains { $0.errand == .forget })
+            #expect(world.diskJobs.values.contains { $0.kind == .forget })
             world.endWorker(cache, .ended(.signal(11)))
         }
         #expect(world.lastActions.contains(.reply(client, .removed(id: 1, count: 0), .nothing)))
         world.happen(.timePassed, after: 1000)
         world.readyAll()
-        #expect(world.errands.isEmpty)
+        #expect(world.diskJobs.isEmpty)
     }
 
-    @Test func `the end waits for what is being kept`() throws {
+    @Test func `a shutdown waits for buffers that are being saved`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.representation = .original }
-        world.answerErrand(try find(world), content: nil)
+        world.answerDiskJob(try find(world), content: nil)
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
         world.readHeader(try #require(world.decodes.keys.first))
         world.happen(.shutdownRequested)
         #expect(!world.hasExited)
-        world.answerErrand(try #require(world.errands.keys.first), content: nil)
+        world.answerDiskJob(try #require(world.diskJobs.keys.first), content: nil)
         #expect(world.hasExited)
     }
 
-    @Test func `query and remove speak for both tiers`() throws {
+    @Test func `query and remove cover both tiers`() throws {
         var world = world()
         let client = world.connect()
         let url = try SourceURL("http://origin.test/a")
         world.happen(.messageReceived(client, .query(GetRequest(id: 1, url: url))))
-        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         #expect(
             world.lastActions.contains(
                 .reply(client, .queried(id: 1, CacheStatus(memory: false, disk: true, fresh: true)), .nothing)))
         world.happen(.messageReceived(client, .remove(id: 2, url: url)))
-        let forget = try #require(world.errands.keys.first)
-        let worker = try #require(world.errands.removeValue(forKey: forget)?.worker)
+        let forget = try #require(world.diskJobs.keys.first)
+        let worker = try #require(world.diskJobs.removeValue(forKey: forget)?.worker)
         world.happen(.forgotten(worker, forget, keys: ["x", "y"]))
         #expect(world.lastActions.contains(.reply(client, .removed(id: 2, count: 2), .nothing)))
     }
 
-    @Test func `keys are words that differ when requests do`() throws {
+    @Test func `key texts differ when requests do`() throws {
         let url = try SourceURL("http://origin.test/a")
         var request = GetRequest(id: 1, url: url)
         var words: Set<String> = [OriginalKey(request, uid: 1).word]

@@ -22,16 +22,16 @@ import WorkerProtocol
         OriginalKey(GetRequest(id: 1, url: try SourceURL("http://origin.test/\(path)")), uid: 1000)
     }
 
-    private func subscriber(_ number: Int, priority: GetOptions.Priority = .normal) -> Subscriber {
-        Subscriber(
-            waiter: WaiterID(number: number), client: ClientID(number: number), uid: 1000, priority: priority,
+    private func waiter(_ number: Int, priority: GetOptions.Priority = .normal) -> JobWaiter {
+        JobWaiter(
+            id: WaiterID(number: number), client: ClientID(number: number), uid: 1000, priority: priority,
             silenceMs: 15_000, deadline: now.adding(milliseconds: 60_000))
     }
 
     /// Queues a download of "a" as `job`, and starts it.
     private func start(_ downloads: inout Downloads, isForced: Bool = false) throws {
         let download = Download(
-            DownloadKey(original: try key(), isForced: isForced), url: try key().url, subscriber: subscriber(1))
+            DownloadKey(original: try key(), isForced: isForced), url: try key().url, waiter: waiter(1))
         let begun = downloads.enqueue(download, newJob: { job }, at: now)
         #expect(begun == job && downloads.popQueued() == job)
         guard case .transfer? = downloads.start(job, on: worker, at: now) else {
@@ -48,17 +48,17 @@ import WorkerProtocol
     @Test func `a forced request joins only a download that brings the body`() throws {
         var downloads = downloads()
         try start(&downloads)
-        let joined = downloads.join(try key(), isForced: true, subscriber(2))
+        let joined = downloads.join(try key(), isForced: true, waiter(2))
         #expect(joined?.job == job)
-        #expect(downloads[job]?.subscribers.count == 2)
-        #expect(downloads.join(try key("b"), isForced: false, subscriber(3)) == nil)
+        #expect(downloads[job]?.waiters.count == 2)
+        #expect(downloads.join(try key("b"), isForced: false, waiter(3)) == nil)
         #expect(downloads.brokenInvariant() == nil)
     }
 
-    @Test func `the highest priority of the subscribers counts`() throws {
+    @Test func `the highest priority of the waiters counts`() throws {
         var downloads = downloads()
         try start(&downloads)
-        _ = downloads.join(try key(), isForced: false, subscriber(2, priority: .high))
+        _ = downloads.join(try key(), isForced: false, waiter(2, priority: .high))
         #expect(downloads[job]?.priority == .high)
         _ = downloads.leave(job, WaiterID(number: 2), isDraining: false, at: now)
         #expect(downloads[job]?.priority == .normal)
@@ -73,18 +73,18 @@ import WorkerProtocol
         #expect(downloads.reservedBytes == 0 && downloads.isEmpty && downloads.brokenInvariant() == nil)
     }
 
-    @Test func `a download without subscribers stops, and its body is kept`() throws {
+    @Test func `a download without waiters stops, and its body is kept`() throws {
         var downloads = downloads()
         try start(&downloads)
         respond(&downloads, received: 400)
         _ = downloads.leave(job, WaiterID(number: 1), isDraining: false, at: now)
         #expect(downloads.isStopping(job) && downloads[job] == nil)
         // The same original is downloaded anew until the worker has stopped.
-        #expect(downloads.join(try key(), isForced: false, subscriber(2)) == nil)
+        #expect(downloads.join(try key(), isForced: false, waiter(2)) == nil)
         _ = downloads.stopped(job, received: 500, isDraining: false, at: now)
-        #expect(downloads.keptJobs == [job] && downloads.reservedBytes == 500)
+        #expect(downloads.keptBodyJobs == [job] && downloads.reservedBytes == 500)
         let download = Download(
-            DownloadKey(original: try key(), isForced: false), url: try key().url, subscriber: subscriber(2))
+            DownloadKey(original: try key(), isForced: false), url: try key().url, waiter: waiter(2))
         let next = downloads.enqueue(download, newJob: { JobID(number: 9) }, at: now)
         #expect(next == job && downloads[job]?.resumption?.offset == 500)
         #expect(downloads.brokenInvariant() == nil)
@@ -139,7 +139,7 @@ import WorkerProtocol
             let job = JobID(number: number)
             let download = Download(
                 DownloadKey(original: try key("\(number)"), isForced: false), url: try key("\(number)").url,
-                subscriber: subscriber(number))
+                waiter: waiter(number))
             _ = downloads.enqueue(download, newJob: { job }, at: now)
             guard let next = downloads.popQueued() else { break }
             _ = downloads.start(next, on: worker, at: now)

@@ -72,7 +72,7 @@ struct HostTableTests {
         expect(5000, table.refusal(of: host, at: at(now)))
     }
 
-    @Test func `transfers that were under way when the breaker opened prolong nothing`() {
+    @Test func `transfers that were in flight when the breaker opened do not prolong it`() {
         var table = broken
         table.failed(host, refused, at: at(4000))
         expect(1000, table.admit(host, at: at(4000)))
@@ -80,7 +80,7 @@ struct HostTableTests {
         expect(nil, table.admit(host, at: at(6000)))
     }
 
-    @Test func `an origin that asks for patience is left alone`() {
+    @Test func `Retry-After is respected`() {
         var table = HostTable()
         table.answered(host, status: 503, retryAfterMs: nil, at: at(0))
         table.answered(host, status: 500, retryAfterMs: 5000, at: at(0))
@@ -117,7 +117,7 @@ struct HostTableTests {
         #expect(retries() == 10)
     }
 
-    @Test func `the table is bounded, and the longest unused goes`() {
+    @Test func `the table is bounded, and the least recently used entry is removed`() {
         var table = HostTable(capacity: 3)
         for name in ["http://a", "http://b", "http://c"] {
             table.answered(name, status: 429, retryAfterMs: 60_000, at: at(0))
@@ -136,7 +136,7 @@ struct HostTableTests {
 }
 
 struct RetryPolicyTests {
-    @Test func `only what is often over at once is tried again`() {
+    @Test func `only failures that are often transient are retried`() {
         func mayRetry(_ error: WireError, received: Int = 0) -> Bool {
             RetryPolicy.mayRetry(error, receivedBytes: received, attempt: 1, limit: 1)
         }
@@ -149,7 +149,7 @@ struct RetryPolicyTests {
         #expect(!mayRetry(WireError(.httpStatus, "", httpStatus: 503, retryAfterMs: 1000)))
     }
 
-    @Test func `there are as many retries as the limit says`() {
+    @Test func `the number of retries is limited`() {
         let error = WireError(.connectFailed, "")
         for limit in 0...3 {
             let attempts = (1...5).filter {
@@ -159,7 +159,7 @@ struct RetryPolicyTests {
         }
     }
 
-    @Test func `the wait is anything up to a bound that doubles`() {
+    @Test func `the delay is random up to a bound that doubles`() {
         let bounds = (0...9).map { RetryPolicy.delayMs(attempt: $0, random: .max) }
         #expect(bounds == [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000])
         #expect(RetryPolicy.delayMs(attempt: .max, random: .max) == 60_000)

@@ -40,7 +40,7 @@ struct RecentFailuresTests {
         }
     }
 
-    @Test func `the refusal tells the first failure and for how long`() throws {
+    @Test func `the refusal states the first failure and the remaining time`() throws {
         var list = RecentFailures()
         let key = try key("http://a/1")
         let error = WireError(.httpStatus, "Not there.", httpStatus: 404)
@@ -56,7 +56,7 @@ struct RecentFailuresTests {
         #expect(last?.retryAfterMs == 1)
     }
 
-    @Test func `what the response says goes before the class, up to an hour`() throws {
+    @Test func `the response's lifetime is preferred to the class's, up to an hour`() throws {
         var list = RecentFailures()
         let key = try key("http://a/1")
         func isListed(_ status: Int, lifetime: Int?) -> Bool {
@@ -89,7 +89,7 @@ struct RecentFailuresTests {
         #expect(list.count(at: start) == 0)
     }
 
-    @Test func `it can be listed and cleared`() throws {
+    @Test func `failures can be listed and cleared`() throws {
         var list = RecentFailures()
         for name in ["c", "a", "b"] {
             let url = "http://a/\(name)"
@@ -107,7 +107,7 @@ struct RecentFailuresTests {
         #expect(list.count(at: start) == 0)
     }
 
-    @Test func `at capacity the one that expires first goes`() throws {
+    @Test func `at capacity the entry that expires first is removed`() throws {
         var list = RecentFailures(capacity: 3)
         var urls: [String] { list.entries(at: start).map(\.url) }
         func note(_ url: String, _ lifetime: Int) throws -> Bool {
@@ -125,7 +125,7 @@ struct RecentFailuresTests {
         #expect(urls == ["http://a/2", "http://a/3", "http://a/4"])
     }
 
-    @Test func `random steps go as in a plain table`() throws {
+    @Test func `random steps have the result of a plain table`() throws {
         var random = SplitMix64(state: 11)
         var list = RecentFailures(capacity: 1000)
         var model: [String: Instant] = [:]

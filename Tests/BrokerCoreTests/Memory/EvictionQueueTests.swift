@@ -8,7 +8,7 @@ import Testing
         queue.evict(isHeld: isHeld)
     }
 
-    @Test func `the least time for each byte goes first`() {
+    @Test func `the lowest value per byte is evicted first`() {
         var queue = EvictionQueue()
         queue.insert(0, microseconds: 20_000, bytes: 100_000)
         queue.insert(1, microseconds: 20_000, bytes: 1_000_000)
@@ -19,7 +19,7 @@ import Testing
         #expect(queue.count == 0)
     }
 
-    @Test func `uses multiply the worth`() {
+    @Test func `uses multiply the value`() {
         var queue = EvictionQueue()
         for element in 0..<4 { queue.insert(element, microseconds: 10_000 + element, bytes: 1000) }
         for _ in 0..<3 { queue.mark(0) }
@@ -30,7 +30,7 @@ import Testing
         #expect(evicted[2...] == [2, 0])
     }
 
-    @Test func `what is used no more is overtaken`() {
+    @Test func `an entry that is no longer used is overtaken`() {
         var queue = EvictionQueue()
         queue.insert(0, microseconds: 20_000, bytes: 1000)
         for _ in 0..<10_000 { queue.mark(0) }
@@ -44,7 +44,7 @@ import Testing
         #expect(rounds < 300_000)
     }
 
-    @Test func `a scan leaves alone what is asked for`() {
+    @Test func `a scan does not evict entries in use`() {
         var queue = EvictionQueue()
         for element in 0..<10 {
             queue.insert(element, microseconds: 5000, bytes: 10_000)
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `what is held stands aside until it is released`() {
+    @Test func `a held entry is passed over until it is released`() {
         var queue = EvictionQueue()
         for element in 0..<4 { queue.insert(element, microseconds: 1000 + element * element * 1000, bytes: 1000) }
         let first = evict(&queue) { $0 < 2 }

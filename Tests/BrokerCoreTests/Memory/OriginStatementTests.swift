@@ -42,7 +42,7 @@ import Testing
         #expect(statement.freshUntil == Self.now.adding(milliseconds: 40_000))
     }
 
-    @Test func `what is of unknown age is stale, whatever its lifetime`() throws {
+    @Test func `an original of unknown age is stale, whatever its lifetime`() throws {
         // The wall clock has been set back.
         let statement = statement(try key("http://a.test/"), receivedAt: Self.unixMs + 10_000) {
             $0.cacheControl = "max-age=99999999999, stale-while-revalidate=99999999999, stale-if-error=99999999999"
@@ -53,7 +53,7 @@ import Testing
         #expect(decision == .revalidate)
     }
 
-    @Test func `it says what was said`() throws {
+    @Test func `a statement repeats the response`() throws {
         let key = try key("http://a.test/long-enough-not-to-fit?é") {
             $0.headers = [HeaderField(name: "accept", value: "b")]
         }

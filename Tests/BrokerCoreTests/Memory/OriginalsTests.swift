@@ -30,8 +30,8 @@ struct OriginalsTests {
     }
 
     private func missDisk(_ world: inout StrictWorld) {
-        for job in world.errands.filter({ if case .find = $0.value.errand { true } else { false } }).keys {
-            world.answerErrand(job, content: nil)
+        for job in world.diskJobs.filter({ if case .find = $0.value.kind { true } else { false } }).keys {
+            world.answerDiskJob(job, content: nil)
         }
     }
 
@@ -41,28 +41,30 @@ struct OriginalsTests {
         if world.decodes[job] != nil { world.finishDecode(job) }
     }
 
-    private func keep(_ world: inout StrictWorld, isKept: Bool = true) {
-        for job in world.errands.filter({ if case .keep = $0.value.errand { true } else { false } }).keys.sorted() {
-            world.answerErrand(job, content: isKept ? 1 : nil)
+    private func finishSaving(_ world: inout StrictWorld, isSaved: Bool = true) {
+        for job in world.diskJobs.filter({ if case .save = $0.value.kind { true } else { false } }).keys.sorted() {
+            world.answerDiskJob(job, content: isSaved ? 1 : nil)
         }
     }
 
     // MARK: With a disk tier
 
-    @Test(arguments: [true, false]) func `what is on disk and decoded leaves the memory`(isKeptFirst: Bool) throws {
+    @Test(arguments: [true, false]) func `an original that is on disk and decoded leaves the memory`(isSavedFirst: Bool)
+        throws
+    {
         var world = world(usesDisk: true)
         let client = world.connect()
-        if isKeptFirst {
+        if isSavedFirst {
             world.get(client, id: 1, "1")
-            world.answerErrand(try #require(world.errands.keys.first), content: nil)
+            world.answerDiskJob(try #require(world.diskJobs.keys.first), content: nil)
             world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-            keep(&world)
+            finishSaving(&world)
             #expect(world.state.memory.residentBytes == 1000)
             try decode(&world)
         } else {
             try load(&world, client, id: 1)
             #expect(world.state.memory.residentBytes == 1400)
-            keep(&world)
+            finishSaving(&world)
         }
         #expect(world.state.memory.residentBytes == 400 && world.buffers.count == 1)
         #expect(world.state.memory.evictions == 0)
@@ -70,86 +72,86 @@ struct OriginalsTests {
         world.get(client, id: 2, "1")
         #expect(world.image(client, 2)?.source == .memory)
         world.get(client, id: 3, "1") { $0.variant.width = 5 }
-        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         try decode(&world)
-        keep(&world)
+        finishSaving(&world)
         #expect(world.image(client, 3)?.source == .disk)
         #expect(world.state.memory.residentBytes == 500 && world.state.counters.downloads == 1)
     }
 
-    @Test func `what the disk tier does not have stays`() throws {
+    @Test func `an original that the disk tier does not have stays`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()
         try load(&world, client, id: 1)
-        keep(&world, isKept: false)
+        finishSaving(&world, isSaved: false)
         #expect(world.state.memory.residentBytes == 1400)
         try load(&world, client, id: 2) { $0.storage = .memory }
         #expect(world.state.memory.residentBytes == 2800)
     }
 
-    @Test func `what the disk tier has under one of two names stays as long as the other`() throws {
+    @Test func `an original on disk under one of two keys stays until the other is removed`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()
         try load(&world, client, id: 1) { $0.storage = .memory }
         world.get(client, id: 2, "2")
         missDisk(&world)
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
-        keep(&world)
+        finishSaving(&world)
         #expect(world.state.memory.residentBytes == 1400)
         world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/1"))))
         #expect(world.state.memory.residentBytes == 400)
     }
 
-    @Test func `what was kept of a name's old bytes says nothing of the new ones`() throws {
+    @Test func `saving a key's old bytes says nothing about the new ones`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()
         try load(&world, client, id: 1)
         world.get(client, id: 2, "1") { $0.cache = .reload }
         world.finishFetch(try #require(world.fetches.keys.first), content: 2)
         try decode(&world)
-        let keepings = world.errands.keys.sorted()
-        try #require(keepings.count == 2)
-        world.answerErrand(keepings[0], content: 1)
-        world.answerErrand(keepings[1], content: nil)
+        let saves = world.diskJobs.keys.sorted()
+        try #require(saves.count == 2)
+        world.answerDiskJob(saves[0], content: 1)
+        world.answerDiskJob(saves[1], content: nil)
         #expect(world.state.memory.residentBytes == 1400)
     }
 
-    @Test func `what came too fast for the disk tier is kept later, if it is still there`() throws {
-        var world = world(usesDisk: true) { $0.maxKeepingBytes = 1_500 }
+    @Test func `originals beyond the limit are saved later, if still in memory`() throws {
+        var world = world(usesDisk: true) { $0.maxSavingBytes = 1_500 }
         let client = world.connect()
         for id in 1...4 { try load(&world, client, id: id) }
-        #expect(world.errands.count == 1 && world.state.memory.residentBytes == 4 * 1400)
+        #expect(world.diskJobs.count == 1 && world.state.memory.residentBytes == 4 * 1400)
         world.happen(.messageReceived(client, .remove(id: 9, url: try SourceURL("http://origin.test/2"))))
-        for _ in 1...3 { keep(&world) }
-        #expect(world.state.disk.hasUnkept == false && world.state.memory.residentBytes == 3 * 400)
+        for _ in 1...3 { finishSaving(&world) }
+        #expect(world.state.disk.hasUnsaved == false && world.state.memory.residentBytes == 3 * 400)
     }
 
-    @Test func `what is too large for the disk tier is not offered to it again and again`() throws {
-        var world = world(usesDisk: true) { $0.maxKeepingBytes = 999 }
+    @Test func `an original too large for the disk tier is not postponed`() throws {
+        var world = world(usesDisk: true) { $0.maxSavingBytes = 999 }
         try load(&world, world.connect(), id: 1)
         #expect(
-            world.errands.isEmpty && world.state.disk.hasUnkept == false && world.state.memory.residentBytes == 1400)
+            world.diskJobs.isEmpty && world.state.disk.hasUnsaved == false && world.state.memory.residentBytes == 1400)
     }
 
     /// For example signed URLs: each is different, and the requester's `cacheKey` identifies the image.
-    @Test func `what has a name stays that of the URL that it was loaded from`() throws {
+    @Test func `an original with a cacheKey keeps the URL that it was loaded from`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()
         try load(&world, client, id: 1) { $0.cacheKey = "name" }
-        keep(&world)
+        finishSaving(&world)
         #expect(world.state.memory.residentBytes == 400)
         world.get(client, id: 2, "2") {
             $0.cacheKey = "name"
             $0.variant.width = 5
         }
-        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         try decode(&world)
         #expect(world.image(client, 2)?.width == 5)
         let (first, second) = (try SourceURL("http://origin.test/1"), try SourceURL("http://origin.test/2"))
         #expect(world.state.memory.keys(at: first).count == 1 && world.state.memory.keys(at: second).isEmpty)
     }
 
-    @Test func `what was asked for as such stays`() throws {
+    @Test func `an original that was requested as such stays`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()
         for (id, delivery) in [(1, GetOptions.Delivery.fd), (2, .inline), (3, .none)] {
@@ -158,34 +160,34 @@ struct OriginalsTests {
                 $0.delivery = delivery
             }
         }
-        keep(&world)
+        finishSaving(&world)
         world.happen(.messageReceived(client, .release(buffers: Array(world.descriptors[client] ?? []))))
         for sent in world.payloads { world.happen(.payloadSent(sent.client, sent.buffer)) }
         #expect(world.state.memory.residentBytes == 3000 && world.state.memory.heldBytes == 0)
     }
 
-    @Test func `what the origin confirms is read from disk again for another size`() throws {
+    @Test func `a confirmed original is read from disk again for another size`() throws {
         var world = world(usesDisk: true)
         let client = world.connect()
         world.cacheControl = "no-cache"
         world.diskResponse = world.response { $0.etag = "\"v\"" }
         world.get(client, id: 1, "1")
-        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         // The bytes stay in memory until the origin has answered, to save a second read.
-        #expect(world.state.memory.residentBytes == 1000 && world.errands.isEmpty)
+        #expect(world.state.memory.residentBytes == 1000 && world.diskJobs.isEmpty)
         world.confirm(try #require(world.fetches.keys.first))
         try decode(&world)
         #expect(world.state.memory.residentBytes == 400)
         world.get(client, id: 2, "1") { $0.variant.width = 5 }
         world.confirm(try #require(world.fetches.keys.first))
-        world.answerErrand(try #require(world.errands.keys.first), content: 1)
+        world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 1)
         try decode(&world)
         #expect(world.image(client, 2)?.width == 5 && world.state.counters.downloads == 0)
     }
 
     // MARK: Without a disk tier
 
-    @Test func `what nobody holds goes before what somebody holds`() throws {
+    @Test func `unheld buffers are evicted before held ones`() throws {
         var world = world(usesDisk: false) { $0.memoryBytes = 5_000 }
         let client = world.connect()
         // Originals rank above their pixels, because decoding takes no time here.
@@ -195,7 +197,7 @@ struct OriginalsTests {
         #expect(index.residentBytes <= 5_700)
     }
 
-    @Test func `what was evicted and is held counts`() throws {
+    @Test func `evicted buffers that are held count against the budget`() throws {
         var world = world(usesDisk: false) {
             $0.memoryBytes = 4_000
             $0.maxEvictedBytes = 100_000
@@ -214,7 +216,7 @@ struct OriginalsTests {
         #expect(world.image(other, 20)?.source == .memory)
     }
 
-    @Test func `half of the memory is left to what nobody holds`() throws {
+    @Test func `half of the budget is left to unheld buffers`() throws {
         var world = world(usesDisk: false) {
             $0.memoryBytes = 4_000
             $0.maxEvictedBytes = 100_000
@@ -233,7 +235,7 @@ struct OriginalsTests {
         }
     }
 
-    @Test func `what was held is evicted in its turn once it is let go`() throws {
+    @Test func `a buffer that was held is evicted in order once it is released`() throws {
         var world = world(usesDisk: false) { $0.memoryBytes = 3_000 }
         let (holder, other) = (world.connect(), world.connect(uid: 2))
         try load(&world, holder, id: 1) { $0.representation = .original }

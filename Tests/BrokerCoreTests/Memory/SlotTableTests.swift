@@ -17,7 +17,7 @@ import Testing
     }
 
     @Test(arguments: [40, 700])
-    func `random steps do as a dictionary does`(keys: Int) {
+    func `random steps have the result of a dictionary`(keys: Int) {
         var random = SplitMix64(state: UInt64(keys))
         var table = SlotTable<Record>()
         var model: [Key: Int] = [:]

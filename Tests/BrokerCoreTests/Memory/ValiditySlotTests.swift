@@ -15,8 +15,8 @@ import Testing
             slots = ValiditySlots(capacity: capacity, lastGeneration: lastGeneration)
         }
 
-        func name(_ buffer: Int, _ key: OriginalKey) -> ImageReply.Slot? {
-            slots.name(BufferID(number: buffer), of: key, until: Instant(nanoseconds: 50_000_000_000))
+        func assign(_ buffer: Int, _ key: OriginalKey) -> ImageReply.Slot? {
+            slots.assignSlot(to: BufferID(number: buffer), for: key, until: Instant(nanoseconds: 50_000_000_000))
         }
 
         func changes() -> [ValiditySlots.Change] { slots.takeChanges() }
@@ -26,13 +26,13 @@ import Testing
         OriginalKey(GetRequest(id: 1, url: try SourceURL("http://origin.test/\(path)")), uid: 1)
     }
 
-    @Test func aSlotIsAnOriginalAsABuffer() throws {
+    @Test func aSlotStandsForAnOriginalAsABuffer() throws {
         let table = Table(capacity: 10)
         let (a, b) = (try key("a"), try key("b"))
-        let first = try #require(table.name(1, a))
-        #expect(table.name(1, a) == first)
-        #expect(table.name(1, b)?.number == 1)
-        #expect(table.name(2, a)?.number == 2)
+        let first = try #require(table.assign(1, a))
+        #expect(table.assign(1, a) == first)
+        #expect(table.assign(1, b)?.number == 1)
+        #expect(table.assign(2, a)?.number == 2)
         #expect(table.changes().map(\.slot) == [0, 1, 2])
         #expect(table.changes().isEmpty)
         table.slots.end(a)
@@ -41,7 +41,7 @@ import Testing
         table.slots.end(BufferID(number: 1))
         #expect(table.changes() == [.init(slot: 1, generation: 1, validUntil: Instant(nanoseconds: 0))])
         // An invalidated slot is reused with the next generation.
-        #expect(table.name(1, a)?.generation == 2)
+        #expect(table.assign(1, a)?.generation == 2)
         let change = try #require(table.changes().first)
         #expect(change.generation == 2 && change.validUntil == Instant(nanoseconds: 50_000_000_000))
         table.slots.endAll()
@@ -49,19 +49,19 @@ import Testing
         #expect(table.slots.brokenInvariant { _, _ in false } == nil)
     }
 
-    @Test func whatIsAllUsedUpIsNamedNoMore() throws {
+    @Test func aSlotIsNotAssignedAfterItsLastGeneration() throws {
         let table = Table(capacity: 2, lastGeneration: 3)
         for generation in 1...3 {
-            for buffer in 1...2 { #expect(table.name(buffer, try key("a"))?.generation == UInt32(generation)) }
-            #expect(table.name(3, try key("a")) == nil)
+            for buffer in 1...2 { #expect(table.assign(buffer, try key("a"))?.generation == UInt32(generation)) }
+            #expect(table.assign(3, try key("a")) == nil)
             table.slots.endAll()
         }
-        #expect(table.name(1, try key("a")) == nil)
+        #expect(table.assign(1, try key("a")) == nil)
     }
 
-    @Test func anOriginalOfOnesOwnEndsThatOfAll() throws {
+    @Test func endingAnOwnOriginalEndsTheSharedOne() throws {
         let table = Table(capacity: 10)
-        _ = table.name(1, try key("a"))
+        _ = table.assign(1, try key("a"))
         table.slots.end(try key("b").owned(by: 1))
         #expect(table.changes().count == 1)
         table.slots.end(try key("a").owned(by: 1))

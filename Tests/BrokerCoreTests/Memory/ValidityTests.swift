@@ -37,7 +37,7 @@ import Testing
         return world.image(client ?? self.client, id)
     }
 
-    @Test func `a plain hit names a slot, to those who have the page`() throws {
+    @Test func `a plain hit has a slot, for clients that have the page`() throws {
         try load("a") { $0.etag = "\"tag\"" }
         let slot = try #require(hit(1, "a")?.slot)
         #expect(world.isValid(slot))
@@ -58,7 +58,7 @@ import Testing
         #expect(hit(21, "a")?.slot?.generation == slot.generation + 1)
     }
 
-    @Test func `it ends with its freshness`() throws {
+    @Test func `a slot ends with the freshness`() throws {
         try load("a") { $0.cacheControl = "max-age=10" }
         let slot = try #require(hit(1, "a")?.slot)
         world.happen(.timePassed, after: 9_700)
@@ -68,7 +68,7 @@ import Testing
         #expect(world.words[slot.number]?.expiry != 0)
     }
 
-    @Test func `it ends when the picture is removed, cleared, or given anew`() throws {
+    @Test func `a slot ends when the image is removed, cleared, or stored anew`() throws {
         for (id, end) in [
             { $0.happen(.messageReceived($0.admin, .remove(id: 1, url: try! SourceURL("http://origin.test/a")))) },
             { $0.happen(.messageReceived($0.admin, .clear(id: 1, tier: .all, olderThanSeconds: nil))) },
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func `it ends when nobody holds the buffer, and when the broker ends`() throws {
+    @Test func `a slot ends when the buffer has no holder, and when the broker shuts down`() throws {
         try load("a")
         let image = try #require(hit(1, "a"))
         let slot = try #require(image.slot)
@@ -100,7 +100,7 @@ import Testing
         #expect(!world.isValid(next))
     }
 
-    @Test func `a user's own picture comes before one for all`() throws {
+    @Test func `a user's own image is preferred to the shared one`() throws {
         try load("a")
         let slot = try #require(hit(1, "a")?.slot)
         let request = StoreRequest(id: 9, url: try SourceURL("http://origin.test/a"), payload: 0)
@@ -113,7 +113,7 @@ import Testing
         #expect(!world.isValid(slot))
     }
 
-    @Test func `what is touched is evicted last`() throws {
+    @Test func `a touched buffer is evicted last`() throws {
         var limits = BrokerLimits()
         // Room for five images of 400 bytes, or for two and an original.
         limits.memoryBytes = 2000
@@ -141,7 +141,7 @@ import Testing
         #expect(world.state.report[.mappedHits] == 601)
     }
 
-    @Test func `without a page nobody is told of slots`() throws {
+    @Test func `without a page no reply has a slot`() throws {
         var limits = BrokerLimits()
         limits.validitySlots = 0
         world = StrictWorld(limits)

@@ -29,7 +29,7 @@ struct CachingTests {
         #expect(world.image(client, id)?.source == .network)
     }
 
-    @Test mutating func `what is fresh is served without a word to the origin`() throws {
+    @Test mutating func `a fresh original is served without asking the origin`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=10" }
         world.happen(.timePassed, after: 9_000)
         world.get(client, id: 2, "a")
@@ -39,7 +39,7 @@ struct CachingTests {
         #expect(image.expires == world.unixMs / 1000 + 1)
     }
 
-    @Test mutating func `what is stale is confirmed, and not decoded again`() throws {
+    @Test mutating func `a stale original is revalidated, and not decoded again`() throws {
         try load(1, "a") {
             $0.cacheControl = "max-age=10"
             $0.etag = "\"one\""
@@ -60,7 +60,7 @@ struct CachingTests {
         #expect(world.fetches.isEmpty)
     }
 
-    @Test mutating func `new bytes replace old ones, equal bytes keep what was made of them`() throws {
+    @Test mutating func `new bytes replace old ones, equal bytes keep their variants`() throws {
         try load(1, "a") { $0.cacheControl = "no-cache" }
         world.get(client, id: 2, "a")
         world.finishFetch(try #require(world.fetches.keys.first), content: 1) { $0.cacheControl = "no-cache" }
@@ -71,7 +71,7 @@ struct CachingTests {
         #expect(world.decodes.count == 1)
     }
 
-    @Test mutating func `while it is revalidated the stale picture is served, and the origin is asked once`() throws {
+    @Test mutating func `the stale image is served while it is revalidated once`() throws {
         let policy = "max-age=1, stale-while-revalidate=60"
         try load(1, "a") { $0.cacheControl = policy }
         world.happen(.timePassed, after: 2_000)
@@ -87,7 +87,7 @@ struct CachingTests {
         #expect(world.state.requests.isEmpty)
     }
 
-    @Test mutating func `what has just come or was confirmed is not called stale`() throws {
+    @Test mutating func `an original just received or confirmed is not stale`() throws {
         try load(1, "a") {
             $0.cacheControl = "max-age=0"
             $0.etag = "\"one\""
@@ -101,7 +101,7 @@ struct CachingTests {
         #expect(world.state.report[.staleServed] == 1)
     }
 
-    @Test mutating func `where the origin allows it, a failure is answered with the stale picture`() throws {
+    @Test mutating func `a failure is answered with the stale image where the origin allows it`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=60" }
         world.happen(.timePassed, after: 2_000)
         world.get(client, id: 2, "a")
@@ -113,7 +113,7 @@ struct CachingTests {
         #expect(world.error(client, 3) == .httpStatus)
     }
 
-    @Test mutating func `staleFirst shows what is cached, then has exactly one answer`() throws {
+    @Test mutating func `staleFirst sends the cached image, then exactly one answer`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
         world.get(client, id: 2, "a") {
             $0.cache = .noCache
@@ -133,14 +133,14 @@ struct CachingTests {
         #expect(world.image(client, 2)?.buffer != shown.first?.buffer)
     }
 
-    @Test mutating func `what may not be stored is served and forgotten`() throws {
+    @Test mutating func `an original that may not be stored is served and forgotten`() throws {
         try load(1, "a") { $0.cacheControl = "no-store" }
         #expect(world.state.report[.memoryEntries] == 0)
         world.get(client, id: 2, "a") { $0.cache = .onlyIfCached }
         #expect(world.error(client, 2) == .notCached)
     }
 
-    @Test mutating func `no-store leaves what is cached as it is`() throws {
+    @Test mutating func `no-store does not change the cache`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1000" }
         world.get(client, id: 2, "a") { $0.cache = .noStore }
         world.finishFetch(try #require(world.fetches.keys.first), content: 2)
@@ -151,8 +151,7 @@ struct CachingTests {
         #expect(world.image(client, 3)?.buffer == world.image(client, 1)?.buffer)
     }
 
-    @Test mutating func `a private answer to several users is for the first, and the others ask for themselves`() throws
-    {
+    @Test mutating func `a private response is for the first user, and the others download their own`() throws {
         let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a")
         world.get(other, id: 1, "a")
@@ -179,7 +178,7 @@ struct CachingTests {
         #expect(world.error(third, 1) == .notCached)
     }
 
-    @Test mutating func `reload does not take the word that the cached is good`() throws {
+    @Test mutating func `reload does not send validators`() throws {
         try load(1, "a") { $0.etag = "\"one\"" }
         world.get(client, id: 2, "a") { $0.cache = .noCache }
         world.get(client, id: 3, "a") { $0.cache = .reload }
@@ -218,7 +217,7 @@ struct CachingTests {
         #expect(world.fetches[job]?.worker != fetch.worker)
     }
 
-    @Test mutating func `what fails for good is tried again only when it is asked for so`() throws {
+    @Test mutating func `a recent failure is tried again only with retryFailed`() throws {
         world.get(client, id: 1, "a")
         world.failFetch(try #require(world.fetches.keys.first), status: 404)
         guard case .error(_, let error) = world.answer(client, 1) else { return complain("no error") }
@@ -235,7 +234,7 @@ struct CachingTests {
         #expect(world.state.report[.recentlyFailedURLs] == 0)
     }
 
-    @Test mutating func `a transfer that failed is tried once more before anybody hears of it`() throws {
+    @Test mutating func `a failed transfer is retried once before its requests fail`() throws {
         world.get(client, id: 1, "a")
         let job = try #require(world.fetches.keys.first)
         world.failFetch(job, status: 503)
@@ -246,7 +245,7 @@ struct CachingTests {
         #expect(world.error(client, 1) == .httpStatus)
     }
 
-    @Test mutating func `nothing is tried again for a request that was cancelled`() throws {
+    @Test mutating func `a download without waiters is not retried`() throws {
         world.get(client, id: 1, "a")
         world.failFetch(try #require(world.fetches.keys.first), status: 503)
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
@@ -255,7 +254,7 @@ struct CachingTests {
         #expect(world.state.downloads.isEmpty)
     }
 
-    @Test mutating func `requests that were cancelled leave nothing behind, not even the time of their deadline`() {
+    @Test mutating func `cancelled requests leave nothing behind, not even a deadline`() {
         for id in 1...10_000 {
             world.get(client, id: 2 * id, "a") { $0.totalTimeoutMs = 86_400_000 }
             world.happen(.messageReceived(client, .cancel(id: 2 * id + 1, request: 2 * id)))
@@ -272,7 +271,7 @@ struct CachingTests {
         #expect(world.state.downloads.active.values.first?.priority == .low)
     }
 
-    @Test mutating func `while loads wait, what is cached is served`() throws {
+    @Test mutating func `while the broker is suspended, hits are served`() throws {
         try load(1, "a") { _ in }
         let admin = world.connect(isAdmin: true)
         world.happen(.messageReceived(admin, .suspend(id: 1)))
@@ -286,7 +285,7 @@ struct CachingTests {
         #expect(world.fetches.count == 1)
     }
 
-    @Test mutating func `cookies of one user go back with that user's requests alone`() throws {
+    @Test mutating func `a user's cookies are sent with that user's requests alone`() throws {
         let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a") { $0.cookies = true }
         let (job, fetch) = try #require(world.fetches.first)

@@ -69,7 +69,7 @@ struct CoalescingTests {
         #expect(world.image(client, 2)?.source == .memory)
     }
 
-    @Test func `two addresses of equal bytes share their pixels`() throws {
+    @Test func `two URLs of equal bytes share their pixels`() throws {
         var world = world()
         let client = world.connect()
         world.load(client, id: 1, "a", content: 5)
@@ -98,7 +98,7 @@ struct CoalescingTests {
         #expect(world.fetches.count + world.state.downloads.queued == 7)
     }
 
-    @Test func `a waiter that cancels or dies affects nobody else, the last one stops the transfer`() throws {
+    @Test func `a waiter that leaves does not affect others, the last one stops the transfer`() throws {
         var world = world()
         let clients = (0..<3).map { _ in world.connect() }
         for client in clients { world.get(client, id: 1, "a") }
@@ -115,7 +115,7 @@ struct CoalescingTests {
         #expect(world.image(clients[2], 3) != nil)
     }
 
-    @Test func `an error goes to all waiters and is not kept`() throws {
+    @Test func `an error goes to all waiters and is not cached`() throws {
         var world = world()
         let clients = (0..<3).map { _ in world.connect() }
         for client in clients { world.get(client, id: 1, "a") }
@@ -125,7 +125,7 @@ struct CoalescingTests {
         #expect(world.fetches.count == 1)
     }
 
-    @Test func `reload asks anew and keeps the pixels of equal bytes`() throws {
+    @Test func `reload downloads again and keeps the pixels of equal bytes`() throws {
         var world = world()
         let client = world.connect()
         world.load(client, id: 1, "a", content: 1)
@@ -142,7 +142,7 @@ struct CoalescingTests {
         #expect(world.image(client, 4)?.width == 20)
     }
 
-    @Test func `only what is cached`() throws {
+    @Test func `only-if-cached`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.cache = .onlyIfCached }
@@ -152,7 +152,7 @@ struct CoalescingTests {
         #expect(world.image(client, 3) != nil)
     }
 
-    @Test func `the original is described once and delivered as it came`() throws {
+    @Test func `the original is described once and delivered as received`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.representation = .original }
@@ -164,7 +164,7 @@ struct CoalescingTests {
         #expect(world.image(client, 2)?.descriptors == 0)
     }
 
-    @Test func `what is removed during its decoding reaches its waiters and nobody later`() throws {
+    @Test func `an original removed during its decoding reaches its waiters and no later request`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a")
@@ -179,7 +179,7 @@ struct CoalescingTests {
         #expect(world.error(client, 2) == .notCached)
     }
 
-    @Test func `an address that the worker should not have reached is not believed`() throws {
+    @Test func `a body from a forbidden address is rejected`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a")

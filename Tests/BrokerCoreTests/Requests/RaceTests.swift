@@ -21,7 +21,7 @@ struct RaceTests {
 
     /// Answers all disk requests with a miss.
     private mutating func quietDisk() {
-        for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
     }
 
     private mutating func load(_ id: Int, _ path: String, _ change: (inout ResponseRecord) -> Void = { _ in }) throws {
@@ -38,7 +38,7 @@ struct RaceTests {
         world.finishDecode(job)
     }
 
-    @Test mutating func `the end does not wait for the rest of a prefetch`() throws {
+    @Test mutating func `a shutdown does not wait for the rest of a prefetch`() throws {
         let urls = try (0..<100).map { try SourceURL("http://origin.test/\($0)") }
         world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 1, urls: urls))))
         quietDisk()
@@ -50,7 +50,7 @@ struct RaceTests {
         #expect(world.hasExited)
     }
 
-    @Test mutating func `nobody's impatience closes an origin to others`() {
+    @Test mutating func `a client's impatience does not close an origin to others`() {
         for id in 1...20 {
             world.get(client, id: id, "a\(id)") {
                 $0.timeoutMs = 1
@@ -62,7 +62,7 @@ struct RaceTests {
         #expect(world.state.downloads.delay(of: "http://origin.test", at: world.clock) == nil)
     }
 
-    @Test mutating func `an origin that stays silent long enough, again and again, is left alone`() {
+    @Test mutating func `an origin that is silent repeatedly is not contacted for a while`() {
         for id in 1...5 {
             world.get(client, id: id, "a\(id)") { $0.cache = .reload }
             world.happen(.timePassed, after: 15_000)
@@ -72,7 +72,7 @@ struct RaceTests {
         #expect(world.error(client, 6) == .hostUnavailable)
     }
 
-    @Test mutating func `a confirmation that makes a picture private takes it from the others`() throws {
+    @Test mutating func `a confirmation that makes an image private takes it from the others`() throws {
         try load(1, "a") {
             $0.cacheControl = "max-age=1"
             $0.etag = "\"one\""
@@ -92,7 +92,7 @@ struct RaceTests {
         #expect(world.error(other, 1) == .notCached)
     }
 
-    @Test mutating func `a confirmation of another version is not believed`() throws {
+    @Test mutating func `a confirmation of another version is rejected`() throws {
         try load(1, "a") {
             $0.cacheControl = "no-cache"
             $0.etag = "\"one\""
@@ -103,14 +103,14 @@ struct RaceTests {
         #expect(world.answers[client]?[2] == nil)
     }
 
-    @Test mutating func `an answer that comes late answers nobody else`() throws {
+    @Test mutating func `a late answer of the disk tier answers no other request`() throws {
         world.happen(.messageReceived(client, .remove(id: 7, url: try SourceURL("http://origin.test/a"))))
         world.happen(.timePassed, after: 5_001)
         world.happen(.messageReceived(client, .query(GetRequest(id: 7, url: try SourceURL("http://origin.test/b")))))
         let replies = world.lastActions
         #expect(!replies.contains { if case .reply = $0 { true } else { false } })
-        let late = try #require(world.errands.first { $0.value.errand == .forget }?.key)
-        world.answerErrand(late, content: nil)
+        let late = try #require(world.diskJobs.first { $0.value.kind == .forget }?.key)
+        world.answerDiskJob(late, content: nil)
         #expect(!world.lastActions.contains { if case .reply = $0 { true } else { false } })
         quietDisk()
         let isAnswered = world.lastActions.contains {
@@ -119,7 +119,7 @@ struct RaceTests {
         #expect(isAnswered)
     }
 
-    @Test mutating func `a wrong message under the name of a pending request is answered without a name`() {
+    @Test mutating func `a malformed message with the id of a pending request is answered without an id`() {
         world.get(client, id: 5, "a")
         world.happen(.messageRejected(client, id: 5, WireError(.badRequest, "It is wrong.")))
         let isNameless = world.lastActions.contains {
@@ -129,7 +129,7 @@ struct RaceTests {
         #expect(world.clients[client]?.contains(5) == true)
     }
 
-    @Test mutating func `a silent origin is no reason to go without what is cached, where that may be used`() throws {
+    @Test mutating func `the stale original is served for a silent origin, where that is allowed`() throws {
         try load(1, "a") { $0.cacheControl = "max-age=1, stale-if-error=1000" }
         world.happen(.timePassed, after: 2_000)
         world.get(client, id: 2, "a") { $0.timeoutMs = 100 }
@@ -137,7 +137,7 @@ struct RaceTests {
         #expect(world.image(client, 2)?.stale == true)
     }
 
-    @Test mutating func `what failed at a reload does not keep the cached bytes from being used`() throws {
+    @Test mutating func `a failed reload does not prevent the use of the cached bytes`() throws {
         try load(1, "a")
         world.get(client, id: 2, "a") { $0.cache = .reload }
         world.failFetch(try #require(world.fetches.keys.first), status: 403)
@@ -148,7 +148,7 @@ struct RaceTests {
         #expect(world.image(client, 3)?.source == .memory)
     }
 
-    @Test mutating func `what is gone when it is reloaded is gone from the cache`() throws {
+    @Test mutating func `an original that is gone at a reload is removed from the cache`() throws {
         try load(1, "a")
         world.get(client, id: 2, "a") { $0.cache = .reload }
         world.failFetch(try #require(world.fetches.keys.first), status: 410)
@@ -157,7 +157,7 @@ struct RaceTests {
         #expect(world.error(client, 3) == .notCached)
     }
 
-    @Test mutating func `an old version does not come back from behind a new one`() throws {
+    @Test mutating func `an old version is not served after a newer one was loaded`() throws {
         try load(1, "a")
         world.get(client, id: 2, "a") {
             $0.cache = .reload
@@ -168,12 +168,12 @@ struct RaceTests {
         quietDisk()
         world.get(client, id: 3, "a")
         #expect(world.answers[client]?[3] == nil)
-        for job in world.errands.keys.sorted() { world.answerErrand(job, content: 2) }
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 2) }
         try decode()
         #expect(world.image(client, 3)?.source == .disk)
     }
 
-    @Test mutating func `the end of one version is not put behind the beginning of another`() throws {
+    @Test mutating func `the end of one version is not appended to the beginning of another`() throws {
         world.get(client, id: 1, "a")
         quietDisk()
         let job = try #require(world.fetches.keys.first)
@@ -191,7 +191,7 @@ struct RaceTests {
             world.fetches[job]?.order.resumption == FetchJob.Resumption(offset: 500, validator: "\"two\"", total: 2000))
     }
 
-    @Test mutating func `a worker that died before it saw a header may have begun anew`() throws {
+    @Test mutating func `a body whose continuation died before a header is discarded`() throws {
         world.get(client, id: 1, "a")
         quietDisk()
         let job = try #require(world.fetches.keys.first)
@@ -201,7 +201,7 @@ struct RaceTests {
         #expect(world.fetches[job]?.order.resumption == nil)
     }
 
-    @Test mutating func `a worker that does not stop a transfer is ended`() throws {
+    @Test mutating func `a worker that does not stop a transfer is killed`() throws {
         world.get(client, id: 1, "a")
         quietDisk()
         let job = try #require(world.fetches.keys.first)
@@ -215,7 +215,7 @@ struct RaceTests {
         #expect(world.state.downloads.stopping.isEmpty)
     }
 
-    @Test mutating func `what another removes does not take what is being stored`() throws {
+    @Test mutating func `another user's remove does not affect a store in flight`() throws {
         let url = try SourceURL("http://origin.test/a")
         world.happen(.storeReceived(client, StoreRequest(id: 1, url: url, payload: 0), bytes: 1000))
         world.identify(try #require(world.identifying.keys.first), content: 1)

@@ -180,7 +180,7 @@ import Testing
             case 92..<96: world.happen(.timePassed, after: Int.random(in: 0...9000, using: &random))
             default: world.readyAll()
             }
-            for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+            for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
             for job in world.fetches.keys.sorted() {
                 world.finishFetch(job, content: Int.random(in: 1...4, using: &random))
             }

@@ -19,7 +19,7 @@ import Testing
             buffer: BufferID(number: 1), freshUntil: Instant(nanoseconds: 0), revision: 0)
     }
 
-    @Test func keptFromTheSecondTimeOn() {
+    @Test func storedFromTheSecondTimeOn() {
         var repeats = RepeatedRequests(seed: 1)
         repeats.note(text, uid: 1, request)
         #expect(repeats.find(text, uid: 1) == nil)
@@ -28,7 +28,7 @@ import Testing
     }
 
     /// Adds enough other requests for some to collide with it in the table.
-    @Test func nothingElseIsFoundInItsPlace() {
+    @Test func otherTextsAreNotFoundInItsPlace() {
         var repeats = RepeatedRequests(seed: 1)
         for _ in 0..<2 { repeats.note(text, uid: 1, request) }
         let texts = (0..<50_000).filter { repeats.find((Array(text) + Array("\($0)".utf8))[...], uid: 1) != nil }

@@ -26,7 +26,7 @@ struct RepresentationTests {
         }
     }
 
-    @Test func `each format and quality is a result of its own, and PNG has no quality`() throws {
+    @Test func `each format and quality is a variant of its own, and PNG has no quality`() throws {
         var world = world()
         let client = world.connect()
         let asked: [(GetOptions.Representation, Int)] = [
@@ -56,7 +56,7 @@ struct RepresentationTests {
         #expect(world.image(client, 10)?.bytes == 100)
     }
 
-    @Test func `encoded pictures are kept on disk in any size, pixels only where they were scaled`() throws {
+    @Test func `encoded images are saved on disk in any size, pixels only where they were scaled`() throws {
         let scaled = Transform(width: 10)
         #expect(Form.pixels(Transform()).rasterWord == nil)
         #expect(Form.pixels(scaled).rasterWord != nil)
@@ -71,19 +71,19 @@ struct RepresentationTests {
         world.happen(.diskReported(DiskReport(state: .on)))
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.representation = .jpeg }
-        for job in world.errands.keys.sorted() { world.answerErrand(job, content: nil) }
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
         let job = try #require(world.decodes.keys.first)
         world.readHeader(job)
         world.happen(.timePassed, after: 10)
         world.finishDecode(job)
-        let kept = world.keptRasters
-        #expect(kept.count == 1)
-        #expect(kept.first?.bytes == 100)
-        #expect(kept.first?.header.placeholder != nil)
+        let saved = world.savedRasters
+        #expect(saved.count == 1)
+        #expect(saved.first?.bytes == 100)
+        #expect(saved.first?.header.placeholder != nil)
     }
 
-    @Test func `all frames come in one buffer, with their times`() throws {
+    @Test func `all frames come in one buffer, with their delays`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.variant.frames = .all }
@@ -122,7 +122,7 @@ struct RepresentationTests {
         #expect(world.image(client, 2)?.width == 10)
     }
 
-    @Test func `what fails in later frames takes the first from nobody`() throws {
+    @Test func `an image that fails in later frames is still served as one frame`() throws {
         for code in [ErrorCode.truncated, .decodeFailed, .unsupportedFormat] {
             var world = world()
             let (client, other) = (world.connect(), world.connect(uid: 7))
@@ -168,7 +168,7 @@ struct RepresentationTests {
         world.happen(.diskReported(DiskReport(state: .on)))
         let client = world.connect()
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
-        let (job, (worker, _)) = try #require(world.errands.first)
+        let (job, (worker, _)) = try #require(world.diskJobs.first)
         let flight = try #require(world.state.disk[job])
         let size = try #require(PixelGeometry(width: 5, height: 5))
         let key = try #require(flight.keys.last)
@@ -178,7 +178,7 @@ struct RepresentationTests {
         let raster = RasterRecord(
             original: record.digest, form: flight.key.form.rasterWord ?? "",
             header: ImageHeader(format: .png, geometry: size), geometry: size, bytes: 1)
-        world.errands[job] = nil
+        world.diskJobs[job] = nil
         world.products.insert(job)
         world.happen(.foundRaster(worker, job, record, raster))
         #expect(world.fetches.count == 1)
@@ -229,7 +229,7 @@ struct RepresentationTests {
         #expect(world.lastActions.contains(.reply(client, .queried(id: 5, status), .nothing)))
     }
 
-    @Test func `pictures whose profile could not be used are counted`() throws {
+    @Test func `images whose profile could not be used are counted`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a")

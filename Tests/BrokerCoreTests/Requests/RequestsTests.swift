@@ -45,7 +45,7 @@ import Testing
         let id = try waiter(&requests).id
         requests.confirmed(id, isInMemory: true)
         #expect(requests[id]?.trust == .confirmed)
-        requests.reject(id)
+        requests.rejectOriginal(of: id)
         requests.lostOriginal(id)
         #expect(requests[id]?.trust == .rejected && requests[id]?.isForced == true)
     }

@@ -9,7 +9,7 @@ import WorkerProtocol
 
 // Causes of worker deaths, their consequences, and the quarantine of images.
 extension SupervisionTests {
-    @Test func `every end of a worker has its cause`() {
+    @Test func `every exit of a worker has its cause`() {
         typealias Condemnation = WorkerPool.Condemnation
         let late = Condemnation(cause: .deadline, detail: "late")
         let liar = Condemnation(cause: .protocol, detail: "lies")
@@ -43,7 +43,7 @@ extension SupervisionTests {
 
     /// Workers killed while they start, for example by the kernel, neither open the pool's breaker for half a minute
     /// nor are restarted without a pause.
-    @Test func `workers that are ended before they are ready come again, at most each second`() {
+    @Test func `workers killed before they are ready are started again, at most once a second`() {
         var pool = WorkerPool(kind: .decode, size: 1, spares: 0, capacity: 1)
         var now = Instant(nanoseconds: 0)
         var ids = IdentifierSource<WorkerProcessKind>()
@@ -66,7 +66,7 @@ extension SupervisionTests {
         #expect(pool.mayStart(at: now))
     }
 
-    @Test func `deaths are counted by cause, those that were let go are none`() throws {
+    @Test func `deaths are counted by cause, and retired workers are none`() throws {
         var world = world()
         let (_, job, worker) = try decoding(&world)
         world.endWorker(worker, .ended(.signal(31)))
@@ -89,7 +89,7 @@ extension SupervisionTests {
         #expect(world.state.report.workerDeaths == [.seccomp: 1, .outside: 1, .memory: 1])
     }
 
-    @Test func `a picture that uses up its processor time is not tried again`() throws {
+    @Test func `an image that uses up its processor time is not tried again`() throws {
         var world = world()
         let (client, _, worker) = try decoding(&world)
         world.endWorker(worker, .ended(.signal(24)))
@@ -101,7 +101,7 @@ extension SupervisionTests {
         #expect(world.decodes.isEmpty)
     }
 
-    @Test func `processor time is looked at when it may be used up, and again`() throws {
+    @Test func `processor time is measured when it may be used up, and again`() throws {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.happen(.timePassed, after: 9_999)
@@ -122,7 +122,7 @@ extension SupervisionTests {
         #expect(world.state.report.workerDeaths == [.cpu: 1])
     }
 
-    @Test func `the second try is on a worker that has done nothing yet`() throws {
+    @Test func `the second try is on the freshest worker`() throws {
         var world = world(workers: 2)
         let client = world.connect()
         // Both initial workers have done work.
@@ -144,7 +144,7 @@ extension SupervisionTests {
         #expect(!worn.contains(second))
     }
 
-    @Test func `a decoder that says what it must not is ended, and its picture tried once more`() throws {
+    @Test func `a decoder that breaks the protocol is killed, and its image tried once more`() throws {
         typealias Lie = (inout StrictWorld, WorkerID, JobID) -> Void
         let other = try #require(PixelGeometry(width: 9, height: 9))
         let size = try #require(PixelGeometry(width: 10, height: 10))
@@ -191,7 +191,7 @@ extension SupervisionTests {
         }
     }
 
-    @Test func `what takes more memory than a worker may have is refused, the result counted`() throws {
+    @Test func `an image that needs more than the memory of a worker, result included, is refused`() throws {
         var limits = BrokerLimits()
         limits.workers = 1
         limits.workerMemoryBytes = 200 << 20
@@ -214,7 +214,7 @@ extension SupervisionTests {
 
     private var digest: ContentDigest { ContentDigest(hexadecimal: StrictWorld.digest(1))! }
 
-    @Test func `a picture is refused for longer each time, up to a day`() {
+    @Test func `an image is refused for longer each time, up to a day`() {
         var quarantine = Quarantine()
         var (now, waits) = (1_000_000, [Int]())
         for _ in 0..<6 {
@@ -227,7 +227,7 @@ extension SupervisionTests {
         #expect(waits == [10, 40, 160, 640, 1440, 1440])
     }
 
-    @Test func `other decoders may try what these have died of`() throws {
+    @Test func `decoders of another build may try a quarantined image`() throws {
         var quarantine = Quarantine()
         quarantine.add(digest, build: "a", unixMs: 0)
         #expect(quarantine.refuses(digest, build: "a", unixMs: 1))
@@ -244,7 +244,7 @@ extension SupervisionTests {
         #expect(world.image(client, 2) != nil)
     }
 
-    @Test func `what is quarantined outlives the broker, and no more than what fits`() throws {
+    @Test func `the quarantine outlives the broker, within its bound`() throws {
         var first = Quarantine()
         let digests = try (0...Quarantine.maximumEntries).map {
             try #require(ContentDigest(hexadecimal: StrictWorld.digest($0)))
@@ -274,7 +274,7 @@ extension SupervisionTests {
         #expect(!second.refuses(digests[2], build: "a", unixMs: later - 2 * Quarantine.longestMilliseconds))
     }
 
-    @Test func `the disk tier is told what to remember, and remembers it for the next broker`() throws {
+    @Test func `the disk tier saves the quarantine, and returns it to the next broker`() throws {
         var limits = BrokerLimits()
         limits.workers = 1
         limits.usesDisk = true
@@ -282,7 +282,7 @@ extension SupervisionTests {
         world.readyAll()
         let client = world.connect()
         world.get(client, id: 1, "a")
-        world.answerErrand(try #require(world.errands.keys.first), content: nil)
+        world.answerDiskJob(try #require(world.diskJobs.keys.first), content: nil)
         world.finishFetch(try #require(world.fetches.keys.first), content: 1)
         for _ in 0..<2 { world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11))) }
         #expect(world.error(client, 1) == .decoderCrashed)

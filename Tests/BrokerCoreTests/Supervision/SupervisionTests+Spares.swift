@@ -39,7 +39,7 @@ extension SupervisionTests {
         #expect(decoders(world).count == 2)
     }
 
-    @Test func `a worker that is found to be ending gets no job, and the spare does at once`() throws {
+    @Test func `a decoder found exiting gets no job, and the spare gets it at once`() throws {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.decodes[job] = nil
@@ -54,7 +54,7 @@ extension SupervisionTests {
         #expect(world.image(client, 1) != nil)
     }
 
-    @Test func `a download worker that is found to be ending gets no download, and the spare does at once`() throws {
+    @Test func `a download worker found exiting gets no download, and the spare gets it at once`() throws {
         var world = world()
         let client = world.connect()
         let (first, spare) = (fetchers(world)[0], fetchers(world)[1])
@@ -73,7 +73,7 @@ extension SupervisionTests {
         #expect(world.decodes.count == 1)
     }
 
-    @Test func `what is there of a body outlives the workers that were to continue it`() throws {
+    @Test func `the received part of a body survives the workers that were to continue it`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a")
@@ -89,7 +89,7 @@ extension SupervisionTests {
         #expect(world.state.downloads[job]?.resumptions == 1)
     }
 
-    @Test func `workers that are found to be ending are replaced before they are gone`() throws {
+    @Test func `workers found exiting are replaced before their exit is reported`() throws {
         var world = world()
         let (client, job, first) = try decoding(&world)
         world.decodes[job] = nil
@@ -127,7 +127,7 @@ extension SupervisionTests {
         return 40
     }
 
-    @Test func `who leads to dangerous pictures of others keeps its own`() throws {
+    @Test func `an origin that redirects to poisonous images keeps its own`() throws {
         var world = world()
         #expect(try poison(&world) { _ in "http://evil.test/" } <= 2 * CrashBudget.toleratedDeaths)
         let client = world.connect()
@@ -139,14 +139,14 @@ extension SupervisionTests {
         #expect(world.error(client, 101) == .decoderUnavailable)
     }
 
-    @Test func `who leads to ever other names is refused all the same`() throws {
+    @Test func `an origin that redirects to ever new names is refused all the same`() throws {
         var world = world()
         #expect(try poison(&world) { "http://\($0).evil.test/" } <= 2 * CrashBudget.toleratedDeaths)
     }
 
     // MARK: Downloads
 
-    @Test func `of the downloads of a worker that crashes the guilty one alone is given up`() throws {
+    @Test func `only the guilty download of a crashing worker fails`() throws {
         var world = world()
         let client = world.connect()
         for id in 1...5 { world.get(client, id: id, "\(id)") }
@@ -173,7 +173,7 @@ extension SupervisionTests {
         for id in [1, 2, 4, 5] { #expect(world.image(client, id) != nil) }
     }
 
-    @Test func `a download that is tried again alone has its worker to itself, and others go on beside it`() throws {
+    @Test func `a download that is retried alone has a worker to itself, and others run on another`() throws {
         var world = world()
         let client = world.connect()
         for id in 1...3 { world.get(client, id: id, "\(id)") }

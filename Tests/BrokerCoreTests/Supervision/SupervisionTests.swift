@@ -40,7 +40,7 @@ struct SupervisionTests {
         #expect(world.state.report[.workerRestarts] == 5)
     }
 
-    @Test func `a worker that is not confined is ended, and replaced ever more slowly`() throws {
+    @Test func `an unconfined worker is killed, and replaced ever more slowly`() throws {
         for sandbox in [nil, SandboxReport(seccomp: true), SandboxReport(landlock: 1)] {
             var world = StrictWorld()
             for round in 0..<5 {
@@ -73,7 +73,7 @@ struct SupervisionTests {
         #expect(world.workers[decoder]?.state == .ready)
     }
 
-    @Test func `a picture that crashes two decoders fails, and the next one is served`() throws {
+    @Test func `an image that crashes two decoders fails, and the next one is served`() throws {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.readHeader(job)
@@ -90,7 +90,7 @@ struct SupervisionTests {
         #expect(world.image(client, 2) != nil)
     }
 
-    @Test func `a picture on which decoders died is refused for a while, whatever its address`() throws {
+    @Test func `a quarantined image is refused for a while under any URL`() throws {
         var world = world()
         let (client, _, worker) = try decoding(&world)
         world.endWorker(worker, .ended(.signal(11)))
@@ -107,7 +107,7 @@ struct SupervisionTests {
         #expect(world.decodes.count == 1)
     }
 
-    @Test func `a decoder that takes too long is ended and counts as crashed`() throws {
+    @Test func `an overdue decoder is killed and counts as crashed`() throws {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.readHeader(job)
@@ -140,7 +140,7 @@ struct SupervisionTests {
         #expect(world.answers[client] == nil)
     }
 
-    @Test func `downloads that saw three workers crash are given up`() throws {
+    @Test func `downloads fail after three crashes of their worker`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a")
@@ -153,7 +153,7 @@ struct SupervisionTests {
         #expect(world.error(client, 1) == .transferFailed)
     }
 
-    @Test func `workers that cannot start are tried again ever more slowly`() throws {
+    @Test func `workers that cannot start are started again ever more slowly`() throws {
         var limits = BrokerLimits()
         limits.workers = 1
         var world = StrictWorld(limits)
@@ -171,7 +171,7 @@ struct SupervisionTests {
         #expect(waits == [10, 100, 200, 400, 800, 1600])
     }
 
-    @Test func `a worker that never says that it is ready is ended`() throws {
+    @Test func `a worker that never becomes ready is killed`() throws {
         var world = StrictWorld()
         world.happen(.timePassed, after: 10_000)
         #expect(world.workers.values.allSatisfy { $0.state == .dying })
@@ -206,7 +206,7 @@ struct SupervisionTests {
         #expect(world.state.downloads.queued == 0)
     }
 
-    @Test func `the end waits for what is under way, but not for ever`() throws {
+    @Test func `a shutdown waits for pending requests, but not for ever`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "a")
@@ -236,7 +236,7 @@ struct SupervisionTests {
         #expect(world.lastActions.contains(.close(client)))
     }
 
-    @Test func `a lost decoder's job is with the spare in the same moment`() throws {
+    @Test func `a lost decoder's job is given to the spare in the same event`() throws {
         var world = world()
         let (client, job, worker) = try decoding(&world)
         world.readHeader(job)
@@ -248,7 +248,7 @@ struct SupervisionTests {
         #expect(world.image(client, 1) != nil)
     }
 
-    @Test func `a worker is recycled after its jobs, or when it has grown, and never while it is busy`() throws {
+    @Test func `a worker is retired after its jobs, or when it has grown, and never while it is busy`() throws {
         var world = world()
         let client = world.connect()
         for number in 1...500 { world.load(client, id: number, "\(number)", content: number) }
@@ -268,7 +268,7 @@ struct SupervisionTests {
         #expect(world.workers[busy]?.state == .dying)
     }
 
-    @Test func `a download worker that is recycled first ends what it has begun`() throws {
+    @Test func `a download worker that is retired first finishes its jobs`() throws {
         var world = world()
         let client = world.connect()
         world.get(client, id: 1, "slow")
@@ -306,7 +306,7 @@ struct SupervisionTests {
         }
     }
 
-    @Test func `after more than ten crashes within a minute new pictures are refused, hits are served`() throws {
+    @Test func `after more than ten crashes within a minute new images are refused, hits are served`() throws {
         var world = world()
         let client = world.connect()
         world.load(client, id: 1, "good", content: 1)
@@ -324,7 +324,7 @@ struct SupervisionTests {
         #expect(world.image(client, 10) != nil)
     }
 
-    @Test func `an origin of many poisons is refused new pictures, and only that one`() throws {
+    @Test func `an origin of many poisonous images is refused, and only that one`() throws {
         var world = world()
         let client = world.connect()
         world.load(client, id: 1, "good", content: 1)
@@ -351,7 +351,7 @@ struct SupervisionTests {
         #expect(world.image(client, 5) != nil)
     }
 
-    @Test func `poisons of one origin that are under way together do not break the pool`() throws {
+    @Test func `concurrent poisonous images of one origin do not break the pool`() throws {
         var world = world(workers: 16)
         let client = world.connect()
         for number in 1...16 {
@@ -372,7 +372,7 @@ struct SupervisionTests {
         #expect(world.decodes.count == 2)
     }
 
-    @Test func `pictures that wait for a decoder are refused once their origin is`() throws {
+    @Test func `queued decodings are refused once their origin is`() throws {
         var world = world()
         let client = world.connect()
         for number in 1...20 {
@@ -391,7 +391,7 @@ struct SupervisionTests {
         #expect((5...20).allSatisfy { world.error(client, $0) == .decoderUnavailable })
     }
 
-    @Test func `bytes that users gave are held against them, not against the URL`() throws {
+    @Test func `stored bytes count against the user, not against the URL`() throws {
         var world = world()
         let client = world.connect()
         for id in 1...5 {
@@ -405,12 +405,12 @@ struct SupervisionTests {
                 world.readyAll()
             }
         }
-        #expect(world.state.decoding.isOverBudget("user 1000", at: world.clock))
+        #expect(world.state.decoding.isOverCrashBudget("user 1000", at: world.clock))
         world.load(client, id: 9, "9", content: 9)
         #expect(world.image(client, 9) != nil)
     }
 
-    @Test func `large pictures wait for room, one always runs, small ones behind them are served in turn`() throws {
+    @Test func `large images wait for room, one always runs, small ones behind them are served in order`() throws {
         var limits = BrokerLimits()
         limits.workers = 3
         limits.memoryBytes = 10_000

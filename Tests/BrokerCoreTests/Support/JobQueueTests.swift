@@ -23,7 +23,7 @@ struct JobQueueTests {
         #expect(queue.isEmpty)
     }
 
-    @Test func `clients take turns, however much one of them asks for`() {
+    @Test func `clients are served by round-robin, however many jobs one has`() {
         var queue = JobQueue()
         for number in 1...4 { queue.push(job(number), priority: .normal, client: client(1)) }
         queue.push(job(5), priority: .normal, client: client(2))
@@ -35,7 +35,7 @@ struct JobQueueTests {
         expectNext(4, 8, nil, in: &queue)
     }
 
-    @Test func `clients take turns at an origin too, whose jobs stand aside`() {
+    @Test func `clients are served by round-robin within an origin too`() {
         var queue = JobQueue(groupLimit: 1)
         for number in 1...9 { queue.push(job(number), priority: .normal, client: client(1), group: "a") }
         expectNext(1, nil, in: &queue)
@@ -50,7 +50,7 @@ struct JobQueueTests {
         #expect(order == [2, 10, 3, 11, 4])
     }
 
-    @Test func `the newest of a client's jobs comes first where that is the order`() {
+    @Test func `the newest of a client's jobs comes first in the order lifo`() {
         var queue = JobQueue(order: .lifo)
         for number in 1...3 { queue.push(job(number), priority: .normal, client: client(1)) }
         for number in 4...5 { queue.push(job(number), priority: .normal, client: client(2)) }
@@ -58,7 +58,7 @@ struct JobQueueTests {
         expectNext(6, 3, 5, 2, 4, 1, nil, in: &queue)
     }
 
-    @Test func `what was begun before comes before all others of its priority`() {
+    @Test func `a job that had been started comes before all others of its priority`() {
         var queue = JobQueue()
         queue.push(job(1), priority: .normal, client: client(1))
         queue.push(job(3), priority: .normal, client: client(2), atFront: true)
@@ -67,7 +67,7 @@ struct JobQueueTests {
         expectNext(4, 2, 3, 1, nil, in: &queue)
     }
 
-    @Test func `eight of a higher priority go before one of a lower, not more`() {
+    @Test func `at most eight jobs of a higher priority run before one of a lower`() {
         var queue = JobQueue()
         queue.push(job(1000), priority: .low, client: client(1))
         queue.push(job(1001), priority: .low, client: client(1))
@@ -107,7 +107,7 @@ struct JobQueueTests {
         expectNext(1, 2, 3, nil, in: &queue)
     }
 
-    @Test func `a job that stands aside may become the first or the last of its group`() {
+    @Test func `a job that is set aside may become the first or the last of its group`() {
         var queue = JobQueue(groupLimit: 1)
         for number in 1...4 { queue.push(job(number), priority: .normal, client: nil, group: "a") }
         expectNext(1, nil, in: &queue)
@@ -129,7 +129,7 @@ struct JobQueueTests {
     }
 
     @Test(arguments: [BrokerLimits.QueueOrder.fifo, .lifo], [Int.max, 2])
-    func `random steps go as in a plain list`(order: BrokerLimits.QueueOrder, groupLimit: Int) {
+    func `random steps have the result of a plain list`(order: BrokerLimits.QueueOrder, groupLimit: Int) {
         for seed in 0..<6 {
             var run = RandomRun(order: order, groupLimit: groupLimit, seed: UInt64(seed))
             for _ in 0..<800 { run.step() }

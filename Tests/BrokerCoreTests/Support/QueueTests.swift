@@ -6,7 +6,7 @@ import Testing
 
 /// The basic data structures of the state.
 struct QueueTests {
-    @Test func `reminders come in the order of their times`() {
+    @Test func `deadlines come in the order of their instants`() {
         var random = SplitMix64(state: 3)
         var queue = DeadlineQueue<Int>()
         let times = (0..<500).map { _ in Int64.random(in: 0...1000, using: &random) }

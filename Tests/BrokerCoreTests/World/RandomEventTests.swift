@@ -27,7 +27,7 @@ struct RandomEventTests {
         limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
         limits.maxEvictedBuffers = Int.random(in: 2...20, using: &random)
         limits.usesDisk = seed % 2 == 0
-        limits.maxKeepingBytes = 4_000
+        limits.maxSavingBytes = 4_000
         limits.maxPixels = 600
         var world = StrictWorld(limits)
         var nextID = 0
@@ -158,9 +158,9 @@ struct RandomEventTests {
                     Bool.random(using: &random) ? .workerHungUp(worker) : .workerMisbehaved(worker, "nonsense"))
             }
         case 95..<97:
-            for job in world.errands.keys.sorted() where Bool.random(using: &random) {
+            for job in world.diskJobs.keys.sorted() where Bool.random(using: &random) {
                 let content = [nil, 1, 2, 3].randomElement(using: &random)!
-                world.answerErrand(job, content: content, asRaster: Bool.random(using: &random))
+                world.answerDiskJob(job, content: content, asRaster: Bool.random(using: &random))
             }
         case 97:
             if let worker = world.workers.keys.sorted().randomElement(using: &random) {

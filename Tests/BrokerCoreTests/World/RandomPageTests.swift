@@ -74,8 +74,8 @@ import WorkerProtocol
     /// Finishes a random part of the work in flight.
     private func work(_ world: inout StrictWorld, _ random: inout SplitMix64) {
         world.readyAll()
-        for job in world.errands.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
-            world.answerErrand(job, content: [nil, nil, 1, 2].randomElement(using: &random)!)
+        for job in world.diskJobs.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {
+            world.answerDiskJob(job, content: [nil, nil, 1, 2].randomElement(using: &random)!)
         }
         for job in world.identifying.keys.sorted() { world.identify(job, content: .random(in: 1...4, using: &random)) }
         for job in world.fetches.keys.sorted() where Int.random(in: 0..<4, using: &random) > 0 {

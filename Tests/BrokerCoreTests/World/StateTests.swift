@@ -8,7 +8,7 @@ import Testing
 @Suite struct StateTests {
     private let start = Instant(nanoseconds: 1_000_000_000)
 
-    @Test func halfFramesAreEndedAfterThirtySeconds() {
+    @Test func incompleteFramesEndTheConnectionAfterThirtySeconds() {
         var state = BrokerState(limits: BrokerLimits(), seed: 1, at: start)
         let client = ClientID(number: 1)
         _ = state.handle(.clientConnected(client, uid: 1, isAdmin: false), at: start, unixMs: 0)
@@ -24,7 +24,7 @@ import Testing
         #expect(isTold)
     }
 
-    @Test func completedFramesAreNot() {
+    @Test func completedFramesDoNot() {
         var state = BrokerState(limits: BrokerLimits(), seed: 1, at: start)
         let client = ClientID(number: 1)
         _ = state.handle(.clientConnected(client, uid: 1, isAdmin: false), at: start, unixMs: 0)
@@ -36,7 +36,7 @@ import Testing
     }
 
     /// Jobs deferred by their origin's limit return even if the jobs before them are cancelled before they run.
-    @Test func nobodyStandsAsideForJobsThatAreGone() {
+    @Test func noJobIsSetAsideForJobsThatHaveEnded() {
         var queue = JobQueue(groupLimit: 1)
         let jobs = (1...3).map { JobID(number: $0) }
         for job in jobs { queue.push(job, priority: .normal, client: nil, group: "a") }
@@ -48,7 +48,7 @@ import Testing
         #expect(queue.pop() == jobs[2])
     }
 
-    @Test func nobodyStandsAsideForRaisedJobs() {
+    @Test func noJobIsSetAsideForRaisedJobs() {
         var queue = JobQueue(groupLimit: 1)
         let jobs = (1...4).map { JobID(number: $0) }
         for job in jobs { queue.push(job, priority: .low, client: nil, group: "a") }

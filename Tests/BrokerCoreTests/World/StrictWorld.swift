@@ -26,12 +26,12 @@ struct StrictWorld {
         var hasOutput = false
     }
 
-    /// A disk request that the cache process has received.
-    enum Errand: Equatable {
+    /// A job that the cache process has received.
+    enum DiskJob: Equatable {
         case find(form: String?, keys: [String])
         case clear
         case query(keys: [String])
-        case keep(BufferID, OriginalRecord?)
+        case save(BufferID, OriginalRecord?)
         case forget
     }
 
@@ -70,10 +70,10 @@ struct StrictWorld {
     var partEnds: [JobID: Instant] = [:]
     /// Jobs with a processor-time query in flight.
     var measuring: [(worker: WorkerID, job: JobID)] = []
-    var errands: [JobID: (worker: WorkerID, errand: Errand)] = [:]
+    var diskJobs: [JobID: (worker: WorkerID, kind: DiskJob)] = [:]
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
-    var keptRasters: [RasterRecord] = []
+    var savedRasters: [RasterRecord] = []
     var payloads: [(client: ClientID, buffer: BufferID)] = []
     /// All originals that the disk tier has ever held.
     var onDisk: Set<String> = []
@@ -120,7 +120,7 @@ struct StrictWorld {
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
         checkPage(after: event)
         checkOriginals(after: event)
-        let begun = Set(state.downloads.keptJobs).union(stopping.keys)
+        let begun = Set(state.downloads.keptBodyJobs).union(stopping.keys)
             .union(state.downloads.active.filter { $0.value.transfer == nil && $0.value.resumption != nil }.keys)
         if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(begun) {
             complain("after \(event): unfinished products \(products) of no job")
@@ -135,7 +135,7 @@ struct StrictWorld {
         happen(.clientConnected(client, uid: uid, isAdmin: isAdmin))
         if state.clients[client] == nil {
             // Refused: the client gets an error and its connection is closed.
-            if lastActions.count(where: { $0 == .close(client) }) != 1 { complain("a client nobody knows") }
+            if lastActions.count(where: { $0 == .close(client) }) != 1 { complain("an unknown client") }
             clients[client] = nil
             descriptors[client] = nil
             happen(.clientDisconnected(client))
@@ -187,7 +187,7 @@ struct StrictWorld {
 
     mutating func confirm(_ job: JobID, _ change: (inout ResponseRecord) -> Void = { _ in }) {
         guard let (worker, order) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
-        if order.conditions == nil { complain("a 304 that nobody asked for") }
+        if order.conditions == nil { complain("a 304 without a condition") }
         let confirmation = FetchConfirmation(response: response(status: 304, change), remoteAddress: "192.0.2.1")
         happen(.fetchNotModified(worker, job, confirmation))
     }
@@ -282,13 +282,13 @@ struct StrictWorld {
         return decode
     }
 
-    /// Answers a disk request: `content` identifies the original found, nil means a miss.
-    mutating func answerErrand(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
-        guard let (worker, errand) = errands.removeValue(forKey: job) else { return complain("no such errand") }
-        switch errand {
-        case .keep(_, let record):
+    /// Answers a job of the cache process: `content` identifies the original found, nil means a miss.
+    mutating func answerDiskJob(_ job: JobID, content: Int?, bytes: Int = 1000, asRaster: Bool = false) {
+        guard let (worker, kind) = diskJobs.removeValue(forKey: job) else { return complain("no such disk job") }
+        switch kind {
+        case .save(_, let record):
             if let record, content != nil { noteOnDisk(key: record.key, digest: record.digest) }
-            happen(.keepFinished(worker, job, isKept: content != nil))
+            happen(.saveFinished(worker, job, isSaved: content != nil))
         case .query(let keys):
             let record = content.map {
                 OriginalRecord(
@@ -299,18 +299,18 @@ struct StrictWorld {
         case .clear: happen(.cleared(worker, job, removed: 1, bytes: 1000))
         case .forget: happen(.forgotten(worker, job, keys: []))
         case .find(let form, let keys):
-            guard let content, let flight = state.disk[job] else { return happen(.notFound(worker, job)) }
+            guard let content, let lookup = state.disk[job] else { return happen(.notFound(worker, job)) }
             let digest = Self.digest(content)
             // Under the last key, the shared one, as the broker stores originals.
-            guard let key = flight.keys.last else { return complain("a look for nothing") }
-            if !keys.contains(key.word) { complain("a look for something else") }
+            guard let key = lookup.keys.last else { return complain("a lookup without keys") }
+            if !keys.contains(key.word) { complain("a lookup for another key") }
             let record = OriginalRecord(
                 key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes,
                 response: diskResponse ?? response())
             noteOnDisk(key: record.key, digest: record.digest)
             products.insert(job)
             guard asRaster, let form, let size = PixelGeometry(width: 10, height: 10),
-                let transform = flight.key.form.transform, let result = transform.plan(for: size)?.result
+                let transform = lookup.key.form.transform, let result = transform.plan(for: size)?.result
             else { return happen(.foundOriginal(worker, job, record)) }
             let header = ImageHeader(format: .png, geometry: size)
             happen(
@@ -326,7 +326,7 @@ struct StrictWorld {
         for (job, decode) in decodes where decode.worker == worker { _ = endDecode(job) }
         for (job, owner) in stopping where owner == worker { stopping[job] = nil }
         for (job, given) in identifying where given.worker == worker { identifying[job] = nil }
-        for (job, errand) in errands where errand.worker == worker { errands[job] = nil }
+        for (job, request) in diskJobs where request.worker == worker { diskJobs[job] = nil }
         happen(.workerExited(worker, exit))
     }
 
@@ -363,7 +363,7 @@ struct StrictWorld {
             expectReady(worker, .fetch)
             let job = JobID(number: order.id)
             if fetches[job] != nil { complain("a fetch begins twice") }
-            if products.contains(job) != (order.resumption != nil) { complain("a body continued that is not there") }
+            if products.contains(job) != (order.resumption != nil) { complain("a continued body that does not exist") }
             if order.resumption != nil, order.conditions != nil { complain("a part and a condition") }
             if isEnding(worker, for: job) { break }
             fetches[job] = (worker, order)
@@ -375,7 +375,7 @@ struct StrictWorld {
             if state.downloads.isStopping(job) { stopping[job] = worker }
         case .identify(let worker, let job, let buffer, let bytes):
             expectReady(worker, .fetch)
-            if !buffers.contains(buffer) { complain("identifies what is gone") }
+            if !buffers.contains(buffer) { complain("identifies a buffer that is gone") }
             if isEnding(worker, for: job) { break }
             identifying[job] = (worker, buffer, bytes)
         case .update(let worker, let record):
@@ -388,13 +388,13 @@ struct StrictWorld {
             expectReady(worker, .decode)
             if !buffers.contains(body) { complain("decodes bytes that are gone") }
             if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
-            if order.partialBytes != nil { complain("a part of what is whole") }
+            if order.partialBytes != nil { complain("a partial decoding of a complete original") }
             if isEnding(worker, for: JobID(number: order.id)) { break }
             decodes[JobID(number: order.id)] = Job(worker: worker, order: order)
         case .startPartialDecode(let worker, let order, let fetch): startPart(order, of: fetch, on: worker)
         case .provideOutput(let worker, let job, let bytes, let isExact):
             if isExact != (decodes[job]?.order.encoding == nil) { complain("an output of a strange size") }
-            if decodes[job]?.worker != worker || bytes <= 0 { complain("output for nobody") }
+            if decodes[job]?.worker != worker || bytes <= 0 { complain("output for a job that does not run there") }
             decodes[job]?.hasOutput = true
             products.insert(job)
         case .refuseOutput(_, let job): _ = endDecode(job)
@@ -404,7 +404,7 @@ struct StrictWorld {
         case .retireWorker(let worker):
             let jobs =
                 fetches.values.map(\.worker) + stopping.values + identifying.values.map(\.worker)
-                + decodes.values.map(\.worker) + errands.values.map(\.worker)
+                + decodes.values.map(\.worker) + diskJobs.values.map(\.worker)
             if jobs.contains(worker) { complain("retires a busy worker") }
             workers[worker]?.state = .dying
         case .respawnForkServer: forkServersRespawned += 1
@@ -415,16 +415,16 @@ struct StrictWorld {
             expectReady(worker, .cache)
             quarantined = records
         case .queryDisk(let worker, let job, let keys): begin(.query(keys: keys), job, on: worker)
-        case .keepRaster(let worker, let job, let record, let buffer):
-            keptRasters.append(record)
-            if !buffers.contains(buffer) { complain("keeps what is gone") }
-            begin(.keep(buffer, nil), job, on: worker)
-        case .keepOriginal(let worker, let job, let record, let buffer):
-            if !buffers.contains(buffer) { complain("keeps what is gone") }
-            begin(.keep(buffer, record), job, on: worker)
+        case .saveRaster(let worker, let job, let record, let buffer):
+            savedRasters.append(record)
+            if !buffers.contains(buffer) { complain("saves a buffer that is gone") }
+            begin(.save(buffer, nil), job, on: worker)
+        case .saveOriginal(let worker, let job, let record, let buffer):
+            if !buffers.contains(buffer) { complain("saves a buffer that is gone") }
+            begin(.save(buffer, record), job, on: worker)
         case .forget(let worker, let job, _, _): begin(.forget, job, on: worker)
         case .publish(let job, let buffer):
-            if products.remove(job) == nil { complain("publishes what is not there") }
+            if products.remove(job) == nil { complain("publishes a product that does not exist") }
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
         case .discard(let job): products.remove(job)
         case .dropBuffer(let buffer): if buffers.remove(buffer) == nil { complain("drops a buffer twice") }
@@ -449,7 +449,9 @@ struct StrictWorld {
         expectReady(worker, .decode)
         if decodes.values.contains(where: { $0.worker == worker }) { complain("a partial decoding by a busy decoder") }
         if decodes.values.contains(where: { $0.fetch == fetch }) { complain("two partial decodings of one download") }
-        if fetches[fetch] == nil || !products.contains(fetch) { complain("a part of a body that is not on its way") }
+        if fetches[fetch] == nil || !products.contains(fetch) {
+            complain("a partial decoding of a download that does not run")
+        }
         if order.partialBytes != state.downloads[fetch]?.received { complain("bytes that did not come") }
         if let end = partEnds[fetch], clock < end.adding(milliseconds: 200) { complain("partial decodings too near") }
         if order.transform.frames != .one(0) || order.encoding != nil { complain("more than pixels of a part") }
@@ -457,10 +459,10 @@ struct StrictWorld {
         decodes[JobID(number: order.id)] = Job(worker: worker, order: order, fetch: fetch)
     }
 
-    private mutating func begin(_ errand: Errand, _ job: JobID, on worker: WorkerID) {
+    private mutating func begin(_ kind: DiskJob, _ job: JobID, on worker: WorkerID) {
         expectReady(worker, .cache)
-        if errands[job] != nil { complain("an errand begins twice") }
-        errands[job] = (worker, errand)
+        if diskJobs[job] != nil { complain("a disk job begins twice") }
+        diskJobs[job] = (worker, kind)
     }
 
     private func expectReady(_ worker: WorkerID, _ kind: WorkerKind) {
@@ -468,10 +470,10 @@ struct StrictWorld {
     }
 
     private mutating func take(_ reply: Reply, _ attachment: Action.Attachment, for client: ClientID) {
-        guard clients[client] != nil else { return complain("a reply to nobody") }
+        guard clients[client] != nil else { return complain("a reply to an unknown client") }
         switch attachment {
         case .nothing: break
-        case .page: if state.limits.validitySlots == 0 { complain("sends a page that is none") }
+        case .page: if state.limits.validitySlots == 0 { complain("sends a page without slots") }
         case .descriptor(let buffer):
             if !buffers.contains(buffer) { complain("sends a buffer that is gone") }
             descriptors[client]?.insert(buffer.number)
@@ -486,14 +488,16 @@ struct StrictWorld {
             if let slot = image.slot, let uid = state.clients[client]?.uid, let id = reply.id,
                 let request = requests[client]?[id]
             {
-                if state.clients[client]?.hasPage != true { complain("names a slot to who has no page") }
+                if state.clients[client]?.hasPage != true { complain("sends a slot to a client without the page") }
                 named.append((client, uid, request, buffer, slot))
                 namings += 1
             }
         }
         guard let id = reply.id else { return }
         if case .image = reply, let request = requests[client]?[id] { answered = answered.suffix(3) + [request] }
-        if case .image = reply, clients[client]?.contains(id) != true { complain("a picture for what has ended") }
+        if case .image = reply, clients[client]?.contains(id) != true {
+            complain("an image for a request that has ended")
+        }
         if !reply.isTerminal {
             news[client, default: []].append(reply)
             return

@@ -1,9 +1,10 @@
 import IPCProtocol
 import SystemValues
 
-/// A waiter as the job that it waits for sees it.
-struct Subscriber {
-    let waiter: WaiterID
+/// A waiter as the job that it waits for knows it: what the job needs to schedule itself and to time out. `Requests` has
+/// the waiter itself.
+struct JobWaiter {
+    let id: WaiterID
     let client: ClientID
     let uid: UInt32
     let priority: GetOptions.Priority
@@ -13,9 +14,9 @@ struct Subscriber {
     let deadline: Instant
 }
 
-extension [Subscriber] {
-    /// The highest priority; nil when there are no subscribers.
+extension [JobWaiter] {
+    /// The highest priority; nil when there are no waiters.
     var priority: GetOptions.Priority? { lazy.map(\.priority).max() }
 
-    mutating func remove(_ waiter: WaiterID) { removeAll { $0.waiter == waiter } }
+    mutating func remove(_ id: WaiterID) { removeAll { $0.id == id } }
 }
