@@ -6,6 +6,7 @@ package import JSONCoding
 // The messages between the broker and a download worker: frames of the wire protocol over a socket pair.
 //
 //     broker → fetch     + 1 descriptor (where the body goes; with `resume`, its first bytes are there already)
+//     worker → redirected when it goes on at another origin
 //     worker → responded with the header of a body that begins, once for each request that brings one
 //     worker → progress  with the first byte, then at most 20 a second
 //     worker → finished | notModified | failed
@@ -113,6 +114,8 @@ package enum FetchOrder: Equatable, Sendable {
 package enum FetchReport: Equatable, Sendable {
     /// The worker accepts transfers, with its sandbox; nil when the message has none.
     case ready(SandboxReport?)
+    /// The transfer goes on at another origin, to which the one before has redirected. It has the URL of that origin's root.
+    case redirected(job: Int, to: String)
     /// A body begins: its response's header, the validator for resuming the download after an interruption, and the
     /// body's total length in bytes.
     case responded(job: Int, ResponseRecord, validator: String?, total: Int?)
@@ -165,6 +168,7 @@ extension FetchReport: WorkerMessage {
     package var type: String {
         switch self {
         case .ready: "ready"
+        case .redirected: "redirected"
         case .responded: "responded"
         case .progress: "progress"
         case .finished: "finished"
@@ -176,7 +180,7 @@ extension FetchReport: WorkerMessage {
 
     package static var blanks: [FetchReport] {
         [
-            .ready(nil), .responded(job: 0, .blank, validator: nil, total: nil),
+            .ready(nil), .redirected(job: 0, to: ""), .responded(job: 0, .blank, validator: nil, total: nil),
             .progress(job: 0, received: 0, expected: nil), .finished(job: 0, .blank), .notModified(job: 0, .blank),
             .failed(job: 0, .blank), .stopped(job: 0, received: 0),
         ]
@@ -187,6 +191,10 @@ extension FetchReport: WorkerMessage {
         case .ready(var sandbox):
             fields.object("sandbox", &sandbox)
             self = .ready(sandbox)
+        case .redirected(var job, var root):
+            fields.job(&job)
+            fields.string("to", &root)
+            self = .redirected(job: job, to: root)
         case .responded(var job, var response, var validator, var total):
             fields.job(&job)
             fields.object("response", &response)

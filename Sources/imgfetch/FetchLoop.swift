@@ -243,7 +243,11 @@ import WorkerProtocol
         unsafe curl_multi_remove_handle(multi, transfer.handle.raw)
         switch outcome {
         case .nextHop:
+            let before = transfer.url
             transfer.prepareNextHop()
+            if !transfer.url.hasSameOrigin(as: before) {
+                channel.enqueue(FetchReport.redirected(job: job, to: transfer.url.root))
+            }
             add(transfer)
         case .ended(let report):
             transfers[job] = nil

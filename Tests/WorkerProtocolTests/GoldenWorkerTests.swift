@@ -128,6 +128,7 @@ import WorkerProtocol
             "fetch-report-failed-midway",
             .failed(job: 1, FetchFailure(WireError(.transferFailed, "It was cut short."), received: 4096))
         ),
+        ("fetch-report-redirected", .redirected(job: 1, to: "https://example.org:443/")),
         ("fetch-report-responded", .responded(job: 1, response, validator: "\"1\"", total: 34_567)),
         (
             "fetch-report-responded-bare",

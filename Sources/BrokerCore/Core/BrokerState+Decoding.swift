@@ -22,7 +22,7 @@ extension BrokerState {
     /// Ends a queued decoding whose image is refused; returns whether it is.
     mutating func refuseQueued(_ job: JobID) -> Bool {
         guard let decode = decoding[job],
-            let error = decodingRefusal(of: decode.variant.digest, from: decode.responsible)
+            let error = decodingRefusal(of: decode.variant, from: decode.responsible)
         else { return false }
         if let end = decoding.end(job) { free(end, job) }
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }

@@ -41,6 +41,11 @@ extension BrokerState {
         if let download { tell(.responded, of: download) }
     }
 
+    mutating func fetchRedirected(_ worker: WorkerID, _ job: JobID, to root: String) {
+        guard supervision.isRunning(job, on: worker), let url = try? SourceURL(root) else { return }
+        downloads.redirected(job, to: url.origin, at: now.instant)
+    }
+
     mutating func fetchProgressed(_ worker: WorkerID, _ job: JobID, received: Int, expected: Int?) {
         guard supervision.isRunning(job, on: worker),
             let download = downloads.progressed(job, received: received, expected: expected, at: now.instant)

@@ -213,7 +213,7 @@ extension BrokerState {
         guard let waiter = requests[id] else { return }
         if let refusal = recentFailure(of: waiter) { return failOrServeStale(id, refusal) }
         let url = waiter.request.url
-        if let wait = downloads.delay(of: url.origin, at: now.instant) {
+        if let wait = downloads.delay(of: url.origin, for: waiter.uid, at: now.instant) {
             return failOrServeStale(id, hostUnavailable(url.origin, milliseconds: wait))
         }
         let jobWaiter = waiter.jobWaiter
@@ -253,7 +253,7 @@ extension BrokerState {
             return requests.wait(id, for: .decoding(job), joining: true)
         }
         let responsible = responsible(for: waiter)
-        if let error = decodingRefusal(of: variant.digest, from: responsible) {
+        if let error = decodingRefusal(of: variant, from: responsible) {
             requests.endStage(id)
             return failImage(waiter, error)
         }
@@ -272,9 +272,9 @@ extension BrokerState {
             asked: waiter.request.url.origin, servedBy: waiter.original?.origin.response.servedBy)
     }
 
-    mutating func decodingRefusal(of digest: ContentDigest, from responsible: [String]) -> WireError? {
+    mutating func decodingRefusal(of variant: VariantKey, from responsible: [String]) -> WireError? {
         decoding.refusal(
-            of: digest, from: responsible, areDecodersBroken: supervision.areDecodersBroken(at: now.instant), at: now)
+            of: variant, from: responsible, areDecodersBroken: supervision.areDecodersBroken(at: now.instant), at: now)
     }
 
     func hostUnavailable(_ origin: String, milliseconds: Int) -> WireError {

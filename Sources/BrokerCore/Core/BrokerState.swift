@@ -127,6 +127,7 @@ package struct BrokerState {
         case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExiting(let worker, let job): workerExiting(worker, before: job)
         case .workerExited(let worker, let exit): workerExited(worker, exit)
+        case .fetchRedirected(let worker, let job, let root): fetchRedirected(worker, job, to: root)
         case .fetchProgressed(let worker, let job, let received, let expected):
             fetchProgressed(worker, job, received: received, expected: expected)
         case .fetchFinished(let worker, let job, let result): fetchFinished(worker, job, result)

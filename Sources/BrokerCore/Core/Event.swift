@@ -40,6 +40,8 @@ package enum Event {
     /// Its process was found exiting before it was told of a download or a decoding.
     case workerExiting(WorkerID, JobID)
     case workerExited(WorkerID, WorkerExit)
+    /// A transfer goes on at the origin of this URL.
+    case fetchRedirected(WorkerID, JobID, to: String)
     /// A body begins, which can be continued by `validator`.
     case fetchResponded(WorkerID, JobID, ResponseRecord, validator: String?, total: Int?)
     case fetchProgressed(WorkerID, JobID, received: Int, expected: Int?)

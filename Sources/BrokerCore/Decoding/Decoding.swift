@@ -45,6 +45,9 @@ package struct Decoding {
     private var parked: [JobID] = []
     private var queue: JobQueue
     private var quarantine = Quarantine()
+    /// Variants that took too long, until when they are refused, and the order in which they were last refused.
+    private var slowVariants: [VariantKey: Instant] = [:]
+    private var slowUses = UseQueue<VariantKey>()
     /// Whether the disk tier lacks the latest quarantine.
     private(set) var isQuarantineUnsaved = false
     private var crashBudget = CrashBudget()
@@ -72,12 +75,17 @@ package struct Decoding {
 
     // MARK: Refusals
 
-    /// The reason not to decode an image now; nil when it may be decoded.
+    /// The reason not to make a variant now; nil when it may be made.
     mutating func refusal(
-        of digest: ContentDigest, from responsible: [String], areDecodersBroken: Bool, at now: Moment
+        of variant: VariantKey, from responsible: [String], areDecodersBroken: Bool, at now: Moment
     ) -> WireError? {
-        if quarantine.refuses(digest, build: build, unixMs: now.unixMs) {
-            quarantine.noteUse(of: digest)
+        if let until = slowVariants[variant], until > now.instant {
+            slowUses.use(variant)
+            let message = "This form of the image takes more than \(limits.decodeSeconds) s of a processor."
+            return WireError(.decoderCrashed, message)
+        }
+        if quarantine.refuses(variant.digest, build: build, unixMs: now.unixMs) {
+            quarantine.noteUse(of: variant.digest)
             return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
         }
         for origin in responsible {
@@ -271,23 +279,24 @@ package struct Decoding {
     // MARK: Lost workers
 
     /// Takes back the decoding of a worker that exited, and queues it once more. An image that two decoders have died of is
-    /// quarantined, and so is one that used up its processor time, because it would do so again.
+    /// quarantined. A variant that used up its processor time is refused alone, and no origin is blamed for it: another
+    /// variant of the image may cost much less, and the client has chosen this one.
     mutating func workerExited(
         _ job: JobID, _ cause: DeathCause, at now: Moment
     ) -> (loss: Loss, isQuarantined: Bool)? {
         guard var decode = decodes[job] else { return nil }
         reservedBytes -= decode.reserved
         parked.removeAll { $0 == job }
-        // The cost of encoding, or of other frames, is no reason to refuse the image's pixels.
-        let isFormAlone = cause == .cpu && decode.variant.form.isCostly
-        if cause.isOwnMaking {
+        if cause == .cpu {
+            refuse(decode.variant, at: now.instant)
+        } else if cause.isOwnMaking {
             decode.crashes += 1
-            if !isFormAlone { countDeath(for: decode.responsible, at: now.instant) }
+            countDeath(for: decode.responsible, at: now.instant)
         }
         decode.state = .queued
         decodes[job] = decode
-        let isPoison = decode.crashes > 1 || cause == .cpu
-        let isQuarantined = isPoison && !isFormAlone
+        let isQuarantined = decode.crashes > 1
+        let isPoison = isQuarantined || cause == .cpu
         if isQuarantined {
             quarantine.add(decode.variant.digest, build: build, unixMs: now.unixMs)
             isQuarantineUnsaved = true
@@ -306,6 +315,17 @@ package struct Decoding {
     }
 
     // MARK: Quarantine
+
+    private static let maximumSlowVariants = 1024
+
+    /// Refuses a variant for as long as a quarantine lasts at first.
+    private mutating func refuse(_ variant: VariantKey, at now: Instant) {
+        slowVariants[variant] = now.adding(milliseconds: Quarantine.firstMilliseconds)
+        slowUses.use(variant)
+        if slowVariants.count > Self.maximumSlowVariants, let oldest = slowUses.popOldest() {
+            slowVariants[oldest] = nil
+        }
+    }
 
     /// Notes the build of the decoders: another build may have fixed what killed this one.
     mutating func becameReady(build: String) { self.build = build }

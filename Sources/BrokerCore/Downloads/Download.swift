@@ -17,8 +17,10 @@ struct Download {
     struct Transfer {
         let worker: WorkerID
         let startedAt: Instant
-        /// When the origin was last heard from.
+        /// When an origin was last heard from.
         var lastActivity: Instant
+        /// The origin that it was redirected to; nil while it is at the requested one.
+        var redirectedTo: String?
         /// Whether this transfer received a response header. Before that, a continued one may still start over.
         var hasResponded = false
         /// Whether the origin was counted as failing for this transfer's silence.
@@ -44,6 +46,8 @@ struct Download {
     let credentials: Credentials?
     /// The `Cache-Control` of the request, for caches on the way.
     let cacheControl: String?
+    /// The user whose request began it.
+    let user: UInt32
     var waiters: [JobWaiter]
     var priority: GetOptions.Priority
     /// The cached original that the origin is asked to confirm.
@@ -77,7 +81,7 @@ struct Download {
         waiter: JobWaiter, revalidating: MemoryIndex.Original? = nil, revalidatedBody: BufferID? = nil
     ) {
         (self.key, self.url, self.credentials, self.cacheControl) = (key, url, credentials, cacheControl)
-        (waiters, priority) = ([waiter], waiter.priority)
+        (user, waiters, priority) = (waiter.uid, [waiter], waiter.priority)
         (self.revalidating, self.revalidatedBody) = (revalidating, revalidatedBody)
     }
 

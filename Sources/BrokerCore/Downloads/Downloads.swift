@@ -161,7 +161,7 @@ package struct Downloads {
     /// Starts a download that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }
-        if !download.isIdentification, let wait = hosts.admit(download.origin, at: now) {
+        if !download.isIdentification, let wait = hosts.admit(HostTable.Key(download), at: now) {
             if !download.isSuspect { queue.jobEnded(inGroup: download.origin) }
             return .hostUnavailable(milliseconds: wait)
         }
@@ -194,7 +194,7 @@ package struct Downloads {
         _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?, at now: Instant
     ) -> Download? {
         guard var download = downloads[job], !download.isIdentification else { return nil }
-        hosts.answered(download.origin, status: response.status, retryAfterMs: nil, at: now)
+        hosts.answered(HostTable.Key(download), status: response.status, retryAfterMs: nil, at: now)
         download.response = download.complete(response)
         download.validator = validator
         download.total = total
@@ -205,6 +205,29 @@ package struct Downloads {
         downloads[job] = download
         if response.status != 206 { setReceived(of: job, 0) }
         return self[job]
+    }
+
+    /// Notes that a transfer goes on at another origin.
+    mutating func redirected(_ job: JobID, to origin: String, at now: Instant) {
+        guard let download = downloads[job], !download.isIdentification else { return }
+        // The origin before has answered.
+        hosts.answered(HostTable.Key(download), status: 302, retryAfterMs: nil, at: now)
+        downloads[job]?.transfer?.redirectedTo = origin
+        downloads[job]?.transfer?.lastActivity = now
+    }
+
+    /// Notes a failure for the origin at which the transfer was when it failed.
+    private mutating func blame(_ download: Download, _ error: WireError, at now: Instant) {
+        var key = HostTable.Key(download)
+        if let origin = download.transfer?.redirectedTo {
+            hosts.abandoned(key)
+            key.origin = origin
+        }
+        if let status = error.httpStatus {
+            hosts.answered(key, status: status, retryAfterMs: error.retryAfterMs, at: now)
+        } else {
+            hosts.failed(key, error, at: now)
+        }
     }
 
     /// Notes received bytes, which are in memory of the broker's. Returns the download, if it is active.
@@ -224,7 +247,7 @@ package struct Downloads {
         var outcomes: [Outcome] = []
         if download.transfer != nil {
             outcomes += unassign(job)
-            if !download.isIdentification { hosts.abandoned(download.origin) }
+            if !download.isIdentification { hosts.abandoned(HostTable.Key(download)) }
         } else {
             queue.remove(job)
             suspects.remove(job)
@@ -239,7 +262,7 @@ package struct Downloads {
 
     /// Notes that the origin confirmed the cached original.
     mutating func confirmed(_ job: JobID, at now: Instant) {
-        if let origin = downloads[job]?.origin { hosts.answered(origin, status: 304, retryAfterMs: nil, at: now) }
+        if let download = downloads[job] { hosts.answered(HostTable.Key(download), status: 304, retryAfterMs: nil, at: now) }
     }
 
     /// Takes the buffer of an identification that has ended well, so that `end` does not drop it.
@@ -252,11 +275,7 @@ package struct Downloads {
         _ job: JobID, _ error: WireError, received: Int, isDraining: Bool, at now: Instant
     ) -> [Outcome]? {
         guard let before = self[job], !before.isIdentification else { return nil }
-        if let status = error.httpStatus {
-            hosts.answered(before.origin, status: status, retryAfterMs: error.retryAfterMs, at: now)
-        } else {
-            hosts.failed(before.origin, error, at: now)
-        }
+        blame(before, error, at: now)
         setReceived(of: job, before.validator == nil ? 0 : min(max(received, 0), limits.maxDownloadBytes))
         guard let download = downloads[job], !isDraining else { return nil }
         let wasCutShort = error.code == .transferFailed || error.code == .timeout
@@ -271,7 +290,7 @@ package struct Downloads {
         else { return nil }
         let at = now.adding(milliseconds: RetryPolicy.delayMs(attempt: download.attempts, random: random.next()))
         guard let deadline = download.waiters.map(\.deadline).max(), at < deadline,
-            hosts.mayRetry(download.origin)
+            hosts.mayRetry(HostTable.Key(download))
         else { return nil }
         var outcomes: [Outcome] = []
         if download.resumption == nil {
@@ -290,7 +309,7 @@ package struct Downloads {
     mutating func retryDue(_ job: JobID, at now: Instant) -> Int? {
         guard let download = downloads[job], let at = download.retryAt, at <= now else { return nil }
         downloads[job]?.state = .queued
-        if let wait = hosts.refusal(of: download.origin, at: now) { return wait }
+        if let wait = hosts.refusal(of: HostTable.Key(download), at: now) { return wait }
         push(job)
         return nil
     }
@@ -327,7 +346,7 @@ package struct Downloads {
         guard let download = downloads[job], download.isStopping else { return [] }
         setReceived(of: job, min(max(received, 0), limits.maxDownloadBytes))
         var outcomes = unassign(job)
-        hosts.abandoned(download.origin)
+        hosts.abandoned(HostTable.Key(download))
         let kept = keepBody(of: job, isDraining: isDraining, at: now)
         if kept == nil { setReceived(of: job, 0) }
         downloads[job] = nil
@@ -351,7 +370,7 @@ package struct Downloads {
         }
         var outcomes: [Outcome] = []
         if !download.isIdentification {
-            hosts.abandoned(download.origin)
+            hosts.abandoned(HostTable.Key(download))
             // A continuation may have begun anew before it said so.
             if download.resumption == nil || !hasResponded {
                 outcomes.append(.discard(job))
@@ -374,7 +393,7 @@ package struct Downloads {
         guard let download = downloads[job] else { return [] }
         if download.isStopping { return stopped(job, received: download.received, isDraining: isDraining, at: now) }
         if !download.isIdentification {
-            hosts.abandoned(download.origin)
+            hosts.abandoned(HostTable.Key(download))
             if download.resumption == nil {
                 downloads[job]?.attempts -= 1
             } else {
@@ -415,7 +434,9 @@ package struct Downloads {
     // MARK: Origins
 
     /// For how many milliseconds the origin must not be asked; nil when it may be.
-    func delay(of origin: String, at now: Instant) -> Int? { hosts.refusal(of: origin, at: now) }
+    func delay(of origin: String, for user: UInt32, at now: Instant) -> Int? {
+        hosts.refusal(of: HostTable.Key(origin: origin, user: user), at: now)
+    }
 
     /// When the origin of a running download was last heard from.
     func lastActivity(of job: JobID) -> Instant? { self[job]?.transfer?.lastActivity }
@@ -428,7 +449,7 @@ package struct Downloads {
             !transfer.isBlamed, transfer.startedAt.adding(milliseconds: limits.patienceMs) <= now
         else { return }
         downloads[job]?.transfer?.isBlamed = true
-        hosts.failed(download.origin, error, at: now)
+        blame(download, error, at: now)
     }
 
     /// Applies the cookies that a transfer changed to its user's.

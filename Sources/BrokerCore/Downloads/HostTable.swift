@@ -3,7 +3,23 @@ import SystemValues
 
 /// The origins in trouble: those that asked not to be contacted for a while, those that cannot be reached (a circuit breaker
 /// each), and their retry budgets. An origin without trouble is not in the table.
+///
+/// Each user has an own entry: the path of one user that never answers says nothing about what others load from the host.
 struct HostTable {
+    struct Key: Hashable {
+        var origin: String
+        let user: UInt32
+
+        init(origin: String, user: UInt32) {
+            (self.origin, self.user) = (origin, user)
+        }
+
+        /// The requested origin of a download, for the user whose request began it.
+        init(_ download: Download) {
+            self.init(origin: download.origin, user: download.user)
+        }
+    }
+
     private struct Host {
         /// The connections in a row that were refused or timed out.
         var failures = 0
@@ -37,9 +53,9 @@ struct HostTable {
     static let probeMilliseconds = 1000
 
     private let capacity: Int
-    private var hosts: [String: Host] = [:]
+    private var hosts: [Key: Host] = [:]
     /// The hosts by last use.
-    private var uses = UseQueue<String>()
+    private var uses = UseQueue<Key>()
 
     init(capacity: Int = 10_000) {
         self.capacity = capacity
@@ -50,7 +66,7 @@ struct HostTable {
 
     /// Admits a transfer now, or returns the milliseconds after which to ask again. A half-open breaker admits one transfer,
     /// and no other until its outcome is known.
-    mutating func admit(_ origin: String, at now: Instant) -> Int? {
+    mutating func admit(_ origin: Key, at now: Instant) -> Int? {
         if let wait = refusal(of: origin, at: now) { return wait }
         guard hosts[origin] != nil else { return nil }
         update(origin, at: now) { host in
@@ -61,7 +77,7 @@ struct HostTable {
     }
 
     /// The answer that `admit` would give, without admitting.
-    func refusal(of origin: String, at now: Instant) -> Int? {
+    func refusal(of origin: Key, at now: Instant) -> Int? {
         guard let host = hosts[origin] else { return nil }
         let until = [host.retryAfterUntil, host.opensUntil].compactMap(\.self).max()
         if let until, until > now { return max((until.microseconds(since: now) + 999) / 1000, 1) }
@@ -69,7 +85,7 @@ struct HostTable {
     }
 
     /// Notes an HTTP response of any status, because the origin can be reached. A 429 or 503 with `Retry-After` is respected.
-    mutating func answered(_ origin: String, status: Int, retryAfterMs: Int?, at now: Instant) {
+    mutating func answered(_ origin: Key, status: Int, retryAfterMs: Int?, at now: Instant) {
         let asksForPatience = [429, 503].contains(status) && retryAfterMs != nil
         guard hosts[origin] != nil || asksForPatience else { return }
         update(origin, at: now) { host in
@@ -86,7 +102,7 @@ struct HostTable {
     }
 
     /// Notes a transfer that failed without an HTTP response. Only refused connections and timeouts count.
-    mutating func failed(_ origin: String, _ error: WireError, at now: Instant) {
+    mutating func failed(_ origin: Key, _ error: WireError, at now: Instant) {
         guard error.code == .connectFailed || error.code == .timeout else { return abandoned(origin) }
         update(origin, at: now) { host in
             host.failures += 1
@@ -101,19 +117,19 @@ struct HostTable {
     }
 
     /// Notes a transfer that ended without an outcome; if it was a probe, another may be made.
-    mutating func abandoned(_ origin: String) {
+    mutating func abandoned(_ origin: Key) {
         hosts[origin]?.isProbing = false
     }
 
     /// Takes a retry from the origin's budget, if there is one left.
-    mutating func mayRetry(_ origin: String) -> Bool {
+    mutating func mayRetry(_ origin: Key) -> Bool {
         var isAllowed = false
         update(origin, at: nil) { isAllowed = $0.budget.takeRetry() }
         return isAllowed
     }
 
     /// Changes an origin's entry, and removes it once it equals an unknown origin's.
-    private mutating func update(_ origin: String, at now: Instant?, _ change: (inout Host) -> Void) {
+    private mutating func update(_ origin: Key, at now: Instant?, _ change: (inout Host) -> Void) {
         var host = hosts[origin] ?? Host()
         if let until = host.retryAfterUntil, let now, until <= now { host.retryAfterUntil = nil }
         change(&host)

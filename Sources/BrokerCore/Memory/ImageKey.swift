@@ -126,9 +126,6 @@ enum Form: Hashable, Sendable {
     /// Whether it has frames other than the first. A failure then says nothing about other forms.
     var isOfOtherFrames: Bool { transform.map { $0.frames != .one(0) } ?? false }
 
-    /// Whether it may take much longer to make than decoding alone. A timeout then says nothing about other forms.
-    var isCostly: Bool { encoding != nil || isOfOtherFrames || transform?.isLight == true }
-
     /// The raster key of the disk tier. Nil for forms that it does not save: the original, all frames of an animation, and
     /// rasters of full size, which are decoded about as fast as they are read.
     var rasterWord: String? {

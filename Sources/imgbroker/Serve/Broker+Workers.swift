@@ -235,6 +235,7 @@ extension Broker {
             }
         case .failed(let job, let failure):
             handle(.fetchFailed(worker.id, Identifier(number: job), failure))
+        case .redirected(let job, let root): handle(.fetchRedirected(worker.id, Identifier(number: job), to: root))
         case .responded(let job, let response, let validator, let total):
             let id = JobID(number: job)
             handle(.fetchResponded(worker.id, id, response, validator: validator, total: total))

@@ -86,11 +86,13 @@ final class DescriptorReceiver {
     private var begun: [UInt32] = []
     private var closed: [UInt32] = []
 
-    /// Starts no helper before there is something to receive. `token` names a helper's socket in `queue`.
+    /// `token` names a helper's socket in `queue`.
     init(queue: EventQueue, closer: DescriptorCloser, token: @escaping (Int) -> UInt64) {
         self.queue = queue
         self.closer = closer
         self.token = token
+        // Now, because later there may be no descriptors left for it.
+        start()
     }
 
     /// Whether `advance` must be called now and then.
@@ -194,6 +196,7 @@ final class DescriptorReceiver {
         if case .receiving(let client) = helper.state { messages.append((client, Message(isEnd: true))) }
         if helper === current { current = nil }
         remove(helper)
+        if current == nil { start() }
     }
 
     private func remove(_ helper: Helper) {

@@ -53,7 +53,7 @@ import WorkerProtocol
     private let proxy: String?
     private let cookies: CookieJar?
 
-    private var url: TransferURL
+    private(set) var url: TransferURL
     private var sendsCredentials = true
     private var redirects = 0
 

@@ -119,9 +119,31 @@ import WorkerProtocol
         }
         #expect(error.code == .decoderCrashed && end.decode.body == BufferID(number: 1))
         #expect(decoding.isQuarantineUnsaved && decoding.brokenInvariant() == nil)
-        let digest = try variant().digest
-        #expect(decoding.refusal(of: digest, from: [], areDecodersBroken: false, at: moment)?.code == .decoderCrashed)
-        #expect(decoding.refusal(of: try variant(2).digest, from: [], areDecodersBroken: false, at: moment) == nil)
+        let refusal = decoding.refusal(of: try variant(), from: [], areDecodersBroken: false, at: moment)
+        #expect(refusal?.code == .decoderCrashed)
+        #expect(decoding.refusal(of: try variant(2), from: [], areDecodersBroken: false, at: moment) == nil)
+    }
+
+    @Test func `a variant that takes too long is refused alone`() throws {
+        var decoding = Decoding(limits: BrokerLimits())
+        let job = try begin(&decoding, 1)
+        try run(&decoding, job)
+        let slow = try #require(decoding[job]?.variant)
+        guard case (.refused(let end, let error), false)? = decoding.workerExited(job, .cpu, at: moment) else {
+            return complain("not refused, or quarantined")
+        }
+        #expect(error.code == .decoderCrashed && end.decode.variant == slow)
+        func refusal(of form: Form) -> ErrorCode? {
+            let variant = VariantKey(digest: slow.digest, form: form)
+            let responsible = end.decode.responsible
+            return decoding.refusal(of: variant, from: responsible, areDecodersBroken: false, at: moment)?.code
+        }
+        #expect(refusal(of: slow.form) == .decoderCrashed)
+        #expect(refusal(of: .pixels(Transform(width: 64))) == nil)
+        #expect(!end.decode.responsible.contains { decoding.isOverCrashBudget($0, at: moment.instant) })
+        // For ten minutes.
+        let later = Moment(instant: moment.instant.adding(milliseconds: 600_000), unixMs: moment.unixMs)
+        #expect(decoding.refusal(of: slow, from: [], areDecodersBroken: false, at: later) == nil)
     }
 
     @Test func `a decoding without waiters ends only if it has not begun`() throws {

@@ -6,7 +6,11 @@ import Testing
 
 struct HostTableTests {
     private let refused = WireError(.connectFailed, "")
-    private let host = "http://a"
+    private let host = Self.key("http://a")
+
+    private static func key(_ origin: String, user: UInt32 = 1) -> HostTable.Key {
+        HostTable.Key(origin: origin, user: user)
+    }
 
     private func at(_ milliseconds: Int) -> Instant {
         Instant(nanoseconds: 1_000_000_000).adding(milliseconds: milliseconds)
@@ -33,7 +37,7 @@ struct HostTableTests {
         table.failed(host, refused, at: at(0))
         expect(5000, table.admit(host, at: at(0)))
         expect(4000, table.refusal(of: host, at: at(1000)))
-        expect(nil, table.admit("http://a:8080", at: at(0)))
+        expect(nil, table.admit(Self.key("http://a:8080"), at: at(0)))
     }
 
     @Test func `a half open breaker lets one through until its outcome is known`() {
@@ -120,12 +124,12 @@ struct HostTableTests {
     @Test func `the table is bounded, and the least recently used entry is removed`() {
         var table = HostTable(capacity: 3)
         for name in ["http://a", "http://b", "http://c"] {
-            table.answered(name, status: 429, retryAfterMs: 60_000, at: at(0))
+            table.answered(Self.key(name), status: 429, retryAfterMs: 60_000, at: at(0))
         }
-        table.failed("http://a", refused, at: at(0))
-        table.answered("http://d", status: 429, retryAfterMs: 60_000, at: at(0))
+        table.failed(Self.key("http://a"), refused, at: at(0))
+        table.answered(Self.key("http://d"), status: 429, retryAfterMs: 60_000, at: at(0))
         #expect(table.count == 3)
-        let held = ["a", "b", "c", "d"].filter { table.refusal(of: "http://\($0)", at: at(0)) != nil }
+        let held = ["a", "b", "c", "d"].filter { table.refusal(of: Self.key("http://\($0)"), at: at(0)) != nil }
         #expect(held == ["a", "c", "d"])
     }
 

@@ -59,7 +59,7 @@ struct RaceTests {
             world.happen(.timePassed, after: 2)
             #expect(world.error(client, id) == .timeout)
         }
-        #expect(world.state.downloads.delay(of: "http://origin.test", at: world.clock) == nil)
+        #expect(world.state.downloads.delay(of: "http://origin.test", for: 1000, at: world.clock) == nil)
     }
 
     @Test mutating func `an origin that is silent repeatedly is not contacted for a while`() {
