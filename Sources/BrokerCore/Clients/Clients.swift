@@ -63,6 +63,7 @@ package struct Clients {
     private var connections: SharedPool
     private var requests: SharedPool
     private var subscriptions: SharedPool
+    private var stores: SharedPool
     private var subscribers: Set<ClientID> = []
     private var leases = LeaseTable()
     /// Buffers whose bytes are being sent inline.
@@ -73,6 +74,7 @@ package struct Clients {
         connections = SharedPool(limit: limits.maxClients)
         requests = SharedPool(limit: limits.maxRequests)
         subscriptions = SharedPool(limit: limits.maxSubscriptions)
+        stores = SharedPool(limit: limits.maxStores)
     }
 
     var count: Int { clients.count }
@@ -162,8 +164,22 @@ package struct Clients {
         give(weight, of: client)
     }
 
-    mutating func began(store waiter: WaiterID, of client: ClientID) { clients[client]?.stores.insert(waiter) }
-    mutating func ended(store waiter: WaiterID, of client: ClientID) { clients[client]?.stores.remove(waiter) }
+    /// The reason to refuse one more `store`, each of which takes a descriptor; nil when it may be made.
+    func refusal(ofStoreFrom client: Client) -> WireError? {
+        stores.refusal(of: 1, own: client.stores.count, user: client.uid, isAdmin: client.isAdmin).map {
+            error($0, "Too many stored images wait to be decoded already.")
+        }
+    }
+
+    mutating func began(store waiter: WaiterID, of client: ClientID) {
+        guard let uid = clients[client]?.uid, clients[client]?.stores.insert(waiter).inserted == true else { return }
+        stores.take(1, for: uid)
+    }
+
+    mutating func ended(store waiter: WaiterID, of client: ClientID) {
+        guard let uid = clients[client]?.uid, clients[client]?.stores.remove(waiter) != nil else { return }
+        stores.give(1, from: uid)
+    }
 
     mutating func began(prefetch id: Int, _ prefetch: PrefetchID, weight: Int, of client: ClientID) {
         clients[client]?.prefetches[id] = prefetch
@@ -329,6 +345,7 @@ package struct Clients {
             (connections, "connections", { (_: Client) in 1 }),
             (requests, "requests", { (client: Client) in client.weight }),
             (subscriptions, "subscriptions", { (client: Client) in client.subscriptions.count }),
+            (stores, "stores", { (client: Client) in client.stores.count }),
         ] {
             if pool.taken != clients.values.reduce(0, { $0 + amount($1) }) { return "pool of \(name)" }
             if pool.taken != users.reduce(0, { $0 + pool.taken(by: $1) }) { return "pool of users' \(name)" }

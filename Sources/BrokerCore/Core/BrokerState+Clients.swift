@@ -138,8 +138,8 @@ extension BrokerState {
         var (isInMemory, isFresh): (Bool, Bool?) = (false, nil)
         var placeholder: Placeholder?
         if let (key, original) = stored(for: waiter) {
-            placeholder = memory.header(of: original.digest)?.placeholder
-            isInMemory = memory.buffer(VariantKey(digest: original.digest, form: form(of: request))) != nil
+            placeholder = memory.header(of: original.content)?.placeholder
+            isInMemory = memory.buffer(VariantKey(content: original.content, form: form(of: request))) != nil
             isFresh = self.isFresh(original.origin, for: key)
         }
         guard canLookUp else {
@@ -302,7 +302,9 @@ extension BrokerState {
         if bytes > limits.maxDownloadBytes {
             return WireError(.tooLarge, "\(bytes) bytes are more than \(limits.maxDownloadBytes).")
         }
-        if let refusal = clients.refusal(ofWeight: 1, from: client) { return refusal }
+        if let refusal = clients.refusal(ofWeight: 1, from: client) ?? clients.refusal(ofStoreFrom: client) {
+            return refusal
+        }
         return hasRoom(for: bytes) ? nil : WireError(.overloaded, "There is no room for the bytes at present.")
     }
 
@@ -316,20 +318,25 @@ extension BrokerState {
 
     /// Lets requests find stored bytes that were decoded: the user's, or every user's if an administrator stored them.
     mutating func accept(_ original: MemoryIndex.Original, _ request: StoreRequest, from waiter: Waiter) {
-        let shared = OriginalKey(waiter.request, uid: waiter.uid)
-        let key = clients[waiter.client]?.isAdmin == true ? shared : shared.owned(by: waiter.uid)
+        let key = storedKey(for: waiter)
         guard memory.original(waiter.key) != nil, let body = body(of: original) else {
             let error = WireError(.overloaded, "The bytes have left the memory before they were decoded.")
             return rejectStored(request, error, from: waiter)
         }
         let accepted = MemoryIndex.Original(
-            digest: original.digest, bytes: original.bytes, origin: storedStatement(request, for: key))
+            content: original.content, bytes: original.bytes, origin: storedStatement(request, for: key))
         dropRemoved(memory.insert(accepted, for: key))
         dropRemoved(memory.remove(waiter.key))
         save(body, as: key, accepted)
         recentFailures.succeeded(key, form: form(of: waiter.request))
         guard clients.ended(other: request.id, of: waiter.client) else { return }
         reply(.ok(id: request.id), to: waiter.client)
+    }
+
+    /// The key under which stored bytes will be found: the user's, or every user's if an administrator stores them.
+    func storedKey(for waiter: Waiter) -> OriginalKey {
+        let shared = OriginalKey(waiter.request, uid: waiter.uid)
+        return clients[waiter.client]?.isAdmin == true ? shared : shared.owned(by: waiter.uid)
     }
 
     /// Answers a `store` whose bytes are no image.

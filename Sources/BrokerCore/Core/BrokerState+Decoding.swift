@@ -11,7 +11,7 @@ extension BrokerState {
         if refuseQueued(job) { return }
         guard let decode = decoding[job] else { return }
         supervision.assign(job, to: worker)
-        let hasPlaceholder = memory.header(of: decode.variant.digest)?.placeholder != nil
+        let hasPlaceholder = memory.header(of: decode.variant.content)?.placeholder != nil
         guard let order = decoding.start(job, on: worker, wantsPlaceholder: !hasPlaceholder, at: now.instant) else {
             return
         }
@@ -44,12 +44,12 @@ extension BrokerState {
             return reportedUnasked(worker, "a header")
         }
         var plan = plan
-        plan.header.placeholder = memory.header(of: decode.variant.digest)?.placeholder
+        plan.header.placeholder = memory.header(of: decode.variant.content)?.placeholder
         let outcome = decoding.headerRead(job, plan)
         if case .wrongPlan = outcome {
             return workerMisbehaved(worker, "it planned another result than was ordered")
         }
-        memory.insert(plan.header, of: decode.variant.digest)
+        memory.insert(plan.header, of: decode.variant.content)
         switch outcome {
         case .wrongPlan: break
         case .described: finish(job, plan, in: decode.body, bytes: decode.bodyBytes, plan.header.geometry)
@@ -95,7 +95,7 @@ extension BrokerState {
         let bytes = result.bytes
         plan.header.timing = result.timing
         plan.header.placeholder = plan.header.placeholder ?? result.placeholder
-        memory.insert(plan.header, of: decode.variant.digest)
+        memory.insert(plan.header, of: decode.variant.content)
         if let known = memory.buffer(decode.variant) {
             // The disk tier had it under another URL, and was faster.
             actions.append(.discard(job))
@@ -109,7 +109,7 @@ extension BrokerState {
         if result.ignoredProfile { counters.ignoredProfiles += 1 }
         counters.decodeTimes.record(microseconds: microseconds)
         // The original may have been removed or replaced by now; then the result is for its waiters alone.
-        let staysInMemory = memory.isKnown(decode.variant.digest)
+        let staysInMemory = memory.isKnown(decode.variant.content)
         if staysInMemory {
             memory.insert(
                 buffer, as: decode.variant, bytes: bytes, geometry: plan.result, at: now.instant, worth: microseconds)

@@ -14,9 +14,13 @@ extension BrokerState {
         guard let lookup = disk[job] else { return }
         supervision.assign(job, to: worker)
         let hasBody = !disk.isAmbiguous(lookup) && hasBody(lookup)
-        disk.start(lookup: job, on: worker, isForRaster: hasBody)
+        // Without the original in memory, it is the shared one that most users have.
+        let known = hasBody ? lookup.keys.first { memory.original($0) != nil } : nil
+        let owner = (known ?? lookup.keys.last)?.owner
+        let rasterWord = lookup.key.form.rasterWord(of: owner)
+        disk.start(lookup: job, on: worker, isForRaster: hasBody, rasterWord: rasterWord)
         actions.append(
-            .find(worker, job, keys: lookup.keys.map(\.word), form: lookup.key.form.rasterWord, rasterOnly: hasBody))
+            .find(worker, job, keys: lookup.keys.map(\.word), form: rasterWord, rasterOnly: hasBody))
     }
 
     /// Whether the original that a lookup is for is in memory already.
@@ -28,22 +32,25 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker), let lookup = disk[job] else { return }
         guard let digest = ContentDigest(hexadecimal: record.digest),
             let key = lookup.keys.first(where: { $0.word == record.key }),
-            raster.map({ isMatch($0, of: record, as: lookup.key.form) }) ?? true
+            raster.map({ isMatch($0, of: record, lookup) }) ?? true
         else { return notFound(worker, job) }
         // Memory knows the newer original.
         let known = memory.original(key)
         let origin = known?.origin ?? statement(record.response, for: key, varyKey: record.varyKey)
-        if known.map({ $0.digest != digest }) ?? (origin.policy.storability == .never) { return notFound(worker, job) }
+        let content = ContentKey(digest: digest, owner: key.owner)
+        if known.map({ $0.content != content }) ?? (origin.policy.storability == .never) {
+            return notFound(worker, job)
+        }
         disk.lookupAnswered()
         _ = endLookup(job)
         noteMissingOwned(lookup, found: key)
 
         let original = MemoryIndex.Original(
-            digest: digest, bytes: record.bytes, origin: origin, isFromDisk: true, isOnDisk: true)
+            content: content, bytes: record.bytes, origin: origin, isFromDisk: true, isOnDisk: true)
         // An entry with a cache key keeps the URL that it was loaded from; `remove` finds it by that.
         let url = known?.origin.url ?? (try? SourceURL(record.url)) ?? key.url
         dropRemoved(memory.insert(original, for: key.cacheKey == nil ? key : key.loaded(from: url)))
-        let variant = VariantKey(digest: digest, form: raster == nil ? .original : lookup.key.form)
+        let variant = VariantKey(content: content, form: raster == nil ? .original : lookup.key.form)
         // If memory had the variant, it only did not know that this original was meant.
         let source: ImageReply.Source = known != nil && memory.buffer(variant) != nil ? .memory : .disk
         let buffer = adopt(raster, job, variant, bytes: record.bytes)
@@ -55,14 +62,14 @@ extension BrokerState {
         }
         if known == nil, !lookup.mayStay { dropRemoved(memory.remove(key)) }
         unhold(buffer)
-        drop(memory.dropSpareBody(of: digest))
+        drop(memory.dropSpareBody(of: content))
         evictToFit()
     }
 
     /// Makes the product of a lookup a buffer, unless memory has the variant already.
     private mutating func adopt(_ raster: RasterRecord?, _ job: JobID, _ variant: VariantKey, bytes: Int) -> BufferID {
-        guard let raster else { return adoptBody(of: job, variant.digest, bytes: bytes) }
-        defer { memory.insert(raster.header, of: variant.digest) }
+        guard let raster else { return adoptBody(of: job, variant.content, bytes: bytes) }
+        defer { memory.insert(raster.header, of: variant.content) }
         if let known = memory.buffer(variant) {
             actions.append(.discard(job))
             return known
@@ -74,9 +81,9 @@ extension BrokerState {
     }
 
     /// Whether a raster is of this original and form, and as long as its pixels.
-    private func isMatch(_ raster: RasterRecord, of record: OriginalRecord, as form: Form) -> Bool {
-        raster.original == record.digest && raster.form == form.rasterWord
-            && (form.encoding != nil || raster.bytes == raster.geometry.bytes)
+    private func isMatch(_ raster: RasterRecord, of record: OriginalRecord, _ lookup: Lookup) -> Bool {
+        raster.original == record.digest && raster.form == lookup.rasterWord
+            && (lookup.key.form.encoding != nil || raster.bytes == raster.geometry.bytes)
     }
 
     mutating func notFound(_ worker: WorkerID, _ job: JobID) {
@@ -141,10 +148,12 @@ extension BrokerState {
     mutating func saveRaster(
         _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, microseconds: Int
     ) {
-        guard let form = variant.form.rasterWord, microseconds * 1000 >= bytes * 5, let worker = worker(toSave: bytes)
+        guard let form = variant.form.rasterWord(of: variant.content.owner), microseconds * 1000 >= bytes * 5,
+            let worker = worker(toSave: bytes)
         else { return }
         let record = RasterRecord(
-            original: variant.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result, bytes: bytes)
+            original: variant.content.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result,
+            bytes: bytes)
         beginSaving(buffer, bytes: bytes, as: nil, on: worker) { .saveRaster(worker, $0, record, buffer) }
     }
 
@@ -166,7 +175,7 @@ extension BrokerState {
 
     private static func record(of original: MemoryIndex.Original, _ key: OriginalKey) -> OriginalRecord {
         OriginalRecord(
-            key: key.word, url: key.url.text, owner: key.owner, digest: original.digest.hexadecimal,
+            key: key.word, url: key.url.text, owner: key.owner, digest: original.content.digest.hexadecimal,
             bytes: original.bytes, response: original.origin.response, varyKey: original.origin.varyKey)
     }
 

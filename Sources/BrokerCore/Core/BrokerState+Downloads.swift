@@ -107,6 +107,7 @@ extension BrokerState {
                 self.download(for: other.id)
             }
         }
+        let content = ContentKey(digest: digest, owner: key.owner)
         carryOut(downloads.dropKeptBodies { $0 == key || $0 == download.original })
         let waiters = waiting.compactMap { requests[$0.id] }
         let isStorable = origin.policy.storability != .never
@@ -117,14 +118,14 @@ extension BrokerState {
         // The old original is no answer any more, unless all who have loaded the new one wanted the cache left alone.
         if waiters.contains(where: { $0.request.options.cache != .noStore }) {
             forgetReplaced(
-                key, download.original, by: digest, staysInMemory: staysInMemory,
+                key, download.original, by: content, staysInMemory: staysInMemory,
                 isSavedOnDisk: isStorable && waiters.contains(where: \.mayEnterDisk))
         }
-        let original = MemoryIndex.Original(digest: digest, bytes: bytes, origin: origin)
+        let original = MemoryIndex.Original(content: content, bytes: bytes, origin: origin)
         dropRemoved(memory.insert(original, for: name))
         // A body that enters the disk tier need not be downloaded again, so its download's time is not its worth.
         let start = entersDisk && limits.usesDisk ? nil : download.transfer?.startedAt
-        let body = adoptBody(of: job, digest, bytes: bytes, since: start)
+        let body = adoptBody(of: job, content, bytes: bytes, since: start)
         if entersDisk { save(body, as: key, original) }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }
@@ -133,23 +134,22 @@ extension BrokerState {
     }
 
     private mutating func forgetReplaced(
-        _ key: OriginalKey, _ requested: OriginalKey, by digest: ContentDigest, staysInMemory: Bool, isSavedOnDisk: Bool
+        _ key: OriginalKey, _ requested: OriginalKey, by content: ContentKey, staysInMemory: Bool, isSavedOnDisk: Bool
     ) {
         let known = memory.original(key) ?? memory.original(requested)
         if !staysInMemory {
-            for key in Set([key, requested]) where memory.original(key).map({ $0.digest != digest }) ?? false {
+            for key in Set([key, requested]) where memory.original(key).map({ $0.content != content }) ?? false {
                 dropRemoved(memory.remove(key))
             }
         }
         // An original that is saved on disk replaces the old one there.
-        if !isSavedOnDisk, known.map({ $0.digest != digest }) ?? true { forgetOnDisk(key) }
+        if !isSavedOnDisk, known.map({ $0.content != content }) ?? true { forgetOnDisk(key) }
     }
 
     /// Makes a job's product the body of an original, unless its bytes are in memory already. `start` is when its download
     /// began, whose time is the worth of the body.
-    mutating func adoptBody(of job: JobID, _ digest: ContentDigest, bytes: Int, since start: Instant? = nil) -> BufferID
-    {
-        let key = VariantKey(digest: digest, form: .original)
+    mutating func adoptBody(of job: JobID, _ content: ContentKey, bytes: Int, since start: Instant? = nil) -> BufferID {
+        let key = VariantKey(content: content, form: .original)
         if let known = memory.buffer(key) {
             actions.append(.discard(job))
             return known
@@ -174,10 +174,10 @@ extension BrokerState {
             if let bytes { reportProgress(bytes, bytes, to: id) }
             requests.endStage(id)
             guard let waiter = requests[id] else { continue }
-            let variant = VariantKey(digest: original.digest, form: form(of: waiter.request))
+            let variant = VariantKey(content: original.content, form: form(of: waiter.request))
             if waiter.purpose == .refresh {
                 finishRefresh(id)
-            } else if let header = memory.header(of: original.digest), let buffer = memory.buffer(variant) {
+            } else if let header = memory.header(of: original.content), let buffer = memory.buffer(variant) {
                 deliver(buffer, size(of: buffer, header), original, header, to: waiter)
             } else {
                 decode(variant, of: body, for: id)
@@ -194,10 +194,12 @@ extension BrokerState {
             case .store(let request) = waiter.purpose, let given = downloads.takeGiven(job)
         else { return downloadFailed(job, WireError(.internal, "The download worker reported nonsense.")) }
         carryOut(downloads.end(job))
+        // As the key under which it is to be accepted.
+        let content = ContentKey(digest: digest, owner: storedKey(for: waiter).owner)
         let original = MemoryIndex.Original(
-            digest: digest, bytes: bytes, origin: storedStatement(request, for: download.original))
+            content: content, bytes: bytes, origin: storedStatement(request, for: download.original))
         dropRemoved(memory.insert(original, for: download.original))
-        let variant = VariantKey(digest: digest, form: .original)
+        let variant = VariantKey(content: content, form: .original)
         var body = given
         if let known = memory.buffer(variant) {
             drop([given])
@@ -236,10 +238,10 @@ extension BrokerState {
         let isPermitted =
             origin.policy.storability == .shared || origin.policy.storability == .personal && key.owner != nil
         if isOther || !isPermitted { return downloadInstead(download) }
-        var original = MemoryIndex.Original(digest: known.digest, bytes: known.bytes, origin: origin)
+        var original = MemoryIndex.Original(content: known.content, bytes: known.bytes, origin: origin)
         (original.isFromDisk, original.isOnDisk) = (known.isFromDisk, known.isOnDisk)
         // It may have been removed or replaced meanwhile.
-        let isInIndex = memory.original(key)?.digest == known.digest
+        let isInIndex = memory.original(key)?.content == known.content
         if isInIndex { dropRemoved(memory.insert(original, for: key)) }
         updateOnDisk(original, key)
         for id in download.waiters.map(\.id) {
@@ -251,7 +253,7 @@ extension BrokerState {
             requests.confirmed(id, isInMemory: isInIndex && body(of: known) != nil)
             advance(id)
         }
-        drop(memory.dropSpareBody(of: known.digest))
+        drop(memory.dropSpareBody(of: known.content))
     }
 
     /// Downloads a confirmed original anew, because it is another version (RFC 9111, section 4.3.4) or must not be stored

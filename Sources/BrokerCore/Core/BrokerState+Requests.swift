@@ -60,8 +60,8 @@ extension BrokerState {
     func memoryHit(for waiter: Waiter) -> MemoryHit? {
         guard !mayHaveOwnedOnDisk(waiter), let (key, original) = stored(for: waiter),
             waiter.decision(about: original, at: now.instant) == .use(isStale: false),
-            let header = memory.header(of: original.digest),
-            let buffer = memory.buffer(VariantKey(digest: original.digest, form: form(of: waiter.request)))
+            let header = memory.header(of: original.content),
+            let buffer = memory.buffer(VariantKey(content: original.content, form: form(of: waiter.request)))
         else { return nil }
         return MemoryHit(key: key, original: original, header: header, buffer: buffer)
     }
@@ -137,12 +137,12 @@ extension BrokerState {
         requests.setOriginal(original, of: id)
         guard let waiter = requests[id] else { return }
         let form = form(of: waiter.request)
-        let variant = VariantKey(digest: original.digest, form: form)
-        if let header = memory.header(of: original.digest), let buffer = memory.buffer(variant) {
+        let variant = VariantKey(content: original.content, form: form)
+        if let header = memory.header(of: original.content), let buffer = memory.buffer(variant) {
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
         let body = body(of: original)
-        let mayHaveRaster = original.isFromDisk && form.rasterWord != nil
+        let mayHaveRaster = original.isFromDisk && form.rasterWord(of: nil) != nil
         if canLookUp, !waiter.hasQueriedDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
         if let body {
             // A cached original is served even if its URL failed recently, unless its own bytes are the cause.

@@ -258,7 +258,7 @@ package struct BrokerState {
 
     /// The encoded bytes of an original, if they are in memory.
     func body(of original: MemoryIndex.Original) -> BufferID? {
-        memory.buffer(VariantKey(digest: original.digest, form: .original))
+        memory.buffer(VariantKey(content: original.content, form: .original))
     }
 
     /// Reports evictions to subscribers. Which users have asked for a shared original is not known, so only administrators

@@ -84,8 +84,8 @@ package struct Decoding {
             let message = "This form of the image takes more than \(limits.decodeSeconds) s of a processor."
             return WireError(.decoderCrashed, message)
         }
-        if quarantine.refuses(variant.digest, build: build, unixMs: now.unixMs) {
-            quarantine.noteUse(of: variant.digest)
+        if quarantine.refuses(variant.content.digest, build: build, unixMs: now.unixMs) {
+            quarantine.noteUse(of: variant.content.digest)
             return WireError(.decoderCrashed, "Decoders have died on this image; it is refused for a while.")
         }
         for origin in responsible {
@@ -298,7 +298,7 @@ package struct Decoding {
         let isQuarantined = decode.crashes > 1
         let isPoison = isQuarantined || cause == .cpu
         if isQuarantined {
-            quarantine.add(decode.variant.digest, build: build, unixMs: now.unixMs)
+            quarantine.add(decode.variant.content.digest, build: build, unixMs: now.unixMs)
             isQuarantineUnsaved = true
         }
         if !decode.waiters.isEmpty, !isPoison {

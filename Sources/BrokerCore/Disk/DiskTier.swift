@@ -70,8 +70,9 @@ package struct DiskTier {
     func isAmbiguous(_ lookup: Lookup) -> Bool { lookup.keys.count > 1 && mayHave(owned: lookup.keys[0]) }
 
     /// Starts a lookup that was popped, on a worker; with `isForRaster` only a raster is looked for.
-    mutating func start(lookup job: JobID, on worker: WorkerID, isForRaster: Bool) {
+    mutating func start(lookup job: JobID, on worker: WorkerID, isForRaster: Bool, rasterWord: String?) {
         lookups[job]?.worker = worker
+        lookups[job]?.rasterWord = rasterWord
         lookups[job]?.isForRaster = isForRaster
     }
 

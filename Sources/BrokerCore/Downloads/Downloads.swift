@@ -262,7 +262,9 @@ package struct Downloads {
 
     /// Notes that the origin confirmed the cached original.
     mutating func confirmed(_ job: JobID, at now: Instant) {
-        if let download = downloads[job] { hosts.answered(HostTable.Key(download), status: 304, retryAfterMs: nil, at: now) }
+        if let download = downloads[job] {
+            hosts.answered(HostTable.Key(download), status: 304, retryAfterMs: nil, at: now)
+        }
     }
 
     /// Takes the buffer of an identification that has ended well, so that `end` does not drop it.

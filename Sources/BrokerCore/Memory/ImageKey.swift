@@ -127,13 +127,14 @@ enum Form: Hashable, Sendable {
     var isOfOtherFrames: Bool { transform.map { $0.frames != .one(0) } ?? false }
 
     /// The raster key of the disk tier. Nil for forms that it does not save: the original, all frames of an animation, and
-    /// rasters of full size, which are decoded about as fast as they are read.
-    var rasterWord: String? {
-        switch self {
+    /// rasters of full size, which are decoded about as fast as they are read. Rasters of a private original are its
+    /// owner's.
+    func rasterWord(of owner: UInt32?) -> String? {
+        let suffix = owner.map { "\(Self.decoderVersion)-of-\($0)" } ?? Self.decoderVersion
+        return switch self {
         case .pixels(let transform) where transform.isScaling && transform.frames != .all:
-            "\(transform.canonical)-\(Self.decoderVersion)"
-        case .encoded(let transform, let encoding):
-            "\(transform.canonical)-\(encoding.canonical)-\(Self.decoderVersion)"
+            "\(transform.canonical)-\(suffix)"
+        case .encoded(let transform, let encoding): "\(transform.canonical)-\(encoding.canonical)-\(suffix)"
         case .original, .pixels: nil
         }
     }
@@ -142,8 +143,16 @@ enum Form: Hashable, Sendable {
     static let decoderVersion = "3"
 }
 
+/// The identity of an original's bytes, for all that is made of them. The bytes of a private original are its owner's: the
+/// same bytes of another user are another content, because sharing their results would show that the other has them.
+struct ContentKey: Hashable, Sendable {
+    let digest: ContentDigest
+    /// The user to whom the original belongs; nil for all users.
+    let owner: UInt32?
+}
+
 /// The identity of a result: an original's bytes in a form.
 struct VariantKey: Hashable, Sendable {
-    let digest: ContentDigest
+    let content: ContentKey
     let form: Form
 }

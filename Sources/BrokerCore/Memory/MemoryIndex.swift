@@ -7,13 +7,13 @@ import WorkerProtocol
 
 /// The images in memory: originals and variants in sealed memfds, found by key and by content, within a byte budget.
 ///
-/// Everything made of the same bytes belongs to their digest. Two URLs that serve equal bytes share it, and a URL whose
+/// Everything made of the same bytes belongs to their content (`ContentKey`). Two URLs that serve equal bytes share it, and a URL whose
 /// bytes change never leads to an old image. A buffer is *held* while a client leases it, while it is being sent inline, and
 /// while a job needs it. A held buffer that is evicted can still be found until its last hold ends.
 struct MemoryIndex {
     /// The facts of an original besides its bytes.
     struct Original {
-        let digest: ContentDigest
+        let content: ContentKey
         /// The number of its bytes.
         let bytes: Int
         let origin: OriginStatement
@@ -43,7 +43,7 @@ struct MemoryIndex {
     /// The entries of an original's bytes: at least one original and one buffer, except between `insert` of the
     /// original and `insert` of its first buffer.
     private struct Content: KeyedRecord {
-        let key: ContentDigest
+        let key: ContentKey
         var bytes: Int
         var header: ImageHeader?
         /// The originals with these bytes, the oldest first.
@@ -140,7 +140,7 @@ struct MemoryIndex {
         guard let slot = originals.slot(of: key) else { return nil }
         let entry = originals[slot]
         return Original(
-            digest: contents[entry.content].key, bytes: contents[entry.content].bytes, origin: entry.origin,
+            content: contents[entry.content].key, bytes: contents[entry.content].bytes, origin: entry.origin,
             isFromDisk: entry.isFromDisk, isOnDisk: entry.isOnDisk)
     }
 
@@ -148,10 +148,10 @@ struct MemoryIndex {
     func hasAny(ownedBy uid: UInt32) -> Bool { owned[uid] != nil }
 
     /// Returns the header of the image with these bytes; nil when it was not read yet.
-    func header(of digest: ContentDigest) -> ImageHeader? { contents.slot(of: digest).flatMap { contents[$0].header } }
+    func header(of content: ContentKey) -> ImageHeader? { contents.slot(of: content).flatMap { contents[$0].header } }
 
     func buffer(_ variant: VariantKey) -> BufferID? {
-        contents.slot(of: variant.digest).flatMap { slot(of: variant.form, in: $0) }.map { buffers[$0].key }
+        contents.slot(of: variant.content).flatMap { slot(of: variant.form, in: $0) }.map { buffers[$0].key }
     }
 
     private func slot(of form: Form, in content: Int) -> Int? {
@@ -172,7 +172,7 @@ struct MemoryIndex {
     private static func hash(_ entry: BufferEntry) -> Int { hash(entry.content, entry.form) }
 
     /// Returns whether anything made of these bytes can be found.
-    func isKnown(_ digest: ContentDigest) -> Bool { contents.slot(of: digest) != nil }
+    func isKnown(_ content: ContentKey) -> Bool { contents.slot(of: content) != nil }
 
     /// Returns the originals with no variant requested since `time`.
     func keys(unusedSince time: Instant) -> [OriginalKey] {
@@ -228,11 +228,11 @@ struct MemoryIndex {
     mutating func insert(_ original: Original, for key: OriginalKey) -> [BufferID] {
         revision += 1
         var dropped: [BufferID] = []
-        if let old = self.original(key), old.digest != original.digest { dropped = remove(key) }
+        if let old = self.original(key), old.content != original.content { dropped = remove(key) }
         validity.end(key)
         let content =
-            contents.slot(of: original.digest)
-            ?? contents.insert(Content(key: original.digest, bytes: original.bytes))
+            contents.slot(of: original.content)
+            ?? contents.insert(Content(key: original.content, bytes: original.bytes))
         contents[content].bytes = original.bytes
         let entry = OriginalEntry(
             key: key, content: content, origin: original.origin.named(key.url), isFromDisk: original.isFromDisk,
@@ -267,8 +267,8 @@ struct MemoryIndex {
     private static let maximumKeys = 1024
 
     /// Records the header of an image; a timing or placeholder known before is kept.
-    mutating func insert(_ header: ImageHeader, of digest: ContentDigest) {
-        guard let content = contents.slot(of: digest) else { return }
+    mutating func insert(_ header: ImageHeader, of key: ContentKey) {
+        guard let content = contents.slot(of: key) else { return }
         revision += 1
         var header = header
         let known = contents[content].header
@@ -283,7 +283,7 @@ struct MemoryIndex {
         _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant,
         worth microseconds: Int = 0
     ) {
-        guard let content = contents.slot(of: variant.digest) else { return }
+        guard let content = contents.slot(of: variant.content) else { return }
         revision += 1
         let slot = buffers.insert(
             BufferEntry(
@@ -328,8 +328,8 @@ struct MemoryIndex {
     }
 
     /// Removes the bytes of an original if they are spare. Returns the buffer that was removed.
-    mutating func dropSpareBody(of digest: ContentDigest) -> [BufferID] {
-        guard let body = buffer(VariantKey(digest: digest, form: .original)), let slot = buffers.slot(of: body) else {
+    mutating func dropSpareBody(of content: ContentKey) -> [BufferID] {
+        guard let body = buffer(VariantKey(content: content, form: .original)), let slot = buffers.slot(of: body) else {
             return []
         }
         return dropIfSpare(slot) ? [body] : []
@@ -497,6 +497,6 @@ struct MemoryIndex {
     }
 
     private func variant(of record: BufferEntry) -> VariantKey {
-        VariantKey(digest: contents[record.content].key, form: record.form)
+        VariantKey(content: contents[record.content].key, form: record.form)
     }
 }

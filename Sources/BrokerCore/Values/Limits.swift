@@ -55,6 +55,8 @@ package struct BrokerLimits {
     package var maxClients = 65_536
     /// The weight of all unanswered requests: one each, and one for each full KiB of its text.
     package var maxRequests = 65_536
+    /// The `store`s of all clients that are not decoded yet, each of which takes a descriptor.
+    package var maxStores = 8192
     /// The subscriptions of all clients.
     package var maxSubscriptions = 1024
     /// The processor time that one image may take in all, in seconds.

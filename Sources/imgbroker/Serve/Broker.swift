@@ -96,6 +96,7 @@ final class Broker {
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
         limits.maxEvictedBuffers = min(limits.maxEvictedBuffers, max(free / 8, 8))
         limits.maxClients = maximumClients
+        limits.maxStores = min(limits.maxStores, max(free / 8, 8))
         do throws(SystemError) {
             page = try ValidityPage(slots: limits.validitySlots)
         } catch {

@@ -153,6 +153,26 @@ struct BoundsTests {
         #expect(world.image(client, 2)?.source == .memory)
     }
 
+    @Test func `stores that wait are shared by clients and users`() throws {
+        var world = world { $0.maxStores = 16 }
+        let url = try SourceURL("http://origin.test/stored")
+        func refused() -> Int { world.state.counters.failures[.quotaExceeded] ?? 0 }
+        func accepted(of client: ClientID) -> Int {
+            let before = refused()
+            for id in 1...20 {
+                world.happen(.storeReceived(client, StoreRequest(id: id, url: url, payload: 0), bytes: 10))
+            }
+            return 20 - (refused() - before)
+        }
+        let (first, second, third) = (world.connect(uid: 1), world.connect(uid: 1), world.connect(uid: 2))
+        // Half of all, then half of the rest until the user has four fifths.
+        #expect(accepted(of: first) == 8)
+        #expect(accepted(of: second) == 4)
+        #expect(accepted(of: third) == 2)
+        for client in [first, second, third] { world.disconnect(client) }
+        #expect(accepted(of: world.connect(uid: 3)) == 8)
+    }
+
     @Test func `subscriptions`() {
         var world = world { $0.maxSubscriptions = 20 }
         let clients = (0..<4).map { _ in world.connect(uid: 1) }
@@ -277,10 +297,12 @@ struct BoundsTests {
             let origin = world.state.storedStatement(
                 StoreRequest(id: 0, url: url(number), payload: 0), for: key)
             _ = world.state.memory.insert(
-                MemoryIndex.Original(digest: digest, bytes: 1, origin: origin), for: key)
+                MemoryIndex.Original(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: origin),
+                for: key)
             let buffer = world.state.newBufferID()
             world.state.memory.insert(
-                buffer, as: VariantKey(digest: digest, form: .original), bytes: 1, at: world.clock)
+                buffer, as: VariantKey(content: ContentKey(digest: digest, owner: nil), form: .original), bytes: 1,
+                at: world.clock)
             if number % 2 == 0, world.state.clients.grant(buffer, bytes: 1, to: holder, of: 1000, .lease) {
                 world.state.memory.hold(buffer)
             }

@@ -15,7 +15,8 @@ import WorkerProtocol
 
     private func variant(_ content: Int = 1) throws -> VariantKey {
         let digest = try #require(ContentDigest(hexadecimal: StrictWorld.digest(content)))
-        return VariantKey(digest: digest, form: Form(GetOptions(), scaleDownLimit: 1 << 20))
+        return VariantKey(
+            content: ContentKey(digest: digest, owner: nil), form: Form(GetOptions(), scaleDownLimit: 1 << 20))
     }
 
     private func waiter(_ number: Int, priority: GetOptions.Priority = .normal) -> JobWaiter {
@@ -134,7 +135,7 @@ import WorkerProtocol
         }
         #expect(error.code == .decoderCrashed && end.decode.variant == slow)
         func refusal(of form: Form) -> ErrorCode? {
-            let variant = VariantKey(digest: slow.digest, form: form)
+            let variant = VariantKey(content: slow.content, form: form)
             let responsible = end.decode.responsible
             return decoding.refusal(of: variant, from: responsible, areDecodersBroken: false, at: moment)?.code
         }

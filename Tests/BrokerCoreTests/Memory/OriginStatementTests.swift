@@ -83,7 +83,9 @@ import Testing
         for (number, key) in keys.enumerated() {
             let digit = String(number, radix: 16)
             let digest = try #require(ContentDigest(hexadecimal: String(repeating: digit, count: 64)))
-            _ = index.insert(MemoryIndex.Original(digest: digest, bytes: number, origin: statement), for: key)
+            _ = index.insert(
+                MemoryIndex.Original(content: ContentKey(digest: digest, owner: nil), bytes: number, origin: statement),
+                for: key)
         }
         for (number, key) in keys.enumerated() {
             let original = try #require(index.original(key))
@@ -99,7 +101,8 @@ import Testing
         let key = try key(first.text) { $0.cacheKey = "name" }
         let digest = try #require(ContentDigest(hexadecimal: String(repeating: "a", count: 64)))
         var index = MemoryIndex(limit: 1 << 20, maximumEntries: 100)
-        let original = MemoryIndex.Original(digest: digest, bytes: 1, origin: statement(key))
+        let original = MemoryIndex.Original(
+            content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: statement(key))
         _ = index.insert(original, for: key)
         _ = index.insert(original, for: key.loaded(from: second))
         #expect(index.keys(at: first).isEmpty && index.keys(at: second) == [key])

@@ -58,14 +58,14 @@ struct RepresentationTests {
 
     @Test func `encoded images are saved on disk in any size, pixels only where they were scaled`() throws {
         let scaled = Transform(width: 10)
-        #expect(Form.pixels(Transform()).rasterWord == nil)
-        #expect(Form.pixels(scaled).rasterWord != nil)
-        #expect(Form.pixels(Transform(width: 10, frames: .all)).rasterWord == nil)
+        #expect(Form.pixels(Transform()).rasterWord(of: nil) == nil)
+        #expect(Form.pixels(scaled).rasterWord(of: nil) != nil)
+        #expect(Form.pixels(Transform(width: 10, frames: .all)).rasterWord(of: nil) == nil)
         let words = [
             Form.pixels(scaled), .pixels(Transform(width: 10, frames: .one(1))), .encoded(scaled, Encoding(.jpeg)),
             .encoded(scaled, Encoding(.jpeg, quality: 60)), .encoded(Transform(), Encoding(.jpeg)),
             .encoded(Transform(), Encoding(.webp)),
-        ].compactMap(\.rasterWord)
+        ].compactMap { $0.rasterWord(of: nil) }
         #expect(Set(words).count == 6)
         var world = world(usesDisk: true)
         world.happen(.diskReported(DiskReport(state: .on)))
@@ -176,7 +176,7 @@ struct RepresentationTests {
             key: key.word, url: key.url.text, owner: nil, digest: StrictWorld.digest(1), bytes: 1000,
             response: world.response())
         let raster = RasterRecord(
-            original: record.digest, form: flight.key.form.rasterWord ?? "",
+            original: record.digest, form: flight.rasterWord ?? "",
             header: ImageHeader(format: .png, geometry: size), geometry: size, bytes: 1)
         world.diskJobs[job] = nil
         world.products.insert(job)

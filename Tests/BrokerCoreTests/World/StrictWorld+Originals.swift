@@ -12,16 +12,16 @@ extension StrictWorld {
     /// Computed from the entries of the index, independently of its own accounting.
     func checkOriginals(after event: Event) {
         let index = state.memory
-        var isNeeded: [ContentDigest: Bool] = [:]
+        var isNeeded: [ContentKey: Bool] = [:]
         for key in index.keys(where: { _ in true }) {
             guard let original = index.original(key) else { continue }
-            if original.isOnDisk, !onDisk.contains("\(key.word) \(original.digest.hexadecimal)") {
+            if original.isOnDisk, !onDisk.contains("\(key.word) \(original.content.digest.hexadecimal)") {
                 complain("after \(event): the disk tier is said to have what it has not")
             }
-            isNeeded[original.digest] = isNeeded[original.digest, default: false] || !original.isOnDisk
+            isNeeded[original.content] = isNeeded[original.content, default: false] || !original.isOnDisk
         }
         for buffer in index.bufferIDs.compactMap(index.record) where buffer.variant.form == .original {
-            if buffer.holders == 0, !buffer.wasRequested, isNeeded[buffer.variant.digest] != true {
+            if buffer.holders == 0, !buffer.wasRequested, isNeeded[buffer.variant.content] != true {
                 complain("after \(event): an original that is on disk and of no use")
             }
         }
