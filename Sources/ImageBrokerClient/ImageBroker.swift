@@ -202,6 +202,8 @@ public final class ImageBroker {
     // MARK: Steps
 
     private static let releasesInOneFrame = 10_000
+    /// The protocol's maximum of an inline image, `maxInlineBytes`.
+    private static let maximumInlineBytes = 64 << 20
     static let unexpected = ClientError.protocolViolation("an unexpected kind of reply")
 
     /// Sends a message with a new id and returns the id.
@@ -323,6 +325,10 @@ public final class ImageBroker {
         let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
         if overflowed { throw .protocolViolation("the sizes are invalid") }
         if image.payload > 0 {
+            // Before memory is reserved for it.
+            guard image.payload == image.bytes, image.offset == 0, image.payload <= Self.maximumInlineBytes else {
+                throw .protocolViolation("a payload of \(image.payload) bytes for an image of \(image.bytes)")
+            }
             do { return BrokerImage(image, payload: try channel.receivePayload(image.payload)) } catch {
                 throw .connectionLost
             }
