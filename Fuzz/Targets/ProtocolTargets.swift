@@ -77,7 +77,9 @@ func fuzzClientMessages(_ bytes: [UInt8]) {
         expect(reply.count <= Frame.maximumLength, "a rejection fits into a frame")
         expect((try? Reply(decoding: reply.dropFirst(Frame.headerLength))) != nil, "a rejection can be decoded")
     case .message(let message):
-        guard let (again, _) = try? ClientMessage.decode(message.encoded().dropFirst(Frame.headerLength)) else {
+        guard let frame = try? message.encoded(),
+            let (again, _) = try? ClientMessage.decode(frame.dropFirst(Frame.headerLength))
+        else {
             return expect(false, "a decoded message can be encoded and decoded")
         }
         expect(again == .message(message), "a message round-trips")
@@ -101,7 +103,9 @@ private func checkRepeatable(_ text: ArraySlice<UInt8>) {
 func fuzzWorkerMessages(_ bytes: [UInt8]) {
     func check<Message: WorkerMessage>(_: Message.Type) {
         guard let message = try? Message(decoding: bytes[...]) else { return }
-        let again = try? Message(decoding: message.encoded().dropFirst(Frame.headerLength))
+        // Escaping may make a message longer than a frame.
+        guard let frame = try? message.encoded() else { return }
+        let again = try? Message(decoding: frame.dropFirst(Frame.headerLength))
         expect(again == message, "a worker's message round-trips")
     }
     check(DecodeOrder.self)

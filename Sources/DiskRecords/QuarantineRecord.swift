@@ -2,6 +2,9 @@ package import JSONCoding
 
 /// An image that has crashed decoders, recorded across restarts of the broker.
 package struct QuarantineRecord: Equatable, Sendable {
+    /// The maximum length of a build's name, in bytes.
+    package static let longestBuild = 255
+
     /// The SHA-256 of the image's bytes, 64 hexadecimal digits.
     package var digest: String
     /// The build of the crashed decoders; another build may try again.
@@ -28,7 +31,7 @@ extension QuarantineRecord: FieldList {
 
     package mutating func list(_ fields: inout Fields) {
         fields.digest("digest", &digest)
-        fields.string("build", &build)
+        fields.string("build", &build, most: Self.longestBuild)
         // Leaves room to add a day without overflow.
         fields.integer("until", &until, in: 0...Int.max / 2)
         fields.integer("milliseconds", &milliseconds, in: 1...Int.max / 2)

@@ -1,6 +1,6 @@
 package import JSONCoding
 
-/// A header field of a request.
+/// A header field of a request. Fields are compared byte by byte.
 public struct HeaderField: Hashable, Sendable {
     /// The field's name, in lower case in an accepted request.
     public var name: String
@@ -12,14 +12,21 @@ public struct HeaderField: Hashable, Sendable {
         self.name = name
         self.value = value
     }
+
+    public static func == (left: HeaderField, right: HeaderField) -> Bool {
+        left.name.hasSameBytes(as: right.name) && left.value.hasSameBytes(as: right.value)
+    }
 }
 
-/// A user name and password for HTTP's Basic scheme (RFC 7617).
+/// A user name and password for HTTP's Basic scheme (RFC 7617). They are compared byte by byte.
 public struct Credentials: Hashable, Sendable {
     /// The user name, without a colon.
     public var username: String
     /// The password.
     public var password: String
+
+    /// The maximum length of the user name and of the password, in bytes.
+    static let longestPart = 1024
 
     /// Creates credentials.
     public init(username: String, password: String) {
@@ -27,6 +34,9 @@ public struct Credentials: Hashable, Sendable {
         self.password = password
     }
 
+    public static func == (left: Credentials, right: Credentials) -> Bool {
+        left.username.hasSameBytes(as: right.username) && left.password.hasSameBytes(as: right.password)
+    }
 }
 
 extension HeaderField: FieldList {
@@ -42,8 +52,8 @@ extension Credentials: FieldList {
     package static var blank: Credentials { Credentials(username: "", password: "") }
 
     package mutating func list(_ fields: inout Fields) {
-        fields.string("username", &username)
-        fields.string("password", &password)
+        fields.string("username", &username, most: Self.longestPart)
+        fields.string("password", &password, most: Self.longestPart)
         guard fields.isReading else { return }
         if username.utf8.contains(UInt8(ascii: ":")) { fields.note("username", expected: "without a colon") }
         for (name, text) in [("username", username), ("password", password)]

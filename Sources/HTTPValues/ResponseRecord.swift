@@ -2,6 +2,9 @@ package import JSONCoding
 
 /// The stored part of a response's header: the fields for computing freshness and for revalidation.
 package struct ResponseRecord: Equatable, Sendable {
+    /// The maximum length of a header field's value, in bytes. No useful entity tag or type is longer.
+    package static let longestValue = 4096
+
     /// The status code.
     package var status: Int
     /// The start of the request, in milliseconds since 1970.
@@ -58,14 +61,14 @@ extension ResponseRecord: FieldList {
         fields.integer("status", &status, in: 100...999)
         fields.integer("requestedAt", &requestedAt, in: 0...JSONReader.maximumInteger)
         fields.integer("receivedAt", &receivedAt, in: 0...JSONReader.maximumInteger)
-        fields.string("date", &date)
-        fields.string("age", &age)
-        fields.string("cacheControl", &cacheControl)
-        fields.string("expires", &expires)
-        fields.string("etag", &etag)
-        fields.string("lastModified", &lastModified)
-        fields.string("vary", &vary)
-        fields.string("contentType", &contentType)
-        fields.string("servedBy", &servedBy)
+        fields.string("date", &date, most: Self.longestValue)
+        fields.string("age", &age, most: Self.longestValue)
+        fields.string("cacheControl", &cacheControl, most: Self.longestValue)
+        fields.string("expires", &expires, most: Self.longestValue)
+        fields.string("etag", &etag, most: Self.longestValue)
+        fields.string("lastModified", &lastModified, most: Self.longestValue)
+        fields.string("vary", &vary, most: Self.longestValue)
+        fields.string("contentType", &contentType, most: Self.longestValue)
+        fields.string("servedBy", &servedBy, most: SourceURL.maximumLength)
     }
 }

@@ -1,7 +1,7 @@
-internal import Glibc
-
-/// The URL of an original, in canonical spelling (RFC 3986, section 6.2): scheme and host in lower case, no default
-/// port, no fragment, a path, and all non-ASCII characters after the host percent-encoded.
+/// The URL of an original, in canonical spelling (RFC 3986, section 6.2): the ASCII letters of scheme and host in lower
+/// case, no default port, no fragment, a path, and all non-ASCII characters after the host percent-encoded.
+///
+/// URLs are compared byte by byte. Strings would be equal, too, if only Unicode considers them equivalent.
 public struct SourceURL: Hashable, Sendable {
     /// The maximum length of a URL in bytes.
     public static let maximumLength = 8192
@@ -38,13 +38,13 @@ public struct SourceURL: Hashable, Sendable {
         self.text = text
     }
 
+    public static func == (left: SourceURL, right: SourceURL) -> Bool {
+        left.text.hasSameBytes(as: right.text)
+    }
+
     /// Whether `bytes` are the URL's canonical spelling.
     package func isSpelled(_ bytes: Span<UInt8>) -> Bool {
-        let own = text.utf8Span.span
-        guard own.count == bytes.count else { return false }
-        return unsafe own.withUnsafeBytes { own in
-            unsafe bytes.withUnsafeBytes { unsafe memcmp($0.baseAddress!, own.baseAddress!, own.count) == 0 }
-        }
+        text.utf8Span.span.hasSameBytes(as: bytes)
     }
 
     /// Whether `written` is already in canonical spelling, as most URLs are. A single pass over the bytes decides,
@@ -91,49 +91,81 @@ public struct SourceURL: Hashable, Sendable {
         return true
     }
 
+    /// Works on bytes, because a message may have 192 KiB of URLs, and so that a delimiter is recognized even when a
+    /// combining mark follows it.
     static func canonical(_ written: String) throws(InvalidURL) -> String {
         func bad(_ reason: String) -> InvalidURL { InvalidURL(.malformed, "url \(reason)") }
-        guard written.utf8.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
-        if written.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) { throw bad("has a control character") }
+        let bytes = written.utf8Span.span
+        guard bytes.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
+        var controls: UInt8 = 0
+        // Without branches, so that many bytes are compared at once.
+        for index in bytes.indices { controls |= (bytes[index] < 0x20 ? 1 : 0) | (bytes[index] == 0x7F ? 1 : 0) }
+        if controls > 0 { throw bad("has a control character") }
 
-        // Compares bytes, so that a delimiter is recognized even when a combining mark follows it.
-        var rest = written.utf8[...]
-        if let fragment = rest.firstIndex(of: UInt8(ascii: "#")) { rest = rest[..<fragment] }
-        guard let colon = rest.firstIndex(of: UInt8(ascii: ":")) else {
+        let end = first(UInt8(ascii: "#"), in: bytes, 0..<bytes.count) ?? bytes.count
+        guard let colon = first(UInt8(ascii: ":"), in: bytes, 0..<end) else {
             throw bad("has no scheme: it must begin with http:// or https://")
         }
-        let scheme = Substring(rest[..<colon]).lowercased()
-        guard scheme == "http" || scheme == "https" else {
-            throw InvalidURL(.unsupportedScheme, "Only http and https URLs are loaded, not \"\(scheme.prefix(20))\".")
+        let isSecure = isEqual(bytes.extracting(0..<colon), "https")
+        guard isSecure || isEqual(bytes.extracting(0..<colon), "http") else {
+            let scheme = written.utf8.prefix(colon).prefix(80).map { lowered($0) }
+            let shortened = String(decoding: scheme, as: UTF8.self).unicodeScalars.prefix(20)
+            throw InvalidURL(.unsupportedScheme, "Only http and https URLs are loaded, not \"\(shortened)\".")
         }
-        rest = rest[rest.index(after: colon)...]
-        guard rest.starts(with: "//".utf8) else { throw bad("has no host") }
-        rest = rest.dropFirst(2)
+        let slash = UInt8(ascii: "/")
+        guard colon + 2 < end, bytes[colon + 1] == slash, bytes[colon + 2] == slash else { throw bad("has no host") }
 
-        let authorityEnd = rest.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? rest.endIndex
-        let authority = rest[..<authorityEnd]
-        if authority.contains(UInt8(ascii: "@")) {
+        var hostEnd = colon + 3
+        while hostEnd < end, bytes[hostEnd] != slash, bytes[hostEnd] != UInt8(ascii: "?") { hostEnd += 1 }
+        let path = hostEnd..<end
+        if first(UInt8(ascii: "@"), in: bytes, colon + 3..<hostEnd) != nil {
             throw bad("carries a user name: use the field credentials instead")
         }
-        var (host, port) = (authority, "")
-        if let colon = portColon(in: authority) {
-            host = authority[..<colon]
-            port = String(Substring(authority[authority.index(after: colon)...]))
+        // Colons within a bracketed address do not count.
+        var port = hostEnd
+        while port > colon + 3, bytes[port - 1] != UInt8(ascii: ":"), bytes[port - 1] != UInt8(ascii: "]") { port -= 1 }
+        let hasPort = port > colon + 3 && bytes[port - 1] == UInt8(ascii: ":")
+        let host = colon + 3..<(hasPort ? port - 1 : hostEnd)
+        guard isHost(bytes.extracting(host)) else { throw bad("has no valid host") }
+        var beginning = isSecure ? "https://" : "http://"
+        var portText = ""
+        if hasPort, port < hostEnd {
+            guard let number = portNumber(bytes.extracting(port..<hostEnd)) else { throw bad("has no valid port") }
+            if number != (isSecure ? 443 : 80) { portText = ":\(number)" }
         }
-        guard isHost(host) else { throw bad("has no valid host") }
-        if !port.isEmpty {
-            guard port.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
-                let number = UInt16(port),
-                number > 0
-            else { throw bad("has no valid port") }
-            port = number == (scheme == "http" ? 80 : 443) ? "" : ":\(number)"
+        if path.isEmpty || bytes[path.lowerBound] != slash { portText += "/" }
+        let canonical = joined(&beginning, bytes.extracting(host), &portText, bytes.extracting(path))
+        // It is reported to clients, so it must itself be accepted from them.
+        guard canonical.utf8.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
+        return canonical
+    }
+
+    private static func first(_ byte: UInt8, in bytes: Span<UInt8>, _ range: Range<Int>) -> Int? {
+        for index in range where bytes[index] == byte { return index }
+        return nil
+    }
+
+    /// Whether `bytes`, in lower case, are `word`.
+    private static func isEqual(_ bytes: Span<UInt8>, _ word: StaticString) -> Bool {
+        let word = unsafe Span(_unsafeStart: word.utf8Start, count: word.utf8CodeUnitCount)
+        guard bytes.count == word.count else { return false }
+        for index in bytes.indices where lowered(bytes[index]) != word[index] { return false }
+        return true
+    }
+
+    private static func lowered(_ byte: UInt8) -> UInt8 {
+        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) ? byte | 0x20 : byte
+    }
+
+    /// The number of a port from 1 to 65,535; nil for any other text.
+    private static func portNumber(_ digits: Span<UInt8>) -> Int? {
+        var number = 0
+        for index in digits.indices {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digits[index]) else { return nil }
+            number = number * 10 + Int(digits[index] - UInt8(ascii: "0"))
+            if number > 65_535 { return nil }
         }
-        let path = rest[authorityEnd...]
-        let slash = path.first == UInt8(ascii: "/") ? "" : "/"
-        let text = "\(scheme)://\(Substring(host).lowercased())\(port)\(slash)\(percentEncoded(path))"
-        // The canonical URL is reported to clients, so it must itself be accepted from them.
-        guard text.utf8.count <= maximumLength else { throw bad("is longer than \(maximumLength) bytes") }
-        return text
+        return number > 0 ? number : nil
     }
 
     /// Returns the colon before the port; colons within a bracketed address do not count.
@@ -143,49 +175,80 @@ public struct SourceURL: Hashable, Sendable {
         return colon
     }
 
-    private static func isHost(_ host: Substring.UTF8View) -> Bool {
-        if host.first == UInt8(ascii: "[") {
-            return host.last == UInt8(ascii: "]") && host.count > 3
-                && host.dropFirst().dropLast().allSatisfy { ":.%".utf8.contains($0) || isHexadecimal($0) }
+    private static func isHost(_ host: Span<UInt8>) -> Bool {
+        guard !host.isEmpty else { return false }
+        if host[0] == UInt8(ascii: "[") {
+            guard host.count > 3, host[host.count - 1] == UInt8(ascii: "]") else { return false }
+            for index in 1..<host.count - 1 where !isOfAddress(host[index]) { return false }
+            return true
         }
-        // Non-ASCII letters are left to the resolver's encoding (IDNA); characters that could end a host early are
-        // refused.
-        return !host.isEmpty
-            && host.allSatisfy { byte in
-                switch byte {
-                case 0x80..., UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-                    UInt8(ascii: "~"):
-                    true
-                default: false
-                }
-            }
+        for index in host.indices where !isOfName(host[index]) { return false }
+        return true
     }
 
-    private static func isHexadecimal(_ byte: UInt8) -> Bool {
-        (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte | 0x20)
-    }
-
-    private static func mustBeEncoded(_ byte: UInt8) -> Bool {
+    private static func isOfAddress(_ byte: UInt8) -> Bool {
         switch byte {
-        case UInt8(ascii: " "), UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), 0x80...: true
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "F"),
+            UInt8(ascii: "a")...UInt8(ascii: "f"), UInt8(ascii: ":"), UInt8(ascii: "."), UInt8(ascii: "%"):
+            true
         default: false
         }
     }
 
-    /// Percent-encodes the characters that are invalid in a URL: spaces, quotes, angle brackets and non-ASCII bytes.
-    private static func percentEncoded(_ text: Substring.UTF8View) -> String {
-        if !text.contains(where: mustBeEncoded) { return String(Substring(text)) }
-        let digits = Array("0123456789ABCDEF".utf8)
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count)
-        for byte in text {
-            if mustBeEncoded(byte) {
-                bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            } else {
-                bytes.append(byte)
-            }
+    /// Non-ASCII letters are left to the resolver's encoding (IDNA); characters that could end a host early are refused.
+    private static func isOfName(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x80..., UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+            UInt8(ascii: "~"):
+            true
+        default: false
         }
-        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static func mustBeEncoded(_ byte: UInt8) -> Bool { encodedLength(byte) > 1 }
+
+    /// The number of bytes for a byte after the host: 3 for spaces, quotes, angle brackets and non-ASCII bytes, which are
+    /// invalid in a URL. Without branches, because no processor predicts those of a text that was made for it.
+    @inline(__always)
+    private static func encodedLength(_ byte: UInt8) -> Int {
+        let isInvalid = UInt64(byte >> 7) | (invalid &>> UInt64(byte & 63)) & (byte < 64 ? 1 : 0)
+        return Int(1 + 2 * isInvalid)
+    }
+
+    /// A bit for each invalid character; all are below 64: space, quote, "<" and ">".
+    private static var invalid: UInt64 { 1 << 0x20 | 1 << 0x22 | 1 << 0x3C | 1 << 0x3E }
+
+    /// Returns the parts of a URL as one text: the host in lower case, the rest with the characters percent-encoded that are
+    /// invalid in it.
+    private static func joined(
+        _ beginning: inout String, _ host: Span<UInt8>, _ port: inout String, _ rest: Span<UInt8>
+    ) -> String {
+        var count = beginning.utf8.count + host.count + port.utf8.count
+        for index in rest.indices { count += encodedLength(rest[index]) }
+        // Room for the two bytes that are written after the last one.
+        return unsafe String(unsafeUninitializedCapacity: count + 2) { output in
+            var end = 0
+            beginning.withUTF8 { end = unsafe output.update(fromContentsOf: $0) }
+            for index in host.indices {
+                unsafe output[end] = lowered(host[index])
+                end += 1
+            }
+            port.withUTF8 { end += unsafe output.extracting(end...).update(fromContentsOf: $0) }
+            for index in rest.indices {
+                let byte = rest[index]
+                let length = encodedLength(byte)
+                unsafe output[end] = length == 1 ? byte : UInt8(ascii: "%")
+                unsafe output[end + 1] = hexadecimal(byte >> 4)
+                unsafe output[end + 2] = hexadecimal(byte & 15)
+                end += length
+            }
+            return end
+        }
+    }
+
+    @inline(__always)
+    private static func hexadecimal(_ digit: UInt8) -> UInt8 {
+        digit + (digit < 10 ? UInt8(ascii: "0") : UInt8(ascii: "A") - 10)
     }
 }

@@ -1,3 +1,4 @@
+package import IPCProtocol
 package import LinuxSystem
 package import WorkerProtocol
 
@@ -8,12 +9,15 @@ extension FrameChannel {
         case system(SystemError)
         /// The peer sent an invalid message.
         case badMessage(BadWorkerMessage)
+        /// A message is too long for a frame. Nothing was sent, and the channel is still usable.
+        case tooLong(Frame.TooLong)
 
         /// The error in words.
         package var description: String {
             switch self {
             case .system(let error): "\(error)"
             case .badMessage(let error): "bad message: \(error)"
+            case .tooLong(let error): "a message of \(error.length) bytes is too long"
             }
         }
     }
@@ -59,15 +63,19 @@ extension FrameChannel {
     }
 
     /// Queues a message; `flush` sends it.
-    package func enqueue(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) {
-        enqueue(message.encoded(), descriptors: descriptors)
+    ///
+    /// - Throws: `Frame.TooLong`; nothing is queued then.
+    package func enqueue(
+        _ message: some WorkerMessage, descriptors: [FileDescriptor] = []
+    ) throws(Frame.TooLong) {
+        enqueue(try message.encoded(), descriptors: descriptors)
     }
 
     /// Sends a message and waits until the socket has accepted it.
     ///
-    /// - Throws: `Failure.system`.
+    /// - Throws: `Failure.system`, `Failure.tooLong`.
     package func sendMessage(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) throws(Failure) {
-        enqueue(message, descriptors: descriptors)
+        do { try enqueue(message, descriptors: descriptors) } catch { throw .tooLong(error) }
         do { try flush() } catch { throw .system(error) }
     }
 }

@@ -17,7 +17,8 @@ extension ImageBroker {
     }
 
     /// Loads images into the cache, at low priority unless `options` say otherwise, and waits for the last one. Continues
-    /// after URLs that fail. Sends at most 1,000 URLs in a message.
+    /// after URLs that fail. Sends the URLs in several messages if they exceed
+    /// the limits of one.
     ///
     /// - Parameters:
     ///   - urls: the URLs, in the order in which they are loaded.
@@ -52,12 +53,12 @@ extension ImageBroker {
         return (done, failed)
     }
 
-    /// The number of URLs that fit into half a frame; the other half is for the options.
+    /// The number of URLs that the broker accepts in one request.
     private static func prefixOfOneFrame(_ urls: ArraySlice<SourceURL>) -> Int {
         var (count, bytes) = (0, 0)
         for url in urls.prefix(PrefetchRequest.maximumURLs) {
-            bytes += url.text.utf8.count + 3
-            if bytes > Frame.maximumLength / 2, count > 0 { break }
+            bytes += url.text.utf8.count
+            if bytes > PrefetchRequest.maximumBytes, count > 0 { break }
             count += 1
         }
         return count

@@ -202,15 +202,21 @@ public final class ImageBroker {
     // MARK: Steps
 
     private static let releasesInOneFrame = 10_000
+    /// The protocol's maximum of an inline image, `maxInlineBytes`.
+    private static let maximumInlineBytes = 64 << 20
     static let unexpected = ClientError.protocolViolation("an unexpected kind of reply")
 
     /// Sends a message with a new id and returns the id.
     func send(
         descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage
     ) throws(ClientError) -> Int {
+        let frame: [UInt8]
+        do { frame = try message(lastID + 1).encoded() } catch {
+            throw .refused(WireError(.badRequest, "The request of \(error.length) bytes is too long for a frame."))
+        }
         lastID += 1
         unanswered.insert(lastID)
-        try write(message(lastID).encoded(), descriptors: descriptors)
+        try write(frame, descriptors: descriptors)
         return lastID
     }
 
@@ -248,14 +254,14 @@ public final class ImageBroker {
 
     private func write(_ frame: [UInt8], descriptors: [FileDescriptor] = []) throws(ClientError) {
         // Before the releases, which may include buffers of this report.
-        if let touch = unsafe kept?.takeTouch() { channel.enqueue(touch.encoded()) }
+        if let touch = unsafe kept?.takeTouch(), let frame = try? touch.encoded() { channel.enqueue(frame) }
         let released = releases.take()
         if !released.isEmpty {
             hasReleased = true
             // In parts, because a frame has a limit.
             for start in stride(from: 0, to: released.count, by: Self.releasesInOneFrame) {
                 let part = released[start..<min(start + Self.releasesInOneFrame, released.count)]
-                channel.enqueue(ClientMessage.release(buffers: Array(part)).encoded())
+                if let frame = try? ClientMessage.release(buffers: Array(part)).encoded() { channel.enqueue(frame) }
             }
             for buffer in released {
                 held[buffer]?.leases -= 1
@@ -319,6 +325,10 @@ public final class ImageBroker {
         let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
         if overflowed { throw .protocolViolation("the sizes are invalid") }
         if image.payload > 0 {
+            // Before memory is reserved for it.
+            guard image.payload == image.bytes, image.offset == 0, image.payload <= Self.maximumInlineBytes else {
+                throw .protocolViolation("a payload of \(image.payload) bytes for an image of \(image.bytes)")
+            }
             do { return BrokerImage(image, payload: try channel.receivePayload(image.payload)) } catch {
                 throw .connectionLost
             }

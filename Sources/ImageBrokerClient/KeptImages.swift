@@ -1,4 +1,5 @@
 internal import Digests
+internal import HTTPValues
 internal import IPCProtocol
 internal import SharedCache
 
@@ -76,14 +77,18 @@ struct KeptImages {
         var link = table[bucket(of: hash)]
         while link != 0 {
             let index = Int(link) - 1
-            if entries[index].hash == hash, entries[index].plain == plain, images[index].url == url,
-                plain != nil || images[index].options == options
+            if entries[index].hash == hash, entries[index].plain == plain, images[index].url.hasSameBytes(as: url),
+                plain != nil || Self.areSame(images[index].options, options)
             {
                 return index
             }
             link = entries[index].next
         }
         return nil
+    }
+
+    private static func areSame(_ left: GetOptions, _ right: GetOptions) -> Bool {
+        left == right && left.cacheKey.hasSameBytes(as: right.cacheKey)
     }
 
     private func bucket(of hash: UInt64) -> Int { Int(truncatingIfNeeded: hash) & (table.count - 1) }

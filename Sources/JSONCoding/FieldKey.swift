@@ -13,8 +13,19 @@ struct FieldKey: Equatable {
         self.word = word
     }
 
-    /// The key of names that are written with escapes or beyond ASCII, whatever their bytes.
-    static let unusual = FieldKey(word: -1)
+    /// The key of a name with escapes or beyond ASCII, whose quote is at `position`. No field has a name longer than
+    /// `longestName`; such a name gets a key that no field has.
+    init(written text: Span<UInt8>, at position: Int) {
+        var scanner = JSONScanner(at: position)
+        if let name = (try? scanner.readString(in: text, most: Self.longestName)) ?? nil {
+            self.init(name.span)
+        } else {
+            self.init(word: -1)
+        }
+    }
+
+    /// In bytes.
+    private static let longestName = 1024
 
     /// One of 64 bits. A set of these bits shows at once that most names are not there.
     @inline(__always)

@@ -49,12 +49,13 @@ package struct Fields {
 
     /// Starts to read the object that is all of `text`, which is not copied.
     ///
+    /// - Parameter tokens: the maximum number of values, names, escape sequences and characters beyond ASCII in `text`.
     /// - Throws: `MalformedJSON`.
-    package init(reading text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) {
+    package init(reading text: ArraySlice<UInt8>, tokens: Int = .max) throws(JSONReader.MalformedJSON) {
         isReading = true
         reader = JSONReader(text)
         writer = JSONWriter(capacity: 0)
-        try index()
+        try index(tokens: tokens)
         try reader.expectEnd()
     }
 
@@ -66,7 +67,7 @@ package struct Fields {
 
     /// Notes that `name` is not `expected`, unless a problem was noted before. A name from the message is shortened.
     package mutating func note(_ name: String, expected: String) {
-        if problem == nil { problem = Problem(field: path + name.prefix(80), expected: expected) }
+        if problem == nil { problem = Problem(field: path + name.shortened(80), expected: expected) }
     }
 
     private mutating func note(_ name: StaticString, _ expected: String) { note("\(name)", expected: expected) }
@@ -99,16 +100,18 @@ package struct Fields {
         writer.value(value)
     }
 
-    /// A string.
-    package mutating func string(_ name: StaticString, _ value: inout String, _ presence: Presence = .required) {
+    /// A string of at most `most` bytes.
+    package mutating func string(
+        _ name: StaticString, _ value: inout String, most: Int = .max, _ presence: Presence = .required
+    ) {
         if !isReading { return constant(name, value) }
-        if find(name, presence), let read = readString(name) { value = read }
+        if find(name, presence), let read = readString("\(name)", most) { value = read }
     }
 
-    /// A string, absent when it is nil.
-    package mutating func string(_ name: StaticString, _ value: inout String?) {
+    /// A string of at most `most` bytes, absent when it is nil.
+    package mutating func string(_ name: StaticString, _ value: inout String?, most: Int = .max) {
         if isReading {
-            if find(name, .optional), let read = readString(name) { value = read }
+            if find(name, .optional), let read = readString("\(name)", most) { value = read }
         } else if let value {
             constant(name, value)
         }
@@ -210,12 +213,23 @@ package struct Fields {
 
     // MARK: Arrays
 
-    /// An array of at most `most` strings. Reading ends at the first that is none.
+    /// An array of at most `most` strings of together at most `bytes` bytes. Reading ends at the first element that is
+    /// not a string.
     package mutating func strings(
-        _ name: StaticString, _ values: inout [String], most: Int = .max, _ presence: Presence = .required
+        _ name: StaticString, _ values: inout [String], most: Int = .max, bytes: Int = .max,
+        _ presence: Presence = .required
     ) {
         if isReading {
-            readElements(name, most, presence, &values) { $0.readString($1) }
+            var left = bytes
+            readElements(name, most, presence, &values) { fields, name in
+                guard fields.reader.nextIsString else { return fields.readString("\(name)", .max) }
+                guard let read = (try? fields.reader.readString(most: left)) ?? nil else {
+                    fields.note("\(name)", expected: "strings of together at most \(bytes) bytes")
+                    return nil
+                }
+                left -= read.utf8.count
+                return read
+            }
         } else {
             writer.array(name) { writer in
                 for value in values { writer.element(value) }
@@ -320,22 +334,24 @@ package struct Fields {
     // MARK: Members with names of their own
 
     /// The names of all members that were read, in their order.
-    package var names: [String] { members.map { reader.name(of: $0) } }
+    package var names: [String] { members.map { reader.name(of: $0, most: .max) ?? "" } }
 
-    /// A string under a name that is not fixed.
-    package mutating func string(named name: String, _ value: inout String) {
-        if isReading {
-            guard let position = position(of: name.utf8Span.span) else { return }
-            reader.position = position
-            if reader.nextIsString, let read = try? reader.readString() {
-                value = read
-            } else {
-                note(name, expected: "a string")
-            }
-        } else {
-            writer.member(name, value)
-        }
+    /// The number of members that were read.
+    package var memberCount: Int { members.count }
+
+    /// Returns the name of the member at `index`, in the order of the text; nil when it is longer than `most` bytes.
+    package func name(at index: Int, most: Int) -> String? { reader.name(of: members[index], most: most) }
+
+    /// Reads the string of the member at `index`, whose name is `name`; nil when it is longer than `most` bytes, and also,
+    /// with a note, when it is another value.
+    package mutating func string(at index: Int, named name: String, most: Int) -> String? {
+        reader.position = members[index].value
+        guard reader.nextIsString else { return readString(name, .max) }
+        return (try? reader.readString(most: most)) ?? nil
     }
+
+    /// Writes a string under a name that is not fixed.
+    package mutating func write(_ name: String, _ value: String) { writer.member(name, value) }
 
     /// An integer under a name that is not fixed. It keeps its value when it is absent.
     package mutating func integer(named name: String, _ value: inout Int, in range: ClosedRange<Int>) {
@@ -373,12 +389,12 @@ package struct Fields {
         return copy.nextIsString
     }
 
-    /// The string `name`; nil, without a note, when it is absent or another value.
-    package func peekString(_ name: StaticString) -> String? {
+    /// The string `name`; nil, without a note, when it is absent, another value or longer than `most` bytes.
+    package func peekString(_ name: StaticString, most: Int) -> String? {
         guard let position = position(of: name) else { return nil }
         var copy = reader
         copy.position = position
-        return copy.nextIsString ? try? copy.readString() : nil
+        return copy.nextIsString ? (try? copy.readString(most: most)) ?? nil : nil
     }
 
     /// The integer `name`; nil, without a note, when it is absent or another value.
@@ -396,12 +412,11 @@ package struct Fields {
 
     private func position(of name: Span<UInt8>) -> Int? {
         let key = FieldKey(name)
-        guard keys & (key.bit | FieldKey.unusual.bit) != 0 else { return nil }
+        guard keys & key.bit != 0 else { return nil }
         var index = members.count
         while index > 0 {
             index -= 1
-            let found = members[index].key
-            if found == key || found == .unusual, reader.isNamed(members[index], name) { return members[index].value }
+            if members[index].key == key, reader.isNamed(members[index], name) { return members[index].value }
         }
         return nil
     }
@@ -416,9 +431,9 @@ package struct Fields {
         return false
     }
 
-    private mutating func readString(_ name: StaticString) -> String? {
-        if reader.nextIsString, let read = try? reader.readString() { return read }
-        note(name, "a string")
+    private mutating func readString(_ name: @autoclosure () -> String, _ most: Int) -> String? {
+        if reader.nextIsString, let read = try? reader.readString(most: most) { return read }
+        note(name(), expected: most == .max ? "a string" : "a string of at most \(most) bytes")
         return nil
     }
 
@@ -430,12 +445,17 @@ package struct Fields {
 
     private mutating func readChoice<Choice>(_ name: StaticString, _ assign: (Choice) -> Void)
     where Choice: RawRepresentable<String> & CaseIterable {
-        if reader.nextIsString, let text = try? reader.readString(), let read = Choice(rawValue: text) {
+        if reader.nextIsString, let text = try? reader.readString(most: Self.longestChoice),
+            let read = Choice(rawValue: text)
+        {
             assign(read)
         } else {
             note(name, "one of " + Choice.allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", "))
         }
     }
+
+    /// The longest raw value of an enumeration, in bytes.
+    private static let longestChoice = 64
 
     /// Reads an array. `values` stay as they are when it is absent, has an element that `element` does not read, or more
     /// than `most`.
@@ -472,10 +492,10 @@ package struct Fields {
     }
 
     /// Skips the object at the reader's position and takes its members.
-    private mutating func index() throws(JSONReader.MalformedJSON) {
+    private mutating func index(tokens: Int = .max) throws(JSONReader.MalformedJSON) {
         var found: [JSONReader.Member] = []
         found.reserveCapacity(24)
-        try reader.index(&found)
+        try reader.index(&found, tokens: tokens)
         members = found
     }
 
@@ -497,4 +517,9 @@ package struct Fields {
         list(&fields)
         swap(&writer, &fields.writer)
     }
+}
+
+extension String {
+    /// Returns the first `count` scalars. Not characters, one of which may be the whole text.
+    package func shortened(_ count: Int) -> String { String(String.UnicodeScalarView(unicodeScalars.prefix(count))) }
 }

@@ -19,9 +19,11 @@ package struct JSONReader {
     struct Member {
         /// The key of the name.
         let key: FieldKey
+        /// Whether the name is written with escapes or beyond ASCII.
+        let isUnusual: Bool
         /// The offset of the name's first byte.
         let nameStart: Int
-        /// The offset of the value, or of white space before it.
+        /// The offset of the value.
         let value: Int
     }
 
@@ -47,42 +49,51 @@ package struct JSONReader {
         try expectEnd()
     }
 
-    /// Skips an object and appends its members, of which there may be `Fields.maximumMembers`.
+    /// Skips an object of at most `tokens` tokens (`JSONScanner`) and appends its members, of which there may be
+    /// `Fields.maximumMembers`.
     ///
     /// - Throws: `MalformedJSON`.
-    mutating func index(_ members: inout [Member]) throws(MalformedJSON) {
-        try expect(UInt8(ascii: "{"), "an object")
-        try enter()
-        if !take(UInt8(ascii: "}")) {
+    mutating func index(_ members: inout [Member], tokens: Int) throws(MalformedJSON) {
+        let bytes = bytes
+        let text = bytes.span
+        var scanner = JSONScanner(at: position - bytes.startIndex, depth: depth, tokens: tokens)
+        defer { position = bytes.startIndex + scanner.position }
+        try scanner.expect(UInt8(ascii: "{"), "an object", in: text)
+        try scanner.enter()
+        if !scanner.take(UInt8(ascii: "}"), in: text) {
             repeat {
                 if members.count == Fields.maximumMembers {
-                    throw malformed("at most \(Fields.maximumMembers) members")
+                    throw scanner.malformed("at most \(Fields.maximumMembers) members")
                 }
-                skipWhitespace()
-                let start = position + 1
-                let isPlain = try skipString()
-                let key = isPlain ? FieldKey(bytes[start..<position - 1].span) : .unusual
-                try expect(UInt8(ascii: ":"), "a colon")
-                members.append(Member(key: key, nameStart: start, value: position))
-                try skip()
-            } while take(UInt8(ascii: ","))
-            try expect(UInt8(ascii: "}"), "a comma or the end of the object")
+                scanner.skipSpace(in: text)
+                let start = scanner.position + 1
+                let isUnusual = try !scanner.skipString(in: text)
+                let name = text.extracting(start..<scanner.position - 1)
+                let key = isUnusual ? FieldKey(written: text, at: start - 1) : FieldKey(name)
+                try scanner.expect(UInt8(ascii: ":"), "a colon", in: text)
+                scanner.skipSpace(in: text)
+                members.append(
+                    Member(
+                        key: key, isUnusual: isUnusual, nameStart: bytes.startIndex + start,
+                        value: bytes.startIndex + scanner.position))
+                try scanner.skipValue(in: text)
+            } while scanner.take(UInt8(ascii: ","), in: text)
+            try scanner.expect(UInt8(ascii: "}"), "a comma or the end of the object", in: text)
         }
-        depth -= 1
     }
 
-    /// Whether `member` has the name `wanted`, whose key is that of the member, or unusual.
+    /// Whether `member` has the name `wanted`, whose key is that of the member.
     func isNamed(_ member: Member, _ wanted: Span<UInt8>) -> Bool {
-        if member.key == .unusual { return Array(name(of: member).utf8).span.isEqual(to: wanted) }
+        if member.isUnusual { return name(of: member, most: wanted.count)?.utf8Span.span.isEqual(to: wanted) ?? false }
         let start = member.nameStart - bytes.startIndex
         return bytes.span.extracting(start..<start + wanted.count).isEqual(to: wanted)
     }
 
-    /// The name of `member`.
-    func name(of member: Member) -> String {
+    /// Returns the name of `member`; nil when it is longer than `most` bytes.
+    func name(of member: Member, most: Int) -> String? {
         var copy = self
         copy.position = member.nameStart - 1
-        return (try? copy.scanString()) ?? ""
+        return try? copy.readString(most: most)
     }
 
     /// Reads an object. `member` must read exactly one value for each name.
@@ -96,7 +107,7 @@ package struct JSONReader {
         if !take(UInt8(ascii: "}")) {
             repeat {
                 skipWhitespace()
-                let name = try scanString()
+                let name = try readString()
                 try expect(UInt8(ascii: ":"), "a colon")
                 try member(&self, name)
             } while take(UInt8(ascii: ","))
@@ -124,15 +135,9 @@ package struct JSONReader {
     ///
     /// - Throws: `MalformedJSON`.
     package mutating func skip() throws(MalformedJSON) {
-        switch peek() {
-        case UInt8(ascii: "{"): try readObject { (reader, _) throws(MalformedJSON) in try reader.skip() }
-        case UInt8(ascii: "["): try readArray { (reader) throws(MalformedJSON) in try reader.skip() }
-        case UInt8(ascii: "\""): try skipString()
-        case UInt8(ascii: "t"): try scanWord("true")
-        case UInt8(ascii: "f"): try scanWord("false")
-        case UInt8(ascii: "n"): try scanWord("null")
-        default: _ = try scanNumber()
-        }
+        var scanner = JSONScanner(at: position - bytes.startIndex, depth: depth)
+        defer { position = bytes.startIndex + scanner.position }
+        try scanner.skipValue(in: bytes.span)
     }
 
     /// Whether an object stands next.
@@ -156,9 +161,22 @@ package struct JSONReader {
     /// Reads a string.
     ///
     /// - Throws: `MalformedJSON`, also for any other value.
-    package mutating func readString() throws(MalformedJSON) -> String {
-        skipWhitespace()
-        return try scanString()
+    package mutating func readString() throws(MalformedJSON) -> String { try readString(most: .max) ?? "" }
+
+    /// Reads a string; nil when it is longer than `most` bytes.
+    ///
+    /// - Throws: `MalformedJSON`, also for any other value.
+    mutating func readString(most: Int) throws(MalformedJSON) -> String? {
+        let bytes = bytes
+        let text = bytes.span
+        var scanner = JSONScanner(at: position - bytes.startIndex)
+        defer { position = bytes.startIndex + scanner.position }
+        scanner.skipSpace(in: text)
+        if let contents = scanner.skipPlainString(in: text) {
+            return contents.count > most ? nil : String(validating: text.extracting(contents))
+        }
+        guard let characters = try scanner.readString(in: text, most: most) else { return nil }
+        return String(validating: characters.span)
     }
 
     /// Reads a boolean.
@@ -173,15 +191,54 @@ package struct JSONReader {
     /// Reads a number; nil when it is not an integer that `Int` can hold.
     ///
     /// - Throws: `MalformedJSON`, also for any other value.
-    package mutating func readInteger() throws(MalformedJSON) -> Int? { try scanNumber() }
+    package mutating func readInteger() throws(MalformedJSON) -> Int? {
+        let bytes = bytes
+        let text = bytes.span
+        var scanner = JSONScanner(at: position - bytes.startIndex)
+        defer { position = bytes.startIndex + scanner.position }
+        scanner.skipSpace(in: text)
+        let start = scanner.position
+        // 1.0 and 1e3 are integers, too.
+        guard try scanner.skipNumber(in: text) else {
+            return Self.number(text.extracting(start..<scanner.position)).flatMap { Int(exactly: $0) }
+        }
+        let isNegative = text[start] == UInt8(ascii: "-")
+        var value = 0
+        for index in (isNegative ? start + 1 : start)..<scanner.position {
+            let (product, overflowed) = value.multipliedReportingOverflow(by: 10)
+            let (sum, carried) = product.addingReportingOverflow(Int(text[index] - UInt8(ascii: "0")))
+            if overflowed || carried { return nil }
+            value = sum
+        }
+        return isNegative ? -value : value
+    }
 
     /// Reads a number as floating point; nil when it is too large.
     ///
     /// - Throws: `MalformedJSON`, also for any other value.
     package mutating func readNumber() throws(MalformedJSON) -> Double? {
-        skipWhitespace()
-        let start = position
-        _ = try scanNumber()
-        return Double(String(decoding: bytes[start..<position], as: UTF8.self))
+        let bytes = bytes
+        let text = bytes.span
+        var scanner = JSONScanner(at: position - bytes.startIndex)
+        defer { position = bytes.startIndex + scanner.position }
+        scanner.skipSpace(in: text)
+        let start = scanner.position
+        try scanner.skipNumber(in: text)
+        return Self.number(text.extracting(start..<scanner.position))
+    }
+
+    /// The longest number that is converted, in bytes, because the time grows with the number of digits.
+    private static let longestNumber = 1024
+
+    private static func number(_ digits: Span<UInt8>) -> Double? {
+        digits.count > longestNumber ? nil : String(validating: digits).flatMap { Double($0) }
+    }
+}
+
+extension String {
+    /// The text in UTF-8; nil when it is not valid. `String(validating:as:)` is not specialised for a span.
+    fileprivate init?(validating bytes: Span<UInt8>) {
+        guard let text = try? UTF8Span(validating: bytes) else { return nil }
+        self.init(copying: text)
     }
 }

@@ -1,3 +1,5 @@
+internal import Glibc
+
 /// The effect of a filter on one kind of system call.
 struct SystemCallRule: Equatable {
     /// The kernel's action.
@@ -18,6 +20,12 @@ struct SystemCallRule: Equatable {
         /// The argument equals `value`. Compares the lower half, as the kernel does for an `int`.
         static func equals(_ argument: UInt32, _ value: Int32) -> Check {
             Check(argument: argument, mask: 0xFFFF_FFFF, value: UInt64(UInt32(bitPattern: value)))
+        }
+
+        /// The argument is this type of a socket, with or without SOCK_CLOEXEC and SOCK_NONBLOCK.
+        static func isOfType(_ argument: UInt32, _ type: __socket_type) -> Check {
+            let flags = SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
+            return Check(argument: argument, mask: UInt64(0xFFFF_FFFF & ~flags), value: UInt64(type.rawValue))
         }
 
         /// The flags of an mmap are private: MAP_PRIVATE, and neither MAP_SHARED nor MAP_SHARED_VALIDATE, which has both

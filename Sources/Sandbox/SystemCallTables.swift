@@ -81,7 +81,7 @@ extension SystemCallRule {
             // Sockets, and wake-ups of other threads.
             "connect", "bind", "getsockname", "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom",
             "sendmmsg",
-            "shutdown", "socketpair", "pipe2", "eventfd2", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
+            "shutdown", "pipe2", "eventfd2", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
             "poll", "ppoll", "read", "readv", "write", "writev", "nanosleep", "clock_nanosleep",
             // Files that Landlock permits.
             "open", "openat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
@@ -105,6 +105,9 @@ extension SystemCallRule {
             .allow("socket", .equals(0, AF_NETLINK), .equals(2, 0)),
             // No daemons on this machine: the resolver works without them.
             .fail("socket", EAFNOSUPPORT, .equals(0, AF_UNIX)),
+            // libcurl wakes its threads by a pair of connected sockets. One of datagrams could send to any socket of this
+            // machine that has a path.
+            .allow("socketpair", .equals(0, AF_UNIX), .isOfType(1, SOCK_STREAM)),
             .allow("fcntl", .equals(1, F_GETFL)), .allow("fcntl", .equals(1, F_SETFL)),
             .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
             .allow("fcntl", .equals(1, F_DUPFD_CLOEXEC)), .allow("fcntl", .equals(1, Kernel.getSeals)),

@@ -1,3 +1,4 @@
+internal import DiskRecords
 package import IPCProtocol
 package import JSONCoding
 
@@ -224,7 +225,7 @@ extension DecodeReport: WorkerMessage {
         switch self {
         case .ready(var sandbox, var build):
             fields.object("sandbox", &sandbox)
-            fields.string("build", &build)
+            fields.string("build", &build, most: QuarantineRecord.longestBuild)
             self = .ready(sandbox, build: build)
         case .header(var job, var plan):
             fields.job(&job)

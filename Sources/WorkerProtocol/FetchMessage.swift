@@ -162,6 +162,18 @@ extension FetchOrder: WorkerMessage {
     }
 }
 
+extension FetchReport {
+    /// The failure of the report's job, to be sent in its place when no frame can hold it; nil for a report that does not
+    /// end its job, which is then left out.
+    package var failureInPlace: FetchReport? {
+        switch self {
+        case .finished(let job, _), .notModified(let job, _), .failed(let job, _):
+            .failed(job: job, FetchFailure(WireError(.internal, "The report of the transfer is too long.")))
+        case .ready, .responded, .progress, .stopped: nil
+        }
+    }
+}
+
 extension FetchReport: WorkerMessage {
     package var descriptorCount: Int { 0 }
 
@@ -198,7 +210,7 @@ extension FetchReport: WorkerMessage {
         case .responded(var job, var response, var validator, var total):
             fields.job(&job)
             fields.object("response", &response)
-            fields.string("validator", &validator)
+            fields.string("validator", &validator, most: ResponseRecord.longestValue)
             fields.integer("total", &total, in: 0...Int.max)
             self = .responded(job: job, response, validator: validator, total: total)
         case .progress(var job, var received, var expected):

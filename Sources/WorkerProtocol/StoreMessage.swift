@@ -176,6 +176,19 @@ extension StoreOrder: WorkerMessage {
     }
 }
 
+extension StoreReport {
+    /// The report to be sent in place of one that no frame can hold: the entry is missing. Nil for reports whose length is
+    /// bounded by their fields.
+    package var replacement: StoreReport? {
+        switch self {
+        case .foundOriginal(let job, _), .foundRaster(let job, _, _): .missing(job: job)
+        case .queried(let job, _): .queried(job: job, nil)
+        case .forgotten(let job, _): .forgotten(job: job, keys: [])
+        default: nil
+        }
+    }
+}
+
 extension StoreReport: WorkerMessage {
     package var descriptorCount: Int {
         switch self {

@@ -1,4 +1,4 @@
-internal import IPCProtocol
+package import IPCProtocol
 package import JSONCoding
 
 /// A message between the broker and one of its workers: one frame with a `type`, and descriptors if its type has them.
@@ -25,9 +25,11 @@ package struct BadWorkerMessage: Error, CustomStringConvertible {
 }
 
 extension WorkerMessage {
-    /// The message as a frame.
-    package func encoded() -> [UInt8] {
-        Frame.encode { fields in
+    /// Returns the message as a frame.
+    ///
+    /// - Throws: `Frame.TooLong`.
+    package func encoded() throws(Frame.TooLong) -> [UInt8] {
+        try Frame.encode { fields in
             fields.constant("type", type)
             if descriptorCount > 0 { fields.constant("fds", descriptorCount) }
             var copy = self

@@ -134,7 +134,13 @@ struct StoreLoop {
         }
     }
 
+    /// Sends a report; in place of one that no frame can hold, that the entry is missing.
     private func send(_ report: StoreReport, _ buffer: SealedBuffer? = nil) throws {
-        try channel.sendMessage(report, descriptors: buffer.map { [$0.descriptor] } ?? [])
+        do {
+            try channel.sendMessage(report, descriptors: buffer.map { [$0.descriptor] } ?? [])
+        } catch {
+            guard case .tooLong = error, let replacement = report.replacement else { throw error }
+            try channel.sendMessage(replacement)
+        }
     }
 }

@@ -115,6 +115,14 @@ import WorkerProtocol
         return true
     }
 
+    /// Queues a report; in place of one that no frame can hold, its job's failure.
+    private func send(_ report: FetchReport) {
+        do { try channel.enqueue(report) } catch {
+            log.error("a report \(report.type) of \(error.length) bytes is too long")
+            if let failure = report.failureInPlace { try? channel.enqueue(failure) }
+        }
+    }
+
     private func flush() throws(SystemError) {
         let waits = try !channel.flush()
         if waits != watchesWriting {
@@ -131,18 +139,18 @@ import WorkerProtocol
             log.debug("job \(job.id) begins")
             add(transfer)
         } catch {
-            channel.enqueue(FetchReport.failed(job: job.id, FetchFailure(error)))
+            send(FetchReport.failed(job: job.id, FetchFailure(error)))
         }
     }
 
     private func stop(_ job: Int) {
         if let transfer = transfers[job] {
-            if let report = transfer.takeBeginning() { channel.enqueue(report) }
+            if let report = transfer.takeBeginning() { send(report) }
             remove(transfer)
-            channel.enqueue(FetchReport.stopped(job: job, received: transfer.continuableBytes))
+            send(FetchReport.stopped(job: job, received: transfer.continuableBytes))
         } else if let index = identifications.firstIndex(where: { $0.job == job }) {
             identifications.remove(at: index)
-            channel.enqueue(FetchReport.stopped(job: job, received: 0))
+            send(FetchReport.stopped(job: job, received: 0))
         }
     }
 
@@ -160,8 +168,8 @@ import WorkerProtocol
         let mayReportProgress = mayReportProgress
         let now = Instant.now
         for transfer in transfers.values {
-            if let report = transfer.takeBeginning() { channel.enqueue(report) }
-            if mayReportProgress, let report = transfer.takeProgress(now: now) { channel.enqueue(report) }
+            if let report = transfer.takeBeginning() { send(report) }
+            if mayReportProgress, let report = transfer.takeProgress(now: now) { send(report) }
         }
     }
 
@@ -170,7 +178,7 @@ import WorkerProtocol
         guard !identifications.isEmpty else { return }
         let identification = identifications.removeFirst()
         if let report = identification.hashSlice() {
-            channel.enqueue(report)
+            send(report)
         } else {
             identifications.append(identification)
         }
@@ -191,7 +199,7 @@ import WorkerProtocol
         guard code != CURLM_OK else { return }
         transfers[transfer.job.id] = nil
         let reason = unsafe String(cString: curl_multi_strerror(code))
-        channel.enqueue(
+        send(
             FetchReport.failed(
                 job: transfer.job.id, FetchFailure(WireError(.internal, "No transfer can be added: \(reason)."))))
     }
@@ -238,8 +246,8 @@ import WorkerProtocol
     private func finishHop(_ transfer: Transfer, _ outcome: Transfer.Outcome) {
         let job = transfer.job.id
         // A response may begin and end in one event-loop iteration; its first reports precede its last.
-        if let report = transfer.takeBeginning() { channel.enqueue(report) }
-        if case .ended(.finished) = outcome, let report = transfer.takeFirstProgress() { channel.enqueue(report) }
+        if let report = transfer.takeBeginning() { send(report) }
+        if case .ended(.finished) = outcome, let report = transfer.takeFirstProgress() { send(report) }
         unsafe curl_multi_remove_handle(multi, transfer.handle.raw)
         switch outcome {
         case .nextHop:
@@ -257,7 +265,7 @@ import WorkerProtocol
                 log.debug("job \(job) failed: \(failure.error.code.rawValue): \(failure.error.message)")
             default: log.debug("job \(job) ends with \(report.type)")
             }
-            channel.enqueue(report)
+            send(report)
         }
     }
 

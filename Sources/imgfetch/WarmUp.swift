@@ -19,7 +19,7 @@ enum WarmUp {
         let body = try WritableBuffer(name: "warm-up").descriptor
         let asked = FetchJob(
             id: 0, url: "https://warm.up/", headers: [HeaderField(name: "accept", value: "image/*")], maxBytes: 64)
-        broker.enqueue(FetchOrder.fetch(asked), descriptors: [body])
+        try broker.enqueue(FetchOrder.fetch(asked), descriptors: [body])
         // The user may have too many descriptors in flight. The process then starts cold.
         guard try broker.flush(),
             case (.fetch(let job), let descriptors)? = try worker.receiveMessage(FetchOrder.self)

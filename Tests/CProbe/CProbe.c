@@ -36,6 +36,11 @@ static long bind_to_port(int type) {
     return fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof address);
 }
 
+static long make_pair(int domain, int type) {
+    int ends[2];
+    return socketpair(domain, type, 0, ends);
+}
+
 static void *do_nothing(void *argument) {
     if (argument) pause();
     return NULL;
@@ -157,6 +162,10 @@ int cprobe_attempt(const char *name) {
     ATTEMPT("socket", socket(AF_INET, SOCK_STREAM, 0))
     ATTEMPT("socket-unix", socket(AF_UNIX, SOCK_STREAM, 0))
     ATTEMPT("socket-packet", socket(AF_PACKET, SOCK_RAW, 0))
+    ATTEMPT("socketpair", make_pair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK))
+    ATTEMPT("socketpair-datagram", make_pair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC))
+    ATTEMPT("socketpair-packet", make_pair(AF_UNIX, SOCK_SEQPACKET))
+    ATTEMPT("socketpair-tipc", make_pair(AF_TIPC, SOCK_STREAM))
     ATTEMPT("bind-tcp", bind_to_port(SOCK_STREAM))
     ATTEMPT("listen", listen(0, 1))
     ATTEMPT("terminal", ioctl(2, TIOCSTI, "x"))

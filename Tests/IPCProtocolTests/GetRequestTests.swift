@@ -118,7 +118,7 @@ import Testing
         #expect(options.variant.transform(scaleDownLimit: 1).frames == .all)
         try expectBadRequest(#""variant":{"frame":"all"},"as":"webp""#, naming: "variant.frame")
         let request = GetRequest(id: 1, url: try SourceURL("http://a/"), options: options)
-        let text = ClientMessage.get(request).encoded().dropFirst(Frame.headerLength)
+        let text = try ClientMessage.get(request).encoded().dropFirst(Frame.headerLength)
         #expect(try ClientMessage.decode(text).0 == .message(.get(request)))
     }
 
@@ -129,7 +129,7 @@ import Testing
         #expect(options.variant.transform(scaleDownLimit: 1000).byteLimit == 1000)
         // What is asked for comes back as it was asked.
         let request = GetRequest(id: 1, url: try SourceURL("http://a/"), options: options)
-        let text = ClientMessage.get(request).encoded().dropFirst(Frame.headerLength)
+        let text = try ClientMessage.get(request).encoded().dropFirst(Frame.headerLength)
         #expect(try ClientMessage.decode(text).0 == .message(.get(request)))
     }
 

@@ -66,7 +66,8 @@ import Testing
 
     @Test(arguments: messages)
     func isReadAndWrittenAsItStands(name: String, message: ClientMessage) throws {
-        let text = try Golden(of: "IPCProtocolTests").text(name, of: message.encoded().dropFirst(Frame.headerLength))
+        let text = try Golden(of: "IPCProtocolTests").text(
+            name, of: try message.encoded().dropFirst(Frame.headerLength))
         let (decoded, envelope) = try ClientMessage.decode(text)
         #expect(decoded == .message(message))
         #expect(envelope.descriptors == (name == "client-store-descriptor" ? 1 : 0))

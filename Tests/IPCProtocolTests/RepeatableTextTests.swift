@@ -17,7 +17,7 @@ import Testing
         #expect(RepeatableText.releasedBuffer(Array(#"{"type":"release","buffer":12}"#.utf8)[...]) == 12)
         #expect(RepeatableText.releasedBuffer(Array(#"{"type": "release", "buffer": 12}"#.utf8)[...]) == 12)
         // The client library's.
-        let release = ClientMessage.release(buffers: [12]).encoded().dropFirst(Frame.headerLength)
+        let release = try ClientMessage.release(buffers: [12]).encoded().dropFirst(Frame.headerLength)
         #expect(RepeatableText.releasedBuffer(release) == 12)
     }
 

@@ -45,12 +45,14 @@ import Testing
         ("create", EACCES),
         ("unlink", ENOSYS), ("socket-unix", EAFNOSUPPORT), ("socket-packet", ENOSYS), ("fork", ENOSYS),
         ("clone3", ENOSYS), ("tgkill", ENOSYS), ("priority", ENOSYS), ("terminal", ENOSYS),
+        // A socket of datagrams can send to any other that has a path, though it was made with its peer.
+        ("socketpair-datagram", ENOSYS), ("socketpair-packet", ENOSYS), ("socketpair-tipc", ENOSYS),
     ])
     func downloaderIsDenied(attempt: String, error: Int32) throws {
         #expect(try run("fetch", attempt) == .status(error))
     }
 
-    @Test(arguments: ["nothing", "memory", "write-little", "open", "thread", "socket"])
+    @Test(arguments: ["nothing", "memory", "write-little", "open", "thread", "socket", "socketpair"])
     func downloaderCan(attempt: String) throws {
         #expect(try run("fetch", attempt, "--strict") == .status(0))
     }

@@ -20,10 +20,11 @@ import Testing
     }
 
     private func frame(_ number: Int, padding: Int = 0) -> [UInt8] {
-        Frame.encode {
+        let frame = try? Frame.encode {
             $0.constant("n", number)
             $0.constant("p", String(repeating: "x", count: padding))
         }
+        return frame ?? []
     }
 
     private func shrinkBuffers() {

@@ -155,7 +155,8 @@ import WorkerProtocol
     }
 
     private func check<Message: WorkerMessage>(_ name: String, _ message: Message) throws {
-        let text = try Golden(of: "WorkerProtocolTests").text(name, of: message.encoded().dropFirst(Frame.headerLength))
+        let text = try Golden(of: "WorkerProtocolTests").text(
+            name, of: try message.encoded().dropFirst(Frame.headerLength))
         #expect(try Message(decoding: text) == message)
         var fields = try Fields(reading: text)
         #expect(Envelope(&fields).descriptors == message.descriptorCount)
@@ -257,7 +258,7 @@ import WorkerProtocol
             "sandbox", "build", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs", "loops",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
-            let text = Array(message.encoded().dropFirst(Frame.headerLength))
+            let text = Array(try message.encoded().dropFirst(Frame.headerLength))
             guard case .object(let members) = try JSONValue(reading: text) else { return }
             for name in members.keys where !optional.contains(name) {
                 let renamed = String(decoding: text, as: UTF8.self).replacing("\"\(name)\":", with: "\"_\":")

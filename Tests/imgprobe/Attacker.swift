@@ -76,7 +76,7 @@ struct Attacker {
         case "stand": try stand(job, before: words[1])
         case "exit": _exit(3)
         // Messages.
-        case "nonsense": try send(Frame.encode { $0.constant("type", "nonsense") })
+        case "nonsense": try send(try Frame.encode { $0.constant("type", "nonsense") })
         case "no-json": try send([0, 0, 0, 3, 0x7B, 0x7B, 0x7B])
         case "no-frame": try send([255, 255, 255, 255])
         case "other-job": try refuse(DecodeJob(id: job.id + 1000), "not mine")
@@ -98,7 +98,7 @@ struct Attacker {
             }
         case "descriptors":
             let report = DecodeReport.failed(job: job.id, WireError(.decodeFailed, "refused: descriptors"))
-            channel.enqueue(report, descriptors: Array(repeating: file, count: 50))
+            try channel.enqueue(report, descriptors: Array(repeating: file, count: 50))
             try channel.flush()
         case "flood":
             while true { try refuse(job, "again") }

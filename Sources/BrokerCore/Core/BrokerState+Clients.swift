@@ -118,7 +118,9 @@ extension BrokerState {
     private mutating func listRecentFailures(_ url: SourceURL?, id: Int, from client: ClientID) {
         // As many as fit one frame, with room to spare.
         var bytes = 0
-        let entries = recentFailures.entries(at: now.instant).filter { url == nil || $0.url == url?.text }.prefix {
+        let entries = recentFailures.entries(at: now.instant).filter { entry in
+            url.map { entry.url.hasSameBytes(as: $0.text) } ?? true
+        }.prefix {
             bytes += $0.url.utf8.count * 3 + 100
             return bytes < Frame.maximumLength
         }

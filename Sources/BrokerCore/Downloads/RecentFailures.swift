@@ -1,3 +1,4 @@
+import HTTPValues
 import IPCProtocol
 import SystemValues
 
@@ -81,7 +82,7 @@ struct RecentFailures {
     /// Forgets a URL's failures, or all. Returns the number of entries, expired ones included.
     mutating func clear(url: String?) -> Int {
         let before = places.count
-        places = url == nil ? [:] : places.filter { $0.value.url != url }
+        places = url == nil ? [:] : places.filter { !url.hasSameBytes(as: $0.value.url) }
         sweep()
         return before - places.count
     }

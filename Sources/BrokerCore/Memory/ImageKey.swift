@@ -65,11 +65,11 @@ struct OriginalKey: Hashable, Sendable {
     }
 
     static func == (left: OriginalKey, right: OriginalKey) -> Bool {
-        // The URL byte by byte, because different bytes may be canonically equivalent Unicode.
-        left.owner == right.owner && left.nonce == right.nonce && left.cacheKey == right.cacheKey
+        // Texts byte by byte, because different bytes may be canonically equivalent Unicode.
+        left.owner == right.owner && left.nonce == right.nonce && left.cacheKey.hasSameBytes(as: right.cacheKey)
             && left.headers == right.headers && left.credentials == right.credentials
             && left.cookies == right.cookies && left.allowInvalidCertificates == right.allowInvalidCertificates
-            && (left.cacheKey != nil || right.url.isSpelled(left.url.text.utf8Span.span))
+            && (left.cacheKey != nil || left.url == right.url)
     }
 
     func hash(into hasher: inout Hasher) {

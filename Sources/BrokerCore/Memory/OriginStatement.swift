@@ -64,6 +64,6 @@ final class OriginStatement: Sendable {
 
     /// Returns whether a request with this key would select this response.
     func matches(_ key: OriginalKey) -> Bool {
-        response.vary == nil || varyKey == Self.varyKey(response, of: key)
+        response.vary == nil || varyKey.hasSameBytes(as: Self.varyKey(response, of: key))
     }
 }

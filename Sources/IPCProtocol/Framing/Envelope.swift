@@ -2,7 +2,10 @@ package import JSONCoding
 
 /// The members common to all messages.
 package struct Envelope: Equatable, Sendable {
-    /// The message's type; nil when it is missing or not a string.
+    /// The maximum length of a type, in bytes.
+    static let longestType = 255
+
+    /// The message's type; nil when it is missing or not a string of at most `longestType` bytes.
     package private(set) var type: String?
     /// The request's id; nil when it is missing or not an integer from 0 to 2^53 - 1.
     package private(set) var id: Int?
@@ -14,7 +17,7 @@ package struct Envelope: Equatable, Sendable {
     /// Reads the members of a message. Of these, only an invalid `fds` or `payload` is noted as a problem, because some
     /// messages have no id.
     package init(_ fields: inout Fields) {
-        type = fields.peekString("type")
+        type = fields.peekString("type", most: Self.longestType)
         id = fields.peekInteger("id", in: 0...JSONReader.maximumInteger)
         fields.integer("fds", &descriptors, in: 0...253, .optional)
         fields.integer("payload", &payload, in: 0...JSONReader.maximumInteger, .optional)

@@ -7,12 +7,22 @@ public enum Frame {
     /// The size of the length field, in bytes.
     public static let headerLength = 4
 
+    /// The error for a message whose JSON text exceeds `maximumLength`.
+    public struct TooLong: Error, Equatable {
+        /// The length of the text, in bytes.
+        public let length: Int
+    }
+
     /// Returns a frame with the object whose fields `list` names, in the memory of `storage`.
+    ///
+    /// - Throws: `TooLong`.
     package static func encode(
         reusing storage: consuming [UInt8] = [], _ list: (inout Fields) -> Void
-    ) -> [UInt8] {
+    ) throws(TooLong) -> [UInt8] {
         var writer = JSONWriter(prefix: [0, 0, 0, 0], reusing: consume storage)
         Fields.write(&writer, list)
+        let length = writer.bytes.count - headerLength
+        if length > maximumLength { throw TooLong(length: length) }
         writer.overwrite(at: 0, with: UInt32(writer.bytes.count - headerLength))
         return writer.bytes
     }

@@ -47,12 +47,17 @@ public enum Reply: Equatable, Sendable {
         }
     }
 
-    /// Returns the reply as a frame, in the memory of `storage`.
+    /// Returns the reply as a frame, in the memory of `storage`; an `error` in place of a reply that no frame can hold.
     package func encoded(reusing storage: consuming [UInt8] = []) -> [UInt8] {
-        Frame.encode(reusing: consume storage) { fields in
-            fields.constant("type", type)
-            var copy = self
-            copy.list(&fields)
+        do {
+            return try Frame.encode(reusing: consume storage) { fields in
+                fields.constant("type", type)
+                var copy = self
+                copy.list(&fields)
+            }
+        } catch {
+            return Reply.error(id: id, WireError(.internal, "The reply of \(error.length) bytes is too long."))
+                .encoded()
         }
     }
 

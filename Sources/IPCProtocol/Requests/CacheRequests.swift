@@ -5,6 +5,8 @@ package import JSONCoding
 public struct PrefetchRequest: Equatable, Sendable {
     /// The maximum number of URLs in one request.
     public static let maximumURLs = 1000
+    /// The maximum length of all URLs of one request together, in bytes.
+    public static let maximumBytes = 192 << 10
 
     /// The request's id, unique among the client's pending requests.
     public var id: Int
@@ -35,7 +37,7 @@ extension PrefetchRequest: FieldList {
 
     package mutating func list(_ fields: inout Fields) {
         fields.id(&id)
-        fields.urls("urls", &urls, most: Self.maximumURLs)
+        fields.urls("urls", &urls, most: Self.maximumURLs, bytes: Self.maximumBytes)
         // A prefetch delivers nothing, so it has no field for the delivery.
         options.delivery = .none
         if fields.isReading, fields.has("delivery") {
@@ -72,7 +74,7 @@ extension StoreRequest: FieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.id(&id)
         fields.url("url", &url)
-        fields.string("contentType", &contentType)
+        fields.string("contentType", &contentType, most: ClientMessage.longestName)
         fields.integer("payload", &payload, in: 0...JSONReader.maximumInteger, omitting: 0)
         var descriptors = payload > 0 ? 0 : 1
         if fields.isReading { descriptors = 0 }

@@ -75,14 +75,14 @@ public enum ClientMessage: Equatable, Sendable {
     ///
     /// - Throws: `JSONReader.MalformedJSON` when the text is not a JSON object.
     package static func decode(_ text: ArraySlice<UInt8>) throws(JSONReader.MalformedJSON) -> (Decoded, Envelope) {
-        var fields = try Fields(reading: text)
+        var fields = try Fields(reading: text, tokens: mostTokens)
         let envelope = Envelope(&fields)
         guard let type = envelope.type else {
-            return (.rejected(id: envelope.id, WireError(.badRequest, "type must be a string.")), envelope)
+            return (.rejected(id: envelope.id, typeError), envelope)
         }
         var message = blanks[type] ?? .stats(id: 0)
         message.list(&fields)
-        if blanks[type] == nil { fields.note("type", expected: "known, unlike \"\(type.prefix(40))\"") }
+        if blanks[type] == nil { fields.note("type", expected: "known, unlike \"\(type.shortened(40))\"") }
         let id = message.id == nil ? nil : envelope.id
         if let refusal = fields.refusal as? WireError { return (.rejected(id: id, refusal), envelope) }
         if let problem = fields.problem {
@@ -93,8 +93,10 @@ public enum ClientMessage: Equatable, Sendable {
     }
 
     /// Returns the message as a frame.
-    public func encoded() -> [UInt8] {
-        Frame.encode { fields in
+    ///
+    /// - Throws: `Frame.TooLong`.
+    public func encoded() throws(Frame.TooLong) -> [UInt8] {
+        try Frame.encode { fields in
             fields.constant("type", type)
             var copy = self
             copy.list(&fields)
@@ -141,7 +143,7 @@ public enum ClientMessage: Equatable, Sendable {
             fields.id(&id)
             var version = Self.protocolVersion
             fields.integer("protocol", &version, in: 0...Int.max)
-            fields.string("client", &client)
+            fields.string("client", &client, most: Self.longestName)
             fields.flag("validity", &validity)
             if version != Self.protocolVersion {
                 let message = "Protocol version \(version) is not spoken here, only \(Self.protocolVersion)."
@@ -208,6 +210,16 @@ public enum ClientMessage: Equatable, Sendable {
 
     /// The maximum number of hits in one `touch`.
     static let mostTouchHits = 1_000_000_000
+    /// The maximum number of buffers in one `release` or `touch`.
+    public static let mostBuffers = 16_384
+    /// The maximum number of tokens of a message (`JSONScanner`). It bounds the time of reading a frame.
+    static let mostTokens = 24_576
+    /// The maximum length of a client's name and of a media type, in bytes.
+    static let longestName = 255
+
+    private static var typeError: WireError {
+        WireError(.badRequest, "type must be a string of at most \(Envelope.longestType) bytes.")
+    }
 }
 
 extension Fields {
@@ -215,7 +227,7 @@ extension Fields {
     fileprivate mutating func buffers(_ values: inout [Int]) {
         let range = 1...JSONReader.maximumInteger
         var single: Int?
-        integers("buffers", &values, in: range, .optional)
+        integers("buffers", &values, in: range, most: ClientMessage.mostBuffers, .optional)
         integer("buffer", &single, in: range)
         if let single { values.append(single) }
     }
@@ -223,7 +235,7 @@ extension Fields {
     /// The names of events, sorted.
     fileprivate mutating func events(_ name: StaticString, _ values: inout Set<BrokerEvent.Name>) {
         var names = values.map(\.rawValue).sorted()
-        strings(name, &names)
+        strings(name, &names, most: BrokerEvent.Name.allCases.count, bytes: 255)
         guard isReading else { return }
         values = []
         for text in names {

@@ -151,7 +151,7 @@ public struct GetOptions: Equatable, Sendable {
     public var credentials: Credentials?
     /// Whether the requesting user's cookies are sent.
     public var cookies = false
-    /// The name that identifies the original instead of its URL; 1 to 1,024 bytes.
+    /// The name that identifies the original instead of its URL; 1 to 1,024 bytes without control characters.
     public var cacheKey: String?
     /// Whether servers with unverifiable certificates are accepted.
     public var allowInvalidCertificates = false
@@ -195,14 +195,14 @@ extension GetOptions {
         RequestHeaders.list("headers", &headers, &fields)
         fields.object("credentials", &credentials)
         fields.flag("cookies", &cookies)
-        fields.string("cacheKey", &cacheKey)
+        fields.string("cacheKey", &cacheKey, most: Self.longestCacheKey)
         fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
         if fields.isReading { noteContradictions(in: &fields) }
     }
 
     private func noteContradictions(in fields: inout Fields) {
-        if let cacheKey, !(1...Self.longestCacheKey).contains(cacheKey.utf8.count) {
-            fields.note("cacheKey", expected: "a string of 1 to \(Self.longestCacheKey) bytes")
+        if let cacheKey, cacheKey.isEmpty || cacheKey.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) {
+            fields.note("cacheKey", expected: "1 to \(Self.longestCacheKey) bytes without control characters")
         }
         if variant.frames == .all, representation.format != nil {
             fields.note("variant.frame", expected: "an index: all frames are for pixels only")

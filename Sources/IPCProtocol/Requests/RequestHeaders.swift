@@ -31,46 +31,60 @@ package enum RequestHeaders {
     /// that equal headers give equal keys.
     static func list(_ name: StaticString, _ headers: inout [HeaderField], _ fields: inout Fields) {
         guard fields.isReading ? fields.has(name) : !headers.isEmpty else { return }
+        var excess: String?
         fields.object(name) { fields in
             if fields.isReading {
-                headers = read(&fields)
+                headers = read(&fields, &excess)
             } else {
-                for var header in headers { fields.string(named: header.name, &header.value) }
+                for header in headers { fields.write(header.name, header.value) }
             }
         }
-        guard fields.isReading else { return }
-        if headers.count > maximumCount { fields.note("\(name)", expected: "at most \(maximumCount) headers") }
-        if headers.reduce(0, { $0 + $1.name.utf8.count + $1.value.utf8.count }) > maximumBytes {
-            fields.note("\(name)", expected: "at most \(maximumBytes) bytes")
-        }
+        if let excess { fields.note("\(name)", expected: excess) }
     }
 
-    private static func read(_ fields: inout Fields) -> [HeaderField] {
+    /// Reads headers up to the first that exceeds the limits, which is described in `excess`.
+    private static func read(_ fields: inout Fields, _ excess: inout String?) -> [HeaderField] {
         var read: [String: String] = [:]
-        let names = fields.names
-        // One more than is allowed shows that there are too many.
-        for name in names.prefix(maximumCount + 1) {
-            var value = ""
-            fields.string(named: name, &value)
-            let lowered = name.lowercased()
-            if !isToken(name) {
+        var left = maximumBytes
+        for index in 0..<fields.memberCount {
+            if index == maximumCount {
+                excess = "at most \(maximumCount) headers"
+                break
+            }
+            // The sizes first, because they bound the time of all that follows.
+            let name = fields.name(at: index, most: left)
+            left -= name?.utf8.count ?? 0
+            let written = name.flatMap { fields.string(at: index, named: $0, most: left) }
+            left -= written?.utf8.count ?? 0
+            guard let name, let value = written else {
+                // A value of another type was noted.
+                if fields.problem == nil { excess = "at most \(maximumBytes) bytes" }
+                break
+            }
+            guard isToken(name) else {
                 fields.note(name, expected: "named by a token (RFC 9110, section 5.6.2)")
-            } else if reserved.contains(lowered) {
+                break
+            }
+            let lowered = name.lowercased()
+            if reserved.contains(lowered) {
                 fields.note(name, expected: "left to the broker")
             } else if value.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
                 fields.note(name, expected: "without line breaks and control characters")
             } else if read.updateValue(trimmed(value), forKey: lowered) != nil {
                 fields.note(name, expected: "given once")
             }
+            if fields.problem != nil { break }
         }
         return read.map { HeaderField(name: $0.key, value: $0.value) }.sorted { $0.name < $1.name }
     }
 
+    /// Without spaces and tabs at both ends. Compares bytes, which is faster than characters.
     private static func trimmed(_ value: String) -> String {
-        var slice = value[...]
-        while let first = slice.first, first == " " || first == "\t" { slice.removeFirst() }
-        while let last = slice.last, last == " " || last == "\t" { slice.removeLast() }
-        return String(slice)
+        let isSpace = { (byte: UInt8) in byte == 0x20 || byte == 0x09 }
+        guard let first = value.utf8.firstIndex(where: { !isSpace($0) }),
+            let last = value.utf8.lastIndex(where: { !isSpace($0) })
+        else { return "" }
+        return String(value[first...last])
     }
 
     private static func isToken(_ name: String) -> Bool {

@@ -5,25 +5,29 @@ extension Fields {
     /// A URL that can be loaded; another is refused with a `WireError`.
     mutating func url(_ name: StaticString, _ value: inout SourceURL) {
         var text = value.text
-        string(name, &text)
-        if isReading, has(name) { value = accepted(text) ?? value }
+        string(name, &text, most: SourceURL.maximumLength)
+        if isReading, problem == nil { value = accepted(text) ?? value }
     }
 
     /// A URL that can be loaded, absent when it is nil; another is refused with a `WireError`.
     mutating func url(_ name: StaticString, _ value: inout SourceURL?) {
         var text = value?.text
-        string(name, &text)
+        string(name, &text, most: SourceURL.maximumLength)
         if isReading, let text { value = accepted(text) }
     }
 
-    /// An array of at most `most` URLs.
-    mutating func urls(_ name: StaticString, _ values: inout [SourceURL], most: Int) {
+    /// An array of at most `most` URLs of together at most `bytes` bytes.
+    mutating func urls(_ name: StaticString, _ values: inout [SourceURL], most: Int, bytes: Int) {
         var texts = values.map(\.text)
-        strings(name, &texts, most: most)
+        strings(name, &texts, most: most, bytes: bytes)
         guard isReading else { return }
         values = []
+        var left = bytes
         for text in texts {
             guard let url = accepted(text) else { return }
+            // The canonical spelling may be longer.
+            left -= url.text.utf8.count
+            if left < 0 { return note("\(name)", expected: "strings of together at most \(bytes) bytes") }
             values.append(url)
         }
     }

@@ -88,7 +88,9 @@ extension Broker {
             // The product of a continued download exists already.
             let product = try job.resumption.flatMap { _ in products[id] } ?? Product(name: "imgbroker-original")
             products[id] = product
-            send(FetchOrder.fetch(job), product.descriptor.map { [$0] } ?? [], to: worker)
+            send(FetchOrder.fetch(job), product.descriptor.map { [$0] } ?? [], to: worker) {
+                .fetchFailed(worker, id, FetchFailure($0))
+            }
         } catch {
             let error = WireError(.outOfMemory, "There is no room for the download: \(error).")
             events.append(.fetchFailed(worker, id, FetchFailure(error)))
@@ -133,7 +135,9 @@ extension Broker {
     /// Hands over a job, and notes the processor time that the worker has used before it.
     private func begin(_ job: DecodeJob, with bytes: FileDescriptor, on worker: WorkerProcess) {
         worker.processorTimeBefore = worker.child.processorMilliseconds ?? 0
-        send(DecodeOrder.decode(job), [bytes], to: worker.id)
+        send(DecodeOrder.decode(job), [bytes], to: worker.id) {
+            .decodeFailed(worker.id, Identifier(number: job.id), $0)
+        }
     }
 
     func provideOutput(of bytes: Int, isExact: Bool, for job: JobID, on worker: WorkerID) {
@@ -152,13 +156,24 @@ extension Broker {
         guard let descriptor = buffers[buffer] else {
             return events.append(.saveFinished(worker, job, isSaved: false))
         }
-        send(order, [descriptor], to: worker)
+        send(order, [descriptor], to: worker) { _ in .keepFinished(worker, job, isKept: false) }
     }
 
-    func send(_ message: some WorkerMessage, _ descriptors: [FileDescriptor] = [], to id: WorkerID) {
+    /// Sends an order. If no frame can hold it, `failure` states the event that ends its job instead, because the worker would
+    /// refuse a longer frame and exit.
+    func send(
+        _ message: some WorkerMessage, _ descriptors: [FileDescriptor] = [], to id: WorkerID,
+        orElse failure: (WireError) -> Event? = { _ in nil }
+    ) {
         guard let worker = workers[id] else { return }
-        worker.channel.enqueue(message, descriptors: descriptors)
-        flush(worker)
+        do {
+            try worker.channel.enqueue(message, descriptors: descriptors)
+            flush(worker)
+        } catch {
+            let problem = "The order \(message.type) of \(error.length) bytes is too long."
+            log.warning(problem)
+            if let event = failure(WireError(.internal, problem)) { events.append(event) }
+        }
     }
 
     func flush(_ worker: WorkerProcess) {

@@ -284,10 +284,12 @@ final class Broker {
         case .retireWorker(let worker): workers[worker]?.channel.endSending()
         case .respawnForkServer: respawnForkServer()
         case .find(let worker, let job, let keys, let form, let rasterOnly):
-            send(StoreOrder.find(job: job.number, keys: keys, form: form, rasterOnly: rasterOnly), to: worker)
+            send(StoreOrder.find(job: job.number, keys: keys, form: form, rasterOnly: rasterOnly), to: worker) { _ in
+                .notFound(worker, job)
+            }
         case .touch(let worker, let keys): send(StoreOrder.touch(keys: keys), to: worker)
         case .queryDisk(let worker, let job, let keys):
-            send(StoreOrder.query(job: job.number, keys: keys), to: worker)
+            send(StoreOrder.query(job: job.number, keys: keys), to: worker) { _ in .diskQueried(worker, job, nil) }
         case .update(let worker, let record): send(StoreOrder.update(record), to: worker)
         case .clear(let worker, let job, let seconds):
             send(StoreOrder.clear(job: job.number, olderThanSeconds: seconds), to: worker)
@@ -297,7 +299,9 @@ final class Broker {
         case .saveRaster(let worker, let job, let record, let buffer):
             keep(.keepRaster(job: job.number, record), buffer, job, on: worker)
         case .forget(let worker, let job, let url, let owner):
-            send(StoreOrder.forget(job: job.number, url: url, owner: owner), to: worker)
+            send(StoreOrder.forget(job: job.number, url: url, owner: owner), to: worker) { _ in
+                .forgotten(worker, job, keys: [])
+            }
         case .startFetch(let worker, let job): startFetch(job, on: worker)
         case .identify(let worker, let job, let buffer, let bytes):
             identify(buffer, bytes: bytes, for: job, on: worker)

@@ -31,8 +31,7 @@ struct QuarantineFile {
         let possible = Array(records.filter { Self.isPossible($0) }.suffix(Self.maximumRecords))
         // The records may be longer when they are written again, and the broker kills a process that sends too long a
         // frame.
-        let length = StoreReport.quarantine(possible).encoded().count - Frame.headerLength
-        return length <= Frame.maximumLength ? possible : []
+        return (try? StoreReport.quarantine(possible).encoded()) == nil ? [] : possible
     }
 
     /// Whether a broker may have made this record.
@@ -49,7 +48,7 @@ struct QuarantineFile {
 
     /// Replaces the file. A failure is ignored, because a lost record costs only one more crash.
     func write(_ records: [QuarantineRecord]) {
-        let text = StoreReport.quarantine(records).encoded().dropFirst(Frame.headerLength)
+        guard let text = try? StoreReport.quarantine(records).encoded().dropFirst(Frame.headerLength) else { return }
         let temporary = directory.quarantineTemporary
         do {
             try? FileDescriptor.remove(temporary)

@@ -16,8 +16,8 @@ struct ResponseHeaders {
 
     /// The limit of all lines together, including those of informational responses and trailers, in bytes.
     static let limit = 256 << 10
-    /// The longest field value that is kept, in bytes. No useful entity tag or type is longer.
-    static let longestValue = 4096
+    /// The longest field value that is kept, in bytes.
+    static let longestValue = ResponseRecord.longestValue
 
     /// The final response's status; 0 before it has arrived.
     private(set) var status = 0

@@ -50,6 +50,9 @@ struct JobLoop {
             try channel.sendMessage(DecodeReport.finished(job: job.id, try outcome.get()))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
+        } catch FrameChannel.Failure.tooLong {
+            let error = WireError(.internal, "The report of the image is too long.")
+            try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         }
     }
 

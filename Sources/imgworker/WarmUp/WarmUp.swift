@@ -47,8 +47,8 @@ struct WarmUp {
                 var job = DecodeJob(id: 0, transform: transform)
                 job.wantsPlaceholder = true
                 if canSend {
-                    broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
-                    broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
+                    try broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
+                    try broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
                     canSend = try broker.flush()
                 }
                 if canSend {

@@ -12,8 +12,9 @@ struct Shortcut {
     /// Returns nil for events that do not come from a client's frame.
     init?(_ state: BrokerState, _ event: Event, at now: Instant) {
         guard case .messageReceived(let client, let message) = event, state.clients[client] != nil else { return nil }
+        guard let frame = try? message.encoded() else { return nil }
         (self.client, other) = (client, state)
-        answer = other.answerRepeated(message.encoded().dropFirst(Frame.headerLength), from: client, at: now)
+        answer = other.answerRepeated(frame.dropFirst(Frame.headerLength), from: client, at: now)
     }
 
     /// Whether the fast path answered.

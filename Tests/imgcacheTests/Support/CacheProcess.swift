@@ -179,7 +179,7 @@ final class CacheProcess {
     // MARK: Messages
 
     func send(_ order: StoreOrder, _ descriptors: [FileDescriptor] = []) throws {
-        channel.enqueue(order, descriptors: descriptors)
+        try channel.enqueue(order, descriptors: descriptors)
         do {
             try channel.flush()
         } catch {

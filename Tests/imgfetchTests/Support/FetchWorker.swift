@@ -91,7 +91,7 @@ final class FetchWorker {
         bodies[lastJob] = body
         var job = job
         job.id = lastJob
-        channel.enqueue(FetchOrder.fetch(job), descriptors: [body])
+        try channel.enqueue(FetchOrder.fetch(job), descriptors: [body])
         try channel.flush()
         return lastJob
     }
@@ -100,7 +100,7 @@ final class FetchWorker {
     func identify(_ descriptor: FileDescriptor, bytes: Int) throws -> Int {
         lastJob += 1
         bodies[lastJob] = descriptor
-        channel.enqueue(FetchOrder.identify(job: lastJob, bytes: bytes), descriptors: [descriptor])
+        try channel.enqueue(FetchOrder.identify(job: lastJob, bytes: bytes), descriptors: [descriptor])
         try channel.flush()
         return lastJob
     }
@@ -115,7 +115,7 @@ final class FetchWorker {
     }
 
     func stop(_ job: Int) throws {
-        channel.enqueue(FetchOrder.stop(job: job))
+        try channel.enqueue(FetchOrder.stop(job: job))
         try channel.flush()
     }
 

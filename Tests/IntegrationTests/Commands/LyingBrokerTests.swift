@@ -1,0 +1,64 @@
+import Foundation
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+import TestSupport
+import Testing
+
+/// The client library with a broker that does not follow the protocol.
+@Suite(.blocking, .timeLimit(.minutes(1))) struct LyingBrokerTests {
+    /// A socket whose first connection gets `reply` for its first bytes, and then `payload`.
+    private func loading(_ reply: String, payload: [UInt8] = []) throws -> Result<BrokerImage, ClientError> {
+        let directory = try TemporaryDirectory()
+        let path = directory.file("s")
+        let listener = try UnixSocket.listen(at: path, mode: 0o600)
+        let answer = try Frame.encodeForTest(reply) + payload
+        Thread.detachNewThread {
+            while UnixSocket.waitUntilReadable(listener) {
+                guard let socket = try? UnixSocket.accept(from: listener) else { continue }
+                UnixSocket.waitUntilReadable(socket)
+                _ = unsafe answer.withUnsafeBytes { unsafe try? UnixSocket.send($0, descriptors: [], on: socket) }
+                UnixSocket.shutDownSending(socket)
+                return
+            }
+        }
+        let broker = try ImageBroker(path: path)
+        var options = GetOptions()
+        options.delivery = .inline
+        return Result { () throws(ClientError) in try broker.get("http://a.test/", options) }
+    }
+
+    private func image(bytes: Int, payload: Int, _ more: String = "") -> String {
+        """
+        {"type":"image","id":1,"final":true,"source":"memory","url":"http://a.test/","width":1,"height":1,\
+        "bytes":\(bytes),"payload":\(payload),"contentType":"image/png"\(more)}
+        """
+    }
+
+    @Test func anInlineImageIsItsPayload() throws {
+        let image = try loading(image(bytes: 3, payload: 3), payload: [1, 2, 3]).get()
+        #expect(image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } } == [1, 2, 3])
+    }
+
+    /// No memory is reserved for what such a broker announces.
+    @Test(
+        arguments: [
+            (4, 3, ""), (2, 3, ""), (0, 3, ""), (1 << 52, 1 << 52, ""), (64 << 20 + 1, 64 << 20 + 1, ""),
+            (3, 1 << 52, ""), (3, 3, ",\"offset\":1"),
+        ])
+    func aPayloadThatIsNotTheImageIsRefused(bytes: Int, payload: Int, more: String) throws {
+        guard
+            case .failure(.protocolViolation) = try loading(
+                image(bytes: bytes, payload: payload, more), payload: [1, 2, 3])
+        else {
+            Issue.record("accepted")
+            return
+        }
+    }
+}
+
+extension Frame {
+    fileprivate static func encodeForTest(_ text: String) throws -> [UInt8] {
+        (0..<4).map { UInt8(truncatingIfNeeded: text.utf8.count >> (24 - 8 * $0)) } + Array(text.utf8)
+    }
+}
