@@ -19,16 +19,28 @@ extension BrokerState {
         case .hostUnavailable(let milliseconds):
             return downloadFailed(job, hostUnavailable(download.origin, milliseconds: milliseconds))
         case .identify(let buffer, let bytes):
-            supervision.assign(job, to: worker, exclusively: download.isSuspect)
+            assign(job, download, to: worker)
             actions.append(.identify(worker, job, buffer, bytes: bytes))
         case .transfer(let order):
-            supervision.assign(job, to: worker, exclusively: download.isSuspect)
+            assign(job, download, to: worker)
             for subscriber in download.subscribers {
                 schedule(.silence(subscriber.waiter), in: subscriber.silenceMs)
             }
             actions.append(.startFetch(worker, order))
             tell(.started, of: download)
         }
+    }
+
+    private mutating func assign(_ job: JobID, _ download: Download, to worker: WorkerID) {
+        supervision.assign(job, to: worker, exclusively: download.isSuspect)
+        if download.isSuspect { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
+    }
+
+    /// Lets the next suspect begin: this one has not killed its worker in `suspicionMs`. It keeps its worker, in whose place
+    /// another one is started.
+    mutating func suspicionTimePassed(_ worker: WorkerID, _ job: JobID) {
+        guard supervision.isRunning(job, on: worker) else { return }
+        if !supervision.replaceExclusive(worker) { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
     }
 
     // MARK: Progress

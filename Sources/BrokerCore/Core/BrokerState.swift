@@ -296,6 +296,7 @@ package struct BrokerState {
         case .diskRequest(let job): disk.isPending(request: job)
         case .retry(let job): downloads.isBackingOff(job)
         case .stop(let job): downloads.isStopping(job)
+        case .suspicion(let worker, let job): supervision.isRunning(job, on: worker)
         case .keptBody(let key): downloads.hasKept(key)
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
@@ -321,6 +322,7 @@ package struct BrokerState {
                 if let worker = downloads.overdueStop(job) {
                     condemn(worker, .deadline, "it did not stop a transfer")
                 }
+            case .suspicion(let worker, let job): suspicionTimePassed(worker, job)
             case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
             case .nextPart(let job): renderPart(of: job)
             case .reportUse: reportUse()

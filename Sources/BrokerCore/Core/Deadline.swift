@@ -14,6 +14,8 @@ enum Deadline {
     case retry(JobID)
     /// A worker has not stopped a transfer.
     case stop(JobID)
+    /// A transfer that is retried alone may have lived long enough.
+    case suspicion(WorkerID, JobID)
     case keptBody(OriginalKey)
     /// Another partial image may be made of a download.
     case nextPart(JobID)

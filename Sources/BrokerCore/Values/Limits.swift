@@ -74,6 +74,8 @@ package struct BrokerLimits {
     package var patienceMs = 10_000
     /// The time that a worker may take to stop a transfer.
     package var stopDeadlineMs = 10_000
+    /// The time after which a transfer that is retried alone lets the next one begin.
+    package var suspicionMs = 10_000
     /// The continuations of a body that is cut short.
     package var resumptions = 8
     /// The number of bodies whose beginning is kept for later requests, their bytes, and the time they are kept.
