@@ -81,6 +81,10 @@ package struct Clients {
     /// The user of a client, found without a copy of the client.
     func user(of client: ClientID) -> UInt32? { clients.index(forKey: client).map { clients.values[$0].uid } }
 
+    func isAdmin(_ client: ClientID) -> Bool {
+        clients.index(forKey: client).map { clients.values[$0].isAdmin } ?? false
+    }
+
     /// Whether a client has no unanswered requests, and no validity page.
     func isIdle(_ client: ClientID) -> Bool {
         guard let place = clients.index(forKey: client) else { return false }
@@ -348,15 +352,15 @@ package struct Clients {
     }
 }
 
-extension GetRequest {
-    /// Its weight among unanswered requests: one, and one more for each full KiB of URL and headers.
-    var weight: Int { 1 + (url.text.utf8.count + options.headerBytes) >> 10 }
-}
 extension SourceURL {
     /// The weight of a request that has nothing but a URL: one, and one more for each full KiB.
     var weight: Int { 1 + text.utf8.count >> 10 }
 }
 
+extension GetRequest {
+    /// Its weight among unanswered requests: one, and one more for each full KiB of URL and headers.
+    var weight: Int { 1 + (url.text.utf8.count + options.headerBytes) >> 10 }
+}
 
 extension PrefetchRequest {
     /// Its weight among unanswered requests: one, and one more for each full KiB of URLs and headers.

@@ -292,7 +292,7 @@ extension BrokerState {
         register(waiter)
         requests.wait(waiter.id, for: .downloading(job))
         let download = Download(
-            DownloadKey(original: key, isForced: false), url: request.url, subscriber: waiter.subscriber)
+            DownloadKey(original: key, isForced: false), url: request.url, subscriber: subscriber(for: waiter))
         downloads.identify(download, buffer, bytes: bytes, as: job)
         evictToFit()
     }

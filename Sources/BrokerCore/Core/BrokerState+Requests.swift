@@ -192,16 +192,21 @@ extension BrokerState {
 
     // MARK: Jobs
 
+    func subscriber(for waiter: Waiter) -> Subscriber {
+        waiter.subscriber(isAdmin: clients.isAdmin(waiter.client))
+    }
+
     /// Lets a waiter join a lookup in the disk tier, or queues one. `assignJobs`
     /// starts it.
     private mutating func lookUp(for id: WaiterID) {
         guard let waiter = requests[id] else { return }
         let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request))
-        if let job = disk.join(key, waiter.subscriber, mayStay: waiter.mayEnterMemory) {
+        let subscriber = subscriber(for: waiter)
+        if let job = disk.join(key, subscriber, mayStay: waiter.mayEnterMemory) {
             return requests.wait(id, for: .lookingUp(job), joining: true)
         }
         let job = newJobID()
-        disk.enqueue(key, keys: waiter.keys, waiter.subscriber, mayStay: waiter.mayEnterMemory, as: job)
+        disk.enqueue(key, keys: waiter.keys, subscriber, mayStay: waiter.mayEnterMemory, as: job)
         requests.wait(id, for: .lookingUp(job))
         schedule(.lookup(job), in: limits.lookupDeadlineMs)
     }
@@ -216,7 +221,7 @@ extension BrokerState {
         if let wait = downloads.delay(of: url.origin, at: now.instant) {
             return failOrServeStale(id, hostUnavailable(url.origin, milliseconds: wait))
         }
-        let subscriber = waiter.subscriber
+        let subscriber = subscriber(for: waiter)
         if let (job, lastActivity) = downloads.join(waiter.key, isForced: waiter.isForced, subscriber) {
             requests.wait(id, for: .downloading(job), joining: true)
             if let lastActivity {
@@ -249,7 +254,8 @@ extension BrokerState {
     /// starts it.
     mutating func decode(_ variant: VariantKey, of body: BufferID, for id: WaiterID) {
         guard let waiter = requests[id] else { return }
-        if let job = decoding.join(variant, waiter.subscriber) {
+        let subscriber = subscriber(for: waiter)
+        if let job = decoding.join(variant, subscriber) {
             return requests.wait(id, for: .decoding(job), joining: true)
         }
         let responsible = responsible(for: waiter)
@@ -259,8 +265,8 @@ extension BrokerState {
         }
         let job = newJobID()
         decoding.enqueue(
-            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible, waiter.subscriber,
-            as: job)
+            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible, subscriber, as: job
+        )
         requests.wait(id, for: .decoding(job))
         memory.hold(body)
     }

@@ -109,6 +109,7 @@ package struct Decoding {
     mutating func join(_ variant: VariantKey, _ subscriber: Subscriber) -> JobID? {
         guard let job = jobByVariant[variant], let decode = decodes[job] else { return nil }
         decodes[job]?.subscribers.append(subscriber)
+        queue.join(job, subscriber.owner)
         if decode.priority < subscriber.priority { setPriority(of: job, subscriber.priority) }
         return job
     }
@@ -123,7 +124,7 @@ package struct Decoding {
             priority: subscriber.priority)
         jobByVariant[variant] = job
         bodyBytes += bytes
-        queue.push(job, priority: subscriber.priority, client: subscriber.client)
+        queue.push(job, priority: subscriber.priority, owner: subscriber.owner)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
@@ -291,7 +292,8 @@ package struct Decoding {
             isQuarantineUnsaved = true
         }
         if !decode.subscribers.isEmpty, !isPoison {
-            queue.push(job, priority: decode.priority, client: decode.subscribers.first?.client, atFront: true)
+            let owner = decode.subscribers.first?.owner ?? JobOwner()
+            queue.push(job, priority: decode.priority, owner: owner, atFront: true)
             return (.requeued, isQuarantined)
         }
         guard let end = end(job) else { return nil }
@@ -384,6 +386,7 @@ package struct Decoding {
         }
         if queue.count != decodes.values.count(where: { $0.run == nil }) { return "queue" }
         if decodes.contains(where: { $0.value.run == nil && !queue.contains($0.key) }) { return "queue" }
+        if let broken = queue.brokenInvariant() { return "queue: \(broken)" }
         let waiting = decodes.filter { if case .parked = $0.value.phase { true } else { false } }
         if Set(waiting.keys) != Set(parked) || parked.count != waiting.count { return "decodings that wait for memory" }
         let reserved = decodes.values.reduce(0) { $0 + $1.reserved } + parts.values.reduce(0) { $0 + $1.reserved }

@@ -52,6 +52,7 @@ package struct DiskTier {
     mutating func join(_ key: LookupKey, _ subscriber: Subscriber, mayStay: Bool) -> JobID? {
         guard let job = lookupByKey[key], let lookup = lookups[job] else { return nil }
         lookups[job]?.subscribers.append(subscriber)
+        lookupQueue.join(job, subscriber.owner)
         lookups[job]?.mayStay = lookup.mayStay || mayStay
         return job
     }
@@ -61,7 +62,7 @@ package struct DiskTier {
     {
         lookups[job] = Lookup(key: key, keys: keys, subscribers: [subscriber], mayStay: mayStay)
         lookupByKey[key] = job
-        lookupQueue.push(job, priority: subscriber.priority, client: subscriber.client)
+        lookupQueue.push(job, priority: subscriber.priority, owner: subscriber.owner)
     }
 
     var hasQueuedLookups: Bool { !lookupQueue.isEmpty }
@@ -261,6 +262,7 @@ package struct DiskTier {
         if lookups.contains(where: { $0.value.worker == nil && !lookupQueue.contains($0.key) }) {
             return "queue of lookups"
         }
+        if let broken = lookupQueue.brokenInvariant() { return "queue of lookups: \(broken)" }
         if queued.values.contains(where: { $0.keptBytes > 0 }) { return "a queued request to keep" }
         return nil
     }

@@ -81,6 +81,8 @@ struct Download {
         (self.revalidating, self.revalidatedBody) = (revalidating, revalidatedBody)
     }
 
+    /// The owner to the queue.
+    var owner: JobOwner { subscribers.first?.owner ?? JobOwner() }
     var original: OriginalKey { key.original }
     var origin: String { url.origin }
     /// Whether its bytes are a client's `store`.

@@ -64,7 +64,9 @@ package struct Downloads {
 
     init(limits: BrokerLimits, seed: UInt64) {
         self.limits = limits
-        queue = JobQueue(groupLimit: limits.transfersPerOrigin, order: limits.queueOrder)
+        queue = JobQueue(
+            limit: limits.fetchers * limits.transfersPerFetcher, groupLimit: limits.transfersPerOrigin,
+            order: limits.queueOrder)
         random = SplitMix64(state: seed)
     }
 
@@ -96,6 +98,8 @@ package struct Downloads {
         let bringsBody = plain.map { downloads[$0]?.revalidating == nil } ?? false
         guard let job = isForced ? forced ?? (bringsBody ? plain : nil) : plain ?? forced else { return nil }
         downloads[job]?.subscribers.append(subscriber)
+        queue.join(job, subscriber.owner)
+        suspects.join(job, subscriber.owner)
         if let priority = downloads[job]?.priority, priority < subscriber.priority {
             setPriority(of: job, subscriber.priority)
         }
@@ -118,8 +122,7 @@ package struct Downloads {
         }
         downloads[job] = download
         jobByKey[download.key] = job
-        queue.push(
-            job, priority: download.priority, client: download.subscribers.first?.client, group: download.origin)
+        queue.push(job, priority: download.priority, owner: download.owner, group: download.origin)
         return job
     }
 
@@ -129,7 +132,7 @@ package struct Downloads {
         downloads[job]?.given = buffer
         setReceived(of: job, bytes)
         jobByKey[download.key] = job
-        queue.push(job, priority: download.priority, client: download.subscribers.first?.client)
+        queue.push(job, priority: download.priority, owner: download.owner)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
@@ -157,7 +160,7 @@ package struct Downloads {
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }
         if !download.isGiven, let wait = hosts.admit(download.origin, at: now) {
-            if !download.isSuspect { queue.jobEnded(inGroup: download.origin) }
+            if !download.isSuspect { queue.jobEnded(job) }
             return .hostUnavailable(milliseconds: wait)
         }
         downloads[job]?.state = .running(
@@ -388,18 +391,17 @@ package struct Downloads {
 
     private mutating func push(_ job: JobID, atFront: Bool = false) {
         guard let download = downloads[job] else { return }
-        let client = download.subscribers.first?.client
         if download.isSuspect {
-            return suspects.push(job, priority: download.priority, client: client, atFront: atFront)
+            return suspects.push(job, priority: download.priority, owner: download.owner, atFront: atFront)
         }
         let group = download.isGiven ? nil : download.origin
-        queue.push(job, priority: download.priority, client: client, group: group, atFront: atFront)
+        queue.push(job, priority: download.priority, owner: download.owner, group: group, atFront: atFront)
     }
 
     /// Takes a running download from its worker.
     private mutating func unassign(_ job: JobID) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
-        if !download.isGiven, !transfer.isAlone { queue.jobEnded(inGroup: download.origin) }
+        if !transfer.isAlone { queue.jobEnded(job) }
         downloads[job]?.state = .queued
         return [.freed(job, transfer.worker)]
     }
@@ -542,7 +544,7 @@ package struct Downloads {
     var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
     var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
     /// The number of entries that may have a deadline.
-    var deadlines: Int { 3 * downloads.count + keptBodies.count }
+    var deadlines: Int { 4 * downloads.count + keptBodies.count }
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
@@ -554,6 +556,9 @@ package struct Downloads {
         let queuedJobs = active.filter { $0.value.transfer == nil && $0.value.retryAt == nil }
         if queued != queuedJobs.count { return "queue" }
         if queuedJobs.contains(where: { !queue.contains($0.key) && !suspects.contains($0.key) }) { return "queue" }
+        let sharing = downloads.filter { $0.value.transfer?.isAlone == false }
+        if queue.runningIDs != Set(sharing.keys) { return "running jobs" }
+        if let broken = queue.brokenInvariant() ?? suspects.brokenInvariant() { return "queue: \(broken)" }
         let received =
             downloads.values.reduce(0) { $0 + $1.received } + keptBodies.values.reduce(0) { $0 + $1.received }
         if received != reservedBytes { return "reserved bytes" }

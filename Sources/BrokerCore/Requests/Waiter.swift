@@ -83,11 +83,11 @@ struct Waiter {
     }
 
     /// The parts that a job needs to schedule itself and to time out.
-    var subscriber: Subscriber {
+    func subscriber(isAdmin: Bool) -> Subscriber {
         let options = request.options
         return Subscriber(
             waiter: id, client: client, uid: uid, priority: options.priority, silenceMs: options.timeoutMs,
-            deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs))
+            deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs), isAdmin: isAdmin)
     }
 
     /// Whether its result may stay in memory.
