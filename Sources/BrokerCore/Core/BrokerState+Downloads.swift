@@ -26,6 +26,7 @@ extension BrokerState {
             for subscriber in download.subscribers {
                 schedule(.silence(subscriber.waiter), in: subscriber.silenceMs)
             }
+            schedule(.yield(job, startedAt: now.instant), in: limits.yieldSilenceMs)
             actions.append(.startFetch(worker, order))
             tell(.started, of: download)
         }
@@ -41,6 +42,30 @@ extension BrokerState {
     mutating func suspicionTimePassed(_ worker: WorkerID, _ job: JobID) {
         guard supervision.isRunning(job, on: worker) else { return }
         if !supervision.replaceExclusive(worker) { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
+    }
+
+    /// Stops a silent transfer that another user's job waits for. The requests of the user that it counts for fail; those of
+    /// other users are downloaded anew. Returns whether there was one.
+    mutating func stopSilentTransfer() -> Bool {
+        guard let (job, user) = downloads.nextToYield(isWorkerFree: supervision.available(.fetch) != nil),
+            let download = downloads[job]
+        else { return false }
+        let seconds = Double(limits.yieldSilenceMs) / 1000
+        let message =
+            "\(download.url.host) sent nothing for \(seconds) s, and other users wait for its transfer to end."
+        for subscriber in download.subscribers {
+            carryOut(downloads.leave(job, subscriber.waiter, isDraining: isDraining, at: now.instant))
+            requests.endStage(subscriber.waiter)
+        }
+        for subscriber in download.subscribers where requests[subscriber.waiter] != nil {
+            if subscriber.owner.user == user {
+                failOrServeStale(
+                    subscriber.waiter, WireError(.timeout, message), revalidating: download.revalidating)
+            } else {
+                self.download(for: subscriber.waiter, revalidating: download.revalidating)
+            }
+        }
+        return true
     }
 
     // MARK: Progress

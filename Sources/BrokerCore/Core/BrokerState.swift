@@ -296,6 +296,7 @@ package struct BrokerState {
         case .diskRequest(let job): disk.isPending(request: job)
         case .retry(let job): downloads.isBackingOff(job)
         case .stop(let job): downloads.isStopping(job)
+        case .yield(let job, let startedAt): downloads[job]?.transfer?.startedAt == startedAt
         case .suspicion(let worker, let job): supervision.isRunning(job, on: worker)
         case .keptBody(let key): downloads.hasKept(key)
         case .nextPart(let job): downloads[job] != nil
@@ -321,6 +322,10 @@ package struct BrokerState {
             case .stop(let job):
                 if let worker = downloads.overdueStop(job) {
                     condemn(worker, .deadline, "it did not stop a transfer")
+                }
+            case .yield(let job, let startedAt):
+                if let next = downloads.checkSilence(of: job, startedAt: startedAt, at: now.instant) {
+                    deadlines.add(.yield(job, startedAt: startedAt), at: next)
                 }
             case .suspicion(let worker, let job): suspicionTimePassed(worker, job)
             case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))

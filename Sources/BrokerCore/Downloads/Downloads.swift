@@ -55,6 +55,10 @@ package struct Downloads {
     private var queue: JobQueue
     /// Downloads that are to be retried alone.
     private var suspects = JobQueue()
+    /// The running transfers that were silent for `yieldSilenceMs` when that was last checked.
+    private var silent: Set<JobID> = []
+    /// The transfer that was last to give way.
+    private var yielding: JobID?
     private var hosts = HostTable()
     /// The cookies of each user who has used any.
     private var cookies: [UInt32: CookieStore] = [:]
@@ -198,6 +202,7 @@ package struct Downloads {
         download.total = total
         download.transfer?.lastActivity = now
         download.transfer?.hasResponded = true
+        silent.remove(job)
         // Only a part continues the body; any other response begins it anew.
         if response.status != 206 { download.resumedFrom = 0 }
         downloads[job] = download
@@ -211,7 +216,36 @@ package struct Downloads {
         setReceived(of: job, min(max(received, download.received), limits.maxDownloadBytes))
         downloads[job]?.expected = expected
         downloads[job]?.transfer?.lastActivity = now
+        silent.remove(job)
         return self[job]
+    }
+
+    // MARK: Giving way
+
+    /// Notes whether the origin of a transfer has been silent for `yieldSilenceMs`. Returns when that must be checked again;
+    /// nil when the transfer has ended, or gives way to none because it has a worker to itself.
+    mutating func checkSilence(of job: JobID, startedAt: Instant, at now: Instant) -> Instant? {
+        guard let transfer = self[job]?.transfer, transfer.startedAt == startedAt, !transfer.isAlone else { return nil }
+        let limit = transfer.lastActivity.adding(milliseconds: limits.yieldSilenceMs)
+        if limit > now { return limit }
+        silent.insert(job)
+        return now.adding(milliseconds: limits.yieldSilenceMs)
+    }
+
+    /// A silent transfer that another user's job waits for, and the user that it counts for. They give way one at a time:
+    /// until the worker has stopped one, it is not known what still waits.
+    mutating func nextToYield(isWorkerFree: Bool) -> (job: JobID, user: JobOwner.User)? {
+        if silent.isEmpty || queue.isEmpty || yielding.map(isStopping) == true { return nil }
+        for job in silent.sorted() where self[job] != nil {
+            guard let user = queue.user(ofRunning: job), queue.isAwaited(job, isWorkerFree: isWorkerFree) else {
+                continue
+            }
+            silent.remove(job)
+            queue.yieldTurn(of: job)
+            yielding = job
+            return (job, user)
+        }
+        return nil
     }
 
     // MARK: Ends
@@ -402,6 +436,7 @@ package struct Downloads {
     private mutating func unassign(_ job: JobID) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
         if !transfer.isAlone { queue.jobEnded(job) }
+        silent.remove(job)
         downloads[job]?.state = .queued
         return [.freed(job, transfer.worker)]
     }
@@ -556,6 +591,9 @@ package struct Downloads {
         let queuedJobs = active.filter { $0.value.transfer == nil && $0.value.retryAt == nil }
         if queued != queuedJobs.count { return "queue" }
         if queuedJobs.contains(where: { !queue.contains($0.key) && !suspects.contains($0.key) }) { return "queue" }
+        if silent.contains(where: { downloads[$0]?.transfer?.isAlone != false }) {
+            return "a silent transfer that is gone"
+        }
         let sharing = downloads.filter { $0.value.transfer?.isAlone == false }
         if queue.runningIDs != Set(sharing.keys) { return "running jobs" }
         if let broken = queue.brokenInvariant() ?? suspects.brokenInvariant() { return "queue: \(broken)" }

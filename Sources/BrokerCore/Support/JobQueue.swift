@@ -229,6 +229,51 @@ struct JobQueue {
         offerPlace(of: group)
     }
 
+    /// The user that a running job counts for.
+    func user(ofRunning job: JobID) -> User? { runningJobs[job]?.user }
+
+    /// Puts the user of a running job behind the others, so that the place of the job goes to another user.
+    mutating func yieldTurn(of job: JobID) {
+        guard let (user, group) = runningJobs[job] else { return }
+        turns.moveToEnd(user)
+        if let group { groups[group]?.turns.moveToEnd(user) }
+    }
+
+    /// Whether another user's job would run if this running one ended. `isWorkerFree` says whether a worker can take a job
+    /// all the same.
+    mutating func isAwaited(_ job: JobID, isWorkerFree: Bool) -> Bool {
+        guard let (user, group) = runningJobs[job] else { return false }
+        if !isWorkerFree, isInLine(besides: user) { return true }
+        let isResting = resting.contains {
+            $0 != user && users[$0]?.inLine ?? 0 > 0 && running.permits($0, freed: 1)
+        }
+        if isResting { return true }
+        guard let group = group.flatMap({ groups[$0] }) else { return false }
+        return group.front.jobs.contains { entries[$0]?.owner.user != user }
+            || group.asides.keys.contains {
+                $0 != user && group.running.permits($0, freed: 1) && running.permits($0, freed: 1)
+            }
+    }
+
+    /// Whether a job of another user below its share waits for a worker alone.
+    private mutating func isInLine(besides user: User) -> Bool {
+        if front.jobs.contains(where: { entries[$0]?.isAside == false && entries[$0]?.owner.user != user }) {
+            return true
+        }
+        var isPassedOver = false
+        defer { if isPassedOver { turns.enter(user) } }
+        while let other = turns.first() {
+            if other != user, users[other]?.inLine ?? 0 > 0 {
+                if running.permits(other) { return true }
+                rest(other)
+                continue
+            }
+            if other == user { isPassedOver = true }
+            turns.pauseFirst()
+        }
+        return false
+    }
+
     // MARK: Setting aside
 
     /// Passes over the first user, which is at its share, until a job ends.
