@@ -169,7 +169,7 @@ extension FetchReport {
         switch self {
         case .finished(let job, _), .notModified(let job, _), .failed(let job, _):
             .failed(job: job, FetchFailure(WireError(.internal, "The report of the transfer is too long.")))
-        case .ready, .responded, .progress, .stopped: nil
+        case .ready, .redirected, .responded, .progress, .stopped: nil
         }
     }
 }

@@ -14,8 +14,8 @@ package struct Clients {
         fileprivate(set) var gets: [Int: WaiterID] = [:]
         /// The unanswered `prefetch`es by request id.
         fileprivate(set) var prefetches: [Int: PrefetchID] = [:]
-        /// The ids of other unanswered requests, which wait for the disk tier or a decoder.
-        fileprivate(set) var others: Set<Int> = []
+        /// The weights of other unanswered requests, which wait for the disk tier or a decoder, by request id.
+        fileprivate(set) var others: [Int: Int] = [:]
         /// The waiters of its `store`s that are being decoded.
         fileprivate(set) var stores: Set<WaiterID> = []
         /// The weight of its unanswered requests.
@@ -30,7 +30,7 @@ package struct Clients {
         var unanswered: Int { gets.count + prefetches.count + others.count }
 
         /// Whether a request `id` of any kind is unanswered.
-        func hasUnanswered(_ id: Int) -> Bool { gets[id] != nil || others.contains(id) || prefetches[id] != nil }
+        func hasUnanswered(_ id: Int) -> Bool { gets[id] != nil || others[id] != nil || prefetches[id] != nil }
     }
 
     /// The unanswered requests of a client that disconnected.
@@ -82,6 +82,10 @@ package struct Clients {
 
     /// The user of a client, found without a copy of the client.
     func user(of client: ClientID) -> UInt32? { clients.index(forKey: client).map { clients.values[$0].uid } }
+
+    func isAdmin(_ client: ClientID) -> Bool {
+        clients.index(forKey: client).map { clients.values[$0].isAdmin } ?? false
+    }
 
     /// Whether a client has no unanswered requests, and no validity page.
     func isIdle(_ client: ClientID) -> Bool {
@@ -192,14 +196,16 @@ package struct Clients {
     }
 
     /// Notes an unanswered request that is neither a `get` nor a `prefetch`.
-    mutating func began(other id: Int, of client: ClientID) {
-        if clients[client]?.others.insert(id).inserted == true { take(1, of: client) }
+    mutating func began(other id: Int, weight: Int, of client: ClientID) {
+        guard let begun = clients[client], begun.others[id] == nil else { return }
+        clients[client]?.others[id] = weight
+        take(weight, of: client)
     }
 
     /// Ends such a request; returns whether its answer was still owed.
     mutating func ended(other id: Int, of client: ClientID) -> Bool {
-        guard clients[client]?.others.remove(id) != nil else { return false }
-        give(1, of: client)
+        guard let weight = clients[client]?.others.removeValue(forKey: id) else { return false }
+        give(weight, of: client)
         return true
     }
 
@@ -354,13 +360,18 @@ package struct Clients {
         for client in clients.values {
             let gets = client.gets.values.reduce(0) { $0 + (getWeight($1) ?? 0) }
             let lists = client.prefetches.values.reduce(0) { $0 + (prefetchWeight($1) ?? 0) }
-            if client.weight != gets + lists + client.others.count { return "weight of requests" }
+            if client.weight != gets + lists + client.others.values.reduce(0, +) { return "weight of requests" }
             if client.unanswered > limits.maxPendingRequests { return "too many requests of one client" }
             if client.stores.contains(where: { getWeight($0) == nil }) { return "a store without a waiter" }
         }
         if subscribers != Set(clients.filter { !$0.value.subscriptions.isEmpty }.keys) { return "subscribers" }
         return leases.brokenInvariant() ?? sendings.brokenInvariant()
     }
+}
+
+extension SourceURL {
+    /// The weight of a request that has nothing but a URL: one, and one more for each full KiB.
+    var weight: Int { 1 + text.utf8.count >> 10 }
 }
 
 extension GetRequest {

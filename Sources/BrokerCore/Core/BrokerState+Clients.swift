@@ -148,15 +148,15 @@ extension BrokerState {
             let status = CacheStatus(memory: isInMemory, disk: false, fresh: isFresh ?? false, placeholder: placeholder)
             return reply(.queried(id: request.id, status), to: client)
         }
-        if let refusal = clients.refusal(ofWeight: 1, from: asking) {
+        if let refusal = clients.refusal(ofWeight: request.weight, from: asking) {
             return reject(request.id, of: client, with: refusal)
         }
         let known = DiskRequest.Known(inMemory: isInMemory, isFresh: isFresh, placeholder: placeholder)
-        ask(.query(began(request.id, of: client), keys: waiter.keys, known))
+        ask(.query(began(request.id, weight: request.weight, of: client), keys: waiter.keys, known))
     }
 
     private mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Clients.Client) {
-        if canLookUp, let refusal = clients.refusal(ofWeight: 1, from: asking) {
+        if canLookUp, let refusal = clients.refusal(ofWeight: url.weight, from: asking) {
             return reject(id, of: client, with: refusal)
         }
         // An administrator removes every user's.
@@ -170,7 +170,8 @@ extension BrokerState {
         // A lookup in flight would find the original that is being removed.
         endLookups(where: matches)
         guard canLookUp else { return reply(.removed(id: id, count: keys.count), to: client) }
-        ask(.forget(began(id, of: client), url: url.text, owner: owner, inMemory: Set(keys.map(\.word))))
+        let requester = began(id, weight: url.weight, of: client)
+        ask(.forget(requester, url: url.text, owner: owner, inMemory: Set(keys.map(\.word))))
     }
 
     private mutating func clear(_ tier: CacheTier, olderThanSeconds: Int?, id: Int, from client: ClientID) {
@@ -200,8 +201,8 @@ extension BrokerState {
     }
 
     /// Notes a request that waits for the disk tier.
-    private mutating func began(_ id: Int, of client: ClientID) -> DiskRequest.Requester {
-        clients.began(other: id, of: client)
+    private mutating func began(_ id: Int, weight: Int = 1, of client: ClientID) -> DiskRequest.Requester {
+        clients.began(other: id, weight: weight, of: client)
         return DiskRequest.Requester(client: client, id: id)
     }
 
@@ -275,10 +276,10 @@ extension BrokerState {
             let message = "id \(request.id) is that of a pending request."
             return reject(nil, of: client, with: WireError(.badRequest, message))
         }
-        if let refusal = refusal(ofStoring: bytes, from: asking) {
+        if let refusal = refusal(of: request, bytes: bytes, from: asking) {
             return reject(request.id, of: client, with: refusal)
         }
-        clients.began(other: request.id, of: client)
+        clients.began(other: request.id, weight: request.url.weight, of: client)
 
         let buffer = newBufferID()
         actions.append(.adopt(client, buffer))
@@ -293,18 +294,18 @@ extension BrokerState {
         register(waiter)
         requests.wait(waiter.id, for: .downloading(job))
         let download = Download(
-            DownloadKey(original: key, isForced: false), url: request.url, waiter: waiter.jobWaiter)
+            DownloadKey(original: key, isForced: false), url: request.url, waiter: jobWaiter(for: waiter))
         downloads.identify(download, buffer, bytes: bytes, as: job)
         evictToFit()
     }
 
-    private func refusal(ofStoring bytes: Int, from client: Clients.Client) -> WireError? {
+    private func refusal(of request: StoreRequest, bytes: Int, from client: Clients.Client) -> WireError? {
         if isDraining { return WireError(.shuttingDown, "The broker is ending.") }
         if bytes == 0 { return WireError(.emptyImage, "There are no bytes.") }
         if bytes > limits.maxDownloadBytes {
             return WireError(.tooLarge, "\(bytes) bytes are more than \(limits.maxDownloadBytes).")
         }
-        if let refusal = clients.refusal(ofWeight: 1, from: client) ?? clients.refusal(ofStoreFrom: client) {
+        if let refusal = clients.refusal(ofWeight: request.url.weight, from: client) ?? clients.refusal(ofStoreFrom: client) {
             return refusal
         }
         return hasRoom(for: bytes) ? nil : WireError(.overloaded, "There is no room for the bytes at present.")

@@ -19,16 +19,53 @@ extension BrokerState {
         case .hostUnavailable(let milliseconds):
             return downloadFailed(job, hostUnavailable(download.origin, milliseconds: milliseconds))
         case .identify(let buffer, let bytes):
-            supervision.assign(job, to: worker, exclusively: download.isSuspect)
+            assign(job, download, to: worker)
             actions.append(.identify(worker, job, buffer, bytes: bytes))
         case .transfer(let order):
-            supervision.assign(job, to: worker, exclusively: download.isSuspect)
+            assign(job, download, to: worker)
             for waiter in download.waiters {
                 schedule(.silence(waiter.id), in: waiter.silenceMs)
             }
+            schedule(.yield(job, startedAt: now.instant), in: limits.yieldSilenceMs)
             actions.append(.startFetch(worker, order))
             tell(.started, of: download)
         }
+    }
+
+    private mutating func assign(_ job: JobID, _ download: Download, to worker: WorkerID) {
+        supervision.assign(job, to: worker, exclusively: download.isSuspect)
+        if download.isSuspect { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
+    }
+
+    /// Lets the next suspect begin: this one has not killed its worker in `suspicionMs`. It keeps its worker, in whose place
+    /// another one is started.
+    mutating func suspicionTimePassed(_ worker: WorkerID, _ job: JobID) {
+        guard supervision.isRunning(job, on: worker) else { return }
+        if !supervision.replaceExclusive(worker) { schedule(.suspicion(worker, job), in: limits.suspicionMs) }
+    }
+
+    /// Stops a silent transfer that another user's job waits for. The requests of the user that it counts for fail; those of
+    /// other users are downloaded anew. Returns whether there was one.
+    mutating func stopSilentTransfer() -> Bool {
+        guard let (job, user) = downloads.nextToYield(isWorkerFree: supervision.available(.fetch) != nil),
+            let download = downloads[job]
+        else { return false }
+        let seconds = Double(limits.yieldSilenceMs) / 1000
+        let message =
+            "\(download.url.host) sent nothing for \(seconds) s, and other users wait for its transfer to end."
+        for waiter in download.waiters {
+            carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
+            requests.endStage(waiter.id)
+        }
+        for waiter in download.waiters where requests[waiter.id] != nil {
+            if waiter.owner.user == user {
+                failOrServeStale(
+                    waiter.id, WireError(.timeout, message), revalidating: download.revalidating)
+            } else {
+                self.download(for: waiter.id, revalidating: download.revalidating)
+            }
+        }
+        return true
     }
 
     // MARK: Progress

@@ -92,7 +92,7 @@ extension BrokerState {
     private func isOwned(_ waiter: Waiter) -> Bool {
         switch waiter.purpose {
         case .get: clients[waiter.client]?.gets[waiter.request.id] == waiter.id
-        case .store(let request): clients[waiter.client]?.others.contains(request.id) == true
+        case .store(let request): clients[waiter.client]?.others[request.id] != nil
         case .prefetch, .refresh: true
         }
     }

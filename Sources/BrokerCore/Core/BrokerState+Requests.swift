@@ -192,16 +192,21 @@ extension BrokerState {
 
     // MARK: Jobs
 
+    func jobWaiter(for waiter: Waiter) -> JobWaiter {
+        waiter.jobWaiter(isAdmin: clients.isAdmin(waiter.client))
+    }
+
     /// Lets a waiter join a lookup in the disk tier, or queues one. `assignJobs`
     /// starts it.
     private mutating func lookUp(for id: WaiterID) {
         guard let waiter = requests[id] else { return }
         let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request))
-        if let job = disk.join(key, waiter.jobWaiter, mayStay: waiter.mayEnterMemory) {
+        let jobWaiter = jobWaiter(for: waiter)
+        if let job = disk.join(key, jobWaiter, mayStay: waiter.mayEnterMemory) {
             return requests.wait(id, for: .lookingUp(job), joining: true)
         }
         let job = newJobID()
-        disk.enqueue(key, keys: waiter.keys, waiter.jobWaiter, mayStay: waiter.mayEnterMemory, as: job)
+        disk.enqueue(key, keys: waiter.keys, jobWaiter, mayStay: waiter.mayEnterMemory, as: job)
         requests.wait(id, for: .lookingUp(job))
         schedule(.lookup(job), in: limits.lookupDeadlineMs)
     }
@@ -216,7 +221,7 @@ extension BrokerState {
         if let wait = downloads.delay(of: url.origin, for: waiter.uid, at: now.instant) {
             return failOrServeStale(id, hostUnavailable(url.origin, milliseconds: wait))
         }
-        let jobWaiter = waiter.jobWaiter
+        let jobWaiter = jobWaiter(for: waiter)
         if let (job, lastActivity) = downloads.join(waiter.key, isForced: waiter.isForced, jobWaiter) {
             requests.wait(id, for: .downloading(job), joining: true)
             if let lastActivity {
@@ -249,7 +254,8 @@ extension BrokerState {
     /// starts it.
     mutating func decode(_ variant: VariantKey, of body: BufferID, for id: WaiterID) {
         guard let waiter = requests[id] else { return }
-        if let job = decoding.join(variant, waiter.jobWaiter) {
+        let jobWaiter = jobWaiter(for: waiter)
+        if let job = decoding.join(variant, jobWaiter) {
             return requests.wait(id, for: .decoding(job), joining: true)
         }
         let responsible = responsible(for: waiter)
@@ -259,8 +265,8 @@ extension BrokerState {
         }
         let job = newJobID()
         decoding.enqueue(
-            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible, waiter.jobWaiter,
-            as: job)
+            variant, of: body, bytes: memory.record(of: body)?.bytes ?? 0, responsible: responsible, jobWaiter, as: job
+        )
         requests.wait(id, for: .decoding(job))
         memory.hold(body)
     }

@@ -8,23 +8,7 @@ extension BrokerState {
 
     /// Assigns queued jobs to workers that can take them.
     mutating func assignJobs() {
-        startDiskRequests()
-        while disk.hasQueuedLookups, hasRoomForOriginals, let worker = supervision.available(.cache),
-            let job = disk.popLookup()
-        {
-            startLookup(job, on: worker)
-        }
-        // One at a time, on a spare if there is one, because no other job waits for the spare.
-        while !isSuspended, downloads.hasSuspects, hasRoomForOriginals, !supervision.runsExclusively(.fetch),
-            let worker = supervision.freshest(.fetch), let job = downloads.popSuspect()
-        {
-            startDownload(job, on: worker)
-        }
-        while !isSuspended, downloads.hasQueued, hasRoomForOriginals, let worker = supervision.available(.fetch),
-            let job = downloads.popQueued()
-        {
-            startDownload(job, on: worker)
-        }
+        repeat { assignLoads() } while mayLoad && stopSilentTransfer()
         // While decoders are broken, queued images are refused rather than left to wait for the next decoder.
         if decoding.hasQueued, supervision.areDecodersBroken(at: now.instant) {
             while let job = decoding.popQueued() { _ = refuseQueued(job) }
@@ -34,6 +18,30 @@ extension BrokerState {
             startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : worker)
         }
     }
+
+    /// Assigns queued lookups and downloads.
+    private mutating func assignLoads() {
+        startDiskRequests()
+        while disk.hasQueuedLookups, hasRoomForOriginals, let worker = supervision.available(.cache),
+            let job = disk.popLookup()
+        {
+            startLookup(job, on: worker)
+        }
+        // One at a time, on a spare if there is one, because no other job waits for the spare.
+        while mayLoad, downloads.hasSuspects, !supervision.runsExclusively(.fetch),
+            let worker = supervision.freshest(.fetch), let job = downloads.popSuspect()
+        {
+            startDownload(job, on: worker)
+        }
+        while mayLoad, downloads.hasQueued, let worker = supervision.available(.fetch),
+            let job = downloads.popQueued()
+        {
+            startDownload(job, on: worker)
+        }
+    }
+
+    /// Whether downloads may start.
+    private var mayLoad: Bool { !isSuspended && hasRoomForOriginals }
 
     /// Whether more originals may be fetched, from the network or from disk. Originals that wait for a decoder cannot be
     /// evicted: while they fill half of the memory, no more are fetched. Each decoding that ends makes room.

@@ -300,6 +300,8 @@ package struct BrokerState {
         case .diskRequest(let job): disk.contains(request: job)
         case .retry(let job): downloads.isBackingOff(job)
         case .stop(let job): downloads.isStopping(job)
+        case .yield(let job, let startedAt): downloads[job]?.transfer?.startedAt == startedAt
+        case .suspicion(let worker, let job): supervision.isRunning(job, on: worker)
         case .keptBody(let key): downloads.hasKeptBody(key)
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
@@ -325,6 +327,11 @@ package struct BrokerState {
                 if let worker = downloads.overdueStop(job) {
                     condemn(worker, .deadline, "it did not stop a transfer")
                 }
+            case .yield(let job, let startedAt):
+                if let next = downloads.checkSilence(of: job, startedAt: startedAt, at: now.instant) {
+                    deadlines.add(.yield(job, startedAt: startedAt), at: next)
+                }
+            case .suspicion(let worker, let job): suspicionTimePassed(worker, job)
             case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
             case .nextPart(let job): renderPart(of: job)
             case .reportUse: reportUse()

@@ -14,6 +14,10 @@ enum Deadline {
     case retry(JobID)
     /// A worker has not stopped a transfer.
     case stop(JobID)
+    /// The origin of a transfer may have been silent for so long that the transfer gives way to others.
+    case yield(JobID, startedAt: Instant)
+    /// A transfer that is retried alone may have lived long enough.
+    case suspicion(WorkerID, JobID)
     case keptBody(OriginalKey)
     /// Another partial image may be made of a download.
     case nextPart(JobID)

@@ -119,6 +119,7 @@ package struct Decoding {
     mutating func join(_ variant: VariantKey, _ waiter: JobWaiter) -> JobID? {
         guard let job = jobByVariant[variant], let decode = decodes[job] else { return nil }
         decodes[job]?.waiters.append(waiter)
+        queue.join(job, waiter.owner)
         if decode.priority < waiter.priority { setPriority(of: job, waiter.priority) }
         return job
     }
@@ -133,7 +134,7 @@ package struct Decoding {
             priority: waiter.priority)
         jobByVariant[variant] = job
         bodyBytes += bytes
-        queue.push(job, priority: waiter.priority, client: waiter.client)
+        queue.push(job, priority: waiter.priority, owner: waiter.owner)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
@@ -302,7 +303,8 @@ package struct Decoding {
             isQuarantineUnsaved = true
         }
         if !decode.waiters.isEmpty, !isPoison {
-            queue.push(job, priority: decode.priority, client: decode.waiters.first?.client, atFront: true)
+            let owner = decode.waiters.first?.owner ?? JobOwner()
+            queue.push(job, priority: decode.priority, owner: owner, atFront: true)
             return (.requeued, isQuarantined)
         }
         guard let end = end(job) else { return nil }
@@ -409,6 +411,7 @@ package struct Decoding {
         }
         if queue.count != decodes.values.count(where: { $0.run == nil }) { return "queue" }
         if decodes.contains(where: { $0.value.run == nil && !queue.contains($0.key) }) { return "queue" }
+        if let broken = queue.brokenInvariant() { return "queue: \(broken)" }
         let waiting = decodes.filter { if case .parked = $0.value.phase { true } else { false } }
         if Set(waiting.keys) != Set(parked) || parked.count != waiting.count { return "decodings that wait for memory" }
         let reserved = decodes.values.reduce(0) { $0 + $1.reserved } + parts.values.reduce(0) { $0 + $1.reserved }

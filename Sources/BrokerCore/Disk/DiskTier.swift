@@ -52,6 +52,7 @@ package struct DiskTier {
     mutating func join(_ key: LookupKey, _ waiter: JobWaiter, mayStay: Bool) -> JobID? {
         guard let job = lookupByKey[key], let lookup = lookups[job] else { return nil }
         lookups[job]?.waiters.append(waiter)
+        lookupQueue.join(job, waiter.owner)
         lookups[job]?.mayStay = lookup.mayStay || mayStay
         return job
     }
@@ -60,7 +61,7 @@ package struct DiskTier {
     mutating func enqueue(_ key: LookupKey, keys: [OriginalKey], _ waiter: JobWaiter, mayStay: Bool, as job: JobID) {
         lookups[job] = Lookup(key: key, keys: keys, waiters: [waiter], mayStay: mayStay)
         lookupByKey[key] = job
-        lookupQueue.push(job, priority: waiter.priority, client: waiter.client)
+        lookupQueue.push(job, priority: waiter.priority, owner: waiter.owner)
     }
 
     var hasQueuedLookups: Bool { !lookupQueue.isEmpty }
@@ -265,6 +266,7 @@ package struct DiskTier {
         if lookups.contains(where: { $0.value.worker == nil && !lookupQueue.contains($0.key) }) {
             return "queue of lookups"
         }
+        if let broken = lookupQueue.brokenInvariant() { return "queue of lookups: \(broken)" }
         if queued.values.contains(where: { $0.bytesToSave > 0 }) { return "a queued request to save" }
         return nil
     }

@@ -85,6 +85,8 @@ struct Download {
         (self.revalidating, self.revalidatedBody) = (revalidating, revalidatedBody)
     }
 
+    /// The owner to the queue.
+    var owner: JobOwner { waiters.first?.owner ?? JobOwner() }
     var original: OriginalKey { key.original }
     var origin: String { url.origin }
     /// Whether it is an identification; only the key of a `store` is hidden.

@@ -59,6 +59,10 @@ package struct Downloads {
     private var queue: JobQueue
     /// Downloads that are to be retried alone.
     private var suspects = JobQueue()
+    /// The running transfers that were silent for `yieldSilenceMs` when that was last checked.
+    private var silent: Set<JobID> = []
+    /// The transfer that was last to give way.
+    private var yielding: JobID?
     private var hosts = HostTable()
     /// The cookies of each user who has used any.
     private var cookies: [UInt32: CookieStore] = [:]
@@ -68,7 +72,9 @@ package struct Downloads {
 
     init(limits: BrokerLimits, seed: UInt64) {
         self.limits = limits
-        queue = JobQueue(groupLimit: limits.transfersPerOrigin, order: limits.queueOrder)
+        queue = JobQueue(
+            limit: limits.fetchers * limits.transfersPerFetcher, groupLimit: limits.transfersPerOrigin,
+            order: limits.queueOrder)
         random = SplitMix64(state: seed)
     }
 
@@ -101,6 +107,8 @@ package struct Downloads {
         let bringsBody = plain.map { downloads[$0]?.revalidating == nil } ?? false
         guard let job = isForced ? forced ?? (bringsBody ? plain : nil) : plain ?? forced else { return nil }
         downloads[job]?.waiters.append(waiter)
+        queue.join(job, waiter.owner)
+        suspects.join(job, waiter.owner)
         if let priority = downloads[job]?.priority, priority < waiter.priority {
             setPriority(of: job, waiter.priority)
         }
@@ -123,8 +131,7 @@ package struct Downloads {
         }
         downloads[job] = download
         jobByKey[download.key] = job
-        queue.push(
-            job, priority: download.priority, client: download.waiters.first?.client, group: download.origin)
+        queue.push(job, priority: download.priority, owner: download.owner, group: download.origin)
         return job
     }
 
@@ -134,7 +141,7 @@ package struct Downloads {
         downloads[job]?.given = buffer
         setReceived(of: job, bytes)
         jobByKey[download.key] = job
-        queue.push(job, priority: download.priority, client: download.waiters.first?.client)
+        queue.push(job, priority: download.priority, owner: download.owner)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
@@ -162,7 +169,7 @@ package struct Downloads {
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }
         if !download.isIdentification, let wait = hosts.admit(HostTable.Key(download), at: now) {
-            if !download.isSuspect { queue.jobEnded(inGroup: download.origin) }
+            if !download.isSuspect { queue.jobEnded(job) }
             return .hostUnavailable(milliseconds: wait)
         }
         downloads[job]?.state = .running(
@@ -200,6 +207,7 @@ package struct Downloads {
         download.total = total
         download.transfer?.lastActivity = now
         download.transfer?.hasResponded = true
+        silent.remove(job)
         // Only a part continues the body; any other response begins it anew.
         if response.status != 206 { download.resumedFrom = 0 }
         downloads[job] = download
@@ -236,7 +244,36 @@ package struct Downloads {
         setReceived(of: job, min(max(received, download.received), limits.maxDownloadBytes))
         downloads[job]?.expected = expected
         downloads[job]?.transfer?.lastActivity = now
+        silent.remove(job)
         return self[job]
+    }
+
+    // MARK: Giving way
+
+    /// Notes whether the origin of a transfer has been silent for `yieldSilenceMs`. Returns when that must be checked again;
+    /// nil when the transfer has ended, or gives way to none because it has a worker to itself.
+    mutating func checkSilence(of job: JobID, startedAt: Instant, at now: Instant) -> Instant? {
+        guard let transfer = self[job]?.transfer, transfer.startedAt == startedAt, !transfer.isAlone else { return nil }
+        let limit = transfer.lastActivity.adding(milliseconds: limits.yieldSilenceMs)
+        if limit > now { return limit }
+        silent.insert(job)
+        return now.adding(milliseconds: limits.yieldSilenceMs)
+    }
+
+    /// A silent transfer that another user's job waits for, and the user that it counts for. They give way one at a time:
+    /// until the worker has stopped one, it is not known what still waits.
+    mutating func nextToYield(isWorkerFree: Bool) -> (job: JobID, user: JobOwner.User)? {
+        if silent.isEmpty || queue.isEmpty || yielding.map(isStopping) == true { return nil }
+        for job in silent.sorted() where self[job] != nil {
+            guard let user = queue.user(ofRunning: job), queue.isAwaited(job, isWorkerFree: isWorkerFree) else {
+                continue
+            }
+            silent.remove(job)
+            queue.yieldTurn(of: job)
+            yielding = job
+            return (job, user)
+        }
+        return nil
     }
 
     // MARK: Ends
@@ -414,18 +451,18 @@ package struct Downloads {
 
     private mutating func push(_ job: JobID, atFront: Bool = false) {
         guard let download = downloads[job] else { return }
-        let client = download.waiters.first?.client
         if download.isSuspect {
-            return suspects.push(job, priority: download.priority, client: client, atFront: atFront)
+            return suspects.push(job, priority: download.priority, owner: download.owner, atFront: atFront)
         }
         let group = download.isIdentification ? nil : download.origin
-        queue.push(job, priority: download.priority, client: client, group: group, atFront: atFront)
+        queue.push(job, priority: download.priority, owner: download.owner, group: group, atFront: atFront)
     }
 
     /// Takes a running download from its worker.
     private mutating func unassign(_ job: JobID) -> [Outcome] {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
-        if !download.isIdentification, !transfer.isAlone { queue.jobEnded(inGroup: download.origin) }
+        if !transfer.isAlone { queue.jobEnded(job) }
+        silent.remove(job)
         downloads[job]?.state = .queued
         return [.freed(job, transfer.worker)]
     }
@@ -573,9 +610,9 @@ package struct Downloads {
     /// The active downloads, identifications included: all but those that are stopping.
     var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
     var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
-    /// About how many deadlines still matter: a retry, a stop and a next partial decoding for each download, and the end of
+    /// About how many deadlines still matter: a retry, a stop a next partial decoding and a silence for each download, and the end of
     /// each kept body.
-    var deadlineCount: Int { 3 * downloads.count + keptBodies.count }
+    var deadlineCount: Int { 4 * downloads.count + keptBodies.count }
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
@@ -587,6 +624,12 @@ package struct Downloads {
         let queuedJobs = active.filter { $0.value.transfer == nil && $0.value.retryAt == nil }
         if queued != queuedJobs.count { return "queue" }
         if queuedJobs.contains(where: { !queue.contains($0.key) && !suspects.contains($0.key) }) { return "queue" }
+        if silent.contains(where: { downloads[$0]?.transfer?.isAlone != false }) {
+            return "a silent transfer that is gone"
+        }
+        let sharing = downloads.filter { $0.value.transfer?.isAlone == false }
+        if queue.runningIDs != Set(sharing.keys) { return "running jobs" }
+        if let broken = queue.brokenInvariant() ?? suspects.brokenInvariant() { return "queue: \(broken)" }
         let received =
             downloads.values.reduce(0) { $0 + $1.received } + keptBodies.values.reduce(0) { $0 + $1.received }
         if received != reservedBytes { return "reserved bytes" }

@@ -59,6 +59,9 @@ struct MemoryIndex {
         var origin: OriginStatement
         var isFromDisk: Bool
         var isOnDisk: Bool
+        /// The neighbours in the list of the originals of one URL.
+        var previousAtURL: Int?
+        var nextAtURL: Int?
     }
 
     /// A buffer as `Buffer` describes it.
@@ -88,6 +91,8 @@ struct MemoryIndex {
     private var buffers = SlotTable<BufferEntry>()
     /// The slots of buffers by content and form.
     private var variants = HashIndex()
+    /// The first original of each URL's list, by the URL.
+    private var urls = HashIndex()
     /// The slots of resident buffers in the order of eviction.
     private var order = EvictionQueue()
     private var unheldResidents = 0
@@ -188,7 +193,19 @@ struct MemoryIndex {
     }
 
     /// Returns the originals that were loaded from `url`.
-    func keys(at url: SourceURL) -> [OriginalKey] { keys { $0.url == url } }
+    func keys(at url: SourceURL) -> [OriginalKey] {
+        var keys: [OriginalKey] = []
+        var next = firstOriginal(at: url)
+        while let slot = next {
+            keys.append(originals[slot].key)
+            next = originals[slot].nextAtURL
+        }
+        return keys
+    }
+
+    private func firstOriginal(at url: SourceURL) -> Int? {
+        urls.slot(hash: url.hashValue) { originals[$0].key.url == url }
+    }
 
     /// Returns the originals for which `isMeant` is true.
     func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] { originals.keys.filter(isMeant) }
@@ -239,9 +256,13 @@ struct MemoryIndex {
             isOnDisk: original.isOnDisk)
         if let slot = originals.slot(of: key) {
             // The key too: with a cacheKey it may have another URL, by which `remove` finds it.
+            unlinkFromURL(slot)
             originals[slot] = entry
+            linkToURL(slot)
         } else {
-            contents[content].originals.append(originals.insert(entry))
+            let slot = originals.insert(entry)
+            contents[content].originals.append(slot)
+            linkToURL(slot)
             if let owner = key.owner { owned[owner, default: 0] += 1 }
         }
         limitKeys(of: content, keeping: key)
@@ -448,8 +469,32 @@ struct MemoryIndex {
         Self.remove(slot, from: &contents[buffers.remove(at: slot).content].buffers)
     }
 
+    /// Adds an original to the list of its URL, as the second one, so that the first need not change.
+    private mutating func linkToURL(_ slot: Int) {
+        let url = originals[slot].key.url
+        guard let first = firstOriginal(at: url) else { return urls.insert(slot, hash: url.hashValue) }
+        let second = originals[first].nextAtURL
+        (originals[slot].previousAtURL, originals[slot].nextAtURL) = (first, second)
+        originals[first].nextAtURL = slot
+        if let second { originals[second].previousAtURL = slot }
+    }
+
+    /// Takes an original out of the list of its URL.
+    private mutating func unlinkFromURL(_ slot: Int) {
+        let (previous, next) = (originals[slot].previousAtURL, originals[slot].nextAtURL)
+        if let next { originals[next].previousAtURL = previous }
+        if let previous {
+            originals[previous].nextAtURL = next
+        } else {
+            let hash = originals[slot].key.url.hashValue
+            urls.remove(slot, hash: hash)
+            if let next { urls.insert(next, hash: hash) }
+        }
+    }
+
     /// Removes an original from the tables and from its content.
     private mutating func forgetOriginal(_ slot: Int) {
+        unlinkFromURL(slot)
         let original = originals.remove(at: slot)
         validity.end(original.key)
         Self.remove(slot, from: &contents[original.content].originals)
@@ -482,6 +527,11 @@ struct MemoryIndex {
             return "an original without content"
         }
         if originals.contains(where: { $0.key.url != $0.origin.url }) { return "an original under another URL" }
+        let byURL = Dictionary(grouping: originals.keys, by: \.url)
+        if urls.count != byURL.count { return "number of URLs" }
+        if byURL.contains(where: { Set(keys(at: $0)) != Set($1) || keys(at: $0).count != $1.count }) {
+            return "originals of a URL"
+        }
         if contents.contains(where: { $0.originals.isEmpty || $0.buffers.isEmpty }) { return "an empty content" }
         if contents.reduce(0, { $0 + $1.buffers.count }) != buffers.count { return "a buffer without content" }
         if contents.reduce(0, { $0 + $1.originals.count }) != originals.count { return "number of originals" }

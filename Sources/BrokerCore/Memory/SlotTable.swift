@@ -99,7 +99,8 @@ struct HashIndex {
     }
 
     private var places: [Place] = []
-    private var count = 0
+    /// The number of slots in the table.
+    private(set) var count = 0
 
     /// Returns the slot for which `isMeant` is true among those with this hash.
     func slot(hash: Int, isMeant: (Int) -> Bool) -> Int? {

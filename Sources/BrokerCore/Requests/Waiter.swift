@@ -85,11 +85,11 @@ struct Waiter {
     }
 
     /// The parts that a job needs to schedule itself and to time out.
-    var jobWaiter: JobWaiter {
+    func jobWaiter(isAdmin: Bool) -> JobWaiter {
         let options = request.options
         return JobWaiter(
             id: id, client: client, uid: uid, priority: options.priority, silenceMs: options.timeoutMs,
-            deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs))
+            deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs), isAdmin: isAdmin)
     }
 
     /// Whether its result may stay in memory.

@@ -87,6 +87,12 @@ package struct Supervision {
         fetch.isRunning(job, on: worker) || decode.isRunning(job, on: worker) || cache.isRunning(job, on: worker)
     }
 
+    /// Retires a worker that has run an exclusive job for long, so that its successor can run the next one; false when too
+    /// many workers were retired with such a job.
+    mutating func replaceExclusive(_ worker: WorkerID) -> Bool {
+        kind(of: worker).map { self[$0].replaceExclusive(worker) } ?? false
+    }
+
     /// The number of jobs that run on workers of this kind.
     func runningJobs(_ kind: WorkerKind) -> Int { self[kind].runningJobs }
 

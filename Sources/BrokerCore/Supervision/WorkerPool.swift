@@ -82,8 +82,18 @@ struct WorkerPool {
             .min { ($0.value.jobs.count, $0.key) < ($1.value.jobs.count, $1.key) }?.key
     }
 
-    /// Whether a worker has a job that is to be its only one.
-    var hasExclusive: Bool { workers.values.contains(where: \.isExclusive) }
+    /// Whether a worker has a job that is to be its only one, and was not replaced for that.
+    var hasExclusive: Bool { workers.values.contains { $0.isExclusive && !$0.isRetiring } }
+
+    /// Retires a worker with an exclusive job; false when too many were, because each takes a process beside the others.
+    mutating func replaceExclusive(_ worker: WorkerID) -> Bool {
+        guard workers.values.count(where: { $0.isExclusive && $0.isRetiring }) < Self.mostReplaced else { return false }
+        retire(worker)
+        return true
+    }
+
+    /// The most workers that were replaced and still have their exclusive job.
+    static let mostReplaced = 4
 
     /// The idle worker that has run the fewest jobs, spares included: for a job that another worker died of, so that an
     /// earlier job's traces are not to blame.

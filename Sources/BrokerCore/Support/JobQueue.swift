@@ -1,36 +1,85 @@
 import IPCProtocol
 
-/// The jobs that wait for a worker: the highest priority first, clients by round-robin within it, and a client's jobs in the
-/// order of their arrival or in reverse. A lower priority gets a turn after eight jobs of higher ones. Jobs may belong to a
-/// group (an origin) with a bound of running jobs; beyond it, the group's jobs are set aside and delay no others.
+/// The jobs that wait for a worker: those that were started before, then users by round-robin, and each user's by
+/// priority and client (`UserQueue`), in the order of their arrival or in reverse.
+///
+/// A user may have its fair share of `limit` running jobs. Jobs may belong to a group (an origin) with a limit of its own,
+/// of which a user has its fair share too. Beyond these, jobs are set aside and delay no others: a user at its share is
+/// passed over, and the jobs of a full group wait in the group until one of its running jobs ends. A job that was started
+/// before is bounded by its group's limit alone, because its user had the share.
+///
+/// No operation takes time in proportion to the waiting jobs. The users at their shares, which some visit, are fewer than
+/// the running jobs.
 struct JobQueue {
+    typealias User = JobOwner.User
+
     private struct Entry {
         var level: Int
+        let owner: JobOwner
         let group: String?
-        let standing: RoundRobinQueue.Standing
+        let rank: Int
+        /// Whether it was started before.
+        let isFront: Bool
         var isAside = false
+
+        var standing: RoundRobinQueue.Standing {
+            // Those at the front have one line.
+            RoundRobinQueue.Standing(client: isFront ? nil : owner.client, rank: rank)
+        }
     }
 
-    /// The number of jobs of higher priority that run in a row while one of a lower priority waits.
-    static let patience = 8
+    private struct Group {
+        var running: RunningShares
+        /// The jobs set aside.
+        var front = RoundRobinQueue()
+        var asides: [User: UserQueue] = [:]
+        /// The users of `asides`.
+        var turns = TurnOrder<User>()
+        /// The user whose first jobs were brought back for the free place.
+        var offeree: User?
+
+        var isUnused: Bool { running.total == 0 && front.isEmpty && asides.isEmpty }
+
+        /// The next user with a job set aside whose share allows it to run; one that is passed over only if there is no
+        /// other.
+        mutating func nextUser(isPassedOver: (User) -> Bool) -> User? {
+            var refused: [User] = []
+            var second: User?
+            defer { for user in refused { turns.enter(user) } }
+            while let user = turns.first() {
+                if running.permits(user) {
+                    if !isPassedOver(user) { return user }
+                    second = second ?? user
+                }
+                turns.pauseFirst()
+                refused.append(user)
+            }
+            return second
+        }
+    }
 
     /// The most running jobs of one group.
     let groupLimit: Int
     let order: BrokerLimits.QueueOrder
 
     private var entries: [JobID: Entry] = [:]
-    /// By level: low, normal, high. Includes the jobs set aside.
-    private var lines = Self.emptyLines
-    /// The number of jobs of higher levels taken in a row while this level waited.
-    private var passed = GetOptions.Priority.allCases.map { _ in 0 }
-    /// The jobs of full groups that are set aside, by group and level.
-    private var asides: [String: [RoundRobinQueue]] = [:]
-    private var running: [String: Int] = [:]
+    /// The jobs that were started before. Includes those set aside.
+    private var front = RoundRobinQueue()
+    private var users: [User: UserQueue] = [:]
+    private var turns = TurnOrder<User>()
+    private var groups: [String: Group] = [:]
+    /// The groups that have brought back jobs of a user.
+    private var offers: [User: Set<String>] = [:]
+    /// The running jobs, if their number is limited.
+    private var runningJobs: [JobID: (user: User, group: String?)] = [:]
+    private var running: RunningShares
+    /// The users with waiting jobs that were found at their share since a job ended.
+    private var resting: Set<User> = []
     private var lastRank = 0
 
-    private static var emptyLines: [RoundRobinQueue] { GetOptions.Priority.allCases.map { _ in RoundRobinQueue() } }
-
-    init(groupLimit: Int = .max, order: BrokerLimits.QueueOrder = .fifo) {
+    /// Creates a queue for workers that run at most `limit` jobs; the caller pops a job only when one of them can take it.
+    init(limit: Int = .max, groupLimit: Int = .max, order: BrokerLimits.QueueOrder = .fifo) {
+        running = RunningShares(limit: limit)
         self.groupLimit = groupLimit
         self.order = order
     }
@@ -39,113 +88,307 @@ struct JobQueue {
     var count: Int { entries.count }
     var isEmpty: Bool { entries.isEmpty }
     func contains(_ job: JobID) -> Bool { entries[job] != nil }
+    private var isLimited: Bool { running.limit != .max || groupLimit != .max }
 
-    /// Adds a job to its priority's queue, or to its front if the job had been started before.
+    // MARK: Waiting
+
+    /// Adds a job, or puts it before all others if it had been started before.
     mutating func push(
-        _ job: JobID, priority: GetOptions.Priority, client: ClientID?, group: String? = nil, atFront: Bool = false
+        _ job: JobID, priority: GetOptions.Priority, owner: JobOwner, group: String? = nil, atFront: Bool = false
     ) {
         remove(job)
         lastRank += 1
-        let standing = RoundRobinQueue.Standing(
-            client: client, rank: atFront || order == .lifo ? -lastRank : lastRank, isFront: atFront)
-        let level = Self.level(of: priority)
-        entries[job] = Entry(level: level, group: group, standing: standing)
-        insert(job, standing, at: level)
+        let entry = Entry(
+            level: UserQueue.level(of: priority), owner: owner, group: group,
+            rank: atFront || order == .lifo ? -lastRank : lastRank, isFront: atFront)
+        insert(job, entry)
     }
 
     /// Changes the priority of a waiting job. Among its client's jobs it keeps the place of its arrival.
     mutating func change(_ job: JobID, to priority: GetOptions.Priority) {
-        let level = Self.level(of: priority)
+        let level = UserQueue.level(of: priority)
         guard let entry = entries[job], entry.level != level else { return }
+        if entry.isFront {
+            entries[job]?.level = level
+        } else {
+            remove(job)
+            // It is not set aside in its new place; `pop` sets it aside again if it may not run.
+            insert(
+                job,
+                Entry(level: level, owner: entry.owner, group: entry.group, rank: entry.rank, isFront: false))
+        }
+    }
+
+    /// Notes that another client waits for a job too. The job becomes that one's if its user has fewer jobs waiting, so that
+    /// a request does not wait for another user's turns.
+    mutating func join(_ job: JobID, _ owner: JobOwner) {
+        guard let entry = entries[job], !entry.isFront, owner.user != entry.owner.user,
+            users[owner.user]?.count ?? 0 < users[entry.owner.user]?.count ?? 0
+        else { return }
         remove(job)
-        entries[job] = Entry(level: level, group: entry.group, standing: entry.standing)
-        // It is not set aside in its new queue; `pop` sets it aside again if its group is full.
-        insert(job, entry.standing, at: level)
+        insert(job, Entry(level: entry.level, owner: owner, group: entry.group, rank: entry.rank, isFront: false))
+    }
+
+    private mutating func insert(_ job: JobID, _ entry: Entry) {
+        entries[job] = entry
+        if entry.isFront { return front.insert(job, entry.standing) }
+        let user = entry.owner.user
+        users[user, default: UserQueue()].insert(job, entry.standing, at: entry.level)
+        if !resting.contains(user) { turns.enter(user) }
     }
 
     /// Removes a waiting job.
     mutating func remove(_ job: JobID) {
         guard let entry = entries.removeValue(forKey: job) else { return }
-        lines[entry.level].remove(job)
-        guard let group = entry.group else { return }
-        if entry.isAside {
-            asides[group]?[entry.level].remove(job)
-            forgetIfEmpty(group)
-        } else if running[group, default: 0] < groupLimit {
-            // It may have been brought back in place of another job of its group.
-            bringBack(group, at: entry.level)
+        let user = entry.owner.user
+        if entry.isFront {
+            front.remove(job)
+        } else {
+            users[user]?.remove(job, at: entry.level)
+            forgetIfEmpty(user)
         }
+        guard let group = entry.group, groups[group] != nil else { return }
+        if !entry.isAside {
+            // It may have been brought back in place of another job of its group.
+            return offerPlace(of: group)
+        }
+        if entry.isFront {
+            groups[group]?.front.remove(job)
+        } else {
+            groups[group]?.asides[user]?.remove(job, at: entry.level)
+            if groups[group]?.asides[user]?.isEmpty == true {
+                groups[group]?.asides[user] = nil
+                groups[group]?.turns.remove(user)
+            }
+        }
+        forgetIfUnused(group)
     }
 
-    /// Removes the next job that may run now, and counts it as running in its group.
+    // MARK: Running
+
+    /// Removes the next job that may run now, and counts it as running.
     mutating func pop() -> JobID? {
         while let job = first(), let entry = entries[job] {
-            if let group = entry.group {
-                let others = running[group, default: 0]
-                if others >= groupLimit {
-                    setAside(job, entry, of: group)
-                    continue
-                }
-                running[group] = others + 1
+            if let group = entry.group, !mayRun(entry, in: group) {
+                setAside(job, entry, of: group)
+            } else {
+                start(job, entry)
+                return job
             }
-            entries[job] = nil
-            lines[entry.level].serve(job)
-            passed[entry.level] = 0
-            for lower in 0..<entry.level where !lines[lower].isEmpty { passed[lower] += 1 }
-            return job
         }
         return nil
     }
 
-    /// Counts a job of `group` as ended, and brings back the first of the group's jobs of each priority, because the order
-    /// of priorities is decided among the queues.
-    mutating func jobEnded(inGroup group: String?) {
-        guard let group, let count = running[group] else { return }
-        running[group] = count == 1 ? nil : count - 1
-        for level in lines.indices { bringBack(group, at: level) }
-    }
-
-    /// The next job, whether or not its group lets it run.
+    /// The next job of a user below its share, whether or not its group lets it run.
     private mutating func first() -> JobID? {
-        for level in lines.indices where passed[level] >= Self.patience {
-            if let job = lines[level].first() { return job }
-        }
-        for level in lines.indices.reversed() {
-            if let job = lines[level].first() { return job }
+        if let job = front.first() { return job }
+        while let user = turns.first() {
+            if !running.permits(user) {
+                rest(user)
+            } else if let job = users[user]?.first() {
+                return job
+            } else {
+                turns.pauseFirst()
+            }
         }
         return nil
     }
 
-    private mutating func insert(_ job: JobID, _ standing: RoundRobinQueue.Standing, at level: Int) {
-        // An empty queue was not passed over.
-        if lines[level].isEmpty { passed[level] = 0 }
-        lines[level].insert(job, standing)
+    private func mayRun(_ entry: Entry, in group: String) -> Bool {
+        guard let running = groups[group]?.running else { return true }
+        return !running.isFull && (entry.isFront || running.permits(entry.owner.user))
+    }
+
+    private mutating func start(_ job: JobID, _ entry: Entry) {
+        let user = entry.owner.user
+        entries[job] = nil
+        if entry.isFront {
+            front.serve(job)
+        } else {
+            users[user]?.serve(job, at: entry.level)
+            turns.moveToEnd(user)
+            forgetIfEmpty(user)
+        }
+        guard isLimited else { return }
+        runningJobs[job] = (user, entry.group)
+        running.add(user)
+        guard let group = entry.group else { return }
+        groups[group, default: Group(running: RunningShares(limit: groupLimit))].running.add(user)
+        groups[group]?.turns.moveToEnd(user)
+        offerPlace(of: group)
+    }
+
+    /// Counts a running job as ended.
+    mutating func jobEnded(_ job: JobID) {
+        guard let (user, group) = runningJobs.removeValue(forKey: job) else { return }
+        running.remove(user)
+        for user in resting { turns.enter(user) }
+        resting = []
+        guard let group else { return }
+        groups[group]?.running.remove(user)
+        offerPlace(of: group)
+    }
+
+    /// The user that a running job counts for.
+    func user(ofRunning job: JobID) -> User? { runningJobs[job]?.user }
+
+    /// Puts the user of a running job behind the others, so that the place of the job goes to another user.
+    mutating func yieldTurn(of job: JobID) {
+        guard let (user, group) = runningJobs[job] else { return }
+        turns.moveToEnd(user)
+        if let group { groups[group]?.turns.moveToEnd(user) }
+    }
+
+    /// Whether another user's job would run if this running one ended. `isWorkerFree` says whether a worker can take a job
+    /// all the same.
+    mutating func isAwaited(_ job: JobID, isWorkerFree: Bool) -> Bool {
+        guard let (user, group) = runningJobs[job] else { return false }
+        if !isWorkerFree, isInLine(besides: user) { return true }
+        let isResting = resting.contains {
+            $0 != user && users[$0]?.inLine ?? 0 > 0 && running.permits($0, freed: 1)
+        }
+        if isResting { return true }
+        guard let group = group.flatMap({ groups[$0] }) else { return false }
+        return group.front.jobs.contains { entries[$0]?.owner.user != user }
+            || group.asides.keys.contains {
+                $0 != user && group.running.permits($0, freed: 1) && running.permits($0, freed: 1)
+            }
+    }
+
+    /// Whether a job of another user below its share waits for a worker alone.
+    private mutating func isInLine(besides user: User) -> Bool {
+        if front.jobs.contains(where: { entries[$0]?.isAside == false && entries[$0]?.owner.user != user }) {
+            return true
+        }
+        var isPassedOver = false
+        defer { if isPassedOver { turns.enter(user) } }
+        while let other = turns.first() {
+            if other != user, users[other]?.inLine ?? 0 > 0 {
+                if running.permits(other) { return true }
+                rest(other)
+                continue
+            }
+            if other == user { isPassedOver = true }
+            turns.pauseFirst()
+        }
+        return false
+    }
+
+    // MARK: Setting aside
+
+    /// Passes over the first user, which is at its share, until a job ends.
+    private mutating func rest(_ user: User) {
+        turns.pauseFirst()
+        resting.insert(user)
+        // What was offered to it may be another's.
+        for group in offers[user] ?? [] where groups[group]?.asides.contains(where: { $0.key != user }) == true {
+            offerPlace(of: group)
+        }
     }
 
     private mutating func setAside(_ job: JobID, _ entry: Entry, of group: String) {
+        let user = entry.owner.user
         entries[job]?.isAside = true
-        lines[entry.level].setAside(job)
-        asides[group, default: Self.emptyLines][entry.level].insert(job, entry.standing)
-    }
-
-    /// Puts the first job of `group` that is set aside at this level back in its place.
-    private mutating func bringBack(_ group: String, at level: Int) {
-        guard let job = asides[group]?[level].first() else { return }
-        asides[group]?[level].serve(job)
-        forgetIfEmpty(group)
-        entries[job]?.isAside = false
-        lines[level].bringBack(job)
-    }
-
-    private mutating func forgetIfEmpty(_ group: String) {
-        if asides[group]?.allSatisfy(\.isEmpty) == true { asides[group] = nil }
-    }
-
-    private static func level(of priority: GetOptions.Priority) -> Int {
-        switch priority {
-        case .low: 0
-        case .normal: 1
-        case .high: 2
+        if entry.isFront {
+            front.setAside(job)
+            groups[group]?.front.insert(job, entry.standing)
+        } else {
+            users[user]?.setAside(job, at: entry.level)
+            groups[group]?.asides[user, default: UserQueue()].insert(job, entry.standing, at: entry.level)
+            groups[group]?.turns.enter(user)
         }
     }
+
+    /// Brings back jobs of a group that has a free place: the first one at the front, and the first of each priority of the
+    /// next user whose share allows it, because the order of priorities is decided among all of the user's jobs.
+    private mutating func offerPlace(of name: String) {
+        // Taken out, because a copy would have to be changed.
+        guard var group = groups.removeValue(forKey: name) else { return }
+        defer {
+            if group.isUnused { withdrawOffer(&group, name) } else { groups[name] = group }
+        }
+        withdrawOffer(&group, name)
+        if group.running.isFull { return }
+        if let job = group.front.first() {
+            group.front.serve(job)
+            entries[job]?.isAside = false
+            front.bringBack(job)
+        }
+        guard let user = group.nextUser(isPassedOver: { !running.permits($0) }) else { return }
+        for job in group.asides[user]?.takeFirsts() ?? [] {
+            guard let level = entries[job]?.level else { continue }
+            entries[job]?.isAside = false
+            users[user]?.bringBack(job, at: level)
+        }
+        if !resting.contains(user) { turns.enter(user) }
+        if group.asides[user]?.isEmpty == true {
+            group.asides[user] = nil
+            group.turns.remove(user)
+        }
+        group.offeree = user
+        offers[user, default: []].insert(name)
+    }
+
+    private mutating func withdrawOffer(_ group: inout Group, _ name: String) {
+        guard let user = group.offeree.take() else { return }
+        offers[user]?.remove(name)
+        if offers[user]?.isEmpty == true { offers[user] = nil }
+    }
+
+    private mutating func forgetIfUnused(_ name: String) {
+        guard groups[name]?.isUnused == true, var group = groups.removeValue(forKey: name) else { return }
+        withdrawOffer(&group, name)
+    }
+
+    private mutating func forgetIfEmpty(_ user: User) {
+        guard users[user]?.isEmpty == true else { return }
+        users[user] = nil
+        turns.remove(user)
+        resting.remove(user)
+    }
+
+    // MARK: Invariants
+
+    /// The jobs that run, if their number is limited.
+    var runningIDs: Set<JobID> { Set(runningJobs.keys) }
+
+    /// The first rule that does not hold; nil when all do.
+    func brokenInvariant() -> String? {
+        if users.values.contains(where: \.isEmpty) { return "a user without jobs" }
+        if turns.count != users.count || !resting.isSubset(of: users.keys) { return "users" }
+        let asides = entries.values.filter(\.isAside)
+        if front.count + users.values.reduce(0, { $0 + $1.count }) != entries.count { return "number of jobs" }
+        if front.inLine + users.values.reduce(0, { $0 + $1.inLine }) != entries.count - asides.count {
+            return "number of jobs in line"
+        }
+        let inGroups = groups.values.reduce(0) { $0 + $1.front.count + $1.asides.values.reduce(0) { $0 + $1.count } }
+        if inGroups != asides.count { return "number of jobs set aside" }
+        if running.total != runningJobs.count || running.users != Self.counts(runningJobs.values.map(\.user)) {
+            return "running jobs"
+        }
+        for (name, group) in groups {
+            if group.isUnused { return "a group without jobs" }
+            let inGroup = runningJobs.values.filter { $0.group == name }
+            if group.running.total != inGroup.count || group.running.users != Self.counts(inGroup.map(\.user)) {
+                return "running jobs of a group"
+            }
+            if group.running.total > groupLimit { return "too many running jobs of a group" }
+            if group.turns.count != group.asides.count { return "users of a group" }
+            if group.offeree.map({ offers[$0]?.contains(name) != true }) == true { return "an offer" }
+            let inLine = entries.values.filter { $0.group == name && !$0.isAside }
+            if group.running.isFull { continue }
+            if !group.front.isEmpty, !inLine.contains(where: \.isFront) { return "a free place without a job" }
+            if group.asides.keys.contains(where: { group.running.permits($0) }),
+                !inLine.contains(where: { $0.owner.user == group.offeree })
+            {
+                return "a free place without a job"
+            }
+        }
+        if offers.reduce(0, { $0 + $1.value.count }) != groups.values.count(where: { $0.offeree != nil }) {
+            return "offers"
+        }
+        return nil
+    }
+
+    private static func counts(_ users: [User]) -> [User: Int] { users.reduce(into: [:]) { $0[$1, default: 0] += 1 } }
 }

@@ -12,6 +12,10 @@ struct JobWaiter {
     let silenceMs: Int
     /// When it gives up.
     let deadline: Instant
+    var isAdmin = false
+
+    /// The owner of a job that it starts.
+    var owner: JobOwner { JobOwner(user: JobOwner.User(uid: uid, isAdmin: isAdmin), client: client) }
 }
 
 extension [JobWaiter] {

@@ -78,6 +78,10 @@ package struct BrokerLimits {
     package var patienceMs = 10_000
     /// The time that a worker may take to stop a transfer.
     package var stopDeadlineMs = 10_000
+    /// The silence of an origin after which its transfer gives way to another user's waiting job.
+    package var yieldSilenceMs = 60_000
+    /// The time after which a transfer that is retried alone lets the next one begin.
+    package var suspicionMs = 10_000
     /// The continuations of a body that is cut short.
     package var resumptions = 8
     /// The most bodies whose beginnings are kept in memory for later requests (`KeptBody`); 0 keeps none.

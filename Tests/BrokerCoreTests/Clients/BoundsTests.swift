@@ -143,6 +143,26 @@ struct BoundsTests {
         #expect(world.state.clients.pendingWeight == 0)
     }
 
+    @Test func `a remove and a query with a long URL weigh as much as a get`() throws {
+        var world = world {
+            $0.maxRequests = 100
+            $0.usesDisk = true
+        }
+        let client = world.connect()
+        let url = try SourceURL("http://origin.test/" + String(repeating: "x", count: 5 << 10))
+        world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+        #expect(world.state.clients.pendingWeight == 6)
+        world.happen(.messageReceived(client, .query(GetRequest(id: 2, url: url, options: GetOptions()))))
+        #expect(world.state.clients.pendingWeight == 12)
+        for id in 3..<30 { world.happen(.messageReceived(client, .remove(id: id, url: url))) }
+        // A single client must leave as much free as it takes.
+        #expect(world.state.clients.pendingWeight == 48)
+        #expect(world.state.clients[client]?.unanswered == 8)
+        world.readyAll()
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+        #expect(world.state.clients.pendingWeight == 0)
+    }
+
     @Test func `hits need no share of the requests`() {
         var world = world { $0.maxRequests = 4 }
         let client = world.connect()

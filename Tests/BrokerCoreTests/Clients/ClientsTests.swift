@@ -37,8 +37,8 @@ import Testing
     @Test func `requests count by weight until they end`() {
         var clients = clients()
         clients.began(get: 1, WaiterID(number: 1), weight: 3, of: client)
-        clients.began(other: 2, of: client)
-        clients.began(other: 2, of: client)
+        clients.began(other: 2, weight: 1, of: client)
+        clients.began(other: 2, weight: 1, of: client)
         #expect(clients.pendingWeight == 4 && clients[client]?.unanswered == 2)
         #expect(clients[client]?.hasUnanswered(2) == true && !clients.isIdle(client))
         #expect(clients.ended(other: 2, of: client) == true)

@@ -134,7 +134,10 @@ import WorkerProtocol
     }
 
     @Test func `silence is blamed on an origin once, and only after its patience`() throws {
-        var downloads = downloads { $0.patienceMs = 1000 }
+        var downloads = downloads {
+            $0.patienceMs = 1000
+            $0.transfersPerOrigin = 12
+        }
         for number in 1...10 {
             let job = JobID(number: number)
             let download = Download(

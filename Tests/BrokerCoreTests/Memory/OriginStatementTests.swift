@@ -108,4 +108,28 @@ import Testing
         #expect(index.keys(at: first).isEmpty && index.keys(at: second) == [key])
         #expect(index.original(key)?.origin.url == second)
     }
+
+    @Test func `the originals of a URL are found without those of others`() throws {
+        var index = MemoryIndex(limit: 1 << 20, maximumEntries: 100_000)
+        func add(_ text: String, _ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
+            let key = try key(text, change)
+            let digest = try #require(ContentDigest(hexadecimal: StrictWorld.digest(number)))
+            _ = index.insert(MemoryIndex.Original(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: statement(key)), for: key)
+        }
+        for number in 0..<20_000 { try add("http://a.test/\(number)", number) }
+        let url = try SourceURL("http://b.test/")
+        for number in 0..<1000 { try add(url.text, 20_000 + number) { $0.cacheKey = "\(number)" } }
+        #expect(index.keys(at: url).count == 1000)
+        let clock = ContinuousClock()
+        // A scan of all originals takes milliseconds for each of them.
+        let time = try clock.measure {
+            for number in 0..<2000 {
+                let found = index.keys(at: try SourceURL("http://a.test/\(number)"))
+                if found.count != 1 { complain("not found: \(number)") }
+            }
+        }
+        #expect(time < .seconds(3), "\(time)")
+        for key in index.keys(at: url) { _ = index.remove(key) }
+        #expect(index.keys(at: url).isEmpty)
+    }
 }

@@ -83,7 +83,7 @@ struct CoalescingTests {
 
     @Test func `different headers, credentials and users with rights never share`() throws {
         var world = world()
-        let (first, second) = (world.connect(uid: 1), world.connect(uid: 2))
+        let (first, second) = (world.connect(uid: 1, isAdmin: true), world.connect(uid: 2, isAdmin: true))
         world.get(first, id: 1, "a")
         world.get(first, id: 2, "a") { $0.headers = [HeaderField(name: "accept", value: "image/png")] }
         world.get(first, id: 3, "a") { $0.credentials = Credentials(username: "u", password: "p") }

@@ -188,4 +188,39 @@ extension SupervisionTests {
         world.finishFetch(alone, content: 1)
         #expect(world.fetches.count == 4)
     }
+
+    @Test func `a suspect that lives for 10 s blocks no other suspect`() throws {
+        var world = world()
+        let client = world.connect()
+        for id in 1...8 {
+            world.get(client, id: id, "\(id)", of: "\(id).test") {
+                ($0.timeoutMs, $0.totalTimeoutMs) = (600_000, 600_000)
+            }
+        }
+        world.endWorker(try #require(world.fetches.values.first?.worker), .ended(.signal(11)))
+        world.readyAll()
+        // All eight are suspects; the first one's origin is silent.
+        #expect(world.fetches.count == 1)
+        world.happen(.timePassed, after: 9_999)
+        world.readyAll()
+        #expect(world.fetches.count == 1)
+        for count in 2...5 {
+            world.happen(.timePassed, after: count == 2 ? 1 : 10_000)
+            world.readyAll()
+            #expect(world.fetches.count == count)
+            #expect(Set(world.fetches.values.map(\.worker)).count == count)
+        }
+        // At most four workers are replaced, because each is one more process.
+        world.happen(.timePassed, after: 20_000)
+        world.readyAll()
+        #expect(world.fetches.count == 5)
+        // Other downloads go on.
+        world.get(client, id: 9, "9")
+        world.finishFetch(try #require(world.fetches.first { $0.value.order.url.hasSuffix("/9") }?.key), content: 9)
+        #expect(world.decodes.count == 1)
+        world.finishFetch(try #require(world.fetches.keys.min()), content: 1)
+        world.happen(.timePassed, after: 10_000)
+        world.readyAll()
+        #expect(world.fetches.count == 5)
+    }
 }

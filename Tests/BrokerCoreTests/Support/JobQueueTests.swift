@@ -6,72 +6,195 @@ import Testing
 struct JobQueueTests {
     @Test func `jobs run by priority, then by arrival, and a group holds up only itself`() {
         var queue = JobQueue(groupLimit: 2)
-        for number in 1...4 { queue.push(job(number), priority: .normal, client: nil, group: "a") }
-        queue.push(job(5), priority: .low, client: nil, group: "b")
-        queue.push(job(6), priority: .high, client: nil, group: "c")
+        for number in 1...4 { queue.push(job(number), priority: .normal, owner: owner(1), group: "a") }
+        queue.push(job(5), priority: .low, owner: owner(1), group: "b")
+        queue.push(job(6), priority: .high, owner: owner(1), group: "c")
         expectNext(6, 1, 2, 5, nil, in: &queue)
         queue.change(job(4), to: .high)
         expectNext(nil, in: &queue)
-        queue.jobEnded(inGroup: "a")
+        queue.jobEnded(job(1))
         expectNext(4, in: &queue)
-        queue.push(job(1), priority: .normal, client: nil, group: "a", atFront: true)
-        queue.jobEnded(inGroup: "a")
+        queue.push(job(1), priority: .normal, owner: owner(1), group: "a", atFront: true)
+        queue.jobEnded(job(2))
         expectNext(1, in: &queue)
-        queue.jobEnded(inGroup: "a")
+        queue.jobEnded(job(4))
         queue.remove(job(3))
         expectNext(nil, in: &queue)
         #expect(queue.isEmpty)
     }
 
+    // MARK: Clients
+
     @Test func `clients are served by round-robin, however many jobs one has`() {
         var queue = JobQueue()
-        for number in 1...4 { queue.push(job(number), priority: .normal, client: client(1)) }
-        queue.push(job(5), priority: .normal, client: client(2))
-        queue.push(job(6), priority: .normal, client: client(3))
-        queue.push(job(7), priority: .normal, client: client(2))
+        for number in 1...4 { queue.push(job(number), priority: .normal, owner: owner(1)) }
+        queue.push(job(5), priority: .normal, owner: owner(2))
+        queue.push(job(6), priority: .normal, owner: owner(3))
+        queue.push(job(7), priority: .normal, owner: owner(2))
         expectNext(1, 5, 6, 2, 7, 3, in: &queue)
         // A returning client is queued behind the waiting ones.
-        queue.push(job(8), priority: .normal, client: client(3))
+        queue.push(job(8), priority: .normal, owner: owner(3))
         expectNext(4, 8, nil, in: &queue)
     }
 
     @Test func `clients are served by round-robin within an origin too`() {
         var queue = JobQueue(groupLimit: 1)
-        for number in 1...9 { queue.push(job(number), priority: .normal, client: client(1), group: "a") }
+        for number in 1...9 { queue.push(job(number), priority: .normal, owner: owner(1), group: "a") }
         expectNext(1, nil, in: &queue)
-        queue.push(job(10), priority: .normal, client: client(2), group: "a")
-        queue.push(job(11), priority: .normal, client: client(2), group: "a")
+        queue.push(job(10), priority: .normal, owner: owner(2), group: "a")
+        queue.push(job(11), priority: .normal, owner: owner(2), group: "a")
         expectNext(nil, in: &queue)
-        var order: [Int] = []
-        for _ in 0..<5 {
-            queue.jobEnded(inGroup: "a")
-            if let next = queue.pop() { order.append(next.number) }
-        }
-        #expect(order == [2, 10, 3, 11, 4])
+        #expect(oneByOne(&queue, after: 1).prefix(5) == [2, 10, 3, 11, 4])
     }
 
     @Test func `the newest of a client's jobs comes first in the order lifo`() {
         var queue = JobQueue(order: .lifo)
-        for number in 1...3 { queue.push(job(number), priority: .normal, client: client(1)) }
-        for number in 4...5 { queue.push(job(number), priority: .normal, client: client(2)) }
-        queue.push(job(6), priority: .normal, client: client(2), atFront: true)
+        for number in 1...3 { queue.push(job(number), priority: .normal, owner: owner(1)) }
+        for number in 4...5 { queue.push(job(number), priority: .normal, owner: owner(2)) }
+        queue.push(job(6), priority: .normal, owner: owner(2), atFront: true)
         expectNext(6, 3, 5, 2, 4, 1, nil, in: &queue)
     }
 
-    @Test func `a job that had been started comes before all others of its priority`() {
+    @Test func `a job that had been started comes before all others`() {
         var queue = JobQueue()
-        queue.push(job(1), priority: .normal, client: client(1))
-        queue.push(job(3), priority: .normal, client: client(2), atFront: true)
-        queue.push(job(2), priority: .normal, client: client(2), atFront: true)
-        queue.push(job(4), priority: .high, client: client(3))
-        expectNext(4, 2, 3, 1, nil, in: &queue)
+        queue.push(job(1), priority: .normal, owner: owner(1))
+        queue.push(job(3), priority: .normal, owner: owner(2), atFront: true)
+        queue.push(job(2), priority: .normal, owner: owner(2), atFront: true)
+        queue.push(job(4), priority: .high, owner: owner(3))
+        queue.change(job(2), to: .low)
+        expectNext(2, 3, 4, 1, nil, in: &queue)
     }
+
+    // MARK: Users
+
+    @Test(arguments: [1, 40]) func `another user's job waits for one job, over however many connections others come`(
+        connections: Int
+    ) {
+        var queue = JobQueue()
+        for number in 1...400 {
+            queue.push(job(number), priority: .high, owner: owner(number % connections, of: 1))
+        }
+        queue.push(job(1001), priority: .low, owner: owner(1000, of: 2))
+        queue.push(job(1002), priority: .low, owner: owner(1000, of: 2))
+        let order = (0..<5).compactMap { _ in queue.pop()?.number }
+        #expect(order.map { $0 > 1000 } == [false, true, false, true, false])
+    }
+
+    @Test func `a priority counts within its user's jobs`() {
+        var queue = JobQueue()
+        queue.push(job(1), priority: .low, owner: owner(1, of: 1))
+        queue.push(job(2), priority: .low, owner: owner(1, of: 1))
+        queue.push(job(3), priority: .high, owner: owner(2, of: 2))
+        queue.push(job(4), priority: .normal, owner: owner(2, of: 2))
+        queue.push(job(5), priority: .high, owner: owner(3, of: 2))
+        // Jobs without a user are those of one more.
+        queue.push(job(6), priority: .low, owner: JobOwner())
+        expectNext(1, 3, 6, 2, 5, 4, nil, in: &queue)
+    }
+
+    @Test func `users take turns at a full origin`() {
+        var queue = JobQueue(groupLimit: 1)
+        for number in 1...9 { queue.push(job(number), priority: .high, owner: owner(number, of: 1), group: "a") }
+        expectNext(1, nil, in: &queue)
+        for number in 11...12 { queue.push(job(number), priority: .low, owner: owner(11, of: 2), group: "a") }
+        queue.push(job(21), priority: .low, owner: owner(21, of: 3), group: "a")
+        expectNext(nil, in: &queue)
+        #expect(oneByOne(&queue, after: 1) == [2, 11, 21, 3, 12, 4, 5, 6, 7, 8, 9])
+    }
+
+    @Test func `a job that a user with fewer jobs waits for too is that one's`() {
+        var queue = JobQueue(groupLimit: 1)
+        for number in 1...9 { queue.push(job(number), priority: .normal, owner: owner(1, of: 1), group: "a") }
+        queue.push(job(10), priority: .normal, owner: owner(2, of: 2), group: "b")
+        expectNext(1, 10, nil, in: &queue)
+        queue.join(job(8), owner(2, of: 2))
+        expectNext(nil, in: &queue)
+        queue.jobEnded(job(1))
+        expectNext(2, nil, in: &queue)
+        queue.jobEnded(job(2))
+        expectNext(8, nil, in: &queue)
+        // The other user has more jobs waiting.
+        queue.push(job(11), priority: .normal, owner: owner(2, of: 3), group: "b")
+        queue.join(job(11), owner(1, of: 1))
+        queue.jobEnded(job(10))
+        expectNext(11, nil, in: &queue)
+        #expect(queue.brokenInvariant() == nil)
+    }
+
+    // MARK: Shares
+
+    @Test func `a user gets four times the running jobs that remain, an administrator all`() {
+        for limit in 1...64 {
+            var queue = JobQueue(limit: limit)
+            for number in 1...100 { queue.push(job(number), priority: .high, owner: owner(1, of: 1, isAdmin: false)) }
+            var running = 0
+            while running < limit, queue.pop() != nil { running += 1 }
+            #expect(running == max(1, limit * 4 / 5))
+            // Another user is not delayed.
+            queue.push(job(201), priority: .low, owner: owner(2, of: 2, isAdmin: false))
+            if limit > 1 { expectNext(201, in: &queue) }
+            for number in 301...400 { queue.push(job(number), priority: .low, owner: owner(3, of: 3)) }
+            while running < limit, queue.pop() != nil { running += 1 }
+            #expect(running == limit)
+            #expect(queue.brokenInvariant() == nil)
+        }
+    }
+
+    @Test func `a user at its share is brought back when a job ends`() {
+        var queue = JobQueue(limit: 10)
+        for number in 1...20 { queue.push(job(number), priority: .normal, owner: owner(1, of: 1, isAdmin: false)) }
+        expectNext(1, 2, 3, 4, 5, 6, 7, 8, nil, in: &queue)
+        queue.push(job(21), priority: .normal, owner: owner(2, of: 2, isAdmin: false))
+        expectNext(21, nil, in: &queue)
+        queue.jobEnded(job(1))
+        // One place remains free, so the user may have four of the rest.
+        expectNext(nil, in: &queue)
+        queue.jobEnded(job(21))
+        expectNext(9, nil, in: &queue)
+    }
+
+    @Test func `a user has its share of an origin, and others of the rest`() {
+        var queue = JobQueue(groupLimit: 6)
+        for number in 1...9 {
+            queue.push(job(number), priority: .high, owner: owner(1, of: 1, isAdmin: false), group: "a")
+        }
+        expectNext(1, 2, 3, 4, nil, in: &queue)
+        queue.push(job(10), priority: .normal, owner: owner(1, of: 1, isAdmin: false), group: "b")
+        queue.push(job(11), priority: .low, owner: owner(2, of: 2, isAdmin: false), group: "a")
+        expectNext(10, 11, nil, in: &queue)
+        queue.jobEnded(job(11))
+        // A fifth one would leave one place.
+        expectNext(nil, in: &queue)
+        queue.jobEnded(job(1))
+        expectNext(5, nil, in: &queue)
+        // An administrator may have the last place.
+        for number in 21...22 { queue.push(job(number), priority: .low, owner: owner(3, of: 3), group: "a") }
+        expectNext(21, 22, nil, in: &queue)
+        #expect(queue.brokenInvariant() == nil)
+    }
+
+    @Test func `an origin's free place goes to another when its next user is at the share of all`() {
+        var queue = JobQueue(limit: 10, groupLimit: 1)
+        let (first, second) = (owner(1, of: 1, isAdmin: false), owner(2, of: 2, isAdmin: false))
+        queue.push(job(1), priority: .normal, owner: first, group: "a")
+        expectNext(1, nil, in: &queue)
+        queue.push(job(2), priority: .low, owner: first, group: "a")
+        queue.push(job(3), priority: .normal, owner: second, group: "a")
+        expectNext(nil, in: &queue)
+        for number in 11...20 { queue.push(job(number), priority: .high, owner: first) }
+        queue.jobEnded(job(1))
+        // The place is offered to the first user, which takes its share with other jobs.
+        expectNext(11, 12, 13, 14, 15, 16, 17, 18, 3, nil, in: &queue)
+        #expect(queue.brokenInvariant() == nil)
+    }
+
+    // MARK: Priorities
 
     @Test func `at most eight jobs of a higher priority run before one of a lower`() {
         var queue = JobQueue()
-        queue.push(job(1000), priority: .low, client: client(1))
-        queue.push(job(1001), priority: .low, client: client(1))
-        for number in 0..<40 { queue.push(job(number), priority: .high, client: client(2)) }
+        queue.push(job(1000), priority: .low, owner: owner(1))
+        queue.push(job(1001), priority: .low, owner: owner(1))
+        for number in 0..<40 { queue.push(job(number), priority: .high, owner: owner(2)) }
         var places: [Int] = []
         for place in 0..<42 where (queue.pop()?.number ?? 0) >= 1000 { places.append(place) }
         #expect(places == [8, 17])
@@ -79,16 +202,17 @@ struct JobQueueTests {
 
     @Test func `a lower priority is not starved at a busy origin`() {
         var queue = JobQueue(groupLimit: 1)
-        queue.push(job(1), priority: .high, client: client(1), group: "a")
-        queue.push(job(1000), priority: .low, client: client(2), group: "a")
+        queue.push(job(1), priority: .high, owner: owner(1), group: "a")
+        queue.push(job(1000), priority: .low, owner: owner(2), group: "a")
         expectNext(1, nil, in: &queue)
         // Each time the origin is free, another high-priority job has just arrived.
-        var rounds = 0
+        var (rounds, running) = (0, job(1))
         for number in 2..<100 {
-            queue.push(job(number), priority: .high, client: client(1), group: "a")
-            queue.jobEnded(inGroup: "a")
+            queue.push(job(number), priority: .high, owner: owner(1), group: "a")
+            queue.jobEnded(running)
             rounds += 1
-            if queue.pop() == job(1000) { break }
+            guard let next = queue.pop(), next != job(1000) else { break }
+            running = next
             if number % 2 == 0 { expectNext(nil, in: &queue) }
         }
         #expect(rounds == 8)
@@ -96,12 +220,12 @@ struct JobQueueTests {
 
     @Test func `a priority goes up and down`() {
         var queue = JobQueue()
-        for number in 1...4 { queue.push(job(number), priority: .normal, client: client(1)) }
+        for number in 1...4 { queue.push(job(number), priority: .normal, owner: owner(1)) }
         queue.change(job(3), to: .high)
         queue.change(job(1), to: .low)
         queue.change(job(5), to: .high)
         expectNext(3, 2, 4, 1, nil, in: &queue)
-        for number in 1...3 { queue.push(job(number), priority: .normal, client: client(1)) }
+        for number in 1...3 { queue.push(job(number), priority: .normal, owner: owner(1)) }
         queue.change(job(1), to: .low)
         queue.change(job(1), to: .normal)
         expectNext(1, 2, 3, nil, in: &queue)
@@ -109,46 +233,48 @@ struct JobQueueTests {
 
     @Test func `a job that is set aside may become the first or the last of its group`() {
         var queue = JobQueue(groupLimit: 1)
-        for number in 1...4 { queue.push(job(number), priority: .normal, client: nil, group: "a") }
+        for number in 1...4 { queue.push(job(number), priority: .normal, owner: JobOwner(), group: "a") }
         expectNext(1, nil, in: &queue)
         queue.change(job(2), to: .low)
         queue.change(job(4), to: .high)
-        for number in [4, 3, 2] {
-            queue.jobEnded(inGroup: "a")
-            expectNext(number, nil, in: &queue)
-        }
+        #expect(oneByOne(&queue, after: 1) == [4, 3, 2])
     }
 
     @Test func `a group's free place is not lost when the job that was to have it gets a lower priority`() {
         var queue = JobQueue(groupLimit: 1)
-        for number in 1...3 { queue.push(job(number), priority: .normal, client: nil, group: "a") }
+        for number in 1...3 { queue.push(job(number), priority: .normal, owner: JobOwner(), group: "a") }
         expectNext(1, nil, in: &queue)
-        queue.jobEnded(inGroup: "a")
+        queue.jobEnded(job(1))
         queue.change(job(2), to: .low)
         expectNext(3, in: &queue)
     }
 
-    @Test(arguments: [BrokerLimits.QueueOrder.fifo, .lifo], [Int.max, 2])
-    func `random steps have the result of a plain list`(order: BrokerLimits.QueueOrder, groupLimit: Int) {
-        for seed in 0..<6 {
-            var run = RandomRun(order: order, groupLimit: groupLimit, seed: UInt64(seed))
+    // MARK: Histories
+
+    @Test(
+        arguments: [BrokerLimits.QueueOrder.fifo, .lifo],
+        [RandomRun.Bounds(), .init(group: 2), .init(all: 8, group: 3)])
+    func `random steps have the result of a plain list`(order: BrokerLimits.QueueOrder, bounds: RandomRun.Bounds) {
+        for seed in 0..<10 {
+            var run = RandomRun(order: order, bounds: bounds, users: 1 + seed % 5, seed: UInt64(seed))
             for _ in 0..<800 { run.step() }
             run.drain()
         }
     }
 
     /// Nearly all jobs belong to one origin, so they are deferred by its limit.
-    @Test(.timeLimit(.minutes(10))) func `a full queue of one origin is worked off`() {
-        var queue = JobQueue(groupLimit: 6)
+    @Test(.timeLimit(.minutes(10)), arguments: [1, 5000]) func `a full queue of one origin is worked off`(users: Int) {
+        var queue = JobQueue(limit: 64, groupLimit: 6)
         for number in 0..<16_384 {
             let group = number % 100 == 0 ? "b\(number)" : "a"
-            queue.push(job(number), priority: .normal, client: client(number % 5000), group: group)
+            let owner = owner(number % 5000, of: UInt32(number % users), isAdmin: false)
+            queue.push(job(number), priority: .normal, owner: owner, group: group)
         }
-        while queue.pop() != nil {}
+        while let job = queue.pop() { if job.number % 100 == 0 { queue.jobEnded(job) } }
         for number in stride(from: 1, to: 16_384, by: 3) { queue.remove(job(number)) }
         for number in stride(from: 2, to: 16_384, by: 3) { queue.change(job(number), to: .low) }
         for _ in 0..<16_384 where !queue.isEmpty {
-            queue.jobEnded(inGroup: "a")
+            if let ended = queue.runningIDs.first { queue.jobEnded(ended) }
             while queue.pop() != nil {}
         }
         #expect(queue.isEmpty)
@@ -156,7 +282,11 @@ struct JobQueueTests {
 }
 
 private func job(_ number: Int) -> JobID { JobID(number: number) }
-private func client(_ number: Int) -> ClientID { ClientID(number: number) }
+
+/// The owner of a job, by default of one user without a share.
+private func owner(_ client: Int, of uid: UInt32 = 1000, isAdmin: Bool = true) -> JobOwner {
+    JobOwner(user: JobOwner.User(uid: uid, isAdmin: isAdmin), client: ClientID(number: client))
+}
 
 private func expectNext(
     _ expected: Int?..., in queue: inout JobQueue, at location: SourceLocation = #_sourceLocation
@@ -167,31 +297,58 @@ private func expectNext(
     }
 }
 
+/// Ends the running job and starts the next until none is left; returns the order.
+private func oneByOne(_ queue: inout JobQueue, after first: Int) -> [Int] {
+    var order: [Int] = []
+    queue.jobEnded(job(first))
+    while let next = queue.pop() {
+        order.append(next.number)
+        #expect(queue.pop() == nil)
+        queue.jobEnded(next)
+    }
+    return order
+}
+
 /// Runs the same steps on a queue and on a plain list.
-private struct RandomRun {
-    struct Waiting {
+struct RandomRun {
+    struct Bounds {
+        var all = Int.max
+        var group = Int.max
+    }
+
+    private struct Waiting {
         let job: JobID
         var priority: GetOptions.Priority
-        let client: ClientID
+        let owner: JobOwner
         let group: String?
         let isFront: Bool
         let arrival: Int
+
+        var user: JobOwner.User { owner.user }
     }
 
-    let order: BrokerLimits.QueueOrder
-    let groupLimit: Int
-    var queue: JobQueue
-    var random: SplitMix64
-    var list: [Waiting] = []
-    var running: [Waiting] = []
-    var passed: [GetOptions.Priority: Int] = [:]
-    /// The round-robin order of clients for each priority, next one first.
-    var turns: [GetOptions.Priority: [ClientID]] = [:]
-    var last = 0
+    /// A priority of a user's jobs.
+    private struct Line: Hashable {
+        let user: JobOwner.User
+        let priority: GetOptions.Priority
+    }
 
-    init(order: BrokerLimits.QueueOrder, groupLimit: Int, seed: UInt64) {
-        (self.order, self.groupLimit) = (order, groupLimit)
-        queue = JobQueue(groupLimit: groupLimit, order: order)
+    private let order: BrokerLimits.QueueOrder
+    private let bounds: Bounds
+    private let users: Int
+    private var queue: JobQueue
+    private var random: SplitMix64
+    private var list: [Waiting] = []
+    private var running: [Waiting] = []
+    private var passed: [Line: Int] = [:]
+    /// The round-robin order of users, and of each line's clients, next one first.
+    private var userTurns: [JobOwner.User] = []
+    private var turns: [Line: [ClientID?]] = [:]
+    private var last = 0
+
+    init(order: BrokerLimits.QueueOrder, bounds: Bounds, users: Int, seed: UInt64) {
+        (self.order, self.bounds, self.users) = (order, bounds, users)
+        queue = JobQueue(limit: bounds.all, groupLimit: bounds.group, order: order)
         random = SplitMix64(state: seed)
     }
 
@@ -202,21 +359,25 @@ private struct RandomRun {
             guard let index = list.indices.randomElement(using: &random) else { break }
             let gone = list.remove(at: index)
             queue.remove(gone.job)
-            settle(gone.priority)
+            settle()
         case 5:
             guard let index = list.indices.randomElement(using: &random) else { break }
             let priority = GetOptions.Priority.allCases.randomElement(using: &random) ?? .low
-            let before = list[index].priority
             queue.change(list[index].job, to: priority)
-            if priority == before { break }
+            if priority == list[index].priority { break }
+            if list[index].isFront {
+                list[index].priority = priority
+                break
+            }
             var changed = list.remove(at: index)
-            settle(before)
+            settle()
             changed.priority = priority
             add(changed)
         case 6...7: end()
         default: pop()
         }
         #expect(queue.count == list.count)
+        if let broken = queue.brokenInvariant() { complain("\(broken)") }
     }
 
     mutating func drain() {
@@ -231,44 +392,64 @@ private struct RandomRun {
 
     private mutating func push() {
         last += 1
-        let group = groupLimit == .max ? nil : ["a", "b", "c", nil].randomElement(using: &random) ?? nil
+        let group = bounds.group == .max ? nil : ["a", "b", "c", nil].randomElement(using: &random) ?? nil
+        let uid = UInt32.random(in: 1...UInt32(users), using: &random)
         let waiting = Waiting(
             job: job(last), priority: GetOptions.Priority.allCases.randomElement(using: &random) ?? .low,
-            client: client(Int.random(in: 1...4, using: &random)), group: group,
+            // The first user is an administrator.
+            owner: owner(Int.random(in: 1...4, using: &random), of: uid, isAdmin: uid == 1), group: group,
             isFront: Int.random(in: 0..<10, using: &random) == 0, arrival: last)
         queue.push(
-            waiting.job, priority: waiting.priority, client: waiting.client, group: group, atFront: waiting.isFront)
+            waiting.job, priority: waiting.priority, owner: waiting.owner, group: group, atFront: waiting.isFront)
         add(waiting)
     }
 
     private mutating func add(_ waiting: Waiting) {
-        if !list.contains(where: { $0.priority == waiting.priority }) { passed[waiting.priority] = 0 }
-        if !waiting.isFront, turns[waiting.priority]?.contains(waiting.client) != true {
-            turns[waiting.priority, default: []].append(waiting.client)
-        }
         list.append(waiting)
+        if waiting.isFront { return }
+        let line = Line(user: waiting.user, priority: waiting.priority)
+        if self.line(line).count == 1 { passed[line] = 0 }
+        if !userTurns.contains(waiting.user) { userTurns.append(waiting.user) }
+        if turns[line]?.contains(waiting.owner.client) != true {
+            turns[line, default: []].append(waiting.owner.client)
+        }
     }
 
-    /// Removes clients without waiting jobs from the round-robin order.
-    private mutating func settle(_ priority: GetOptions.Priority) {
-        let left = Set(list.filter { $0.priority == priority && !$0.isFront }.map(\.client))
-        turns[priority]?.removeAll { !left.contains($0) }
+    private func line(_ line: Line) -> [Waiting] {
+        list.filter { $0.user == line.user && $0.priority == line.priority && !$0.isFront }
+    }
+
+    /// Removes users and clients without waiting jobs from the round-robin orders.
+    private mutating func settle() {
+        for line in turns.keys {
+            let left = Set(self.line(line).map(\.owner.client))
+            turns[line]?.removeAll { !left.contains($0) }
+        }
+        let left = Set(list.filter { !$0.isFront }.map(\.user))
+        userTurns.removeAll { !left.contains($0) }
     }
 
     private mutating func end() {
         guard let index = running.indices.randomElement(using: &random) else { return }
-        queue.jobEnded(inGroup: running.remove(at: index).group)
+        queue.jobEnded(running.remove(at: index).job)
+    }
+
+    private func mayRun(_ waiting: Waiting) -> Bool {
+        func isWithinShare(_ running: [Waiting], _ limit: Int) -> Bool {
+            let own = running.count { $0.user == waiting.user }
+            return waiting.user.isAdmin || waiting.isFront || own == 0
+                || own + 1 <= 4 * min(limit - 1 - running.count, 1 << 20)
+        }
+        let inGroup = running.filter { $0.group == waiting.group }
+        return isWithinShare(running, bounds.all)
+            && (waiting.group == nil || inGroup.count < bounds.group && isWithinShare(inGroup, bounds.group))
     }
 
     private mutating func pop() {
-        let full = Dictionary(grouping: running, by: \.group).filter { $0.key != nil && $0.value.count >= groupLimit }
-        let eligible = list.filter { full[$0.group] == nil }
+        if running.count >= bounds.all { return }
+        let eligible = list.filter { mayRun($0) }
         let popped = queue.pop()
-        let isStarving = GetOptions.Priority.allCases.filter { passed[$0, default: 0] >= 8 }
-        let priority = (isStarving + GetOptions.Priority.allCases.reversed()).first { priority in
-            eligible.contains { $0.priority == priority }
-        }
-        guard let priority else {
+        if eligible.isEmpty {
             #expect(popped == nil)
             return
         }
@@ -276,27 +457,43 @@ private struct RandomRun {
             Issue.record("\(popped.map(\.description) ?? "nothing") came, which may not run")
             return
         }
-        #expect(taken.priority == priority)
-        // Deferred jobs alternate within their origin, not across all origins.
-        if groupLimit == .max { #expect(taken.job == expected(priority)) }
+        let line = Line(user: taken.user, priority: taken.priority)
+        #expect(taken.isFront == eligible.contains(where: \.isFront))
+        if !taken.isFront {
+            // A group's free place is offered to one user after the other.
+            if bounds.group == .max || users == 1 { #expect(taken.priority == priority(of: taken.user, eligible)) }
+            if bounds.group == .max { #expect(taken.job == expected()) }
+        }
         list.removeAll { $0.job == taken.job }
         running.append(taken)
-        settle(priority)
-        if !taken.isFront, let place = turns[priority]?.firstIndex(of: taken.client) {
-            turns[priority]?.remove(at: place)
-            turns[priority]?.append(taken.client)
+        settle()
+        if taken.isFront { return }
+        if let place = userTurns.firstIndex(of: taken.user) { userTurns.append(userTurns.remove(at: place)) }
+        if let place = turns[line]?.firstIndex(of: taken.owner.client), let client = turns[line]?.remove(at: place) {
+            turns[line]?.append(client)
         }
-        passed[priority] = 0
-        for lower in GetOptions.Priority.allCases
-        where lower < priority && list.contains(where: { $0.priority == lower }) {
-            passed[lower, default: 0] += 1
+        passed[line] = 0
+        for lower in GetOptions.Priority.allCases where lower < taken.priority {
+            let lower = Line(user: taken.user, priority: lower)
+            if !self.line(lower).isEmpty { passed[lower, default: 0] += 1 }
         }
     }
 
-    private func expected(_ priority: GetOptions.Priority) -> JobID? {
-        let line = list.filter { $0.priority == priority }
-        if let front = line.filter(\.isFront).max(by: { $0.arrival < $1.arrival }) { return front.job }
-        let own = line.filter { $0.client == turns[priority]?.first }.sorted { $0.arrival < $1.arrival }
+    private func priority(of user: JobOwner.User, _ eligible: [Waiting]) -> GetOptions.Priority? {
+        let isStarving = GetOptions.Priority.allCases.filter { passed[Line(user: user, priority: $0), default: 0] >= 8 }
+        return (isStarving + GetOptions.Priority.allCases.reversed()).first { priority in
+            eligible.contains { $0.user == user && $0.priority == priority && !$0.isFront }
+        }
+    }
+
+    /// The job that comes next where there are no groups.
+    private func expected() -> JobID? {
+        let eligible = list.filter { mayRun($0) && !$0.isFront }
+        guard let user = userTurns.first(where: { user in eligible.contains { $0.user == user } }),
+            let priority = priority(of: user, eligible)
+        else { return nil }
+        let line = Line(user: user, priority: priority)
+        let own = self.line(line).filter { $0.owner.client == turns[line]?.first }.sorted { $0.arrival < $1.arrival }
         return order == .fifo ? own.first?.job : own.last?.job
     }
 }

@@ -16,6 +16,8 @@ struct RandomEventTests {
         limits.fetchers = Int.random(in: 1...2, using: &random)
         limits.transfersPerFetcher = 4
         limits.transfersPerOrigin = 3
+        limits.yieldSilenceMs = 300
+        limits.suspicionMs = 500
         // A few images of 400 to 4,000 bytes.
         limits.memoryBytes = Int.random(in: 2_000...20_000, using: &random)
         limits.memoryEntries = Int.random(in: 3...30, using: &random)

@@ -6,6 +6,7 @@ import Testing
 
 /// Histories that would take too long with real processes or need a rare coincidence.
 @Suite struct StateTests {
+    private let owner = JobOwner()
     private let start = Instant(nanoseconds: 1_000_000_000)
 
     @Test func incompleteFramesEndTheConnectionAfterThirtySeconds() {
@@ -39,10 +40,10 @@ import Testing
     @Test func noJobIsSetAsideForJobsThatHaveEnded() {
         var queue = JobQueue(groupLimit: 1)
         let jobs = (1...3).map { JobID(number: $0) }
-        for job in jobs { queue.push(job, priority: .normal, client: nil, group: "a") }
+        for job in jobs { queue.push(job, priority: .normal, owner: owner, group: "a") }
         #expect(queue.pop() == jobs[0])
         #expect(queue.pop() == nil)
-        queue.jobEnded(inGroup: "a")
+        queue.jobEnded(jobs[0])
         // The second job is queued again, but cancelled before it is popped.
         queue.remove(jobs[1])
         #expect(queue.pop() == jobs[2])
@@ -51,15 +52,15 @@ import Testing
     @Test func noJobIsSetAsideForRaisedJobs() {
         var queue = JobQueue(groupLimit: 1)
         let jobs = (1...4).map { JobID(number: $0) }
-        for job in jobs { queue.push(job, priority: .low, client: nil, group: "a") }
+        for job in jobs { queue.push(job, priority: .low, owner: owner, group: "a") }
         #expect(queue.pop() == jobs[0])
         #expect(queue.pop() == nil)
         queue.change(jobs[3], to: .high)
-        queue.jobEnded(inGroup: "a")
+        queue.jobEnded(jobs[0])
         var order: [JobID] = []
         while let job = queue.pop() {
             order.append(job)
-            queue.jobEnded(inGroup: "a")
+            queue.jobEnded(job)
         }
         #expect(order == [jobs[3], jobs[1], jobs[2]])
         #expect(queue.isEmpty)

@@ -52,6 +52,8 @@ final class FetchWorker {
     private var bodies: [Int: FileDescriptor] = [:]
     private var progress: [Int: [(received: Int, expected: Int?)]] = [:]
     private var beginnings: [Int: [Beginning]] = [:]
+    /// The roots of the origins that each transfer went on at.
+    private(set) var redirections: [Int: [String]] = [:]
     private var lastJob = 0
     private var hasEnded = false
 
@@ -149,6 +151,7 @@ final class FetchWorker {
                 #expect(progress[job] == nil)
                 beginnings[job, default: []].append(Beginning(response: response, validator: validator, total: total))
             case .ready: Issue.record("ready twice")
+            case .redirected(let job, let root): redirections[job, default: []].append(root)
             case .progress(let job, let received, let expected): progress[job, default: []].append((received, expected))
             case .finished(let job, _), .failed(let job, _), .notModified(let job, _), .stopped(let job, _):
                 let ended = bodies.removeValue(forKey: job)
