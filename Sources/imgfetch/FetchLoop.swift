@@ -254,7 +254,7 @@ import WorkerProtocol
             let before = transfer.url
             transfer.prepareNextHop()
             if !transfer.url.hasSameOrigin(as: before) {
-                channel.enqueue(FetchReport.redirected(job: job, to: transfer.url.root))
+                send(.redirected(job: job, to: transfer.url.root))
             }
             add(transfer)
         case .ended(let report):

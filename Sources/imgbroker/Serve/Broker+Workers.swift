@@ -156,7 +156,7 @@ extension Broker {
         guard let descriptor = buffers[buffer] else {
             return events.append(.saveFinished(worker, job, isSaved: false))
         }
-        send(order, [descriptor], to: worker) { _ in .keepFinished(worker, job, isKept: false) }
+        send(order, [descriptor], to: worker) { _ in .saveFinished(worker, job, isSaved: false) }
     }
 
     /// Sends an order. If no frame can hold it, `failure` states the event that ends its job instead, because the worker would

@@ -102,6 +102,21 @@ import WorkerProtocol
         #expect(try FetchWorker().run(origin.url("/3")).result != nil)
     }
 
+    @Test func `each move to another origin is reported`() throws {
+        let second = try LocalOrigin { request in
+            request.path == "/1" ? .redirect(to: "/2") : .status(503)
+        }
+        defer { second.stop() }
+        let first = try LocalOrigin { request in
+            .redirect(to: request.path == "/0" ? "/1" : second.url("/1"))
+        }
+        defer { first.stop() }
+        let worker = try FetchWorker()
+        let run = try worker.run(first.url("/0"))
+        #expect(run.error?.httpStatus == 503)
+        #expect(Array(worker.redirections.values) == [[second.url("/")]])
+    }
+
     // MARK: Secrets
 
     private static let secrets = [
