@@ -1,3 +1,21 @@
+/// A value that is a JSON object on the wire. It names each of its fields once, in `list`, which both reads and writes.
+///
+///     mutating func list(_ fields: inout Fields) {
+///         fields.string("key", &key)
+///         fields.integer("bytes", &bytes, in: 0...Int.max)
+///         fields.string("varyKey", &varyKey)
+///     }
+package protocol FieldList {
+    /// The value that reading starts from. A field that is absent keeps its value.
+    static var blank: Self { get }
+
+    /// Names all fields, in the order of their writing.
+    ///
+    /// When `fields` is reading, each call assigns a field; when it is writing, each call writes one, and `self` stays
+    /// as it is. Properties that follow from several fields are computed at the end, if `fields.isReading`.
+    mutating func list(_ fields: inout Fields)
+}
+
 /// The fields of one JSON object, which a `FieldList` reads or writes by naming them.
 ///
 /// Reading begins with one pass over the text, which checks all of it and notes where each member stands; after that no
@@ -26,9 +44,6 @@ package struct Fields {
         /// It keeps its value when it is absent.
         case optional
     }
-
-    /// The maximum number of members of an object that is read.
-    package static let maximumMembers = 1024
 
     /// Whether fields are read; else they are written.
     package let isReading: Bool

@@ -1,19 +1,17 @@
 /// Reads JSON (RFC 8259) from bytes, value by value, without building a tree. Malformed JSON ends the reading with
 /// `MalformedJSON`.
 package struct JSONReader {
-    /// Malformed JSON: the expected token, and the offset.
-    package struct MalformedJSON: Error, Equatable {
-        /// The expected token.
-        package let expected: String
-        /// The offset from the first byte of the text.
-        package let offset: Int
-    }
+    /// The error of all its functions.
+    package typealias MalformedJSON = JSONCoding.MalformedJSON
 
     /// The largest integer that every JSON implementation represents exactly: 2^53 - 1.
     package static let maximumInteger = 1 << 53 - 1
 
     /// The deepest nesting that is read.
-    package static let maximumDepth = 64
+    package static let maximumDepth = JSONScanner.maximumDepth
+
+    /// The maximum number of members of an object whose members are looked up.
+    package static let maximumMembers = 1024
 
     /// A member of an object that was skipped.
     struct Member {
@@ -50,7 +48,7 @@ package struct JSONReader {
     }
 
     /// Skips an object of at most `tokens` tokens (`JSONScanner`) and appends its members, of which there may be
-    /// `Fields.maximumMembers`.
+    /// `maximumMembers`.
     ///
     /// - Throws: `MalformedJSON`.
     mutating func index(_ members: inout [Member], tokens: Int) throws(MalformedJSON) {
@@ -62,8 +60,8 @@ package struct JSONReader {
         try scanner.enter()
         if !scanner.take(UInt8(ascii: "}"), in: text) {
             repeat {
-                if members.count == Fields.maximumMembers {
-                    throw scanner.malformed("at most \(Fields.maximumMembers) members")
+                if members.count == Self.maximumMembers {
+                    throw scanner.malformed("at most \(Self.maximumMembers) members")
                 }
                 scanner.skipSpace(in: text)
                 let start = scanner.position + 1

@@ -3,7 +3,8 @@
 /// Each value, name, escape sequence and character beyond ASCII is a token. The time is that of `tokens` plus a fraction
 /// of a nanosecond for each further byte, because these are checked eight at a time. So a limit of tokens bounds it.
 struct JSONScanner {
-    typealias MalformedJSON = JSONReader.MalformedJSON
+    /// The deepest nesting that is read.
+    static let maximumDepth = 64
 
     /// The offset in the text.
     var position: Int
@@ -20,7 +21,7 @@ struct JSONScanner {
 
     mutating func enter() throws(MalformedJSON) {
         depth += 1
-        if depth > JSONReader.maximumDepth { throw malformed("at most \(JSONReader.maximumDepth) levels") }
+        if depth > Self.maximumDepth { throw malformed("at most \(Self.maximumDepth) levels") }
     }
 
     @inline(__always)

@@ -164,13 +164,13 @@ import Testing
         func text(_ count: Int) -> ArraySlice<UInt8> {
             Array(("{" + (0..<count).map { "\"m\($0)\":0" }.joined(separator: ",") + "}").utf8)[...]
         }
-        #expect(try Fields(reading: text(Fields.maximumMembers)).names.count == Fields.maximumMembers)
-        #expect(throws: JSONReader.MalformedJSON.self) { try Fields(reading: text(Fields.maximumMembers + 1)) }
-        let nested = Array(#"{"name":"a","part":"#.utf8) + text(Fields.maximumMembers + 1) + Array("}".utf8)
+        #expect(try Fields(reading: text(JSONReader.maximumMembers)).names.count == JSONReader.maximumMembers)
+        #expect(throws: JSONReader.MalformedJSON.self) { try Fields(reading: text(JSONReader.maximumMembers + 1)) }
+        let nested = Array(#"{"name":"a","part":"#.utf8) + text(JSONReader.maximumMembers + 1) + Array("}".utf8)
         var fields = try Fields(reading: nested[...])
         var part = Part()
         fields.object("part", &part)
-        #expect(fields.problem?.expected == "at most \(Fields.maximumMembers) members")
+        #expect(fields.problem?.expected == "at most \(JSONReader.maximumMembers) members")
     }
 
     /// A value of each type in a random message: reading never crashes, and what is written is read as the same value.

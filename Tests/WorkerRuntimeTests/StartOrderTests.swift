@@ -32,13 +32,13 @@ import WorkerProtocol
         return (process, FrameChannel(socket: ours))
     }
 
-    /// The lines of the ready message that a worker sends over `channel`.
+    /// The lines that a worker sends over `channel` when it is ready.
     private func record(_ channel: FrameChannel) throws -> [String] {
-        guard case .ready(let report, let build?)? = try channel.receiveMessage(DecodeReport.self)?.0 else {
-            throw WireError(.internal, "not ready")
-        }
+        guard case .ready(let report, _)? = try channel.receiveMessage(DecodeReport.self)?.0,
+            case .failed(_, let record)? = try channel.receiveMessage(DecodeReport.self)?.0
+        else { throw WireError(.internal, "not ready") }
         #expect(report?.isEnough == true)
-        return build.split(separator: "\n").map(String.init)
+        return record.message.split(separator: "\n").map(String.init)
     }
 
     @Test func hooksRunInOrder() throws {

@@ -11,7 +11,7 @@ internal import WorkerRuntime
 ///
 ///     imgprobe runtime [OPTION]...
 ///
-/// The ready message has the record in the place of the build: a line for each hook, in the order of the calls.
+/// After the ready message it sends the record as the text of an error: a line for each hook, in the order of the calls.
 struct ProbeProgram: WorkerProgram {
     static let name = "imgprobe"
     static let canFork = true
@@ -39,26 +39,37 @@ struct ProbeProgram: WorkerProgram {
         record.add("prepareFiles for \(user.uid):\(user.gid)")
     }
 
-    func makeService(channel _: FrameChannel, log _: Log) -> ProbeService {
+    func makeService(channel: FrameChannel, log _: Log) -> ProbeService {
         record.add("makeService")
-        return ProbeService(record: record)
+        return ProbeService(record: record, channel: channel)
     }
 }
 
-struct ProbeService: WorkerService {
+final class ProbeService: WorkerService {
     let record: ProbeProgram.Record
+    private var channel: FrameChannel
+
+    init(record: ProbeProgram.Record, channel: FrameChannel) {
+        (self.record, self.channel) = (record, channel)
+    }
 
     var sandboxPolicy: SandboxPolicy { .fetch }
 
     func warmUp() { record.add("warmUp") }
 
-    func didFork(channel _: FrameChannel) { record.add("didFork") }
+    func didFork(channel: FrameChannel) {
+        self.channel = channel
+        record.add("didFork")
+    }
 
     func didEnterSandbox(_: SandboxReport) { record.add("didEnterSandbox") }
 
     func ready(in report: SandboxReport) -> DecodeReport {
-        .ready(report, build: record.lines.joined(separator: "\n"))
+        .ready(report, build: "probe")
     }
 
-    func serve() {}
+    func serve() {
+        let text = record.lines.joined(separator: "\n")
+        try? channel.sendMessage(DecodeReport.failed(job: 0, WireError(.internal, text)))
+    }
 }

@@ -305,7 +305,9 @@ extension BrokerState {
         if bytes > limits.maxDownloadBytes {
             return WireError(.tooLarge, "\(bytes) bytes are more than \(limits.maxDownloadBytes).")
         }
-        if let refusal = clients.refusal(ofWeight: request.url.weight, from: client) ?? clients.refusal(ofStoreFrom: client) {
+        if let refusal = clients.refusal(ofWeight: request.url.weight, from: client)
+            ?? clients.refusal(ofStoreFrom: client)
+        {
             return refusal
         }
         return hasRoom(for: bytes) ? nil : WireError(.overloaded, "There is no room for the bytes at present.")

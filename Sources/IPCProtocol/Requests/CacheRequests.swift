@@ -74,7 +74,7 @@ extension StoreRequest: FieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.id(&id)
         fields.url("url", &url)
-        fields.string("contentType", &contentType, most: ClientMessage.longestName)
+        fields.string("contentType", &contentType, most: 255)
         fields.integer("payload", &payload, in: 0...JSONReader.maximumInteger, omitting: 0)
         var descriptors = payload > 0 ? 0 : 1
         if fields.isReading { descriptors = 0 }

@@ -143,7 +143,7 @@ public enum ClientMessage: Equatable, Sendable {
             fields.id(&id)
             var version = Self.protocolVersion
             fields.integer("protocol", &version, in: 0...Int.max)
-            fields.string("client", &client, most: Self.longestName)
+            fields.string("client", &client, most: 255)
             fields.flag("validity", &validity)
             if version != Self.protocolVersion {
                 let message = "Protocol version \(version) is not spoken here, only \(Self.protocolVersion)."
@@ -214,8 +214,6 @@ public enum ClientMessage: Equatable, Sendable {
     public static let mostBuffers = 16_384
     /// The maximum number of tokens of a message (`JSONScanner`). It bounds the time of reading a frame.
     static let mostTokens = 24_576
-    /// The maximum length of a client's name and of a media type, in bytes.
-    static let longestName = 255
 
     private static var typeError: WireError {
         WireError(.badRequest, "type must be a string of at most \(Envelope.longestType) bytes.")

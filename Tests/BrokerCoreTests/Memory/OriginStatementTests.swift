@@ -114,7 +114,9 @@ import Testing
         func add(_ text: String, _ number: Int, _ change: (inout GetOptions) -> Void = { _ in }) throws {
             let key = try key(text, change)
             let digest = try #require(ContentDigest(hexadecimal: StrictWorld.digest(number)))
-            _ = index.insert(MemoryIndex.Original(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: statement(key)), for: key)
+            _ = index.insert(
+                MemoryIndex.Original(content: ContentKey(digest: digest, owner: nil), bytes: 1, origin: statement(key)),
+                for: key)
         }
         for number in 0..<20_000 { try add("http://a.test/\(number)", number) }
         let url = try SourceURL("http://b.test/")

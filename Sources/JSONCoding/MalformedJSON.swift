@@ -1,0 +1,13 @@
+/// Malformed JSON: the expected token, and the offset.
+package struct MalformedJSON: Error, Equatable {
+    /// The expected token.
+    package let expected: String
+    /// The offset from the first byte of the text.
+    package let offset: Int
+
+    /// Creates an error.
+    package init(expected: String, offset: Int) {
+        self.expected = expected
+        self.offset = offset
+    }
+}
