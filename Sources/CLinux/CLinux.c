@@ -143,7 +143,16 @@ int clinux_bind_path(int socket, const char *path) {
     return bind(socket, (const struct sockaddr *)&address, sizeof address);
 }
 
-int clinux_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }
+int clinux_accept(int listener) {
+    int socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket >= 0) clinux_keep_urgent_in_line(socket);
+    return socket;
+}
+
+void clinux_keep_urgent_in_line(int socket) {
+    int on = 1;
+    setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on);
+}
 
 int clinux_peer_groups(int socket, gid_t *groups, int capacity) {
     socklen_t length = (socklen_t)capacity * sizeof *groups;

@@ -37,6 +37,7 @@ package enum UnixSocket {
                 unsafe socketpair(AF_UNIX, type, 0, $0.assumingMemoryBound(to: Int32.self).baseAddress!)
             }
         }
+        clinux_keep_urgent_in_line(ends.0)
         let first =
             disposal.map { FileDescriptor(owning: ends.0, disposal: $0) } ?? FileDescriptor(owning: ends.0)
         return (first, FileDescriptor(owning: ends.1))

@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "CTestSupport.h"
 
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,4 +16,24 @@ long ctest_limit_descriptors(pid_t pid, long count) {
     if (prlimit(pid, RLIMIT_NOFILE, NULL, &old) < 0) return -1;
     struct rlimit limit = {(rlim_t)count, old.rlim_max};
     return prlimit(pid, RLIMIT_NOFILE, &limit, NULL) < 0 ? -1 : (long)old.rlim_cur;
+}
+
+int ctest_send_urgent(int socket, int descriptor) {
+    char byte = 0;
+    struct iovec part = {&byte, 1};
+    union {
+        char space[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (descriptor >= 0) {
+        message.msg_control = control.space;
+        message.msg_controllen = sizeof control.space;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    }
+    return (int)sendmsg(socket, &message, MSG_OOB | MSG_NOSIGNAL);
 }

@@ -382,7 +382,7 @@ package struct Decoding {
 
     /// Counts the death of a worker on a partial image.
     mutating func workerExited(part job: JobID, _ cause: DeathCause, at now: Instant) {
-        if cause.isOwnMaking, let part = parts[job] { countDeath(for: part.responsible, at: now) }
+        if cause.isOwnMaking, cause != .cpu, let part = parts[job] { countDeath(for: part.responsible, at: now) }
     }
 
     // MARK: Invariants

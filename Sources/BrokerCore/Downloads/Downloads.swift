@@ -201,7 +201,7 @@ package struct Downloads {
         _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?, at now: Instant
     ) -> Download? {
         guard var download = downloads[job], !download.isIdentification else { return nil }
-        hosts.answered(HostTable.Key(download), status: response.status, retryAfterMs: nil, at: now)
+        answered(download, status: response.status, at: now)
         download.response = download.complete(response)
         download.validator = validator
         download.total = total
@@ -218,10 +218,19 @@ package struct Downloads {
     /// Notes that a transfer goes on at another origin.
     mutating func redirected(_ job: JobID, to origin: String, at now: Instant) {
         guard let download = downloads[job], !download.isIdentification else { return }
-        // The origin before has answered.
-        hosts.answered(HostTable.Key(download), status: 302, retryAfterMs: nil, at: now)
+        answered(download, status: 302, at: now)
         downloads[job]?.transfer?.redirectedTo = origin
         downloads[job]?.transfer?.lastActivity = now
+        silent.remove(job)
+    }
+
+    /// Notes an answer of the origin at which the transfer is, and of the one that has redirected there.
+    private mutating func answered(_ download: Download, status: Int, at now: Instant) {
+        var key = HostTable.Key(download)
+        hosts.answered(key, status: status, retryAfterMs: nil, at: now)
+        guard let origin = download.transfer?.redirectedTo else { return }
+        key.origin = origin
+        hosts.answered(key, status: status, retryAfterMs: nil, at: now)
     }
 
     /// Notes a failure for the origin at which the transfer was when it failed.
@@ -300,7 +309,7 @@ package struct Downloads {
     /// Notes that the origin confirmed the cached original.
     mutating func confirmed(_ job: JobID, at now: Instant) {
         if let download = downloads[job] {
-            hosts.answered(HostTable.Key(download), status: 304, retryAfterMs: nil, at: now)
+            answered(download, status: 304, at: now)
         }
     }
 
@@ -610,8 +619,8 @@ package struct Downloads {
     /// The active downloads, identifications included: all but those that are stopping.
     var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
     var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
-    /// About how many deadlines still matter: a retry, a stop a next partial decoding and a silence for each download, and the end of
-    /// each kept body.
+    /// About how many deadlines still matter: a retry, a stop, a next partial decoding and a silence for each download, and
+    /// the end of each kept body.
     var deadlineCount: Int { 4 * downloads.count + keptBodies.count }
 
     /// The first rule that does not hold; nil when all do.

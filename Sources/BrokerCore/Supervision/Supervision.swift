@@ -221,7 +221,9 @@ package struct Supervision {
                 entry.isRetiring || kind == .cache && entry.isReady && hasLived && entry.condemnation == nil
         }
         if wasRetired { self[kind].retire(worker) }
-        self[kind].ended(worker, countsAsFailure: death.cause.isOwnMaking && !isForgiven, at: now)
+        // A client may choose a form that takes too long; that says nothing about the pool.
+        let countsAsFailure = death.cause.isOwnMaking && death.cause != .cpu && !isForgiven
+        self[kind].ended(worker, countsAsFailure: countsAsFailure, at: now)
         // An attacker may have learnt the memory layout of a decoder that crashed. The next ones must not share it.
         let wasKilledOutside =
             if case .ended(.signal(SignalNumber.kill), _) = exit { entry.condemnation == nil } else { false }

@@ -111,6 +111,9 @@ int clinux_connect_path(int socket, const char *path);
 int clinux_bind_path(int socket, const char *path);
 /// accept4 with close-on-exec, nonblocking.
 int clinux_accept(int listener);
+/// Has urgent bytes (MSG_OOB) delivered as others. Otherwise a peek would not show them, nor the descriptors that they come
+/// with, and reading past them would close these.
+void clinux_keep_urgent_in_line(int socket);
 
 /// The process at the other end of a Unix socket: 0, or -1 with errno.
 int clinux_peer(int socket, pid_t *pid, uid_t *uid, gid_t *gid);

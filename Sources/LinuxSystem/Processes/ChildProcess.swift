@@ -27,7 +27,12 @@ package final class ChildProcess {
         if error != 0 { throw SystemError("posix_spawn", code: error) }
         self.pid = pid
         // The process is not reaped yet, so its number cannot belong to another.
-        descriptor = FileDescriptor(owning: try retrying("pidfd_open") { clinux_pidfd_open(pid) })
+        do throws(SystemError) {
+            descriptor = FileDescriptor(owning: try retrying("pidfd_open") { clinux_pidfd_open(pid) })
+        } catch {
+            Self.end(pid)
+            throw error
+        }
     }
 
     /// Adopts a child that another process has forked for this one.

@@ -396,7 +396,10 @@ extension Broker {
         if !client.channel.hasOutgoing {
             if client.blockedSince != nil { blocked.remove(client.id) }
             client.blockedSince = nil
-        } else if client.blockedSince == nil || client.channel.unsentBytes < unsent {
+        } else if client.blockedSince == nil || client.channel.unsentBytes < unsent
+            || client.channel.isStalled && client.channel.countUnreadDescriptors() == 0
+        {
+            // The last: its descriptors wait for those of others.
             client.blockedSince = iterationBegunAt
             blocked.insert(client.id)
         }
@@ -418,6 +421,7 @@ extension Broker {
 
     private func disconnect(_ client: ClientConnection) {
         blocked.remove(client.id)
+        if client.isBeingReceived { receiver.forget(client.id) }
         queue.remove(client.channel.socket.raw)
         giveBackArriving(of: client)
         if unread.leave(client) { handle(.connectionLingers(uid: client.uid)) }

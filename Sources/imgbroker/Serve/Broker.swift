@@ -67,7 +67,7 @@ final class Broker {
     let receiver: DescriptorReceiver
     /// Closes the connections of clients and of workers.
     let closingConnections: @Sendable (Int32) -> Void
-    /// Closes files in memory that clients or workers have made.
+    /// Closes what the cache process has made.
     let closingMemory: @Sendable (Int32) -> Void
     /// Clients that have accepted nothing lately; looked at every 100 ms.
     var blocked: Set<ClientID> = []
@@ -152,6 +152,7 @@ final class Broker {
             let isRetrying =
                 !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
                 || !formerServers.isEmpty || receiver.isBusy || !blocked.isEmpty
+                || closer.isBehind
             let ready: [EventQueue.Event]
             do {
                 let pause: Int? = isRetrying ? Self.retryMilliseconds : nil
@@ -169,10 +170,11 @@ final class Broker {
                 if unread.departed > 0 { unread.forgetReceived() }
                 retryStalled()
                 receiver.advance()
-                disconnectBlocked()
             }
             if !formerServers.isEmpty { formerServers.removeAll { $0.reap() != nil } }
             flushClients()
+            // After the flush, which may find that they have accepted bytes while the broker was kept from running.
+            if retriedAt == begun { disconnectBlocked() }
             for user in unread.takeForgotten() { handle(.connectionClosed(uid: user)) }
             let lingering = receiver.takeLingering()
             for user in lingering.begun { handle(.connectionLingers(uid: user)) }

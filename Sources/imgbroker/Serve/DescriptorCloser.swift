@@ -2,7 +2,7 @@ import LinuxSystem
 import SystemValues
 
 /// Closes large files in memory in a process of its own, because freeing 48 MB of pages takes 10 ms, in which no client would
-/// be served. What cannot be handed over is closed here.
+/// be served.
 ///
 /// The process keeps a descriptor until `release`, when the broker has closed its own: the last one to close it frees the
 /// pages.
@@ -19,7 +19,10 @@ final class DescriptorCloser {
 
     private var child: ChildProcess?
     private var socket: FileDescriptor?
+    /// Whether the process keeps something that it may close.
     private var isKeeping = false
+    /// Given to be closed, and not sent yet, because the process is behind.
+    private var pending: [FileDescriptor] = []
 
     init() {
         start()
@@ -30,18 +33,23 @@ final class DescriptorCloser {
         if let size = try? buffer.size(), size >= Self.worthwhileBytes { hand(over: buffer) }
     }
 
-    /// Closes a file in memory that a client made, and that no object owns any more. Its size is not known: the client may
-    /// change it at any time.
+    /// Closes a file in memory that another process made, and that no object owns any more. Its size is not known: the other
+    /// may change it at any time.
     func dispose(_ raw: Int32) {
         hand(over: FileDescriptor(owning: raw))
     }
 
     /// Lets the process close what it was given before. Called when the broker has no references to it.
     func release() {
-        guard isKeeping else { return }
-        isKeeping = false
-        try? send(Self.release)
+        if isKeeping, send(Self.release) { isKeeping = false }
+        while let buffer = pending.last, send(Self.keep, [buffer]) {
+            pending.removeLast()
+            isKeeping = true
+        }
     }
+
+    /// Whether `release` must be called again.
+    var isBehind: Bool { isKeeping || !pending.isEmpty }
 
     /// Ends the process.
     func end() {
@@ -51,21 +59,24 @@ final class DescriptorCloser {
     }
 
     private func hand(over buffer: FileDescriptor) {
-        do throws(SystemError) {
-            // A full socket means that the process is behind.
-            try send(Self.keep, [buffer])
-            isKeeping = true
-        } catch  where error.code == SystemError.tooManyReferences {
-            // Too many descriptors are in flight: this one is closed here.
-        } catch {
-            start()
-        }
+        if pending.isEmpty, send(Self.keep, [buffer]) { isKeeping = true } else { pending.append(buffer) }
     }
 
-    private func send(_ byte: UInt8, _ descriptors: [FileDescriptor] = []) throws(SystemError) {
-        guard let socket else { return }
-        _ = try unsafe withUnsafeBytes(of: byte) { (bytes) throws(SystemError) in
-            try unsafe UnixSocket.send(bytes, descriptors: descriptors, on: socket)
+    /// Sends a byte to the process; false when it must be tried again.
+    private func send(_ byte: UInt8, _ descriptors: [FileDescriptor] = []) -> Bool {
+        guard let socket else {
+            start()
+            return false
+        }
+        do throws(SystemError) {
+            let sent = try unsafe withUnsafeBytes(of: byte) { (bytes) throws(SystemError) in
+                try unsafe UnixSocket.send(bytes, descriptors: descriptors, on: socket)
+            }
+            return sent == 1
+        } catch {
+            // With too many descriptors in flight it goes on later; any other error means that the process has exited.
+            if error.code != SystemError.tooManyReferences { start() }
+            return false
         }
     }
 

@@ -36,25 +36,22 @@ final class DescriptorReceiver {
     /// received until a helper is done.
     private static let closingOfUser = 2
     private static let closingOfAll = 8
-    /// The time after which a helper that closes descriptors is replaced if other messages wait.
-    private static let patienceMicroseconds = 10_000
+    /// The time for which others wait at least until a helper that closes descriptors is replaced, and one that receives a
+    /// message: there the kernel may close descriptors, too.
+    private static let closingMicroseconds = 10_000
+    private static let receivingMicroseconds = 100_000
 
-    private enum Task {
-        case receive(ClientID, user: UInt32, FileDescriptor)
-        /// A connection to be closed. No object owns the descriptor.
-        case close(Int32, user: UInt32)
-
-        var user: UInt32 {
-            switch self {
-            case .receive(_, let user, _), .close(_, let user): user
-            }
-        }
+    /// A message to be received.
+    private struct Task {
+        let client: ClientID
+        let user: UInt32
+        let socket: FileDescriptor
     }
 
     private final class Helper {
         enum State {
             case idle
-            case receiving(ClientID)
+            case receiving(ClientID, since: Instant)
             /// It closes descriptors of a user.
             case closing(UInt32, since: Instant)
         }
@@ -78,10 +75,16 @@ final class DescriptorReceiver {
     /// Closes files in memory.
     private let closer: DescriptorCloser
     private var current: Helper?
-    /// Helpers that were replaced, each still closing descriptors.
+    /// Helpers that were replaced, each still closing descriptors or receiving.
     private var replaced: [Int: Helper] = [:]
     private var exiting: [ChildProcess] = []
     private var waiting: [Task] = []
+    /// Closes connections. It can always be replaced: unlike receiving a descriptor and closing it, closing a connection with
+    /// unreceived ones never waits for another process (no `flush`), and a socket that lingers does so only until the process
+    /// that closes it is killed.
+    private var closingHelper: Helper?
+    /// Connections to be closed, which no object owns, and their users.
+    private var waitingToClose: [(socket: Int32, user: UInt32)] = []
     /// The users of connections that `close` was given, and of those that are closed now, since the last `takeClosed`.
     private var begun: [UInt32] = []
     private var closed: [UInt32] = []
@@ -92,18 +95,25 @@ final class DescriptorReceiver {
         self.closer = closer
         self.token = token
         // Now, because later there may be no descriptors left for it.
-        start()
+        current = start()
     }
 
     /// Whether `advance` must be called now and then.
-    var isBusy: Bool { !waiting.isEmpty || !exiting.isEmpty }
+    var isBusy: Bool { !waiting.isEmpty || !exiting.isEmpty || !waitingToClose.isEmpty }
     /// The number of connections that wait to be closed.
-    var lingering: Int { waiting.count { if case .close = $0 { true } else { false } } }
+    var lingering: Int { waitingToClose.count }
 
     /// Has the next message on a client's connection received. `becameReadable` returns it.
     func receive(from client: ClientID, of user: UInt32, on socket: FileDescriptor) {
-        waiting.append(.receive(client, user: user, socket))
+        waiting.append(Task(client: client, user: user, socket: socket))
         advance()
+    }
+
+    /// Gives up a message that was not received yet, because its client is disconnected.
+    func forget(_ client: ClientID) {
+        let index = waiting.firstIndex { $0.client == client }
+        // Outside of the list, because releasing its socket may add to it.
+        if let index { _ = waiting.remove(at: index) }
     }
 
     /// Closes a client's connection, which no object owns any more.
@@ -113,8 +123,30 @@ final class DescriptorReceiver {
             return FileDescriptor.close(raw: socket)
         }
         begun.append(user)
-        waiting.append(.close(socket, user: user))
-        advance()
+        waitingToClose.append((socket, user))
+        closeWaiting()
+    }
+
+    /// Gives the connections that wait to be closed to the helper for that, all together.
+    private func closeWaiting() {
+        if waitingToClose.isEmpty { return }
+        if let helper = closingHelper, case .closing(_, let since) = helper.state {
+            if Instant.now.microseconds(since: since) < Self.receivingMicroseconds { return }
+            closingHelper = nil
+            remove(helper)
+        }
+        if closingHelper == nil { closingHelper = start() }
+        guard let helper = closingHelper else { return }
+        // Kept by the helper until the broker has closed them: the last one to close a connection may wait.
+        while let (raw, user) = waitingToClose.last,
+            send(.hold, [FileDescriptor(owning: raw, disposal: { _ in })], to: helper)
+        {
+            FileDescriptor.close(raw: raw)
+            waitingToClose.removeLast()
+            closed.append(user)
+            helper.state = .closing(user, since: .now)
+        }
+        if case .closing = helper.state { _ = send(.close, [], to: helper) }
     }
 
     /// The users of connections that wait to be closed, and of those that no longer do, since the last call.
@@ -125,22 +157,43 @@ final class DescriptorReceiver {
     /// Gives the next waiting message to a helper, if one is idle or can be started.
     func advance() {
         exiting.removeAll { $0.reap() != nil }
-        while let index = waiting.firstIndex(where: { closing(of: $0.user) < Self.closingOfUser }) {
-            if case .closing(_, let since) = current?.state,
-                Instant.now.microseconds(since: since) >= Self.patienceMicroseconds,
-                replaced.count < Self.closingOfAll, let helper = current.take()
-            {
+        closeWaiting()
+        while let index = nextTask() {
+            if let helper = current, isLate(helper), replaced.count < Self.closingOfAll {
                 replaced[Int(helper.child.pid)] = helper
+                current = nil
             }
-            if current == nil { start() }
+            if current == nil { current = start() }
             guard let helper = current, case .idle = helper.state else { return }
-            give(waiting.remove(at: index), to: helper)
+            let task = waiting.remove(at: index)
+            if !give(task, to: helper) {
+                // Too many descriptors are in flight; tried again later.
+                waiting.insert(task, at: 0)
+                return
+            }
+        }
+    }
+
+    /// The next task of a user that may have one, if possible another than the last one served.
+    private func nextTask() -> Int? {
+        let mayBegin = { (task: Task) in self.closing(of: task.user) < Self.closingOfUser }
+        return waiting.firstIndex { mayBegin($0) && $0.user != current?.user } ?? waiting.firstIndex(where: mayBegin)
+    }
+
+    private func isLate(_ helper: Helper) -> Bool {
+        switch helper.state {
+        case .idle: false
+        case .receiving(_, let since): Instant.now.microseconds(since: since) >= Self.receivingMicroseconds
+        case .closing(_, let since): Instant.now.microseconds(since: since) >= Self.closingMicroseconds
         }
     }
 
     /// Receives a helper's answers.
     func becameReadable(_ pid: Int) -> [(ClientID, Message)] {
-        guard let helper = current.flatMap({ $0.child.pid == pid ? $0 : nil }) ?? replaced[pid] else { return [] }
+        guard
+            let helper = [current, closingHelper].compactMap(\.self).first(where: { $0.child.pid == pid })
+                ?? replaced[pid]
+        else { return [] }
         var messages: [(ClientID, Message)] = []
         var hasEnded = false
         unsafe withUnsafeTemporaryAllocation(byteCount: DescriptorHelper.longestAnswer, alignment: 16) { buffer in
@@ -168,16 +221,16 @@ final class DescriptorReceiver {
 
     /// Ends all helpers that are not held up.
     func end() {
-        (current, replaced) = (nil, [:])
+        (current, closingHelper, replaced) = (nil, nil, [:])
     }
 
     private func take(_ answer: DescriptorHelper.Answer, of helper: Helper, _ messages: inout [(ClientID, Message)]) {
         if answer.kind == .closed {
             helper.state = .idle
-            if helper !== current { remove(helper) }
+            if helper !== current, helper !== closingHelper { remove(helper) }
             return
         }
-        guard case .receiving(let client) = helper.state else { return }
+        guard case .receiving(let client, _) = helper.state else { return }
         helper.state = .closing(helper.user, since: .now)
         var message = Message(bytes: answer.bytes)
         switch answer.kind {
@@ -193,10 +246,10 @@ final class DescriptorReceiver {
 
     /// A helper has exited by itself. What it has received is lost.
     private func lost(_ helper: Helper, _ messages: inout [(ClientID, Message)]) {
-        if case .receiving(let client) = helper.state { messages.append((client, Message(isEnd: true))) }
+        if case .receiving(let client, _) = helper.state { messages.append((client, Message(isEnd: true))) }
         if helper === current { current = nil }
+        if helper === closingHelper { closingHelper = nil }
         remove(helper)
-        if current == nil { start() }
     }
 
     private func remove(_ helper: Helper) {
@@ -210,33 +263,29 @@ final class DescriptorReceiver {
         replaced.values.count { $0.user == user }
     }
 
-    private func start() {
-        guard let (child, socket) = try? WorkerLauncher.startAgain([Self.word]),
-            (try? socket.setNonBlocking()) != nil,
+    private func start() -> Helper? {
+        guard let (child, socket) = try? WorkerLauncher.startAgain([Self.word]) else { return nil }
+        guard (try? socket.setNonBlocking()) != nil,
             (try? queue.add(socket.raw, token: token(Int(child.pid)))) != nil
-        else { return }
-        current = Helper(child, socket)
-    }
-
-    private func give(_ task: Task, to helper: Helper) {
-        helper.user = task.user
-        switch task {
-        case .receive(let client, _, let socket):
-            helper.state = .receiving(client)
-            send(.receive, [socket], to: helper)
-        case .close(let raw, let user):
-            helper.state = .closing(user, since: .now)
-            // The helper holds the connection until the broker has closed it: the last one to close it may wait.
-            send(.hold, [FileDescriptor(owning: raw)], to: helper)
-            send(.close, [], to: helper)
-            closed.append(user)
+        else {
+            child.send(SignalNumber.kill)
+            exiting.append(child)
+            return nil
         }
+        return Helper(child, socket)
     }
 
-    private func send(_ order: DescriptorHelper.Order, _ descriptors: [FileDescriptor], to helper: Helper) {
-        // An idle helper has received everything, so there is room. One that has exited is noticed by its end.
-        _ = try? unsafe withUnsafeBytes(of: order.rawValue) { (bytes) throws(SystemError) in
+    /// Gives a message to an idle helper; returns whether it was sent.
+    private func give(_ task: Task, to helper: Helper) -> Bool {
+        guard send(.receive, [task.socket], to: helper) else { return false }
+        (helper.user, helper.state) = (task.user, .receiving(task.client, since: .now))
+        return true
+    }
+
+    private func send(_ order: DescriptorHelper.Order, _ descriptors: [FileDescriptor], to helper: Helper) -> Bool {
+        let sent = try? unsafe withUnsafeBytes(of: order.rawValue) { (bytes) throws(SystemError) in
             try unsafe UnixSocket.send(bytes, descriptors: descriptors, on: helper.socket)
         }
+        return (sent ?? nil) == 1
     }
 }

@@ -44,7 +44,9 @@ struct WorkerLauncher {
     ///
     /// - Throws: `SystemError` of `socketpair`, `readlink` or `posix_spawn`.
     static func startAgain(_ arguments: [String]) throws(SystemError) -> (ChildProcess, FileDescriptor) {
-        guard let path = CurrentProcess.executablePath else { throw SystemError("readlink") }
+        guard var path = CurrentProcess.executablePath else { throw SystemError("readlink") }
+        // The program may have been replaced by another version since.
+        if path.hasSuffix(" (deleted)") { path = "/proc/self/exe" }
         let (own, control) = try UnixSocket.pair()
         return (try ChildProcess(path: path, arguments: arguments, control: control), own)
     }

@@ -14,6 +14,9 @@
 /// 0, or -1 with errno.
 int ctest_set_effective_user(uid_t uid);
 
+/// Sends one urgent byte (MSG_OOB) with a descriptor. Returns 1, or -1 with errno.
+int ctest_send_urgent(int socket, int descriptor);
+
 /// Limits the descriptors of another process to `count`. Returns the previous limit, or -1 with errno.
 long ctest_limit_descriptors(pid_t pid, long count);
 

@@ -98,6 +98,50 @@ import Testing
         withExtendedLifetime(peers) {}
     }
 
+    /// Urgent bytes and their descriptors are received like others.
+    @Test func urgentBytes() throws {
+        let warm = try setting.broker.settledDescriptors()
+        var peers: [FileDescriptor] = []
+        let slowest = try slowestHit {
+            for _ in 0..<3 {
+                let hostile = try setting.client()
+                let (socket, peer) = try lingeringSocket(seconds: 3)
+                peers.append(peer)
+                let connection = try #require(hostile.socket)
+                #expect(ctest_send_urgent(connection.raw, socket.raw) == 1)
+                try? hostile.send(RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#))
+            }
+        }
+        expectFast(slowest)
+        // Nor does the broker wait for it busily.
+        let idle = try setting.client()
+        #expect(ctest_send_urgent(try #require(idle.socket).raw, -1) == 1)
+        let before = setting.broker.status.processorTime
+        usleep(500_000)
+        #expect(setting.broker.status.processorTime - before < 25)
+        idle.close()
+        try setting.broker.waitForSettledDescriptors(warm)
+        withExtendedLifetime(peers) {}
+    }
+
+    /// Connections that are closed while their descriptors wait for a helper count for their user.
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
+    func connectionsOfAUserWithoutHelpers() throws {
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        let setting = try Setting(descriptorLimit: 256, routes: ["/a": png(tile(1))])
+        try setting.idle()
+        for _ in 0..<400 {
+            guard let hostile = try? setting.client(as: 20_011) else { continue }
+            try? hostile.send(
+                RawClient.frame(RawClient.storeText(1, setting.url("/b"), #""fds":1"#)),
+                descriptors: [try silent.open()])
+            hostile.close()
+        }
+        let other = try setting.client(as: 20_012)
+        #expect(try other.picture(try other.load(setting.url("/a"))) == tile(1))
+    }
+
     /// Freeing the pages of 1 GiB takes longer than a hit may: another process does it.
     @Test func largeFilesInMemory() throws {
         let warm = try setting.broker.settledDescriptors()
