@@ -77,14 +77,14 @@ enum IndexMeasure {
         for number in 0..<count {
             let key = OriginalKey(GetRequest(id: 0, url: try url(number), options: GetOptions()), uid: 1000)
             let words = (0..<4).map { _ in String(random.next() | 1 << 63, radix: 16) }
-            let digest = ContentDigest(hexadecimal: words.joined())!
-            let original = MemoryIndex.Original(digest: digest, bytes: 300_000, origin: statement(number, key, now))
+            let content = ContentKey(digest: ContentDigest(hexadecimal: words.joined())!, owner: nil)
+            let original = MemoryIndex.Original(content: content, bytes: 300_000, origin: statement(number, key, now))
             _ = index.insert(original, for: key)
             header.placeholder = Placeholder(
                 averageColor: "#a0b0c0", thumbHash: Data(words.joined().utf8.prefix(24)).base64EncodedString())
-            index.insert(header, of: digest)
+            index.insert(header, of: content)
             index.insert(
-                BufferID(number: number + 1), as: VariantKey(digest: digest, form: form), bytes: 196_608,
+                BufferID(number: number + 1), as: VariantKey(content: content, form: form), bytes: 196_608,
                 geometry: PixelGeometry(width: 256, height: 192), at: now, worth: 1000 + number % 50_000)
             afterEach(number)
         }
@@ -116,8 +116,8 @@ enum IndexMeasure {
         let begun = processorTime()
         for request in requests {
             let key = OriginalKey(request, uid: 1000)
-            guard let original = index.original(key), index.header(of: original.digest) != nil,
-                let buffer = index.buffer(VariantKey(digest: original.digest, form: form)),
+            guard let original = index.original(key), index.header(of: original.content) != nil,
+                let buffer = index.buffer(VariantKey(content: original.content, form: form)),
                 index.record(of: buffer)?.geometry != nil
             else { fatalError("An entry is not found.") }
             index.touch(buffer, at: now)
