@@ -37,6 +37,40 @@ import Testing
         }
     }
 
+    @Test func `each field of the variant is compared, and each flag has its own bit`() throws {
+        let changes: [@Sendable (inout GetOptions) -> Void] = [
+            { $0.variant.width = 64 }, { $0.variant.height = 64 }, { $0.variant.fit = .cover },
+            { $0.variant.scaleDown = true }, { $0.variant.pixelFormat = .bgra8 }, { $0.variant.alpha = .straight },
+            { $0.variant.frames = .one(1) }, { $0.variant.frames = .all }, { $0.variant.linear = true },
+            { $0.staleFirst = true }, { $0.retryFailed = true }, { $0.progress = true }, { $0.progressive = true },
+            { $0.cookies = true }, { $0.allowInvalidCertificates = true },
+        ]
+        var seen = [try #require(GetOptions().plain)]
+        for change in changes {
+            var options = GetOptions()
+            change(&options)
+            let plain = try #require(options.plain)
+            #expect(!seen.contains(plain))
+            seen.append(plain)
+        }
+        let fields = Mirror(reflecting: GetOptions().variant).children.compactMap(\.label)
+        #expect(
+            Set(fields)
+                == ["width", "height", "fit", "scaleDown", "pixelFormat", "alpha", "frames", "linear"])
+    }
+
+    @Test(arguments: [-1, 0, 65_536, 1 << 40]) func `numbers that no broker accepts are not plain`(number: Int) {
+        var options = GetOptions()
+        options.variant.width = number
+        #expect(options.plain == nil)
+        options = GetOptions()
+        options.variant.height = number
+        #expect(options.plain == nil)
+        options = GetOptions()
+        options.totalTimeoutMs = 1 << 40
+        #expect(options.plain == nil)
+    }
+
     @Test func noFieldIsForgotten() {
         let fields = Mirror(reflecting: GetOptions()).children.compactMap(\.label)
         #expect(Set(fields) == Set(Self.changes.keys).union(Self.others.keys))
