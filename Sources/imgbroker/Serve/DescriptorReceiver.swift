@@ -85,7 +85,7 @@ final class DescriptorReceiver {
     private var closingHelper: Helper?
     /// Connections to be closed, which no object owns, and their users.
     private var waitingToClose: [(socket: Int32, user: UInt32)] = []
-    /// The users of connections that `close` was given, and of those that are closed now, since the last `takeClosed`.
+    /// The users of connections that `close` was given, and of those that are closed now, since the last `takeLingering`.
     private var begun: [UInt32] = []
     private var closed: [UInt32] = []
 
