@@ -82,10 +82,8 @@ package final class FrameChannel {
     /// The number of queued bytes of frames, without payloads.
     package private(set) var queuedBytes = 0
 
-    /// The number of queued bytes of frames and payloads.
-    package var unsentBytes: Int {
-        queuedBytes + outgoing.reduce(0) { $0 + ($1.payload?.count ?? 0) - $1.payloadSent }
-    }
+    /// The number of bytes of frames and payloads that the socket has accepted, which wraps around.
+    package private(set) var sentBytes = 0
 
     /// The number of queued descriptors.
     package private(set) var queuedDescriptors = 0
@@ -395,6 +393,7 @@ package final class FrameChannel {
             }
             guard let count = try result.get() else { return false }
             item.sent += count
+            sentBytes &+= count
             queuedBytes -= count
             if !item.descriptors.isEmpty {
                 unread += item.descriptors.count
@@ -410,6 +409,7 @@ package final class FrameChannel {
             else { return false }
             if count == 0 { throw SystemError("sendfile", code: SystemError.brokenPipe) }
             item.payloadSent += count
+            sentBytes &+= count
             payloadBudget -= count
         }
         return true

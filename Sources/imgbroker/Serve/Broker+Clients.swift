@@ -357,7 +357,7 @@ extension Broker {
             guard let client = clients[id] else { continue }
             do {
                 let queued = client.channel.queuedDescriptors
-                let unsentBefore = client.channel.unsentBytes
+                let sentBefore = client.channel.sentBytes
                 if queued > 0 {
                     client.channel.maximumUnread = unread.allowance(of: client, among: clients, at: iterationBegunAt)
                 }
@@ -374,7 +374,7 @@ extension Broker {
                     log.warning("a client that does not read its answers is disconnected")
                     disconnect(client)
                 } else {
-                    noteSending(of: client, before: unsentBefore)
+                    noteSending(of: client, before: sentBefore)
                     if client.channel.isStalled { stalled.insert(id) }
                     if client.hasMore, !client.isClosing, !client.isBackedUp { putIntoBacklog(client) }
                     let wanted = client.wanted
@@ -392,11 +392,11 @@ extension Broker {
     }
 
     /// Notes whether a client has accepted bytes in a flush.
-    private func noteSending(of client: ClientConnection, before unsent: Int) {
+    private func noteSending(of client: ClientConnection, before sent: Int) {
         if !client.channel.hasOutgoing {
             if client.blockedSince != nil { blocked.remove(client.id) }
             client.blockedSince = nil
-        } else if client.blockedSince == nil || client.channel.unsentBytes < unsent
+        } else if client.blockedSince == nil || client.channel.sentBytes != sent
             || client.channel.isStalled && client.channel.countUnreadDescriptors() == 0
         {
             // The last: its descriptors wait for those of others.
