@@ -139,8 +139,8 @@ let package = Package(
         .executableTarget(
             name: "imgfetch",
             dependencies: [
-                "CTransfer", "Digests", "HTTPCaching", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem",
-                "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
+                "CTransfer", "HTTPCaching", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem", "Sandbox",
+                "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
             ],
             swiftSettings: swift),
         .executableTarget(
@@ -194,8 +194,8 @@ let package = Package(
         .executableTarget(
             name: "imgprobe",
             dependencies: [
-                "CProbe", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox",
-                "WorkerProtocol", "WorkerRuntime",
+                "CProbe", "Digests", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem",
+                "Sandbox", "WorkerProtocol", "WorkerRuntime",
             ],
             path: "Tests/imgprobe", swiftSettings: swift),
         .testTarget(

@@ -9,6 +9,11 @@ package import JSONCoding
 //     broker → output   + 1 descriptor (a memfd of the result's size), or → refuse
 //     worker → finished | failed
 //
+// Before anything is made of the bytes of a file, their digest is computed:
+//
+//     broker → identify + 1 descriptor (encoded bytes, read only)
+//     worker → identified | failed
+//
 // A `describe` job ends with `header`. A job for a partial file gets a descriptor that another process still writes to,
 // and reads no more bytes than the order states; it fails with `truncated` while there is nothing to show. A worker
 // sends `ready` once, and never accepts a second job before the first has ended.
@@ -109,6 +114,8 @@ package enum DecodeOrder: Equatable, Sendable {
     case output(job: Int)
     /// Ends the job because its result is not wanted.
     case refuse(job: Int)
+    /// Requests the digest of all bytes of the descriptor that it carries.
+    case identify(job: Int)
 }
 
 /// A message from a decode worker.
@@ -122,12 +129,14 @@ package enum DecodeReport: Equatable, Sendable {
     case finished(job: Int, DecodeResult)
     /// The job has ended without a result.
     case failed(job: Int, WireError)
+    /// The SHA-256 of the bytes, 64 hexadecimal digits.
+    case identified(job: Int, digest: String)
 }
 
 extension DecodeOrder: WorkerMessage {
     package var descriptorCount: Int {
         switch self {
-        case .decode, .output: 1
+        case .decode, .output, .identify: 1
         case .refuse: 0
         }
     }
@@ -137,10 +146,11 @@ extension DecodeOrder: WorkerMessage {
         case .decode: "decode"
         case .output: "output"
         case .refuse: "refuse"
+        case .identify: "identify"
         }
     }
 
-    package static var blanks: [DecodeOrder] { [.decode(.blank), .output(job: 0), .refuse(job: 0)] }
+    package static var blanks: [DecodeOrder] { [.decode(.blank), .output(job: 0), .refuse(job: 0), .identify(job: 0)] }
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
@@ -153,6 +163,9 @@ extension DecodeOrder: WorkerMessage {
         case .refuse(var job):
             fields.job(&job)
             self = .refuse(job: job)
+        case .identify(var job):
+            fields.job(&job)
+            self = .identify(job: job)
         }
     }
 }
@@ -214,11 +227,15 @@ extension DecodeReport: WorkerMessage {
         case .header: "header"
         case .finished: "finished"
         case .failed: "failed"
+        case .identified: "identified"
         }
     }
 
     package static var blanks: [DecodeReport] {
-        [.ready(nil), .header(job: 0, .blank), .finished(job: 0, .blank), .failed(job: 0, .blank)]
+        [
+            .ready(nil), .header(job: 0, .blank), .finished(job: 0, .blank), .failed(job: 0, .blank),
+            .identified(job: 0, digest: ""),
+        ]
     }
 
     package mutating func list(_ fields: inout Fields) {
@@ -239,6 +256,10 @@ extension DecodeReport: WorkerMessage {
             fields.job(&job)
             error.list(&fields)
             self = .failed(job: job, error)
+        case .identified(var job, var digest):
+            fields.job(&job)
+            fields.digest("digest", &digest)
+            self = .identified(job: job, digest: digest)
         }
     }
 }

@@ -12,8 +12,6 @@ package import JSONCoding
 //     worker → finished | notModified | failed
 //     broker → stop
 //     worker → stopped   unless it had ended the transfer before
-//     broker → identify  + 1 descriptor (sealed bytes)
-//     worker → finished | failed
 //
 // Any number of transfers run concurrently.
 
@@ -38,22 +36,18 @@ package struct CookieChanges: Equatable, Sendable {
 package struct FetchResult: Equatable, Sendable {
     /// The body's length in bytes.
     package var bytes: Int
-    /// The body's SHA-256, 64 hexadecimal digits.
-    package var digest: String
-    /// The response; nil for the bytes of an `identify` order.
-    package var response: ResponseRecord?
-    /// The numeric address that sent the body; empty for the bytes of an `identify` order.
+    /// The response.
+    package var response: ResponseRecord
+    /// The numeric address that sent the body.
     package var remoteAddress: String
     /// The changes to the cookies.
     package var cookies: CookieChanges
 
     /// Creates a result.
     package init(
-        bytes: Int, digest: String, response: ResponseRecord? = nil, remoteAddress: String = "",
-        cookies: CookieChanges = CookieChanges()
+        bytes: Int, response: ResponseRecord, remoteAddress: String, cookies: CookieChanges = CookieChanges()
     ) {
         self.bytes = bytes
-        self.digest = digest
         self.response = response
         self.remoteAddress = remoteAddress
         self.cookies = cookies
@@ -106,8 +100,6 @@ package enum FetchOrder: Equatable, Sendable {
     case fetch(FetchJob)
     /// Stops a transfer that has no waiters left.
     case stop(job: Int)
-    /// Requests the digest of the first `bytes` bytes of the descriptor it carries.
-    case identify(job: Int, bytes: Int)
 }
 
 /// A message from a download worker.
@@ -140,11 +132,10 @@ extension FetchOrder: WorkerMessage {
         switch self {
         case .fetch: "fetch"
         case .stop: "stop"
-        case .identify: "identify"
         }
     }
 
-    package static var blanks: [FetchOrder] { [.fetch(.blank), .stop(job: 0), .identify(job: 0, bytes: 0)] }
+    package static var blanks: [FetchOrder] { [.fetch(.blank), .stop(job: 0)] }
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
@@ -154,10 +145,6 @@ extension FetchOrder: WorkerMessage {
         case .stop(var job):
             fields.job(&job)
             self = .stop(job: job)
-        case .identify(var job, var bytes):
-            fields.job(&job)
-            fields.integer("bytes", &bytes, in: 0...Int.max)
-            self = .identify(job: job, bytes: bytes)
         }
     }
 }
@@ -239,13 +226,12 @@ extension FetchReport: WorkerMessage {
 }
 
 extension FetchResult: FieldList {
-    package static var blank: FetchResult { FetchResult(bytes: 0, digest: "") }
+    package static var blank: FetchResult { FetchResult(bytes: 0, response: .blank, remoteAddress: "") }
 
     package mutating func list(_ fields: inout Fields) {
         fields.integer("bytes", &bytes, in: 0...Int.max)
-        fields.digest("digest", &digest)
         fields.object("response", &response)
-        fields.string("remoteAddress", &remoteAddress, .optional)
+        fields.string("remoteAddress", &remoteAddress)
         cookies.list(&fields)
     }
 }

@@ -8,7 +8,7 @@ package import JSONCoding
 //     broker → find                                cache → found + 1 descriptor (a sealed memfd) | missing
 //     broker → keepOriginal, keepRaster + 1 descriptor (sealed) cache → kept | notKept
 //     broker → touch, update, quarantine
-//     broker → query, forget, clear                 cache → queried, forgotten, cleared
+//     broker → query, forget, discard, clear        cache → queried, forgotten, forgotten, cleared
 //     cache → state                                whenever something in it changed
 //     cache → quarantine                           once, when anything is remembered
 //
@@ -72,6 +72,8 @@ package enum StoreOrder: Equatable, Sendable {
     /// Removes the originals of a URL that belong to `owner` or to all users (without an owner: all of them), and the
     /// rasters that only these originals have.
     case forget(job: Int, url: String, owner: UInt32?)
+    /// Removes all originals with these digests, and their rasters; answered by `forgotten` without keys.
+    case discard(job: Int, digests: [String])
     /// Removes everything, or the entries unused for `olderThanSeconds` seconds.
     case clear(job: Int, olderThanSeconds: Int?)
     /// Replaces the stored quarantine list, which outlives the broker.
@@ -108,7 +110,7 @@ extension StoreOrder: WorkerMessage {
     package var descriptorCount: Int {
         switch self {
         case .keepOriginal, .keepRaster: 1
-        case .find, .query, .touch, .update, .forget, .clear, .quarantine: 0
+        case .find, .query, .touch, .update, .forget, .discard, .clear, .quarantine: 0
         }
     }
 
@@ -121,6 +123,7 @@ extension StoreOrder: WorkerMessage {
         case .touch: "touch"
         case .update: "update"
         case .forget: "forget"
+        case .discard: "discard"
         case .clear: "clear"
         case .quarantine: "quarantine"
         }
@@ -130,7 +133,7 @@ extension StoreOrder: WorkerMessage {
         [
             .find(job: 0, keys: [], form: nil), .keepOriginal(job: 0, .blank), .keepRaster(job: 0, .blank),
             .query(job: 0, keys: []), .touch(keys: []), .update(.blank), .forget(job: 0, url: "", owner: nil),
-            .clear(job: 0, olderThanSeconds: nil), .quarantine([]),
+            .discard(job: 0, digests: []), .clear(job: 0, olderThanSeconds: nil), .quarantine([]),
         ]
     }
 
@@ -165,6 +168,10 @@ extension StoreOrder: WorkerMessage {
             fields.string("url", &url)
             fields.user("owner", &owner)
             self = .forget(job: job, url: url, owner: owner)
+        case .discard(var job, var digests):
+            fields.job(&job)
+            fields.strings("digests", &digests)
+            self = .discard(job: job, digests: digests)
         case .clear(var job, var seconds):
             fields.job(&job)
             fields.integer("olderThanSeconds", &seconds, in: 0...Int.max)

@@ -131,6 +131,9 @@ struct StoreLoop {
         case .forget(let job, let url, let owner):
             let keys = store.forget(url: url, owner: owner)
             try send(.forgotten(job: job, keys: Array(keys.prefix(Self.maximumKeys))))
+        case .discard(let job, let digests):
+            store.discard(digests: digests)
+            try send(.forgotten(job: job, keys: []))
         }
     }
 

@@ -23,8 +23,6 @@ import WorkerProtocol
     private let queue: EventQueue
     private let multi: UnsafeMutableRawPointer
     private var transfers: [Int: Transfer] = [:]
-    /// The bodies being hashed, in round-robin order.
-    private var identifications: [Identification] = []
     private var watched: Set<Int32> = []
     /// The time at which libcurl wants to be called.
     private var timer: Instant?
@@ -84,13 +82,11 @@ import WorkerProtocol
             collectEnded()
             endDraining()
             report()
-            identify()
         }
     }
 
     /// The milliseconds until work is due; nil for none.
     private func waitingTime() -> Int? {
-        if !identifications.isEmpty { return 0 }
         let reports = mayReportProgress ? transfers.values.map(\.progressDue) : []
         let times = [timer, nextStallCheck] + transfers.values.map(\.drainDeadline) + reports
         guard let next = times.compactMap({ $0 }).min() else { return nil }
@@ -107,9 +103,6 @@ import WorkerProtocol
             switch order {
             case .fetch(let job): start(job, body: descriptors[0])
             case .stop(let job): stop(job)
-            case .identify(let job, let bytes):
-                forget(job)
-                identifications.append(Identification(job: job, bytes: bytes, of: descriptors[0]))
             }
         }
         return true
@@ -148,18 +141,14 @@ import WorkerProtocol
             if let report = transfer.takeBeginning() { send(report) }
             remove(transfer)
             send(FetchReport.stopped(job: job, received: transfer.continuableBytes))
-        } else if let index = identifications.firstIndex(where: { $0.job == job }) {
-            identifications.remove(at: index)
-            send(FetchReport.stopped(job: job, received: 0))
         }
     }
 
     /// Ends the job that has the number of a new one. Numbers are unique, so this is an error of the broker.
     private func forget(_ job: Int) {
-        guard transfers[job] != nil || identifications.contains(where: { $0.job == job }) else { return }
+        guard let transfer = transfers[job] else { return }
         log.error("job \(job) was ordered twice")
-        if let transfer = transfers[job] { remove(transfer) }
-        identifications.removeAll { $0.job == job }
+        remove(transfer)
     }
 
     private var mayReportProgress: Bool { channel.queuedBytes < Self.maxQueuedBytes }
@@ -170,17 +159,6 @@ import WorkerProtocol
         for transfer in transfers.values {
             if let report = transfer.takeBeginning() { send(report) }
             if mayReportProgress, let report = transfer.takeProgress(now: now) { send(report) }
-        }
-    }
-
-    /// Hashes one slice of the next body.
-    private func identify() {
-        guard !identifications.isEmpty else { return }
-        let identification = identifications.removeFirst()
-        if let report = identification.hashSlice() {
-            send(report)
-        } else {
-            identifications.append(identification)
         }
     }
 

@@ -22,6 +22,7 @@ import WorkerProtocol
             ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
             ("decode-order-output", .output(job: 1)),
             ("decode-order-refuse", .refuse(job: 1)),
+            ("decode-order-identify", .identify(job: 4)),
         ]
     }()
 
@@ -56,6 +57,7 @@ import WorkerProtocol
                         stage: 3))
             ),
             ("decode-report-failed", .failed(job: 1, WireError(.truncated, "The file ends within its pixels."))),
+            ("decode-report-identified", .identified(job: 4, digest: String(repeating: "0123456789abcdef", count: 4))),
         ]
     }()
 
@@ -86,7 +88,6 @@ import WorkerProtocol
                     cookies: ["example.org\tFALSE\t/\tFALSE\t0\tname\tvalue"], allowInvalidCertificates: true))
         ),
         ("fetch-order-stop", .stop(job: 1)),
-        ("fetch-order-identify", .identify(job: 4, bytes: 1234)),
     ]
 
     static let response = ResponseRecord(
@@ -107,13 +108,14 @@ import WorkerProtocol
             .finished(
                 job: 1,
                 FetchResult(
-                    bytes: 34_567, digest: String(repeating: "0123456789abcdef", count: 4), response: response,
-                    remoteAddress: "192.0.2.1", cookies: cookies))
+                    bytes: 34_567, response: response, remoteAddress: "192.0.2.1", cookies: cookies))
         ),
         (
             "fetch-report-finished-bare",
             .finished(
-                job: 2, FetchResult(bytes: 0, digest: String(repeating: "0", count: 64), remoteAddress: "2001:db8::1"))
+                job: 2,
+                FetchResult(
+                    bytes: 0, response: ResponseRecord(requestedAt: 1, receivedAt: 2), remoteAddress: "2001:db8::1"))
         ),
         (
             "fetch-report-failed",

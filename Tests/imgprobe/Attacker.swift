@@ -1,4 +1,5 @@
 internal import CProbe
+internal import Digests
 internal import Glibc
 internal import IPCProtocol
 internal import IPCTransport
@@ -12,6 +13,7 @@ import WorkerProtocol
 ///
 ///     good WIDTH HEIGHT VALUE     decodes: every byte of the pixels is VALUE
 ///     keep WIDTH HEIGHT VALUE     the same, and keeps the descriptor
+///     claim DIGEST WIDTH HEIGHT VALUE     the same as `good`, but says that the bytes have another digest
 ///     ATTACK ...                  any other word; a refused attack is reported as a decoding error
 ///
 /// Files in its folder change it: `unconfined` (it enters no sandbox), `build` (its contents are the reported build).
@@ -52,8 +54,11 @@ struct Attacker {
         do {
             try channel.sendMessage(DecodeReport.ready(report, build: build))
             while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
-                guard case .decode(let job) = order else { _exit(1) }
-                try attacker.decode(job, descriptors[0])
+                switch order {
+                case .decode(let job): try attacker.decode(job, descriptors[0])
+                case .identify(let job): try attacker.identify(job, descriptors[0])
+                case .output, .refuse: _exit(1)
+                }
             }
             _exit(0)
         } catch {
@@ -61,14 +66,41 @@ struct Attacker {
         }
     }
 
-    private mutating func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
-        var bytes = [UInt8](repeating: 0, count: 200)
+    private static func words(of file: FileDescriptor) throws -> [String] {
+        String(decoding: try bytes(of: file).prefix(200), as: UTF8.self).split(separator: " ").map(String.init)
+    }
+
+    private static func bytes(of file: FileDescriptor) throws -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: try file.size())
         let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
+        return Array(bytes.prefix(count))
+    }
+
+    private func identify(_ job: Int, _ file: FileDescriptor) throws {
+        let words = try Self.words(of: file)
+        var digest = SHA256.hexadecimalDigest(of: try Self.bytes(of: file))
+        switch words.first {
+        case "claim": digest = words[1]
+        case "no-digest": return try send(try Frame.encode { $0.constant("type", "identified") })
+        case "header-unasked": return try refuseHeader(job)
+        default: break
+        }
+        try channel.sendMessage(DecodeReport.identified(job: job, digest: digest))
+    }
+
+    /// Reports a header of bytes that were only to be identified.
+    private func refuseHeader(_ job: Int) throws {
+        let size = PixelGeometry(width: 8, height: 8)!
+        let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: size, workingBytes: 0)
+        try channel.sendMessage(DecodeReport.header(job: job, plan))
+    }
+
+    private mutating func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
         if job.partialBytes != nil { return try change(file, for: job) }
-        let words = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: " ").map(String.init)
+        let words = try Self.words(of: file)
         let numbers = words.dropFirst().compactMap { Int($0) }
         switch words.first ?? "" {
-        case "good", "keep":
+        case "good", "keep", "claim":
             guard let output = try begin(job, width: numbers[0], height: numbers[1]) else { return }
             try fill(output, job, with: UInt8(truncatingIfNeeded: numbers[2]))
             if words[0] == "keep" { kept = output }

@@ -29,9 +29,9 @@ package enum Action: Equatable {
     case respawnForkServer
     /// Hand over a download. Its product is made, but with a resumption it exists already.
     case startFetch(WorkerID, FetchJob)
-    /// Have the digest of the bytes in a buffer computed: a `store`'s.
-    case identify(WorkerID, JobID, BufferID, bytes: Int)
     case stopFetch(WorkerID, JobID)
+    /// Have the digest of the bytes in a buffer computed.
+    case identify(WorkerID, JobID, BufferID)
     case startDecode(WorkerID, DecodeJob, body: BufferID)
     /// Hand over the received part of a download's body, read-only.
     case startPartialDecode(WorkerID, DecodeJob, of: JobID)
@@ -51,6 +51,8 @@ package enum Action: Equatable {
     /// The origin has confirmed an original with this response.
     case update(WorkerID, OriginalRecord)
     case forget(WorkerID, JobID, url: String, owner: UInt32?)
+    /// Remove everything that was made of bytes with these digests.
+    case discardOnDisk(WorkerID, JobID, digests: [String])
     case clear(WorkerID, JobID, olderThanSeconds: Int?)
     case saveQuarantine(WorkerID, [QuarantineRecord])
 

@@ -268,8 +268,8 @@ extension BrokerState {
 
     // MARK: store
 
-    /// Takes the bytes of a `store`, which the shell has sealed. A download worker computes their digest (an identification),
-    /// then they are decoded under a hidden key, so that no request finds them before they are accepted.
+    /// Takes the bytes of a `store`, which the shell has sealed. A decode worker computes their digest, then
+    /// they are decoded under a hidden key, so that no request finds them before they are accepted.
     mutating func store(_ request: StoreRequest, bytes: Int, from client: ClientID) {
         guard let asking = clients[client] else { return }
         if asking.hasUnanswered(request.id) {
@@ -295,7 +295,8 @@ extension BrokerState {
         requests.wait(waiter.id, for: .downloading(job))
         let download = Download(
             DownloadKey(original: key, isForced: false), url: request.url, waiter: jobWaiter(for: waiter))
-        downloads.identify(download, buffer, bytes: bytes, as: job)
+        downloads.insert(download, buffer, bytes: bytes, as: job)
+        decoding.identify(job, buffer, for: download.waiters)
         evictToFit()
     }
 

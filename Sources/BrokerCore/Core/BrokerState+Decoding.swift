@@ -19,6 +19,20 @@ extension BrokerState {
         actions.append(.startDecode(worker, order, body: decode.body))
     }
 
+    /// Hands a queued identification to a worker.
+    mutating func startIdentifying(_ job: JobID, on worker: WorkerID) {
+        guard let body = decoding.start(identification: job, on: worker, at: now.instant) else { return }
+        supervision.assign(job, to: worker)
+        schedule(.decode(worker, job), in: limits.decodeDeadlineMs)
+        actions.append(.identify(worker, job, body))
+    }
+
+    /// Ends a queued identification, because no decoder works.
+    mutating func refuseIdentification(_ job: JobID) {
+        decoding.refuse(identification: job)
+        downloadFailed(job, Decoding.brokenDecoders)
+    }
+
     /// Ends a queued decoding whose image is refused; returns whether it is.
     mutating func refuseQueued(_ job: JobID) -> Bool {
         guard let decode = decoding[job],
@@ -50,6 +64,7 @@ extension BrokerState {
             return workerMisbehaved(worker, "it planned another result than was ordered")
         }
         memory.insert(plan.header, of: decode.variant.content)
+        note(decode.variant.content, of: worker)
         switch outcome {
         case .wrongPlan: break
         case .described: finish(job, plan, in: decode.body, bytes: decode.bodyBytes, plan.header.geometry)
@@ -136,6 +151,10 @@ extension BrokerState {
 
     mutating func decodeFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {
         if decoding[part: job] != nil { return partFailed(worker, job, error) }
+        if supervision.isRunning(job, on: worker), decoding.end(identification: job) != nil {
+            supervision.unassign(job, from: worker)
+            return downloadFailed(job, error)
+        }
         guard supervision.isRunning(job, on: worker), let end = decoding.end(job) else {
             return reportedUnasked(worker, "a failure")
         }
@@ -170,6 +189,9 @@ extension BrokerState {
     mutating func decodeWorkerExited(_ jobs: Set<JobID>, _ cause: DeathCause) {
         for job in jobs {
             partWorkerExited(job, cause)
+            if decoding.workerExited(identification: job, ownMaking: cause.isOwnMaking) != nil {
+                downloadFailed(job, WireError(.decoderCrashed, "Decoders died before they had read the image."))
+            }
             guard decoding[job] != nil else { continue }
             actions.append(.discard(job))
             guard let (loss, isQuarantined) = decoding.workerExited(job, cause, at: now) else { continue }

@@ -68,15 +68,15 @@ extension BrokerState {
 
     /// Makes the product of a lookup a buffer, unless memory has the variant already.
     private mutating func adopt(_ raster: RasterRecord?, _ job: JobID, _ variant: VariantKey, bytes: Int) -> BufferID {
-        guard let raster else { return adoptBody(of: job, variant.content, bytes: bytes) }
-        defer { memory.insert(raster.header, of: variant.content) }
+        defer { if let raster { memory.insert(raster.header, of: variant.content) } }
         if let known = memory.buffer(variant) {
             actions.append(.discard(job))
             return known
         }
         let buffer = newBufferID()
         actions.append(.publish(job, buffer))
-        memory.insert(buffer, as: variant, bytes: raster.bytes, geometry: raster.geometry, at: now.instant)
+        memory.insert(
+            buffer, as: variant, bytes: raster?.bytes ?? bytes, geometry: raster?.geometry, at: now.instant)
         return buffer
     }
 
@@ -233,6 +233,7 @@ extension BrokerState {
             switch request {
             case .save: break
             case .forget(_, let url, let owner, _): actions.append(.forget(worker, job, url: url, owner: owner))
+            case .discard(let digests): actions.append(.discardOnDisk(worker, job, digests: digests))
             case .query(_, let keys, _): actions.append(.queryDisk(worker, job, keys: keys.map(\.word)))
             case .clear(_, let seconds, _, _): actions.append(.clear(worker, job, olderThanSeconds: seconds))
             }
@@ -281,6 +282,7 @@ extension BrokerState {
     ) {
         switch request {
         case .save(let buffer, _, _): unhold(buffer)
+        case .discard: break
         case .forget(let requester, _, _, let inMemory):
             guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
             reply(.removed(id: requester.id, count: inMemory.union(forgotten).count), to: requester.client)

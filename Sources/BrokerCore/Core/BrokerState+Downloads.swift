@@ -18,9 +18,6 @@ extension BrokerState {
         switch start {
         case .hostUnavailable(let milliseconds):
             return downloadFailed(job, hostUnavailable(download.origin, milliseconds: milliseconds))
-        case .identify(let buffer, let bytes):
-            assign(job, download, to: worker)
-            actions.append(.identify(worker, job, buffer, bytes: bytes))
         case .transfer(let order):
             assign(job, download, to: worker)
             for waiter in download.waiters {
@@ -104,30 +101,50 @@ extension BrokerState {
     mutating func fetchFinished(_ worker: WorkerID, _ job: JobID, _ result: FetchResult) {
         guard supervision.isRunning(job, on: worker) else { return }
         if downloads.isStopping(job) { return stopped(job, received: 0) }
-        guard let digest = ContentDigest(hexadecimal: result.digest), result.bytes <= limits.maxDownloadBytes else {
+        guard result.bytes <= limits.maxDownloadBytes else {
             return fetchFailed(worker, job, .internal, "The download worker reported nonsense.")
         }
-        if downloads[job]?.given != nil { return identified(job, digest, bytes: result.bytes) }
         guard isAllowedAddress(result.remoteAddress) else {
             let message = "\(result.remoteAddress) is not an address that may be loaded from."
             return fetchFailed(worker, job, .forbiddenAddress, message)
         }
-        guard let response = result.response else {
-            return fetchFailed(worker, job, .internal, "The download worker reported no response.")
-        }
         guard let download = downloads[job] else { return }
         tell(.finished, of: download)
         downloads.apply(result.cookies, of: download.original)
-        carryOut(downloads.end(job))
-        counters.downloads += 1
-        counters.bytesDownloaded += result.bytes
-        received(job, download, digest, bytes: result.bytes, download.complete(response))
+        let body = newBufferID()
+        actions.append(.publish(job, body))
+        carryOut(downloads.received(job, body, bytes: result.bytes, result.response))
+        decoding.identify(job, body, for: download.waiters)
+    }
+
+    /// Goes on with bytes that a decode worker has identified.
+    mutating func identified(_ worker: WorkerID, _ job: JobID, _ digest: String) {
+        guard supervision.isRunning(job, on: worker), let identification = decoding.end(identification: job),
+            let digest = ContentDigest(hexadecimal: digest)
+        else { return reportedUnasked(worker, "a digest") }
+        supervision.unassign(job, from: worker)
+        guard identification.isWanted, let (download, body, transfer) = downloads.identified(job) else { return }
+        if let transfer, let response = download.response {
+            let content = received(job, download, body, digest, since: transfer.startedAt, response)
+            note(content, of: transfer.worker)
+            note(content, of: worker)
+        } else {
+            storeIdentified(download, body, digest, by: worker)
+        }
+        // The worker that has read the bytes decodes them, so that they do not wait in the queue again.
+        let requests = requests
+        let next = download.waiters.lazy.compactMap { requests[$0.id]?.decoding }.first
+        if let next, supervision.isIdle(worker), decoding.popQueued(next) { startDecode(next, on: worker) }
     }
 
     /// Caches a received original where it may be, and serves its waiters.
     private mutating func received(
-        _ job: JobID, _ download: Download, _ digest: ContentDigest, bytes: Int, _ response: ResponseRecord
-    ) {
+        _ job: JobID, _ download: Download, _ received: BufferID, _ digest: ContentDigest, since startedAt: Instant,
+        _ response: ResponseRecord
+    ) -> ContentKey {
+        let bytes = download.received
+        counters.downloads += 1
+        counters.bytesDownloaded += bytes
         var waiting = download.waiters
         var key = download.original
         let varyKey = OriginStatement.varyKey(response, of: key)
@@ -161,13 +178,26 @@ extension BrokerState {
         let original = MemoryIndex.Original(content: content, bytes: bytes, origin: origin)
         dropRemoved(memory.insert(original, for: name))
         // A body that enters the disk tier need not be downloaded again, so its download's time is not its worth.
-        let start = entersDisk && limits.usesDisk ? nil : download.transfer?.startedAt
-        let body = adoptBody(of: job, content, bytes: bytes, since: start)
+        let start = entersDisk && limits.usesDisk ? nil : startedAt
+        let body = adopt(received, content, bytes: bytes, since: start)
         if entersDisk { save(body, as: key, original) }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }
         serve(waiting, original, from: body, key: key, reportingProgress: bytes)
         if !staysInMemory { dropRemoved(memory.remove(name)) }
+        return content
+    }
+
+    /// Downloads anew what a compromised worker has received.
+    mutating func downloadAgain(receivedFrom worker: WorkerID) {
+        for job in downloads.received(by: worker) {
+            guard let download = downloads[job] else { continue }
+            carryOut(downloads.end(job))
+            for id in download.waiters.map(\.id) {
+                requests.endStage(id)
+                self.download(for: id, revalidating: download.revalidating)
+            }
+        }
     }
 
     private mutating func forgetReplaced(
@@ -183,16 +213,16 @@ extension BrokerState {
         if !isSavedOnDisk, known.map({ $0.content != content }) ?? true { forgetOnDisk(key) }
     }
 
-    /// Makes a job's product the body of an original, unless its bytes are in memory already. `start` is when its download
-    /// began, whose time is the worth of the body.
-    mutating func adoptBody(of job: JobID, _ content: ContentKey, bytes: Int, since start: Instant? = nil) -> BufferID {
+    /// Makes a buffer the body of an original, unless its bytes are in memory already. `start` is when its download began,
+    /// whose time is the worth of the body.
+    private mutating func adopt(
+        _ body: BufferID, _ content: ContentKey, bytes: Int, since start: Instant?
+    ) -> BufferID {
         let key = VariantKey(content: content, form: .original)
         if let known = memory.buffer(key) {
-            actions.append(.discard(job))
+            drop([body])
             return known
         }
-        let body = newBufferID()
-        actions.append(.publish(job, body))
         let worth = start.map { now.instant.microseconds(since: $0) } ?? 0
         memory.insert(body, as: key, bytes: bytes, at: now.instant, worth: worth)
         return body
@@ -224,26 +254,20 @@ extension BrokerState {
         evictToFit()
     }
 
-    /// Takes the digest that an identification has computed, and has the stored bytes decoded.
-    private mutating func identified(_ job: JobID, _ digest: ContentDigest, bytes: Int) {
-        guard let download = downloads[job], bytes == download.received,
-            let waiter = download.waiters.first.flatMap({ requests[$0.id] }),
-            case .store(let request) = waiter.purpose, let given = downloads.takeGiven(job)
-        else { return downloadFailed(job, WireError(.internal, "The download worker reported nonsense.")) }
-        carryOut(downloads.end(job))
+    /// Has stored bytes decoded.
+    private mutating func storeIdentified(
+        _ download: Download, _ stored: BufferID, _ digest: ContentDigest, by worker: WorkerID
+    ) {
+        guard let waiter = download.waiters.first.flatMap({ requests[$0.id] }),
+            case .store(let request) = waiter.purpose
+        else { return drop([stored]) }
         // As the key under which it is to be accepted.
         let content = ContentKey(digest: digest, owner: storedKey(for: waiter).owner)
+        note(content, of: worker)
         let original = MemoryIndex.Original(
-            content: content, bytes: bytes, origin: storedStatement(request, for: download.original))
+            content: content, bytes: download.received, origin: storedStatement(request, for: download.original))
         dropRemoved(memory.insert(original, for: download.original))
-        let variant = VariantKey(content: content, form: .original)
-        var body = given
-        if let known = memory.buffer(variant) {
-            drop([given])
-            body = known
-        } else {
-            memory.insert(given, as: variant, bytes: bytes, at: now.instant)
-        }
+        let body = adopt(stored, content, bytes: download.received, since: nil)
         serve(download.waiters, original, from: body, key: nil)
     }
 
@@ -265,6 +289,7 @@ extension BrokerState {
         carryOut(downloads.end(job))
         actions.append(.discard(job))
         counters.revalidated += 1
+        note(known.content, of: worker)
 
         let key = download.original
         let response = known.origin.response.refreshed(by: confirmation.response)
@@ -371,7 +396,8 @@ extension BrokerState {
 
     /// Sends an event about a download to the clients that have subscribed to it.
     private mutating func tell(_ name: BrokerEvent.Name, of download: Download, reason: String? = nil) {
-        if !clients.hasSubscribers || download.isIdentification { return }
+        // The hidden key is that of a `store`, which loads nothing.
+        if !clients.hasSubscribers || download.original.nonce != 0 { return }
         tell(BrokerEvent(name, url: download.url.text, reason: reason), uids: Set(download.waiters.map(\.uid)))
     }
 
@@ -385,7 +411,9 @@ extension BrokerState {
             case .freed(let job, let worker): supervision.unassign(job, from: worker)
             case .stop(let job, let worker): actions.append(.stopFetch(worker, job))
             case .discard(let job): actions.append(.discard(job))
-            case .drop(let buffer): drop([buffer])
+            case .drop(let job, let body):
+                decoding.abandon(identification: job)
+                drop([body])
             case .unhold(let buffer): heldUntilEnd.append(buffer)
             case .retry(let job, let at): deadlines.add(.retry(job), at: at)
             case .stopDeadline(let job): schedule(.stop(job), in: limits.stopDeadlineMs)

@@ -81,6 +81,8 @@ extension BrokerState {
         }) {
             return "a partial decoding that is gone"
         }
+        if Set(decoding.wantedIdentifications.values) != Set(downloads.completeBodies) { return "complete bodies" }
+        if !results.workers.allSatisfy(supervision.contains) { return "results of a worker that is gone" }
         var holders = clients.holdings
         for buffer in disk.buffersBeingSaved + downloads.heldBodies + decoding.bodies {
             holders[buffer, default: 0] += 1

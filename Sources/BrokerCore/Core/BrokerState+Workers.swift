@@ -1,3 +1,4 @@
+import Digests
 import IPCProtocol
 import SystemValues
 import WorkerProtocol
@@ -11,11 +12,17 @@ extension BrokerState {
         repeat { assignLoads() } while mayLoad && stopSilentTransfer()
         // While decoders are broken, queued images are refused rather than left to wait for the next decoder.
         if decoding.hasQueued, supervision.areDecodersBroken(at: now.instant) {
-            while let job = decoding.popQueued() { _ = refuseQueued(job) }
+            while let job = decoding.popQueued() {
+                if decoding.isIdentification(job) { refuseIdentification(job) } else { _ = refuseQueued(job) }
+            }
         }
         while decoding.hasQueued, let worker = supervision.available(.decode), let job = decoding.popQueued() {
-            let isRetry = decoding[job]?.crashes ?? 0 > 0
-            startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : worker)
+            if decoding.isIdentification(job) {
+                startIdentifying(job, on: worker)
+            } else {
+                let isRetry = decoding[job]?.crashes ?? 0 > 0
+                startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : worker)
+            }
         }
     }
 
@@ -47,11 +54,10 @@ extension BrokerState {
     /// evicted: while they fill half of the memory, no more are fetched. Each decoding that ends makes room.
     private var hasRoomForOriginals: Bool {
         let half = limits.memoryBytes / 2
-        // Stored bytes are in memory already, and identifying them frees them.
-        if reservedBytes >= half, supervision.runningJobs(.fetch) > 0, reservedBytes - downloads.givenBytes >= half {
-            return false
-        }
-        return decoding.count == 0 || decoding.bodyBytes < half && decoding.count < limits.memoryEntries / 2
+        let identifications = decoding.identificationCount
+        if reservedBytes >= half, supervision.runningJobs(.fetch) > 0 || identifications > 0 { return false }
+        let count = decoding.count + identifications
+        return count == 0 || decoding.bodyBytes < half && count < limits.memoryEntries / 2
     }
 
     // MARK: Starts
@@ -128,6 +134,8 @@ extension BrokerState {
                 actions.append(.log(.warning("a \(exit.kind.rawValue) worker is gone: \(exit.death.reason)")))
             }
         }
+        let contents = results.take(of: worker)
+        if cause.isCompromise { discardResults(of: worker, exit.kind, contents) }
         switch exit.kind {
         case .fetch: downloadWorkerExited(exit.jobs, ownMaking: cause.isOwnMaking)
         case .decode:
@@ -136,6 +144,32 @@ extension BrokerState {
         case .cache: cacheWorkerExited(exit.jobs, ownMaking: cause.isOwnMaking)
         }
         scheduleRestart(of: exit.kind)
+    }
+
+    /// Notes that a worker has contributed to what is known of some bytes; one that is gone is compromised no more.
+    mutating func note(_ content: ContentKey, of worker: WorkerID) {
+        if supervision.contains(worker) { results.note(content, of: worker) }
+    }
+
+    /// Discards what a compromised worker has contributed, in memory and on disk. What clients lease stays theirs.
+    private mutating func discardResults(of worker: WorkerID, _ kind: WorkerKind, _ contents: Set<ContentKey>) {
+        switch kind {
+        case .fetch:
+            discard(contents)
+            carryOut(downloads.dropKeptBodies { _ in true })
+            downloadAgain(receivedFrom: worker)
+        case .decode: discard(contents)
+        case .cache:
+            for key in memory.keysFromDisk { dropRemoved(memory.remove(key)) }
+            ask(.clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0))
+        }
+    }
+
+    /// Discards everything made of some bytes, in memory and on disk.
+    private mutating func discard(_ contents: Set<ContentKey>) {
+        for key in contents.flatMap({ memory.keys(of: $0) }) { dropRemoved(memory.remove(key)) }
+        let digests = Set(contents.map(\.digest.hexadecimal)).sorted()
+        if canLookUp, !digests.isEmpty { ask(.discard(digests: digests)) }
     }
 
     /// Closes the sockets of retired workers that have no job left, so that they exit.

@@ -43,6 +43,7 @@ package struct BrokerState {
     var decoding: Decoding
     var disk: DiskTier
     var supervision: Supervision
+    var results = WorkerResults()
     var memory: MemoryIndex
     var recentFailures = RecentFailures()
     var counters = Counters()
@@ -136,6 +137,7 @@ package struct BrokerState {
         case .fetchNotModified(let worker, let job, let confirmation): fetchNotModified(worker, job, confirmation)
         case .fetchFailed(let worker, let job, let failure): fetchFailed(worker, job, failure)
         case .fetchStopped(let worker, let job, let received): fetchStopped(worker, job, received: received)
+        case .identified(let worker, let job, let digest): identified(worker, job, digest)
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job, let result): decodeFinished(worker, job, result)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)

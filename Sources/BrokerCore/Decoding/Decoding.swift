@@ -4,7 +4,8 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The decodings: one for each variant, however many requests wait for it and by whichever URL.
+/// The decodings: one for each variant, however many requests wait for it and by whichever URL; and the identifications of
+/// bytes, which are queued and assigned like decodings.
 ///
 /// A decoding is queued, reads the header on a worker, waits for memory, and writes its result. Images that kill decoders are
 /// quarantined, and origins that serve many of them are refused.
@@ -41,6 +42,7 @@ package struct Decoding {
     private var decodes: [JobID: Decode] = [:]
     private var jobByVariant: [VariantKey: JobID] = [:]
     private var parts: [JobID: PartialDecode] = [:]
+    private var identifications: [JobID: Identification] = [:]
     /// Decodings that wait for memory, in the order of their headers.
     private var parked: [JobID] = []
     private var queue: JobQueue
@@ -94,12 +96,12 @@ package struct Decoding {
                 "Too many decoders have died on images of \(origin); no more of them is decoded for a while."
             return WireError(.decoderUnavailable, message, retryAfterMs: wait)
         }
-        if areDecodersBroken {
-            let message = "Decoders keep crashing; no new image is decoded for a while."
-            return WireError(.decoderUnavailable, message, retryAfterMs: 10_000)
-        }
-        return nil
+        return areDecodersBroken ? Self.brokenDecoders : nil
     }
+
+    /// The error of images that no decoder takes.
+    static let brokenDecoders = WireError(
+        .decoderUnavailable, "Decoders keep crashing; no new image is decoded for a while.", retryAfterMs: 10_000)
 
     /// Whether too many decoders have died on an origin's images lately.
     func isOverCrashBudget(_ origin: String, at now: Instant) -> Bool {
@@ -153,10 +155,68 @@ package struct Decoding {
         return decode.run == nil ? end(job) : nil
     }
 
+    // MARK: Identifying
+
+    /// Queues the identification of a body.
+    mutating func identify(_ job: JobID, _ body: BufferID, for waiters: [JobWaiter]) {
+        let owner = waiters.first?.owner ?? JobOwner()
+        identifications[job] = Identification(body: body, owner: owner)
+        queue.push(job, priority: waiters.priority ?? .normal, owner: owner)
+    }
+
+    var identificationCount: Int { identifications.count }
+
+    /// Whether a job is an identification.
+    func isIdentification(_ job: JobID) -> Bool { identifications[job] != nil }
+
+    /// Starts an identification that was popped, on a worker. Returns the bytes.
+    mutating func start(identification job: JobID, on worker: WorkerID, at now: Instant) -> BufferID? {
+        let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
+        identifications[job]?.run = Identification.Run(worker: worker, deadline: deadline)
+        return identifications[job]?.body
+    }
+
+    /// Notes that the digest is not needed any more. A running identification goes on, because its worker cannot be stopped.
+    mutating func abandon(identification job: JobID) {
+        if identifications[job]?.run != nil {
+            identifications[job]?.isWanted = false
+        } else if identifications.removeValue(forKey: job) != nil {
+            queue.remove(job)
+        }
+    }
+
+    /// Ends a running identification; nil for another job.
+    mutating func end(identification job: JobID) -> Identification? {
+        identifications[job]?.run == nil ? nil : identifications.removeValue(forKey: job)
+    }
+
+    /// Takes out a queued identification, which is refused.
+    mutating func refuse(identification job: JobID) { identifications[job] = nil }
+
+    /// Takes back the identification of a worker that exited, and queues it again. Returns it if it has ended instead.
+    mutating func workerExited(identification job: JobID, ownMaking: Bool) -> Identification? {
+        guard var identification = identifications[job] else { return nil }
+        identification.run = nil
+        if ownMaking { identification.crashes += 1 }
+        guard identification.isWanted, identification.crashes < Identification.fatalCrashes else {
+            return identifications.removeValue(forKey: job)
+        }
+        identifications[job] = identification
+        queue.push(job, priority: .normal, owner: identification.owner, atFront: true)
+        return nil
+    }
+
     // MARK: Running
 
     var hasQueued: Bool { !queue.isEmpty }
     mutating func popQueued() -> JobID? { queue.pop() }
+
+    /// Pops a queued decoding ahead of its turn; false if it is not queued.
+    mutating func popQueued(_ job: JobID) -> Bool {
+        guard queue.contains(job) else { return false }
+        queue.remove(job)
+        return true
+    }
 
     /// Starts a decoding that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, wantsPlaceholder: Bool, at now: Instant) -> DecodeJob? {
@@ -271,11 +331,12 @@ package struct Decoding {
 
     /// Whether a decoding has run past the deadline of its phase, or a partial one past its only deadline.
     func isOverdue(_ job: JobID, at now: Instant) -> Bool {
-        (decodes[job]?.phase?.deadline ?? parts[job]?.deadline).map { $0 <= now } ?? false
+        (decodes[job]?.phase?.deadline ?? parts[job]?.deadline ?? identifications[job]?.run?.deadline)
+            .map { $0 <= now } ?? false
     }
 
-    /// Whether a job is a decoding or a partial decoding that has not ended.
-    func contains(_ job: JobID) -> Bool { decodes[job] != nil || parts[job] != nil }
+    /// Whether a job is a decoding, a partial decoding or an identification that has not ended.
+    func contains(_ job: JobID) -> Bool { decodes[job] != nil || parts[job] != nil || isIdentification(job) }
 
     // MARK: Lost workers
 
@@ -390,15 +451,19 @@ package struct Decoding {
     /// The jobs that run on workers.
     var running: [JobID: WorkerID] {
         decodes.compactMapValues { $0.run?.worker }.merging(parts.mapValues(\.worker)) { $1 }
+            .merging(identifications.compactMapValues { $0.run?.worker }) { $1 }
     }
+    /// The identifications whose digest is needed.
+    var wantedIdentifications: [JobID: BufferID] { identifications.filter(\.value.isWanted).mapValues(\.body) }
     /// The number of waiters of all decodings; partial ones have none.
     var waiterCount: Int { decodes.values.reduce(0) { $0 + $1.waiters.count } }
     /// The held bodies, once for each decoding.
     var bodies: [BufferID] { decodes.values.map(\.body) }
     /// The downloads that are being rendered.
     var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
-    /// About how many deadlines still matter: an elapsed and a processor time for each decoding, queued ones included.
-    var deadlineCount: Int { 2 * (decodes.count + parts.count) }
+    /// About how many deadlines still matter: an elapsed and a processor time for each decoding, queued ones included, and
+    /// an elapsed time for each identification.
+    var deadlineCount: Int { 2 * (decodes.count + parts.count) + identifications.count }
     var hasParts: Bool { !parts.isEmpty }
 
     /// The first rule that does not hold; nil when all do.
@@ -409,8 +474,13 @@ package struct Decoding {
         if jobByVariant.count != decodes.count || jobByVariant.contains(where: { decodes[$1]?.variant != $0 }) {
             return "two decodings of one variant"
         }
-        if queue.count != decodes.values.count(where: { $0.run == nil }) { return "queue" }
-        if decodes.contains(where: { $0.value.run == nil && !queue.contains($0.key) }) { return "queue" }
+        let queued =
+            decodes.filter { $0.value.run == nil }.map(\.key)
+            + identifications.filter { $0.value.run == nil }.map(\.key)
+        if queue.count != queued.count || !queued.allSatisfy(queue.contains) { return "queue" }
+        if identifications.values.contains(where: { !$0.isWanted && $0.run == nil }) {
+            return "a queued identification that nobody needs"
+        }
         if let broken = queue.brokenInvariant() { return "queue: \(broken)" }
         let waiting = decodes.filter { if case .parked = $0.value.phase { true } else { false } }
         if Set(waiting.keys) != Set(parked) || parked.count != waiting.count { return "decodings that wait for memory" }

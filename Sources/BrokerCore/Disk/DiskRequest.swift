@@ -32,6 +32,8 @@ enum DiskRequest {
     case forget(Requester?, url: String, owner: UInt32?, inMemory: Set<String>)
     /// Asks whether an original is cached.
     case query(Requester?, keys: [OriginalKey], Known)
+    /// Removes everything that was made of bytes with these digests.
+    case discard(digests: [String])
     /// Empties the tier. The counts are those of memory.
     case clear(Requester?, olderThanSeconds: Int?, removed: Int, bytes: Int)
 
@@ -52,10 +54,13 @@ enum DiskRequest {
     /// The bytes to save; 0 for other requests.
     var bytesToSave: Int { if case .save(_, let bytes, _) = self { bytes } else { 0 } }
 
+    /// Whether it must be carried out even when many wait: it is the broker's own, and rare.
+    var isDue: Bool { if case .discard = self { true } else { false } }
+
     /// The same request after its client was answered.
     var withoutRequester: DiskRequest {
         switch self {
-        case .save: self
+        case .save, .discard: self
         case .forget(_, let url, let owner, let inMemory): .forget(nil, url: url, owner: owner, inMemory: inMemory)
         case .query(_, let keys, let known): .query(nil, keys: keys, known)
         case .clear(_, let seconds, let removed, let bytes):

@@ -138,7 +138,7 @@ package struct DiskTier {
 
     /// Queues a request. Returns it instead if too many wait: then it is answered without the disk tier.
     mutating func enqueue(_ request: DiskRequest, as job: JobID) -> DiskRequest? {
-        if queued.count >= limits.maxPendingRequests { return request }
+        if queued.count >= limits.maxPendingRequests, !request.isDue { return request }
         queued[job] = request
         return nil
     }

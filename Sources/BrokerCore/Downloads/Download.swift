@@ -11,7 +11,7 @@ struct DownloadKey: Hashable {
     let isForced: Bool
 }
 
-/// A download or an identification: queued, running, backing off or stopping. It belongs to no client.
+/// A download: queued, running, backing off, stopping or received. It belongs to no client.
 struct Download {
     /// A transfer that a worker runs.
     struct Transfer {
@@ -32,12 +32,15 @@ struct Download {
     enum State {
         /// → `running`; ends with its last waiter.
         case queued
-        /// → `queued` (lost worker, continuation), `backingOff`, `stopping`; ends when received, confirmed or failed.
+        /// → `queued` (lost worker, continuation), `backingOff`, `stopping`, `received`; ends when confirmed or failed.
         case running(Transfer)
         /// Waits to be retried. → `queued`; ends with its last waiter.
         case backingOff(until: Instant)
         /// It has no waiters; its worker was told to stop. Ends when the worker has.
         case stopping(Transfer)
+        /// The bytes are complete, in a buffer that the index does not have yet; a decode worker computes their digest. A
+        /// `store` had no transfer. Ends when the digest is known.
+        case received(BufferID, by: Transfer?)
     }
 
     let key: DownloadKey
@@ -54,10 +57,8 @@ struct Download {
     let revalidating: MemoryIndex.Original?
     /// Its bytes, if they are in memory: held, as they may be decoded next.
     var revalidatedBody: BufferID?
-    /// The buffer of an identification: the bytes of a `store`, whose digest is to be computed.
-    var given: BufferID?
     var state = State.queued
-    /// The bytes received, or those of an identification; they are reserved memory.
+    /// The bytes received; they are reserved memory.
     var received = 0
     /// The part of the body that was rendered as partial images.
     var rendered = PartialProgress()
@@ -89,8 +90,8 @@ struct Download {
     var owner: JobOwner { waiters.first?.owner ?? JobOwner() }
     var original: OriginalKey { key.original }
     var origin: String { url.origin }
-    /// Whether it is an identification; only the key of a `store` is hidden.
-    var isIdentification: Bool { original.nonce != 0 }
+    /// The complete bytes, whose digest is being computed.
+    var body: BufferID? { if case .received(let body, _) = state { body } else { nil } }
     var isStopping: Bool { if case .stopping = state { true } else { false } }
     var retryAt: Instant? { if case .backingOff(let until) = state { until } else { nil } }
 
@@ -99,7 +100,7 @@ struct Download {
         get {
             switch state {
             case .running(let transfer), .stopping(let transfer): transfer
-            case .queued, .backingOff: nil
+            case .queued, .backingOff, .received: nil
             }
         }
         set {

@@ -9,8 +9,8 @@ import WorkerProtocol
 /// It owns the queue, retries and continuations, the beginnings of bodies that are kept for later, and the state of each
 /// origin. It keeps no bytes: the shell has the product of each job (`JobID`).
 ///
-/// An *identification* is a download without a transfer: a download worker computes the digest of the bytes that a client has
-/// stored. It is queued and assigned like a download, and its origin is not asked.
+/// A download lasts until a decode worker has computed the digest of its bytes (`Decoding.identify`), because nothing can be
+/// made of bytes without a name. The bytes that a client stores are a download that begins there.
 package struct Downloads {
     /// A step for the caller; they are carried out in order.
     enum Outcome {
@@ -20,8 +20,8 @@ package struct Downloads {
         case stop(JobID, WorkerID)
         /// The job's product is discarded.
         case discard(JobID)
-        /// The buffer of an identification is dropped.
-        case drop(BufferID)
+        /// The digest of these bytes is not needed any more; the buffer is dropped.
+        case drop(JobID, BufferID)
         /// A body is no longer held for revalidation.
         case unhold(BufferID)
         /// `retryDue` is to be called then.
@@ -35,8 +35,6 @@ package struct Downloads {
     /// How a queued download begins.
     enum Start {
         case transfer(FetchJob)
-        /// The digest of these bytes is to be computed.
-        case identify(BufferID, bytes: Int)
         /// The origin must not be asked for this many milliseconds.
         case hostUnavailable(milliseconds: Int)
     }
@@ -87,12 +85,10 @@ package struct Downloads {
     func isStopping(_ job: JobID) -> Bool { downloads[job]?.isStopping == true }
     /// Whether there is an active download of this key, queued, running or backing off.
     func hasActive(_ key: DownloadKey) -> Bool { jobByKey[key] != nil }
-    /// The bytes of all active identifications.
-    var givenBytes: Int { downloads.values.reduce(0) { $1.isIdentification && !$1.isStopping ? $0 + $1.received : $0 } }
 
     /// Whether a download still needs this buffer.
     func needs(_ buffer: BufferID) -> Bool {
-        downloads.values.contains { $0.given == buffer || $0.revalidatedBody == buffer }
+        downloads.values.contains { $0.body == buffer || $0.revalidatedBody == buffer }
     }
 
     // MARK: Joining and beginning
@@ -135,13 +131,12 @@ package struct Downloads {
         return job
     }
 
-    /// Queues the identification of the bytes in `buffer`, which a client has stored.
-    mutating func identify(_ download: Download, _ buffer: BufferID, bytes: Int, as job: JobID) {
+    /// Adds the bytes in `body`, which a client has stored, as a download that is received.
+    mutating func insert(_ download: Download, _ body: BufferID, bytes: Int, as job: JobID) {
         downloads[job] = download
-        downloads[job]?.given = buffer
+        downloads[job]?.state = .received(body, by: nil)
         setReceived(of: job, bytes)
         jobByKey[download.key] = job
-        queue.push(job, priority: download.priority, owner: download.owner)
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
@@ -168,13 +163,12 @@ package struct Downloads {
     /// Starts a download that was popped, on a worker.
     mutating func start(_ job: JobID, on worker: WorkerID, at now: Instant) -> Start? {
         guard let download = self[job] else { return nil }
-        if !download.isIdentification, let wait = hosts.admit(HostTable.Key(download), at: now) {
+        if let wait = hosts.admit(HostTable.Key(download), at: now) {
             if !download.isSuspect { queue.jobEnded(job) }
             return .hostUnavailable(milliseconds: wait)
         }
         downloads[job]?.state = .running(
             Download.Transfer(worker: worker, startedAt: now, lastActivity: now, isAlone: download.isSuspect))
-        if let buffer = download.given { return .identify(buffer, bytes: download.received) }
         let resumption = download.resumption
         if resumption == nil {
             downloads[job]?.attempts += 1
@@ -200,7 +194,7 @@ package struct Downloads {
     mutating func responded(
         _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?, at now: Instant
     ) -> Download? {
-        guard var download = downloads[job], !download.isIdentification else { return nil }
+        guard var download = downloads[job] else { return nil }
         answered(download, status: response.status, at: now)
         download.response = download.complete(response)
         download.validator = validator
@@ -217,7 +211,7 @@ package struct Downloads {
 
     /// Notes that a transfer goes on at another origin.
     mutating func redirected(_ job: JobID, to origin: String, at now: Instant) {
-        guard let download = downloads[job], !download.isIdentification else { return }
+        guard let download = downloads[job] else { return }
         answered(download, status: 302, at: now)
         downloads[job]?.transfer?.redirectedTo = origin
         downloads[job]?.transfer?.lastActivity = now
@@ -249,7 +243,7 @@ package struct Downloads {
 
     /// Notes received bytes, which are in memory of the broker's. Returns the download, if it is active.
     mutating func progressed(_ job: JobID, received: Int, expected: Int?, at now: Instant) -> Download? {
-        guard let download = self[job], !download.isIdentification else { return nil }
+        guard let download = self[job] else { return nil }
         setReceived(of: job, min(max(received, download.received), limits.maxDownloadBytes))
         downloads[job]?.expected = expected
         downloads[job]?.transfer?.lastActivity = now
@@ -287,13 +281,15 @@ package struct Downloads {
 
     // MARK: Ends
 
-    /// Takes a download out, queued or running. The caller takes its product unless it is told to discard it.
+    /// Takes a download out, in any state. The caller takes its product unless it is told to discard it.
     mutating func end(_ job: JobID) -> [Outcome] {
         guard let download = downloads[job] else { return [] }
         var outcomes: [Outcome] = []
         if download.transfer != nil {
             outcomes += unassign(job)
-            if !download.isIdentification { hosts.abandoned(HostTable.Key(download)) }
+            hosts.abandoned(HostTable.Key(download))
+        } else if let body = download.body {
+            outcomes.append(.drop(job, body))
         } else {
             queue.remove(job)
             suspects.remove(job)
@@ -301,7 +297,6 @@ package struct Downloads {
         downloads[job] = nil
         jobByKey[download.key] = nil
         if keptBodies[download.original]?.job != job { reservedBytes -= download.received }
-        if let given = download.given { outcomes.append(.drop(given)) }
         if let body = download.revalidatedBody { outcomes.append(.unhold(body)) }
         return outcomes
     }
@@ -313,8 +308,35 @@ package struct Downloads {
         }
     }
 
-    /// Takes the buffer of an identification that has ended well, so that `end` does not drop it.
-    mutating func takeGiven(_ job: JobID) -> BufferID? { downloads[job]?.given.take() }
+    /// Notes that a transfer has ended well: its worker has no more to do with the bytes, which are `body` now.
+    mutating func received(_ job: JobID, _ body: BufferID, bytes: Int, _ response: ResponseRecord) -> [Outcome] {
+        guard let download = downloads[job], let transfer = download.transfer else { return [] }
+        var outcomes = unassign(job)
+        hosts.abandoned(HostTable.Key(download))
+        downloads[job]?.response = download.complete(response)
+        downloads[job]?.state = .received(body, by: transfer)
+        downloads[job]?.validator = nil
+        setReceived(of: job, bytes)
+        if let held = downloads[job]?.revalidatedBody.take() { outcomes.append(.unhold(held)) }
+        return outcomes
+    }
+
+    /// Takes out a download whose bytes were identified.
+    mutating func identified(_ job: JobID) -> (download: Download, body: BufferID, transfer: Download.Transfer?)? {
+        guard let download = downloads[job], case .received(let body, let transfer) = download.state else { return nil }
+        downloads[job] = nil
+        jobByKey[download.key] = nil
+        reservedBytes -= download.received
+        return (download, body, transfer)
+    }
+
+    /// The downloads that a worker has received, and whose bytes are not identified yet.
+    func received(by worker: WorkerID) -> [JobID] {
+        downloads.filter {
+            if case .received(_, let transfer?) = $0.value.state { transfer.worker == worker } else { false }
+        }
+        .keys.sorted()
+    }
 
     /// Notes a failed transfer, of which the worker says that `received` bytes are in the product. Returns what follows if
     /// the download goes on: continued where the body was cut short, or retried after a pause, unless all waiters give
@@ -322,7 +344,7 @@ package struct Downloads {
     mutating func failed(
         _ job: JobID, _ error: WireError, received: Int, isDraining: Bool, at now: Instant
     ) -> [Outcome]? {
-        guard let before = self[job], !before.isIdentification else { return nil }
+        guard let before = self[job] else { return nil }
         blame(before, error, at: now)
         setReceived(of: job, before.validator == nil ? 0 : min(max(received, 0), limits.maxDownloadBytes))
         guard let download = downloads[job], !isDraining else { return nil }
@@ -385,7 +407,7 @@ package struct Downloads {
             return [stop, .stopDeadline(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
         }
         let kept = keepBody(of: job, isDraining: isDraining, at: now)
-        let isWasted = kept == nil && download.received > 0 && !download.isIdentification
+        let isWasted = kept == nil && download.received > 0 && download.body == nil
         return (kept ?? (isWasted ? [.discard(job)] : [])) + end(job)
     }
 
@@ -417,14 +439,12 @@ package struct Downloads {
             return (.stopped, stopped(job, received: received, isDraining: isDraining, at: now))
         }
         var outcomes: [Outcome] = []
-        if !download.isIdentification {
-            hosts.abandoned(HostTable.Key(download))
-            // A continuation may have begun anew before it said so.
-            if download.resumption == nil || !hasResponded {
-                outcomes.append(.discard(job))
-                downloads[job]?.validator = nil
-                setReceived(of: job, 0)
-            }
+        hosts.abandoned(HostTable.Key(download))
+        // A continuation may have begun anew before it said so.
+        if download.resumption == nil || !hasResponded {
+            outcomes.append(.discard(job))
+            downloads[job]?.validator = nil
+            setReceived(of: job, 0)
         }
         outcomes += unassign(job)
         if ownMaking {
@@ -440,13 +460,11 @@ package struct Downloads {
     mutating func notStarted(_ job: JobID, isDraining: Bool, at now: Instant) -> [Outcome] {
         guard let download = downloads[job] else { return [] }
         if download.isStopping { return stopped(job, received: download.received, isDraining: isDraining, at: now) }
-        if !download.isIdentification {
-            hosts.abandoned(HostTable.Key(download))
-            if download.resumption == nil {
-                downloads[job]?.attempts -= 1
-            } else {
-                downloads[job]?.resumptions -= 1
-            }
+        hosts.abandoned(HostTable.Key(download))
+        if download.resumption == nil {
+            downloads[job]?.attempts -= 1
+        } else {
+            downloads[job]?.resumptions -= 1
         }
         return requeue(job)
     }
@@ -463,8 +481,7 @@ package struct Downloads {
         if download.isSuspect {
             return suspects.push(job, priority: download.priority, owner: download.owner, atFront: atFront)
         }
-        let group = download.isIdentification ? nil : download.origin
-        queue.push(job, priority: download.priority, owner: download.owner, group: group, atFront: atFront)
+        queue.push(job, priority: download.priority, owner: download.owner, group: download.origin, atFront: atFront)
     }
 
     /// Takes a running download from its worker.
@@ -492,9 +509,8 @@ package struct Downloads {
     /// Counts the origin of a silent transfer as unreachable, once for a transfer, if it has been silent for
     /// `Limits.patienceMs`: a client's impatience must not close an origin to others.
     mutating func blameSilence(of job: JobID, _ error: WireError, at now: Instant) {
-        guard let download = self[job], let transfer = download.transfer, !download.isIdentification,
-            !transfer.hasResponded,
-            !transfer.isBlamed, transfer.startedAt.adding(milliseconds: limits.patienceMs) <= now
+        guard let download = self[job], let transfer = download.transfer, !transfer.hasResponded, !transfer.isBlamed,
+            transfer.startedAt.adding(milliseconds: limits.patienceMs) <= now
         else { return }
         downloads[job]?.transfer?.isBlamed = true
         blame(download, error, at: now)
@@ -513,7 +529,7 @@ package struct Downloads {
     /// is kept already, or the broker is draining.
     private mutating func keepBody(of job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
         guard let download = downloads[job], let validator = download.validator, let response = download.response,
-            download.received > 0, !download.isIdentification, limits.maxKeptBodies > 0,
+            download.received > 0, download.body == nil, limits.maxKeptBodies > 0,
             download.received <= limits.maxKeptBodyBytes, keptBodies[download.original] == nil, !isDraining
         else { return nil }
         // The beginning of a response must not be kept for users who may not have the whole.
@@ -565,9 +581,7 @@ package struct Downloads {
 
     /// Whether a partial decoding may begin, as far as the download is concerned.
     func mayRenderPart(of job: JobID, at now: Instant) -> Bool {
-        guard let download = self[job], let transfer = download.transfer, transfer.hasResponded,
-            !download.isIdentification
-        else { return false }
+        guard let download = self[job], let transfer = download.transfer, transfer.hasResponded else { return false }
         let rendered = download.rendered
         return rendered.job == nil && !rendered.isOver && rendered.isWorthwhile(received: download.received)
             && rendered.notBefore.map { $0 <= now } ?? true
@@ -614,9 +628,9 @@ package struct Downloads {
     var keptBodyJobs: Set<JobID> { Set(keptBodies.values.map(\.job)) }
     /// The bodies that are held for revalidation.
     var heldBodies: [BufferID] { downloads.values.compactMap(\.revalidatedBody) }
-    /// The buffers of identifications, which the index does not have yet.
-    var givenBuffers: [BufferID] { downloads.values.compactMap(\.given) }
-    /// The active downloads, identifications included: all but those that are stopping.
+    /// The complete bodies, which the index does not have yet.
+    var completeBodies: [BufferID] { downloads.values.compactMap(\.body) }
+    /// The active downloads: all but those that are stopping.
     var active: [JobID: Download] { downloads.filter { !$0.value.isStopping } }
     var stopping: Set<JobID> { Set(downloads.filter(\.value.isStopping).keys) }
     /// About how many deadlines still matter: a retry, a stop, a next partial decoding and a silence for each download, and
@@ -630,7 +644,7 @@ package struct Downloads {
         if jobByKey.count != active.count || jobByKey.contains(where: { active[$1]?.key != $0 }) {
             return "two downloads of one key"
         }
-        let queuedJobs = active.filter { $0.value.transfer == nil && $0.value.retryAt == nil }
+        let queuedJobs = active.filter { if case .queued = $0.value.state { true } else { false } }
         if queued != queuedJobs.count { return "queue" }
         if queuedJobs.contains(where: { !queue.contains($0.key) && !suspects.contains($0.key) }) { return "queue" }
         if silent.contains(where: { downloads[$0]?.transfer?.isAlone != false }) {

@@ -207,6 +207,14 @@ struct MemoryIndex {
         urls.slot(hash: url.hashValue) { originals[$0].key.url == url }
     }
 
+    /// Returns the originals with these bytes.
+    func keys(of content: ContentKey) -> [OriginalKey] {
+        contents.slot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
+    }
+
+    /// The originals that came from the disk tier.
+    var keysFromDisk: [OriginalKey] { originals.filter(\.isFromDisk).map(\.key) }
+
     /// Returns the originals for which `isMeant` is true.
     func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] { originals.keys.filter(isMeant) }
 

@@ -29,6 +29,9 @@ struct Waiter {
         case decoding(JobID)
     }
 
+    /// The decoding that it waits for.
+    var decoding: JobID? { if case .decoding(let job) = stage { job } else { nil } }
+
     /// Its knowledge about the cached original.
     enum Trust: Equatable {
         /// Nothing: the cache mode and the original's age decide. → any other.

@@ -71,6 +71,8 @@ package struct Supervision {
         return cache.contains(worker) ? .cache : nil
     }
 
+    func contains(_ worker: WorkerID) -> Bool { kind(of: worker) != nil }
+
     // MARK: Jobs
 
     /// The worker for the next job of this kind; nil when all are busy.
@@ -78,6 +80,9 @@ package struct Supervision {
 
     /// The idle worker that has run the fewest jobs, spares included.
     func freshest(_ kind: WorkerKind) -> WorkerID? { self[kind].freshest }
+
+    /// Whether a worker can take a job and has none.
+    func isIdle(_ worker: WorkerID) -> Bool { kind(of: worker).map { self[$0].isIdle(worker) } ?? false }
 
     /// Whether a worker of this kind runs a job that is to be its only one.
     func runsExclusively(_ kind: WorkerKind) -> Bool { self[kind].hasExclusive }

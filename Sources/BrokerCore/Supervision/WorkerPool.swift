@@ -102,6 +102,8 @@ struct WorkerPool {
             .min { ($0.value.jobsTaken, $0.key) < ($1.value.jobsTaken, $1.key) }?.key
     }
 
+    func isIdle(_ worker: WorkerID) -> Bool { workers[worker].map { $0.canWork && $0.jobs.isEmpty } ?? false }
+
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
         guard let worker = workers[worker], !worker.isCondemned else { return false }
         return worker.jobs.contains(job)

@@ -24,4 +24,7 @@ public enum DeathCause: String, CaseIterable, Sendable {
     /// Whether the worker or its job caused the exit. If so, restarts are delayed and the attempts at the job are
     /// limited, to prevent an endless loop.
     package var isOwnMaking: Bool { self != .outside }
+
+    /// Whether the worker did what its program never does, so that another's code may have run in it.
+    package var isCompromise: Bool { self == .seccomp || self == .protocol }
 }

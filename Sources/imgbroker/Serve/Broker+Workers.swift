@@ -98,13 +98,12 @@ extension Broker {
         }
     }
 
-    func identify(_ buffer: BufferID, bytes: Int, for job: JobID, on worker: WorkerID) {
+    func identify(_ buffer: BufferID, for job: JobID, on worker: WorkerID) {
         if isExiting(worker, before: job) { return }
         guard let descriptor = buffers[buffer] else {
-            let error = WireError(.internal, "The bytes are gone.")
-            return events.append(.fetchFailed(worker, job, FetchFailure(error)))
+            return events.append(.decodeFailed(worker, job, WireError(.internal, "The bytes are gone.")))
         }
-        send(FetchOrder.identify(job: job.number, bytes: bytes), [descriptor], to: worker)
+        send(DecodeOrder.identify(job: job.number), [descriptor], to: worker)
     }
 
     func startDecode(_ job: DecodeJob, of body: BufferID, on id: WorkerID) {
@@ -240,8 +239,7 @@ extension Broker {
             // Another worker's job is not this one's to end.
             guard state.isRunning(id, on: worker.id) else { return }
             do {
-                // Stored bytes are sealed already.
-                if products[id] != nil { try seal(id, size: result.bytes) }
+                try seal(id, size: result.bytes)
                 handle(.fetchFinished(worker.id, id, result))
                 measure(worker)
             } catch {
@@ -336,6 +334,9 @@ extension Broker {
             handle(.decodeFinished(worker.id, id, result))
             measure(worker)
         case .failed(let job, let error): handle(.decodeFailed(worker.id, Identifier(number: job), error))
+        case .identified(let job, let digest):
+            handle(.identified(worker.id, Identifier(number: job), digest: digest))
+            measure(worker)
         }
         if state.isCondemned(worker.id) { stopReceiving(from: worker) }
     }

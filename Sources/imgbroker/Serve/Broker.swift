@@ -293,6 +293,8 @@ final class Broker {
         case .queryDisk(let worker, let job, let keys):
             send(StoreOrder.query(job: job.number, keys: keys), to: worker) { _ in .diskQueried(worker, job, nil) }
         case .update(let worker, let record): send(StoreOrder.update(record), to: worker)
+        case .discardOnDisk(let worker, let job, let digests):
+            send(StoreOrder.discard(job: job.number, digests: digests), to: worker)
         case .clear(let worker, let job, let seconds):
             send(StoreOrder.clear(job: job.number, olderThanSeconds: seconds), to: worker)
         case .saveQuarantine(let worker, let records): send(StoreOrder.quarantine(records), to: worker)
@@ -305,8 +307,7 @@ final class Broker {
                 .forgotten(worker, job, keys: [])
             }
         case .startFetch(let worker, let job): startFetch(job, on: worker)
-        case .identify(let worker, let job, let buffer, let bytes):
-            identify(buffer, bytes: bytes, for: job, on: worker)
+        case .identify(let worker, let job, let buffer): identify(buffer, for: job, on: worker)
         case .adopt(let client, let buffer): hold(uploads.removeValue(forKey: client), as: buffer)
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
         case .startDecode(let worker, let job, let body):

@@ -62,7 +62,7 @@ final class CacheIndex {
         rasters = try IndexTable(.rasters, connection)
         originalsOfURL = try connection.prepare(
             "SELECT word, digest FROM originals WHERE url = ?1 AND (?2 IS NULL OR owner IS NULL OR owner = ?2)")
-        originalsOfDigest = try connection.prepare("SELECT 1 FROM originals WHERE digest = ? LIMIT 1")
+        originalsOfDigest = try connection.prepare("SELECT word FROM originals WHERE digest = ?")
         rastersOfDigest = try connection.prepare("SELECT word FROM rasters WHERE digest = ?")
         touchRasters = try connection.prepare(
             """
@@ -174,6 +174,16 @@ final class CacheIndex {
             return true
         }
         return found
+    }
+
+    /// The keys of the originals with this digest.
+    func originals(ofDigest digest: String) throws(SQLiteError) -> [String] {
+        var keys: [String] = []
+        try originalsOfDigest.forEach([.text(digest)]) { row in
+            keys.append(row.text(0))
+            return true
+        }
+        return keys
     }
 
     /// Whether any original has this digest.

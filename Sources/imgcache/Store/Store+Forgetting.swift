@@ -15,16 +15,30 @@ extension Store {
         for (key, digest) in originals {
             guard let name = EntryName.original(key: key) else { continue }
             allRemoved = discard(name) != .failed && allRemoved
-            let rasters = withIndex { (index) throws(SQLiteError) in
-                try index.hasOriginal(digest: digest) ? [] : try index.rasters(ofDigest: digest)
+            if withIndex({ (index) throws(SQLiteError) in try index.hasOriginal(digest: digest) }) == false {
+                discardRasters(ofDigest: digest)
             }
-            for raster in (rasters ?? []).compactMap({ EntryName(kind: .rasters, fileName: $0) }) { discard(raster) }
         }
         // Files that the index does not know yet, and files that cannot be removed, count as removed too.
         if !allRemoved || reconciliation != nil {
             forgotten.insert(url: url, owner: owner, at: now, hasFailed: !allRemoved)
         }
         return originals.map(\.key)
+    }
+
+    /// Removes all originals with these digests, and their rasters.
+    func discard(digests: [String]) {
+        guard obstacle?.state != .locked, obstacle?.state != .off else { return }
+        for digest in digests {
+            let keys = withIndex { (index) throws(SQLiteError) in try index.originals(ofDigest: digest) }
+            for name in (keys ?? []).compactMap({ EntryName.original(key: $0) }) { discard(name) }
+            discardRasters(ofDigest: digest)
+        }
+    }
+
+    private func discardRasters(ofDigest digest: String) {
+        let rasters = withIndex { (index) throws(SQLiteError) in try index.rasters(ofDigest: digest) }
+        for raster in (rasters ?? []).compactMap({ EntryName(kind: .rasters, fileName: $0) }) { discard(raster) }
     }
 
     /// Repeats the orders whose files could not be removed.

@@ -315,8 +315,8 @@ import WorkerProtocol
                 .finished(
                     job: job.id,
                     FetchResult(
-                        bytes: body.received, digest: body.takeDigest(), response: record,
-                        remoteAddress: handle.remoteAddress, cookies: cookieChanges)))
+                        bytes: body.received, response: record, remoteAddress: handle.remoteAddress,
+                        cookies: cookieChanges)))
         case .notModified:
             return .ended(
                 .notModified(

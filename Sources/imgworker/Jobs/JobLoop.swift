@@ -1,3 +1,4 @@
+import Digests
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
@@ -30,9 +31,22 @@ struct JobLoop {
         guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return false }
         switch order {
         case .decode(let job): try decode(job, descriptors[0])
+        case .identify(let job): try identify(job, descriptors[0])
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
         return true
+    }
+
+    /// Reports the digest of a file, of which nothing else is looked at.
+    private func identify(_ job: Int, _ file: FileDescriptor) throws {
+        do {
+            let source = try ImageSource(reading: file)
+            var hash = SHA256()
+            unsafe hash.update(source.bytes)
+            try channel.sendMessage(DecodeReport.identified(job: job, digest: hash.hexadecimalDigest()))
+        } catch let error as WireError {
+            try channel.sendMessage(DecodeReport.failed(job: job, error))
+        }
     }
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {

@@ -47,6 +47,12 @@ struct WarmUp {
                 var job = DecodeJob(id: 0, transform: transform)
                 job.wantsPlaceholder = true
                 if canSend {
+                    try broker.enqueue(DecodeOrder.identify(job: job.id), descriptors: [original])
+                    canSend = try broker.flush()
+                }
+                if canSend {
+                    _ = try loop.doNext()
+                    try receiveReports()
                     try broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
                     try broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
                     canSend = try broker.flush()
@@ -63,10 +69,14 @@ struct WarmUp {
         }
     }
 
+    /// Receives the reports of a job, to its last one.
     private func receiveReports() throws {
         while let (report, _) = try broker.receiveMessage(DecodeReport.self) {
-            if case .failed(_, let error) = report { throw error }
-            if case .finished = report { return }
+            switch report {
+            case .failed(_, let error): throw error
+            case .finished, .identified: return
+            case .ready, .header: break
+            }
         }
     }
 

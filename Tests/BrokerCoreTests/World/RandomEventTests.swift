@@ -126,10 +126,10 @@ struct RandomEventTests {
             if let job = world.stopping.keys.sorted().randomElement(using: &random) {
                 world.endStopping(job, received: .random(in: 0...2000, using: &random))
             }
-            if let job = world.identifying.keys.sorted().randomElement(using: &random) {
-                world.identify(job, content: .random(in: 1...6, using: &random))
-            }
         case 74..<82:
+            if let job = world.identifying.keys.sorted().randomElement(using: &random) {
+                return world.identify(job, content: .random(in: 1...6, using: &random))
+            }
             let waiting = world.decodes.filter { $0.value.plan == nil }.keys.sorted()
             guard let job = waiting.randomElement(using: &random) else { return }
             world.readHeader(
@@ -198,7 +198,9 @@ struct RandomEventTests {
         case 5: world.cutFetch(job, received: .random(in: 0...2000, using: &random))
         default:
             let bytes = Int.random(in: 1...2500, using: &random)
-            world.finishFetch(job, content: .random(in: 1...6, using: &random), bytes: bytes) {
+            world.finishFetch(
+                job, content: Bool.random(using: &random) ? .random(in: 1...6, using: &random) : nil, bytes: bytes
+            ) {
                 $0.cacheControl = cacheControl
                 if hasTag { $0.etag = "\"tag\"" }
             }

@@ -85,7 +85,7 @@ import WorkerProtocol
             }
             let ages = ["max-age=3", "max-age=1000", "max-age=1, stale-while-revalidate=5", "private, max-age=1000"]
             let control = ages.randomElement(using: &random)
-            world.finishFetch(job, content: .random(in: 1...4, using: &random)) {
+            world.finishFetch(job, content: Bool.random(using: &random) ? .random(in: 1...4, using: &random) : nil) {
                 $0.cacheControl = control
                 $0.etag = "\"tag\""
             }

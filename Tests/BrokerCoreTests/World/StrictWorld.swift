@@ -57,9 +57,11 @@ struct StrictWorld {
     var ending: Set<WorkerID> = []
     private var untold: [(worker: WorkerID, job: JobID)] = []
     var fetches: [JobID: (worker: WorkerID, order: FetchJob)] = [:]
-    /// Transfers that are being stopped, and uploads whose digest is being computed.
+    /// Transfers that are being stopped, and bodies whose digest is being computed.
     var stopping: [JobID: WorkerID] = [:]
-    var identifying: [JobID: (worker: WorkerID, buffer: BufferID, bytes: Int)] = [:]
+    var identifying: [JobID: WorkerID] = [:]
+    /// The contents of bodies that are identified as soon as they can be.
+    private var contents: [JobID: Int] = [:]
     /// The quarantine records last sent to the disk tier.
     var quarantined: [QuarantineRecord]?
     var forkServersRespawned = 0
@@ -74,6 +76,8 @@ struct StrictWorld {
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
     var savedRasters: [RasterRecord] = []
+    /// The digests of which everything was to be removed from disk.
+    var discarded: Set<String> = []
     var payloads: [(client: ClientID, buffer: BufferID)] = []
     /// All originals that the disk tier has ever held.
     var onDisk: Set<String> = []
@@ -114,9 +118,16 @@ struct StrictWorld {
         }
         for action in lastActions { perform(action) }
         if let (worker, job) = untold.popLast() { return happen(.workerExiting(worker, job)) }
+        check(event)
+        for job in identifying.keys.sorted() {
+            if let content = contents.removeValue(forKey: job) { identify(job, content: content) }
+        }
+    }
+
+    private mutating func check(_ event: Event) {
         if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
         let known = Set(state.memory.bufferIDs).union(state.removedInUse)
-            .union(state.downloads.givenBuffers)
+            .union(state.downloads.completeBodies)
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
         checkPage(after: event)
         checkOriginals(after: event)
@@ -198,8 +209,8 @@ struct StrictWorld {
     }
 
     mutating func identify(_ job: JobID, content: Int) {
-        guard let (worker, _, bytes) = identifying.removeValue(forKey: job) else { return complain("no such bytes") }
-        happen(.fetchFinished(worker, job, FetchResult(bytes: bytes, digest: Self.digest(content))))
+        guard let worker = identifying.removeValue(forKey: job) else { return complain("no such bytes") }
+        happen(.identified(worker, job, digest: Self.digest(content)))
     }
 
     static func digest(_ content: Int) -> String {
@@ -207,15 +218,14 @@ struct StrictWorld {
         return String(repeating: "0", count: 64 - text.count) + text
     }
 
+    /// Finishes a fetch. Its bytes are identified as `content` as soon as a decoder has them; without content, only by `identify`.
     mutating func finishFetch(
-        _ job: JobID, content: Int, bytes: Int = 1000, from address: String = "192.0.2.1",
+        _ job: JobID, content: Int?, bytes: Int = 1000, from address: String = "192.0.2.1",
         _ change: (inout ResponseRecord) -> Void = { _ in }
     ) {
-        guard let (worker, _) = fetches[job] else { return complain("no such fetch") }
-        let digest = Self.digest(content)
-        let result = FetchResult(
-            bytes: bytes, digest: digest, response: response(change), remoteAddress: address)
-        fetches[job] = nil
+        guard let (worker, _) = fetches.removeValue(forKey: job) else { return complain("no such fetch") }
+        contents[job] = content
+        let result = FetchResult(bytes: bytes, response: response(change), remoteAddress: address)
         happen(.fetchFinished(worker, job, result))
     }
 
@@ -325,7 +335,7 @@ struct StrictWorld {
         for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
         for (job, decode) in decodes where decode.worker == worker { _ = endDecode(job) }
         for (job, owner) in stopping where owner == worker { stopping[job] = nil }
-        for (job, given) in identifying where given.worker == worker { identifying[job] = nil }
+        for (job, identifier) in identifying where identifier == worker { identifying[job] = nil }
         for (job, request) in diskJobs where request.worker == worker { diskJobs[job] = nil }
         happen(.workerExited(worker, exit))
     }
@@ -369,19 +379,24 @@ struct StrictWorld {
             fetches[job] = (worker, order)
             products.insert(job)
         case .stopFetch(let worker, let job):
-            if identifying.removeValue(forKey: job)?.worker == worker { break }
             if fetches[job]?.worker != worker { complain("stops a fetch that does not run there") }
             fetches[job] = nil
             if state.downloads.isStopping(job) { stopping[job] = worker }
-        case .identify(let worker, let job, let buffer, let bytes):
-            expectReady(worker, .fetch)
+        case .identify(let worker, let job, let buffer):
+            expectReady(worker, .decode)
             if !buffers.contains(buffer) { complain("identifies a buffer that is gone") }
+            if decodes.values.contains(where: { $0.worker == worker }) || identifying.values.contains(worker) {
+                complain("a second job for a busy decoder")
+            }
             if isEnding(worker, for: job) { break }
-            identifying[job] = (worker, buffer, bytes)
+            identifying[job] = worker
         case .update(let worker, let record):
             expectReady(worker, .cache)
             updates.append(record)
         case .clear(let worker, let job, _): begin(.clear, job, on: worker)
+        case .discardOnDisk(let worker, let job, let digests):
+            discarded.formUnion(digests)
+            begin(.forget, job, on: worker)
         case .adopt(_, let buffer):
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
         case .startDecode(let worker, let order, let body):
@@ -403,7 +418,7 @@ struct StrictWorld {
             measuring.append((worker, job))
         case .retireWorker(let worker):
             let jobs =
-                fetches.values.map(\.worker) + stopping.values + identifying.values.map(\.worker)
+                fetches.values.map(\.worker) + stopping.values + identifying.values
                 + decodes.values.map(\.worker) + diskJobs.values.map(\.worker)
             if jobs.contains(worker) { complain("retires a busy worker") }
             workers[worker]?.state = .dying

@@ -115,7 +115,7 @@ private let old = "Sun, 06 Nov 1994 08:49:37 GMT"
         defer { origin.stop() }
         let run = try FetchWorker().run(job(origin.url("/a")))
         #expect(run.body == [1, 2])
-        #expect(run.result?.response?.etag == "\"v2\"")
+        #expect(run.result?.response.etag == "\"v2\"")
     }
 
     @Test func `conditions are kept on redirects`() throws {

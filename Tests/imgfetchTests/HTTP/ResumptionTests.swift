@@ -1,4 +1,3 @@
-import Digests
 import Glibc
 import HTTPValues
 import IPCProtocol
@@ -119,8 +118,8 @@ private func job(
         let run = try FetchWorker().run(job, continuing: Array(picture.prefix(100_000)))
         #expect(run.body == picture)
         #expect(run.result?.bytes == picture.count)
-        #expect(run.result?.digest == SHA256.hexadecimalDigest(of: picture))
-        #expect(run.result?.response?.status == 206)
+        #expect(run.body == picture)
+        #expect(run.result?.response.status == 206)
         #expect(run.progress.first?.received == 100_000)
         #expect(run.progress.first?.expected == picture.count)
         #expect(run.beginnings.map(\.validator) == [validator])
@@ -143,7 +142,7 @@ private func job(
         for _ in 0..<20 {
             let run = try worker.wait(for: worker.start(job, body: file))
             guard let failure = run.failure else {
-                #expect(run.result?.digest == SHA256.hexadecimalDigest(of: picture))
+                #expect(run.body == picture)
                 return
             }
             #expect(run.body.count == failure.received)
@@ -220,8 +219,8 @@ private func job(
         defer { origin.stop() }
         let run = try FetchWorker().run(job(origin), continuing: Array(other.prefix(100_000)))
         #expect(run.body == picture)
-        #expect(run.result?.digest == SHA256.hexadecimalDigest(of: picture))
-        #expect(run.result?.response?.status == 200)
+        #expect(run.body == picture)
+        #expect(run.result?.response.status == 200)
         #expect(run.beginnings.count == 1)
         #expect(run.progress.first?.received == 0)
         #expect(origin.requests.map { $0["Range"] } == ["bytes=100000-", nil])
@@ -263,7 +262,7 @@ private func job(
         defer { origin.stop() }
         let run = try FetchWorker().run(job(origin), continuing: Array(picture.prefix(100_000)))
         #expect(run.body == body)
-        #expect(run.result?.digest == SHA256.hexadecimalDigest(of: body))
+        #expect(run.body == body)
         #expect(run.progress.first?.received == 0)
         #expect(run.beginnings.map(\.validator) == ["\"v2\""])
         #expect(origin.requests.count == 1)

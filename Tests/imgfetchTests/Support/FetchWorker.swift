@@ -98,15 +98,6 @@ final class FetchWorker {
         return lastJob
     }
 
-    /// Orders the digest of the first `bytes` bytes of `descriptor`. Returns the job's number.
-    func identify(_ descriptor: FileDescriptor, bytes: Int) throws -> Int {
-        lastJob += 1
-        bodies[lastJob] = descriptor
-        try channel.enqueue(FetchOrder.identify(job: lastJob, bytes: bytes), descriptors: [descriptor])
-        try channel.flush()
-        return lastJob
-    }
-
     /// A nameless file with `bytes`.
     static func file(_ bytes: [UInt8] = []) throws -> FileDescriptor {
         let path = NSTemporaryDirectory() + "imgfetch-test-\(UUID().uuidString)"

@@ -1,4 +1,3 @@
-import Digests
 import Foundation
 import HTTPValues
 import IPCProtocol
@@ -14,7 +13,7 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
 @Suite(.timeLimit(.minutes(10))) struct DownloadTests {
     // MARK: What goes well
 
-    @Test func `a body arrives complete, with its digest and metadata`() throws {
+    @Test func `a body arrives complete, with its metadata`() throws {
         let origin = try LocalOrigin { _ in
             var response = LocalOrigin.Response.ok(picture, contentType: "image/png")
             response.headers += [
@@ -26,9 +25,8 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
         let run = try FetchWorker().run(origin.url("/a"))
         let result = try #require(run.result)
         #expect(result.bytes == picture.count)
-        #expect(result.digest == SHA256.hexadecimalDigest(of: picture))
         #expect(result.remoteAddress == "127.0.0.1")
-        let response = try #require(result.response)
+        let response = result.response
         #expect(response.contentType == "image/png")
         #expect(response.etag == "W/\"x-1\"")
         #expect(response.lastModified == "Sun, 06 Nov 1994 08:49:37 GMT")
@@ -137,7 +135,7 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
         let run = try worker.run(origin.url("/a"))
         let decoded = [UInt8](repeating: 0, count: 100_000)
         #expect(run.body == decoded)
-        #expect(run.result?.digest == SHA256.hexadecimalDigest(of: decoded))
+        #expect(run.body == decoded)
         #expect(run.progress.first?.expected == .some(nil))
         // The limit applies to decoded bytes.
         let limited = try worker.run(origin.url("/a"), maxBytes: 99_999)

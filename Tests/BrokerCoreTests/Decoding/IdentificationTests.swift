@@ -1,0 +1,222 @@
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// Decode workers compute the digest of bytes before anything is made of them.
+@Suite struct IdentificationTests {
+    private var world: StrictWorld
+    private let client: ClientID
+
+    init() {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        world = StrictWorld(limits)
+        client = world.connect()
+        world.readyAll()
+    }
+
+    private var fetch: JobID? { world.fetches.keys.first }
+    private var job: JobID? { world.identifying.keys.first }
+
+    private mutating func download(_ id: Int, _ path: String = "a") throws {
+        world.get(client, id: id, path)
+        world.finishFetch(try #require(fetch), content: nil)
+    }
+
+    private mutating func decode() throws {
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+    }
+
+    @Test mutating func `nothing is decoded before the digest is known`() throws {
+        try download(1)
+        #expect(world.decodes.isEmpty)
+        world.identify(try #require(job), content: 1)
+        try decode()
+        #expect(world.image(client, 1)?.source == .network)
+    }
+
+    @Test mutating func `requests join while the digest is computed`() throws {
+        try download(1)
+        world.get(client, id: 2, "a")
+        #expect(world.fetches.isEmpty)
+        world.identify(try #require(job), content: 1)
+        try decode()
+        #expect(world.image(client, 1) != nil && world.image(client, 2) != nil)
+        #expect(world.state.report[.coalesced] == 1)
+    }
+
+    @Test mutating func `the worker that has identified an image decodes it, ahead of others`() throws {
+        try download(1, "a")
+        try download(2, "b")
+        let worker = try #require(world.identifying.values.first)
+        world.identify(try #require(job), content: 1)
+        #expect(world.decodes.values.map(\.worker) == [worker])
+        #expect(world.identifying.isEmpty)
+        try decode()
+        world.identify(try #require(job), content: 2)
+        try decode()
+        #expect(world.image(client, 1) != nil && world.image(client, 2) != nil)
+    }
+
+    @Test mutating func `an identification is repeated when its worker dies, and not for ever`() throws {
+        try download(1)
+        let first = try #require(job)
+        world.endWorker(try #require(world.identifying[first]), .ended(.signal(9)))
+        world.readyAll()
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        #expect(job == first)
+        for _ in 0..<Identification.fatalCrashes {
+            world.endWorker(try #require(world.identifying[first]), .ended(.signal(11)))
+            for _ in 0..<10 where world.identifying[first] == nil {
+                world.readyAll()
+                world.happen(.timePassed, after: 10_000)
+            }
+        }
+        #expect(world.error(client, 1) == .decoderCrashed)
+        #expect(world.state.reservedBytes == 0)
+    }
+
+    @Test mutating func `a request that leaves ends a queued identification, and lets a running one end`() throws {
+        try download(1, "a")
+        try download(2, "b")
+        world.happen(.messageReceived(client, .cancel(id: 10, request: 2)))
+        world.happen(.messageReceived(client, .cancel(id: 11, request: 1)))
+        #expect(world.state.reservedBytes == 0)
+        #expect(world.buffers.isEmpty)
+        world.identify(try #require(job), content: 1)
+        #expect(world.identifying.isEmpty && world.decodes.isEmpty)
+        #expect(world.workers.values.allSatisfy { $0.state == .ready })
+    }
+
+    @Test mutating func `an identification that takes too long costs its worker`() throws {
+        try download(1)
+        let worker = try #require(job.flatMap { world.identifying[$0] })
+        world.happen(.timePassed, after: BrokerLimits().decodeDeadlineMs + 1)
+        #expect(world.workers[worker]?.state == .dying)
+    }
+
+    @Test mutating func `a digest that was not asked for costs the worker`() throws {
+        try download(1)
+        world.identify(try #require(job), content: 1)
+        let (decode, order) = try #require(world.decodes.first)
+        world.happen(.identified(order.worker, decode, digest: StrictWorld.digest(2)))
+        #expect(world.workers[order.worker]?.state == .dying)
+    }
+}
+
+/// What a worker has contributed is discarded when it turns out to be compromised.
+@Suite struct DiscardTests {
+    private var world: StrictWorld
+    private let client: ClientID
+
+    init() {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.usesDisk = true
+        world = StrictWorld(limits)
+        client = world.connect()
+        world.readyAll()
+        world.happen(.diskReported(DiskReport(state: .on)))
+    }
+
+    /// Loads content `id` under the path `id`, and has it saved. Returns the workers that it was made by.
+    private mutating func load(_ id: Int) throws -> (fetch: WorkerID, decode: WorkerID) {
+        world.get(client, id: id, "\(id)") { $0.variant.width = 5 }
+        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        let (job, fetch) = try #require(world.fetches.first)
+        world.finishFetch(job, content: id)
+        let (decode, order) = try #require(world.decodes.first)
+        world.readHeader(decode, width: 100, height: 100)
+        world.finishDecode(decode)
+        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: id) }
+        #expect(world.image(client, id)?.source == .network)
+        return (fetch.worker, order.worker)
+    }
+
+    private func isInMemory(_ id: Int) throws -> Bool {
+        try !world.state.memory.keys(at: SourceURL("http://origin.test/\(id)")).isEmpty
+    }
+
+    private mutating func end(_ worker: WorkerID, _ exit: WorkerExit) {
+        world.endWorker(worker, exit)
+        world.readyAll()
+        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+    }
+
+    @Test(arguments: [true, false]) mutating func `of a download or decode worker, all contents`(isFetch: Bool) throws {
+        let (fetch, decode) = try load(1)
+        world.happen(.timePassed, after: 1000)
+        end(isFetch ? fetch : decode, .ended(.signal(31)))
+        #expect(try !isInMemory(1))
+        #expect(world.discarded == [StrictWorld.digest(1)])
+    }
+
+    @Test mutating func `what others have made stays`() throws {
+        let first = try load(1)
+        end(first.decode, .ended(.signal(9)))
+        end(first.fetch, .ended(.signal(9)))
+        let second = try load(2)
+        end(second.decode, .ended(.signal(31)))
+        end(second.fetch, .ended(.signal(31)))
+        #expect(try isInMemory(1) && !isInMemory(2))
+        #expect(world.discarded == [StrictWorld.digest(2)])
+    }
+
+    @Test mutating func `also for a message that it must not send`() throws {
+        let (fetch, _) = try load(1)
+        world.happen(.workerMisbehaved(fetch, "it sent nonsense"))
+        end(fetch, .ended(.signal(9)))
+        #expect(try !isInMemory(1))
+        #expect(world.discarded == [StrictWorld.digest(1)])
+    }
+
+    @Test(arguments: [WorkerExit.ended(.signal(11)), .ended(.signal(9)), .ended(.status(0))])
+    mutating func `nothing after another death`(exit: WorkerExit) throws {
+        let (fetch, decode) = try load(1)
+        end(fetch, exit)
+        end(decode, exit)
+        #expect(try isInMemory(1))
+        #expect(world.discarded.isEmpty)
+    }
+
+    @Test mutating func `bytes that it has received are downloaded again`() throws {
+        world.get(client, id: 1, "1")
+        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: nil) }
+        let (job, fetch) = try #require(world.fetches.first)
+        world.finishFetch(job, content: nil)
+        world.endWorker(fetch.worker, .ended(.signal(31)))
+        world.readyAll()
+        #expect(world.fetches.count == 1)
+        // The digest of the discarded bytes comes too late.
+        for job in world.identifying.keys.sorted() { world.identify(job, content: 1) }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+        #expect(world.image(client, 1)?.source == .network)
+        #expect(try isInMemory(1))
+    }
+
+    @Test mutating func `of the cache process, everything that came from disk, and the disk`() throws {
+        _ = try load(1)
+        world.get(client, id: 2, "2")
+        while let job = world.diskJobs.keys.first { world.answerDiskJob(job, content: 2) }
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+        #expect(world.image(client, 2)?.source == .disk)
+        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
+        world.endWorker(cache, .ended(.signal(31)))
+        #expect(try isInMemory(1))
+        #expect(try !isInMemory(2))
+        world.readyAll()
+        #expect(world.diskJobs.values.contains { if case .clear = $0.kind { true } else { false } })
+    }
+}
