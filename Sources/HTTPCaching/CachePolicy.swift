@@ -34,15 +34,15 @@ package struct CachePolicy: Equatable, Sendable {
     // policies.
     private let receivedAt: Int
     private let initialMs: Int
-    private let lifetimeSeconds: UInt32
-    private let revalidateSeconds: UInt32
-    private let errorSeconds: UInt32
+    private var lifetimeSeconds: UInt32
+    private var revalidateSeconds: UInt32
+    private var errorSeconds: UInt32
     /// The users for whom the response may be stored.
-    package let storability: Storability
+    package private(set) var storability: Storability
     /// Whether the response may not be used stale (RFC 9111, sections 5.2.2.2, 5.2.2.8 and 5.2.2.10).
-    package let mustRevalidate: Bool
+    package private(set) var mustRevalidate: Bool
     /// Whether the response may not be used without revalidation, fresh or not (RFC 9111, section 5.2.2.4).
-    package let alwaysRevalidate: Bool
+    package private(set) var alwaysRevalidate: Bool
 
     /// The age in seconds up to which the response is fresh (RFC 9111, section 4.2.1).
     package var lifetime: Int { Int(lifetimeSeconds) }
@@ -55,9 +55,28 @@ package struct CachePolicy: Equatable, Sendable {
 
     /// Creates the policy for a response in a shared cache (`isShared`) or a private one. With `sendsCookiesFromJar`,
     /// requests carry cookies that the requester does not know.
+    ///
+    /// A response that redirects have led to is used as it and each of them permits: it is found by the URL that was
+    /// asked for, which names it only for as long as each redirect may be followed without asking.
     package init(
         _ response: ResponseRecord, isShared: Bool, sendsCookiesFromJar: Bool = false,
         settings: CacheSettings = CacheSettings()
+    ) {
+        self.init(
+            alone: response, isShared: isShared, sendsCookiesFromJar: sendsCookiesFromJar, settings: settings)
+        for redirect in response.redirects {
+            restrict(
+                by: CachePolicy(
+                    alone: redirect.response, isRedirect: true, isShared: isShared,
+                    sendsCookiesFromJar: sendsCookiesFromJar, settings: settings))
+        }
+    }
+
+    /// The policy for one response, whatever led to it. A redirect without a lifetime is fresh for a day where its status
+    /// says that it is permanent, and otherwise not at all (RFC 9110, section 15.1).
+    private init(
+        alone response: ResponseRecord, isRedirect: Bool = false, isShared: Bool, sendsCookiesFromJar: Bool,
+        settings: CacheSettings
     ) {
         let control = CacheControl(response.cacheControl)
         // A response stored for one user follows the rules of a private cache, which ignores the directives for shared
@@ -71,12 +90,18 @@ package struct CachePolicy: Equatable, Sendable {
         let stated = Self.statedLifetime(response, control, isShared: isShared, date: date, now: received)
         let varying = Vary.names(response.vary)
 
-        if varying == nil || !Self.isStorable(response.status, control, hasLifetime: stated != nil) {
+        // Nothing is kept of a redirect without a lifetime but the way to its target, which is asked for each time.
+        let hasLifetime = stated != nil || isRedirect
+        if varying == nil || !Self.isStorable(response.status, control, hasLifetime: hasLifetime) {
             storability = .never
         } else {
             storability = isPersonal ? .personal : .shared
         }
-        let wanted = max(stated ?? Self.guessedLifetime(response, date: date, now: received), settings.minimumLifetime)
+        let guessed =
+            isRedirect
+            ? Self.guessedLifetime(ofRedirect: response.status)
+            : Self.guessedLifetime(response, date: date, now: received)
+        let wanted = max(stated ?? guessed, settings.minimumLifetime)
         lifetimeSeconds = Self.counted(min(wanted, settings.maximumLifetime))
         mustRevalidate =
             control.contains(.mustRevalidate)
@@ -91,6 +116,28 @@ package struct CachePolicy: Equatable, Sendable {
         let age = response.age?.split(separator: ",").first?.trimming.decimal ?? 0
         let delay = max(0, receivedAt - Self.bounded(response.requestedAt))
         initialMs = max((received - date) * 1000, min(age, CacheControl.mostSeconds) * 1000 + delay)
+    }
+
+    /// Restricts the policy to what a redirect permits that has led to the response.
+    private mutating func restrict(by redirect: CachePolicy) {
+        storability =
+            switch (storability, redirect.storability) {
+            case (.never, _), (_, .never): .never
+            case (.personal, _), (_, .personal): .personal
+            case (.shared, .shared): .shared
+            }
+        mustRevalidate = mustRevalidate || redirect.mustRevalidate
+        alwaysRevalidate = alwaysRevalidate || redirect.alwaysRevalidate
+        // The response's age when the redirect is no longer fresh.
+        let ageThen =
+            (redirect.lifetime * 1000 - redirect.initialMs - max(0, receivedAt - redirect.receivedAt) + initialMs)
+            / 1000
+        let (lifetime, until) = (min(lifetime, max(0, ageThen)), ageThen)
+        let revalidate = min(self.lifetime + staleWhileRevalidate, until + redirect.staleWhileRevalidate) - lifetime
+        let error = min(self.lifetime + staleIfError, until + redirect.staleIfError) - lifetime
+        revalidateSeconds = alwaysRevalidate ? 0 : Self.counted(revalidate)
+        errorSeconds = alwaysRevalidate ? 0 : Self.counted(error)
+        lifetimeSeconds = Self.counted(lifetime)
     }
 
     /// The response's age on arrival, in seconds.
@@ -176,6 +223,11 @@ extension CachePolicy {
         if let seconds = control.maxAge { return seconds }
         guard let expires = response.expires else { return nil }
         return max(0, (HTTPDate.seconds(expires, now: now) ?? date) - date)
+    }
+
+    /// Returns the lifetime in seconds of a redirect that states none.
+    private static func guessedLifetime(ofRedirect status: Int) -> Int {
+        [301, 308].contains(status) ? 86_400 : 0
     }
 
     /// Returns the lifetime in seconds of a response that states none: a tenth of the time since the last change, at

@@ -6,7 +6,7 @@ extension ResponseRecord {
         // "*" would match any response at all.
         let tag = etag.flatMap { Self.isSendable($0) && $0 != "*" ? $0 : nil }
         let date = lastModified.flatMap { Self.isSendable($0) ? $0 : nil }
-        return tag == nil && date == nil ? nil : RequestConditions(etag: tag, lastModified: date)
+        return tag == nil && date == nil ? nil : RequestConditions(etag: tag, lastModified: date, url: finalURL)
     }
 
     /// The value of `If-Range` for requesting the rest of the body (RFC 9110, section 13.1.5): a strong entity tag,

@@ -7,11 +7,18 @@ package struct RequestConditions: Equatable, Sendable {
     package var etag: String?
     /// The value of `If-Modified-Since`.
     package var lastModified: String?
+    /// The URL that the validators came from, where a redirect led to it: no other is sent them. Nil for the requested
+    /// URL.
+    package var url: String?
 
-    /// Creates conditions; at least one must be given.
-    package init(etag: String? = nil, lastModified: String? = nil) {
+    /// Whether there is no validator.
+    package var isEmpty: Bool { etag == nil && lastModified == nil }
+
+    /// Creates conditions; at least one validator must be given.
+    package init(etag: String? = nil, lastModified: String? = nil, url: String? = nil) {
         self.etag = etag
         self.lastModified = lastModified
+        self.url = url
     }
 }
 
@@ -21,5 +28,6 @@ extension RequestConditions: FieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.string("etag", &etag)
         fields.string("lastModified", &lastModified)
+        fields.string("url", &url)
     }
 }

@@ -30,13 +30,17 @@ package struct ResponseRecord: Equatable, Sendable {
     /// The URL, without a path, of the server that sent the body, if redirects led to another server than the requested
     /// one.
     package var servedBy: String?
+    /// The redirects that led to the response, in order.
+    package var redirects: [Redirect]
+    /// The URL that the redirects led to, to which the validators belong; nil without redirects.
+    package var finalURL: String?
 
     /// Creates a record.
     package init(
         status: Int = 200, requestedAt: Int, receivedAt: Int, date: String? = nil, age: String? = nil,
         cacheControl: String? = nil, expires: String? = nil, etag: String? = nil, lastModified: String? = nil,
-        vary: String? = nil, contentType: String? = nil,
-        servedBy: String? = nil
+        vary: String? = nil, contentType: String? = nil, servedBy: String? = nil, redirects: [Redirect] = [],
+        finalURL: String? = nil
     ) {
         self.status = status
         self.requestedAt = requestedAt
@@ -50,8 +54,16 @@ package struct ResponseRecord: Equatable, Sendable {
         self.vary = vary
         self.contentType = contentType
         self.servedBy = servedBy
+        self.redirects = redirects
+        self.finalURL = finalURL
     }
 
+    /// The request fields that select the response or one of the redirects to it (`Vary`), joined by ", "; nil for none.
+    package var selectingFields: String? {
+        if redirects.isEmpty { return vary }
+        let lists = (redirects.map(\.vary) + [vary]).compactMap { $0 }
+        return lists.isEmpty ? nil : lists.joined(separator: ", ")
+    }
 }
 
 extension ResponseRecord: FieldList {
@@ -70,5 +82,7 @@ extension ResponseRecord: FieldList {
         fields.string("vary", &vary, most: Self.longestValue)
         fields.string("contentType", &contentType, most: Self.longestValue)
         fields.string("servedBy", &servedBy, most: SourceURL.maximumLength)
+        fields.objects("redirects", orNone: &redirects, most: Redirect.most)
+        fields.string("finalURL", &finalURL, most: SourceURL.maximumLength)
     }
 }

@@ -279,12 +279,19 @@ package struct Fields {
         }
     }
 
-    /// An array of objects. Reading ends at the first that has a problem.
+    /// An array of at most `most` objects, absent when it is empty.
     package mutating func objects<Value: FieldList>(
-        _ name: StaticString, _ values: inout [Value], _ presence: Presence = .required
+        _ name: StaticString, orNone values: inout [Value], most: Int = .max
+    ) {
+        if isReading || !values.isEmpty { objects(name, &values, most: most, .optional) }
+    }
+
+    /// An array of at most `most` objects. Reading ends at the first that has a problem.
+    package mutating func objects<Value: FieldList>(
+        _ name: StaticString, _ values: inout [Value], most: Int = .max, _ presence: Presence = .required
     ) {
         if isReading {
-            readElements(name, .max, presence, &values) { fields, name in
+            readElements(name, most, presence, &values) { fields, name in
                 var value = Value.blank
                 let start = fields.reader.position
                 guard (try? fields.reader.skip()) != nil else { return nil }

@@ -13,7 +13,7 @@ package struct DiskFileFooter: Equatable, Sendable {
     /// The file's last bytes.
     package static let magic = "imgcache"
     /// The version of the format. A file of another version is not an entry.
-    package static let version: UInt32 = 2
+    package static let version: UInt32 = 3
     /// The bytes of a footer.
     package static let length = 80
     /// The longest trailer, in bytes. Two of them fit into one frame of the protocol.

@@ -11,12 +11,16 @@ package struct FetchJob: Equatable, Sendable {
         package var validator: String
         /// The whole body's length in bytes, if known.
         package var total: Int?
+        /// The URL that the body came from, where a redirect led to it: no other is asked for the rest. Nil for the
+        /// job's own URL.
+        package var url: String?
 
         /// Creates a resumption after `offset` bytes of the body with that validator.
-        package init(offset: Int, validator: String, total: Int? = nil) {
+        package init(offset: Int, validator: String, total: Int? = nil, url: String? = nil) {
             self.offset = offset
             self.validator = validator
             self.total = total
+            self.url = url
         }
     }
 
@@ -80,5 +84,6 @@ extension FetchJob.Resumption: FieldList {
         fields.integer("offset", &offset, in: 0...Int.max)
         fields.string("validator", &validator)
         fields.integer("total", &total, in: 0...Int.max)
+        fields.string("url", &url)
     }
 }

@@ -87,6 +87,15 @@ import WorkerProtocol
                     resumption: FetchJob.Resumption(offset: 100, validator: "\"1\"", total: 900),
                     cookies: ["example.org\tFALSE\t/\tFALSE\t0\tname\tvalue"], allowInvalidCertificates: true))
         ),
+        (
+            "fetch-order-fetch-redirected",
+            .fetch(
+                FetchJob(
+                    id: 5, url: "https://example.org/", maxBytes: 1000,
+                    conditions: RequestConditions(etag: "\"1\"", url: "https://example.net:443/a"),
+                    resumption: FetchJob.Resumption(
+                        offset: 100, validator: "\"1\"", url: "https://example.net:443/a")))
+        ),
         ("fetch-order-stop", .stop(job: 1)),
     ]
 

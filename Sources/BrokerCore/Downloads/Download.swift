@@ -112,7 +112,7 @@ struct Download {
     /// The start of a continuation; nil when the next transfer must start over.
     var resumption: FetchJob.Resumption? {
         guard let validator, received > 0 else { return nil }
-        return FetchJob.Resumption(offset: received, validator: validator, total: total)
+        return FetchJob.Resumption(offset: received, validator: validator, total: total, url: response?.finalURL)
     }
 
     /// The response to which a part belongs, because the part's own is less complete (RFC 9111, section 3.4).

@@ -53,17 +53,17 @@ final class OriginStatement: Sendable {
 
     // MARK: Variants
 
-    /// Returns the request fields that the response's `Vary` names, as a request with this key has them; nil when it names
+    /// Returns the request fields that `Vary` names in the response and in the redirects to it, as a request with this key has them; nil when it names
     /// none, or when no request can ever match.
     static func varyKey(_ response: ResponseRecord, of key: OriginalKey) -> String? {
-        guard response.vary != nil else { return nil }
-        return Vary.key(response.vary) { name in
+        guard let fields = response.selectingFields else { return nil }
+        return Vary.key(fields) { name in
             key.headers.first { $0.name == name }?.value ?? RequestHeaders.defaults.first { $0.name == name }?.value
         }
     }
 
     /// Returns whether a request with this key would select this response.
     func matches(_ key: OriginalKey) -> Bool {
-        response.vary == nil || varyKey.hasSameBytes(as: Self.varyKey(response, of: key))
+        response.selectingFields == nil || varyKey.hasSameBytes(as: Self.varyKey(response, of: key))
     }
 }

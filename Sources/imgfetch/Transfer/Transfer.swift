@@ -32,8 +32,6 @@ import WorkerProtocol
         case failed(WireError)
     }
 
-    /// The limit of redirects.
-    static let redirectLimit = 5
     /// The limit of unwanted bytes that are read so that the connection can be reused, ...
     static let drainBytes = 64 << 10
     /// ... and of the time for it.
@@ -55,7 +53,8 @@ import WorkerProtocol
 
     private(set) var url: TransferURL
     private var sendsCredentials = true
-    private var redirects = 0
+    /// The redirects that led to the present hop.
+    private var redirects: [Redirect] = []
 
     // State of the present hop.
     private var kind = RequestLines.Kind.full
@@ -75,6 +74,8 @@ import WorkerProtocol
     private var body: BodyFile
     /// The validator by which the received bytes can be continued.
     private var validator: String?
+    /// The body to be continued, while that is possible.
+    private var resumption: FetchJob.Resumption?
     /// The offset of the present part and, of a 206, its end.
     private var start = 0
     private var end: Int?
@@ -93,9 +94,11 @@ import WorkerProtocol
         speedFloor: SpeedFloor = SpeedFloor()
     ) throws(WireError) {
         do { url = try TransferURL(job.url) } catch { throw TransferError.urlRefused(error) }
-        let resumption = job.resumption.flatMap { $0.offset > 0 ? $0 : nil }
-        kind = resumption.map { .range($0) } ?? Self.wholeBody(of: job)
-        let fields = job.headers + kind.fields + Self.wholeBody(of: job).fields
+        resumption = job.resumption.flatMap { $0.offset > 0 ? $0 : nil }
+        let kinds = [
+            resumption.map { RequestLines.Kind.range($0) }, job.conditions.map { RequestLines.Kind.conditional($0) },
+        ]
+        let fields = job.headers + kinds.flatMap { $0?.fields ?? [] }
         guard fields.allSatisfy(RequestLines.isSendable) else {
             throw WireError(.badRequest, "A request header has characters that cannot be sent.")
         }
@@ -119,11 +122,23 @@ import WorkerProtocol
 
     // MARK: Hops
 
-    private static func wholeBody(of job: FetchJob) -> RequestLines.Kind {
-        job.conditions.map { $0 == RequestConditions() ? .full : .conditional($0) } ?? .full
+    /// The kind of the present hop's request: validators and ranges go only to the URL that they came from (RFC 9110,
+    /// section 8.8).
+    private var kindForURL: RequestLines.Kind {
+        if let resumption, isURL(resumption.url) { return .range(resumption) }
+        if let conditions = job.conditions, !conditions.isEmpty, isURL(conditions.url) {
+            return .conditional(conditions)
+        }
+        return .full
+    }
+
+    /// Whether the present hop is at `text`, or at the job's own URL if that is nil.
+    private func isURL(_ text: String?) -> Bool {
+        (try? TransferURL(text ?? job.url))?.text.hasSameBytes(as: url.text) == true
     }
 
     private func prepareHop() {
+        kind = kindForURL
         requestedAt = WallClock.milliseconds
         headers = ResponseHeaders()
         verdict = nil
@@ -151,10 +166,9 @@ import WorkerProtocol
         switch verdict {
         case .redirected(let target):
             if !target.hasSameOrigin(as: url) { sendsCredentials = false }
+            redirects.append(Redirect(headers.record(requestedAt: requestedAt, receivedAt: receivedAt)))
             url = target
-            redirects += 1
-        case .again: kind = Self.wholeBody(of: job)
-        case .complete, .notModified, .failed, nil: break
+        case .again, .complete, .notModified, .failed, nil: break
         }
         prepareHop()
     }
@@ -223,7 +237,7 @@ import WorkerProtocol
 
     /// Requests the whole body, because the existing bytes cannot be continued. The response at hand is discarded.
     private func startOver() -> Bool {
-        validator = nil
+        (validator, resumption) = (nil, nil)
         do { try body.startOver() } catch { return fail(TransferError.diskFailed("\(error)", host: url.host)) }
         decide(.again)
         return true
@@ -231,8 +245,14 @@ import WorkerProtocol
 
     private var record: ResponseRecord {
         var record = headers.record(requestedAt: requestedAt, receivedAt: receivedAt)
-        if redirects > 0, let asked = try? TransferURL(job.url), !url.hasSameOrigin(as: asked) {
-            record.servedBy = url.root
+        if redirects.isEmpty { return record }
+        record.redirects = redirects
+        if let asked = try? TransferURL(job.url), !url.hasSameOrigin(as: asked) { record.servedBy = url.root }
+        if url.text.utf8.count <= SourceURL.maximumLength {
+            record.finalURL = url.text
+        } else {
+            // Nobody will know whom the validators are for.
+            (record.etag, record.lastModified) = (nil, nil)
         }
         return record
     }
@@ -244,8 +264,8 @@ import WorkerProtocol
     /// The verdict for the response's `Location`; nil without one.
     private func redirect() -> Verdict? {
         guard let location = headers.location, !location.isEmpty else { return nil }
-        guard redirects < Self.redirectLimit else {
-            return .failed(TransferError.tooManyRedirects(limit: Self.redirectLimit, host: url.host))
+        guard redirects.count < Redirect.most else {
+            return .failed(TransferError.tooManyRedirects(limit: Redirect.most, host: url.host))
         }
         do {
             return .redirected(try url.redirected(to: location))

@@ -178,6 +178,69 @@ struct CachingTests {
         #expect(world.error(third, 1) == .notCached)
     }
 
+    /// A redirect that arrives now.
+    private func redirect(_ cacheControl: String?, vary: String? = nil) -> Redirect {
+        Redirect(
+            ResponseRecord(
+                status: 302, requestedAt: world.unixMs, receivedAt: world.unixMs, cacheControl: cacheControl,
+                vary: vary))
+    }
+
+    @Test mutating func `a private redirect makes its target one user's`() throws {
+        let other = world.connect(uid: 2000)
+        world.get(client, id: 1, "a")
+        world.get(other, id: 1, "a")
+        let way = redirect("private, max-age=100")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1) {
+            ($0.redirects, $0.finalURL) = ([way], "http://origin.test/b")
+        }
+        // The other user's request is downloaded for itself.
+        #expect(world.fetches.count == 1)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2) {
+            ($0.redirects, $0.finalURL) = ([way], "http://origin.test/c")
+        }
+        let third = world.connect(uid: 3000)
+        world.get(third, id: 1, "a") { $0.cache = .onlyIfCached }
+        #expect(world.error(third, 1) == .notCached)
+    }
+
+    @Test mutating func `a redirect that must not be stored leaves nothing`() throws {
+        let way = redirect("no-store")
+        try load(1, "a") { ($0.cacheControl, $0.redirects) = ("max-age=3600", [way]) }
+        #expect(world.state.report[.memoryEntries] == 0)
+        world.get(client, id: 2, "a") { $0.cache = .onlyIfCached }
+        #expect(world.error(client, 2) == .notCached)
+    }
+
+    @Test mutating func `a stale redirect is asked for again, with the validators of its target`() throws {
+        let way = redirect("max-age=10")
+        try load(1, "a") {
+            ($0.cacheControl, $0.etag) = ("max-age=3600", "\"b\"")
+            ($0.redirects, $0.finalURL) = ([way], "http://origin.test/b")
+        }
+        world.get(client, id: 2, "a")
+        #expect(world.image(client, 2)?.source == .memory)
+        world.happen(.timePassed, after: 10_000)
+        world.get(client, id: 3, "a")
+        let job = try #require(world.fetches.keys.first)
+        #expect(
+            world.fetches[job]?.order.conditions == RequestConditions(etag: "\"b\"", url: "http://origin.test/b"))
+        // The way there is another one now, and fresh for longer.
+        let newWay = redirect("max-age=1000")
+        world.confirm(job) { ($0.redirects, $0.finalURL) = ([newWay], "http://origin.test/b") }
+        world.happen(.timePassed, after: 900_000)
+        world.get(client, id: 4, "a")
+        #expect(world.image(client, 4)?.source == .memory)
+        #expect(world.fetches.isEmpty)
+    }
+
+    @Test mutating func `a redirect's Vary selects what it led to`() throws {
+        let way = redirect("max-age=1000", vary: "Accept")
+        try load(1, "a") { ($0.redirects, $0.finalURL) = ([way], "http://origin.test/b") }
+        let original = world.state.memory.keys { _ in true }.first.flatMap { world.state.memory.original($0) }
+        #expect(original?.origin.varyKey?.hasPrefix("accept: ") == true)
+    }
+
     @Test mutating func `reload does not send validators`() throws {
         try load(1, "a") { $0.etag = "\"one\"" }
         world.get(client, id: 2, "a") { $0.cache = .noCache }

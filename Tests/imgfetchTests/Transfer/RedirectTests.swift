@@ -60,6 +60,84 @@ import WorkerProtocol
         #expect(run.error?.message.contains("127.0.0.1") == true)
     }
 
+    @Test func `redirects are reported with what they say about caching`() throws {
+        let long = String(repeating: "x", count: 1000)
+        let origin = try LocalOrigin { request in
+            switch request.path {
+            case "/a":
+                .redirect(to: "/b").with {
+                    $0.headers += [.init("Cache-Control", "private"), .init("Age", "5"), .init("Vary", "Accept")]
+                }
+            case "/b":
+                .redirect(to: "/c", status: 301).with {
+                    $0.headers += [.init("Cache-Control", long), .init("Expires", "0")]
+                }
+            default: .resource([1, 2], etag: "\"c\"", for: request)
+            }
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        let run = try worker.run(origin.url("/a"))
+        let response = try #require(run.result?.response)
+        #expect(response.redirects.map(\.status) == [302, 301])
+        #expect(response.redirects.map(\.cacheControl) == ["private", "no-store"])
+        #expect(response.redirects.map(\.age) == ["5", nil] && response.redirects.map(\.vary) == ["Accept", nil])
+        #expect(response.redirects.map(\.expires) == [nil, "0"])
+        #expect(response.finalURL == origin.url("/c") && response.etag == "\"c\"")
+        #expect(run.beginnings.map(\.response) == [response])
+        let direct = try worker.run(origin.url("/c")).result?.response
+        #expect(direct?.redirects == [] && direct?.finalURL == nil)
+    }
+
+    @Test func `validators go only to the URL that they came from`() throws {
+        let origin = try LocalOrigin { request in
+            switch request.path {
+            // Confirms everything that is asked.
+            case "/a": request["If-None-Match"] != nil ? .status(304) : .redirect(to: "/b")
+            case "/moved": .redirect(to: "/elsewhere")
+            case "/elsewhere": request["If-None-Match"] != nil ? .status(304) : .ok([3])
+            default: .resource([1, 2], etag: "\"b\"", for: request)
+            }
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        func run(_ path: String, validatorsOf url: String?) throws -> FetchWorker.Run {
+            try worker.run(
+                FetchJob(
+                    id: 0, url: origin.url(path), maxBytes: 100,
+                    conditions: RequestConditions(etag: "\"b\"", url: url.map { origin.url($0) })))
+        }
+        let confirmation = try #require(run("/a", validatorsOf: "/b").confirmation)
+        #expect(confirmation.response.finalURL == origin.url("/b") && confirmation.response.redirects.count == 1)
+        #expect(origin.requests.map { $0["If-None-Match"] } == [nil, "\"b\""])
+        // The redirect leads elsewhere now.
+        #expect(try run("/moved", validatorsOf: "/b").body == [3])
+        // What was no redirect is one now.
+        #expect(try run("/moved", validatorsOf: nil).body == [3])
+        #expect(try run("/elsewhere", validatorsOf: nil).confirmation != nil)
+    }
+
+    @Test func `the rest of a body is asked of the URL that it came from`() throws {
+        let origin = try LocalOrigin { request in
+            switch request.path {
+            case "/a": request["Range"] != nil ? .status(416) : .redirect(to: "/b")
+            case "/c": .redirect(to: "/d")
+            default: .resource([1, 2, 3, 4], etag: "\"b\"", for: request)
+            }
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        func run(_ path: String) throws -> FetchWorker.Run {
+            let resumption = FetchJob.Resumption(offset: 2, validator: "\"b\"", total: 4, url: origin.url("/b"))
+            return try worker.run(
+                FetchJob(id: 0, url: origin.url(path), maxBytes: 100, resumption: resumption), continuing: [9, 9])
+        }
+        #expect(try run("/a").body == [9, 9, 3, 4])
+        #expect(origin.requests.map { $0["Range"] } == [nil, "bytes=2-"])
+        #expect(try run("/c").body == [1, 2, 3, 4])
+        #expect(origin.requests.map { $0["If-Range"] } == [nil, "\"b\"", nil, nil])
+    }
+
     @Test func `a redirect without a target is a status`() throws {
         let origin = try LocalOrigin(routes: ["/none": .status(302), "/empty": .redirect(to: "")])
         defer { origin.stop() }
