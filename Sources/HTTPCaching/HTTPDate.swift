@@ -2,25 +2,15 @@
 package enum HTTPDate {
     /// Returns the seconds since 1970 of an HTTP-date in any of its three forms, in any case (RFC 9110, section 5.6.7;
     /// RFC 9111, section 4.2): "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
-    /// "Sun Nov  6 08:49:37 1994"; nil for any other text. A two-digit year is the latest that is at most 50 years
-    /// after `now`, in seconds since 1970.
+    /// "Sun Nov  6 08:49:37 1994"; nil for any other text, and for a day that its month does not have. Only the name of the
+    /// day may be that of another one. A two-digit year is the latest that is at most 50 years after `now`, in seconds
+    /// since 1970.
     package static func seconds(_ text: String, now: Int) -> Int? {
-        var words = text.split { $0 == " " || $0 == "-" || $0 == "," }
-        // The day's name is redundant.
-        guard (5...6).contains(words.count) else { return nil }
-        words.removeFirst()
-        // Other time zones are not supported (RFC 9111, section 4.2).
-        if words.count == 5, !["gmt", "utc"].contains(words.removeLast().lowercased()) { return nil }
-        // Reorders the fields of asctime's form to match the other forms.
-        if words[0].decimal == nil { words = [words[1], words[0], words[3], words[2]] }
-        let clock = words[3].split(separator: ":", omittingEmptySubsequences: false).map { $0.decimal ?? -1 }
-        guard let day = words[0].decimal, let month = months.firstIndex(of: words[1].lowercased()),
-            let year = words[2].decimal, clock.count == 3, (1...31).contains(day), (0...9999).contains(year),
-            (0...23).contains(clock[0]), (0...59).contains(clock[1]), (0...60).contains(clock[2])
-        else { return nil }
-        let years = words[2].utf8.count == 2 ? [year + 2100, year + 2000, year + 1900] : [year]
-        let dates = years.map { year in
-            days(toYear: year, month: month + 1, day: day) * 86_400 + clock[0] * 3_600 + clock[1] * 60 + clock[2]
+        let text = DateText(text)
+        guard let date = text.usual ?? text.ofRFC850 ?? text.ofAsctime else { return nil }
+        let years = date.isShortYear ? [date.year + 2100, date.year + 2000, date.year + 1900] : [date.year]
+        let dates = years.filter { (1...lastDay(ofMonth: date.month, in: $0)).contains(date.day) }.map { year in
+            days(toYear: year, month: date.month, day: date.day) * 86_400 + date.second
         }
         return dates.first { $0 - now <= fiftyYears } ?? dates.last
     }
@@ -57,9 +47,17 @@ package enum HTTPDate {
 
     private static let fiftyYears = (50 * 365 + 13) * 86_400
 
-    private static let months = [
+    fileprivate static let months = [
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
+
+    private static func lastDay(ofMonth month: Int, in year: Int) -> Int {
+        switch month {
+        case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
+        case 4, 6, 9, 11: 30
+        default: 31
+        }
+    }
 
     /// Returns the number of days from 1970-01-01 to a Gregorian date, computed with years that begin in March.
     private static func days(toYear year: Int, month: Int, day: Int) -> Int {
@@ -68,6 +66,86 @@ package enum HTTPDate {
         let yearOfEra = year - era * 400
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
         return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+}
+
+/// The text of a date, from which parts are taken at the front.
+private struct DateText {
+    /// The parts of a date, checked one by one.
+    struct Parts {
+        var year = 0
+        var isShortYear = false
+        /// From 1 to 12.
+        var month = 0
+        var day = 0
+        /// The second of the day.
+        var second = 0
+    }
+
+    private static let days = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+    private static let longDays = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+
+    private var rest: ArraySlice<UInt8>
+
+    init(_ text: String) {
+        rest = text.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }[...]
+    }
+
+    /// "Sun, 06 Nov 1994 08:49:37 GMT".
+    var usual: Parts? {
+        var text = self
+        guard text.take(oneOf: Self.days) != nil, text.take(", "), let day = text.take(digits: 2), text.take(" "),
+            let month = text.take(oneOf: HTTPDate.months), text.take(" "), let year = text.take(digits: 4),
+            text.take(" "), let second = text.takeClock(), text.take(" gmt"), text.rest.isEmpty
+        else { return nil }
+        return Parts(year: year, month: month + 1, day: day, second: second)
+    }
+
+    /// "Sunday, 06-Nov-94 08:49:37 GMT".
+    var ofRFC850: Parts? {
+        var text = self
+        guard text.take(oneOf: Self.longDays) != nil, text.take(", "), let day = text.take(digits: 2), text.take("-"),
+            let month = text.take(oneOf: HTTPDate.months), text.take("-"), let year = text.take(digits: 2),
+            text.take(" "), let second = text.takeClock(), text.take(" gmt"), text.rest.isEmpty
+        else { return nil }
+        return Parts(year: year, isShortYear: true, month: month + 1, day: day, second: second)
+    }
+
+    /// "Sun Nov  6 08:49:37 1994".
+    var ofAsctime: Parts? {
+        var text = self
+        guard text.take(oneOf: Self.days) != nil, text.take(" "), let month = text.take(oneOf: HTTPDate.months),
+            text.take(" "), let day = text.take(digits: text.take(" ") ? 1 : 2), text.take(" "),
+            let second = text.takeClock(), text.take(" "), let year = text.take(digits: 4), text.rest.isEmpty
+        else { return nil }
+        return Parts(year: year, month: month + 1, day: day, second: second)
+    }
+
+    private mutating func take(_ text: String) -> Bool {
+        guard rest.starts(with: text.utf8) else { return false }
+        rest = rest.dropFirst(text.utf8.count)
+        return true
+    }
+
+    private mutating func take(oneOf texts: [String]) -> Int? {
+        texts.firstIndex { take($0) }
+    }
+
+    private mutating func take(digits count: Int) -> Int? {
+        let digits = rest.prefix(count)
+        guard digits.count == count, digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) else {
+            return nil
+        }
+        rest = rest.dropFirst(count)
+        return digits.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
+    }
+
+    /// Takes "08:49:37", which may be a leap second. Returns the second of the day.
+    private mutating func takeClock() -> Int? {
+        guard let hour = take(digits: 2), take(":"), let minute = take(digits: 2), take(":"),
+            let second = take(digits: 2), hour < 24, minute < 60, second <= 60
+        else { return nil }
+        return hour * 3_600 + minute * 60 + second
     }
 }
 

@@ -23,7 +23,7 @@ import Testing
 
     @Test(arguments: [
         "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
-        "sun, 06 NOV 1994 08:49:37 utc",
+        "sun, 06 NOV 1994 08:49:37 gmt", "SUNDAY, 06-nov-94 08:49:37 Gmt", "sUN nOV  6 08:49:37 1994",
     ])
     func `a date has three forms, in any case`(text: String) {
         #expect(HTTPDate.seconds(text, now: Self.now) == 784_111_777)
@@ -31,7 +31,8 @@ import Testing
 
     @Test(arguments: [
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Thu, 29 Feb 2024 12:00:00 GMT", 1_709_208_000),
-        ("Fri, 31 Dec 1999 23:59:59 GMT", 946_684_799), ("Tue, 19 Jan 2038 03:14:08 GMT", 2_147_483_648),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 946_684_799), ("Tue, 29 Feb 2000 00:00:00 GMT", 951_782_400),
+        ("Tue, 19 Jan 2038 03:14:08 GMT", 2_147_483_648),
         ("Wed, 31 Dec 1969 23:59:59 GMT", -1), ("Sat, 01 Jan 0000 00:00:00 GMT", -62_167_219_200),
         ("Fri, 31 Dec 9999 23:59:60 GMT", 253_402_300_800),
     ])
@@ -58,6 +59,19 @@ import Testing
         "Sun, 06 Nov 1994 08:49:37 +0000", "Sun, 06 Nov 19940 08:49:37 GMT", "Sun, +6 Nov 1994 08:49:37 GMT",
         "Sun, 06 Nov 99999999999999999999 08:49:37 GMT", "Sun Nov 6 x 1994", "Sun Nov 6 1994",
         "Sun, 06 Nov 1994 08:49:37 GMT, Sun, 06 Nov 1994 08:49:37 GMT", "Sun, ٠٦ Nov 1994 08:49:37 GMT",
+        // Nearly one of the forms.
+        "Sun, 06 Nov 94 08:49:37 GMT", "Sun 06 Nov 1994 08:49:37 GMT", "Sun,06 Nov 1994 08:49:37 GMT",
+        "Sun, 06-Nov-1994 08:49:37 GMT", "Sunday, 06-Nov-1994 08:49:37 GMT", "Sunday, 06 Nov 94 08:49:37 GMT",
+        "Sun, 06-Nov-94 08:49:37 GMT", "Sunday, 06 Nov 1994 08:49:37 GMT", "Sun, 06  Nov  1994 08:49:37 GMT",
+        "Sun, 06 Nov 1994 08.49.37 GMT", "Sun, 06 Nov 1994 8:49:37 GMT", "Sun, 6 Nov 1994 08:49:37 GMT",
+        "Sun, 06 Nov 1994 08:49:37 UTC", "Sun, 06 Nov 1994 08:49:37 AEST", "Sun, 06 Nov 1994 08:49:37",
+        "Sun, 06 Nov 1994 08:49:37 GMT ", " Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 November 1994 08:49:37 GMT",
+        "06 Nov 1994 08:49:37 GMT", "Foo, 06 Nov 1994 08:49:37 GMT", "Sun Nov 6 08:49:37 1994",
+        "Sun Nov 006 08:49:37 1994", "Sun Nov  6 08:49:37 94", "Sun Nov  6 08:49:37 1994 GMT", "1994-11-06T08:49:37Z",
+        // Days that do not exist.
+        "Thu, 31 Feb 2050 02:01:18 GMT", "Wed, 30 Feb 2000 00:00:00 GMT", "Mon, 29 Feb 1900 00:00:00 GMT",
+        "Thu, 29 Feb 2023 12:00:00 GMT", "Mon, 31 Apr 2023 12:00:00 GMT", "Saturday, 29-Feb-25 00:00:00 GMT",
+        "Wed Feb 30 00:00:00 2022",
     ])
     func `what is no date is none`(text: String) {
         #expect(HTTPDate.seconds(text, now: Self.now) == nil)

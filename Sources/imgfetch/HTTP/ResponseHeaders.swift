@@ -98,7 +98,8 @@ struct ResponseHeaders {
         // Of fields that must be unique, the first counts (RFC 9111, section 4.2.1).
         case "date": date = date ?? text
         case "age": age = age ?? text
-        case "expires": expires = expires ?? text
+        // One that cannot be kept is no date, so it has passed (RFC 9111, section 5.3).
+        case "expires": expires = expires ?? text ?? "0"
         case "cache-control": cacheControl = Self.joined(cacheControl, text, otherwise: "no-store")
         case "vary": vary = Self.joined(vary, text, otherwise: "*")
         case "content-range": contentRange = text

@@ -48,6 +48,16 @@ import Testing
         #expect(headers.expectedLength == length)
     }
 
+    @Test func `the first Expires counts, and one that cannot be kept has passed`() {
+        let end = "Sun, 06 Nov 1994 08:49:37 GMT"
+        #expect(read("HTTP/1.1 200 OK", "Expires: \(end)", "Expires: 0", "").0.expires == end)
+        #expect(read("HTTP/1.1 200 OK", "Expires: ", "Expires: \(end)", "").0.expires == "")
+        let long = String(repeating: "x", count: ResponseHeaders.longestValue + 1)
+        for text in [long, "a\u{1}b"] {
+            #expect(read("HTTP/1.1 200 OK", "Expires: \(text)", "Expires: \(end)", "").0.expires == "0")
+        }
+    }
+
     @Test func `the first redirect target is kept, as ASCII`() {
         var headers = ResponseHeaders()
         for line in [
