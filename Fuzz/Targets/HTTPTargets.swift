@@ -36,8 +36,25 @@ func fuzzHTTPCaching(_ bytes: [UInt8]) {
             }
         }
     }
-    let stated = CachePolicy.statedLifetime(ofFailure: response)
-    expect(stated ?? 0 >= 0, "a failure's lifetime is not negative")
+    var redirected = response
+    redirected.redirects = [Redirect(response)]
+    redirected.receivedAt += input.byte() << 10
+    for isShared in [true, false] {
+        var alone = redirected
+        alone.redirects = []
+        let (policy, most) = (
+            CachePolicy(redirected, isShared: isShared), CachePolicy(alone, isShared: isShared)
+        )
+        expect((0...most.lifetime).contains(policy.lifetime), "a redirect does not lengthen a lifetime")
+        expect(policy.alwaysRevalidate || !most.alwaysRevalidate, "a redirect does not lift no-cache")
+        expect(
+            policy.lifetime + policy.staleWhileRevalidate <= most.lifetime + most.staleWhileRevalidate
+                && policy.lifetime + policy.staleIfError <= most.lifetime + most.staleIfError,
+            "a redirect does not lengthen a window")
+    }
+    for response in [response, redirected] {
+        expect(FailureTerms(response).lifetime ?? 0 >= 0, "a failure's lifetime is not negative")
+    }
     let fields = input.text()
     let key = Vary.key(response.vary) { _ in fields }
     expect(key == Vary.key(response.vary) { _ in fields.map { " \($0)\t" } }, "whitespace around a field is ignored")

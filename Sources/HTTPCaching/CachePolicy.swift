@@ -203,15 +203,14 @@ extension CachePolicy {
         return isCacheable || hasLifetime || control.contains(.public) || control.contains(.private)
     }
 
-    /// Returns the remaining lifetime in seconds that a failed response states: 0 with `no-store` or `no-cache`; nil
-    /// when it states none.
-    package static func statedLifetime(ofFailure response: ResponseRecord) -> Int? {
-        let control = CacheControl(response.cacheControl)
-        if control.contains(.noStore) || control.contains(.noCache) { return 0 }
+    /// Returns the remaining lifetime in seconds on arrival that a response states, whatever led to it; nil when it states
+    /// none.
+    fileprivate static func remainingLifetime(_ response: ResponseRecord, _ control: CacheControl) -> Int? {
         let received = bounded(response.receivedAt) / 1000
         let date = response.date.flatMap { HTTPDate.seconds($0, now: received) } ?? received
-        let stated = statedLifetime(response, control, isShared: true, date: date, now: received)
-        return stated.map { max(0, $0 - CachePolicy(response, isShared: true).initialAge) }
+        let isShared = !control.contains(.private)
+        let stated = statedLifetime(response, control, isShared: isShared, date: date, now: received)
+        return stated.map { max(0, $0 - CachePolicy(response, isShared: isShared).initialAge) }
     }
 
     /// Returns the lifetime in seconds that the response states (RFC 9111, section 4.2.1). An invalid date counts as
@@ -235,5 +234,33 @@ extension CachePolicy {
     private static func guessedLifetime(_ response: ResponseRecord, date: Int, now: Int) -> Int {
         guard let changed = response.lastModified.flatMap({ HTTPDate.seconds($0, now: now) }) else { return 600 }
         return min(max(0, date - changed) / 10, 86_400)
+    }
+}
+
+/// How long, and for whom, a failure that a response has caused may be remembered: an error status, a body that is no
+/// image, or a redirect that leads nowhere.
+package struct FailureTerms: Equatable, Sendable {
+    /// The time in seconds from the response's arrival that it allows: 0 when it must not be used without asking; nil when
+    /// it states none. Redirects to the response may shorten it.
+    package private(set) var lifetime: Int?
+    /// Whether the failure is the requesting user's alone.
+    package private(set) var isPrivate = false
+
+    /// Reads the terms of a response and of the redirects to it.
+    package init(_ response: ResponseRecord) {
+        for redirect in response.redirects {
+            let arrivedBefore = max(0, response.receivedAt / 1000 - redirect.response.receivedAt / 1000)
+            restrict(by: redirect.response, arrivedBefore: arrivedBefore)
+        }
+        restrict(by: response, arrivedBefore: 0)
+    }
+
+    private mutating func restrict(by response: ResponseRecord, arrivedBefore seconds: Int) {
+        let control = CacheControl(response.cacheControl)
+        if control.contains(.private) { isPrivate = true }
+        let isForbidden =
+            control.contains(.noStore) || control.contains(.noCache) || Vary.names(response.vary) == nil
+        guard let stated = isForbidden ? 0 : CachePolicy.remainingLifetime(response, control) else { return }
+        lifetime = min(lifetime ?? .max, max(0, stated - seconds))
     }
 }

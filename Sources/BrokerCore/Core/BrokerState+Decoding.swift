@@ -38,6 +38,7 @@ extension BrokerState {
         guard let decode = decoding[job],
             let error = decodingRefusal(of: decode.variant, from: decode.responsible)
         else { return false }
+        rejectTrial(of: decode.variant.content)
         if let end = decoding.end(job) { free(end, job) }
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
         return true
@@ -139,6 +140,7 @@ extension BrokerState {
         _ job: JobID, _ plan: DecodePlan, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry
     ) {
         guard let decode = decoding[job] else { return }
+        acceptTrial(of: decode.variant.content)
         // Requests that come while these are answered are too late for this decoding.
         decoding.close(job)
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
@@ -158,14 +160,17 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker), let end = decoding.end(job) else {
             return reportedUnasked(worker, "a failure")
         }
+        let isRejected =
+            Self.isOfAllForms(error, in: end.decode.variant.form) && rejectTrial(of: end.decode.variant.content)
         free(end, job)
         actions.append(.discard(job))
-        for waiter in end.decode.waiters { imageFailed(waiter.id, error) }
+        for waiter in end.decode.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
     }
 
     /// Frees the worker of a decoding that was taken out, and releases its body.
     mutating func free(_ end: Decoding.End, _ job: JobID) {
         if let worker = end.worker { supervision.unassign(job, from: worker) }
+        endTrialWithoutJob(of: end.decode.variant.content)
         unhold(end.decode.body)
     }
 
@@ -200,6 +205,7 @@ extension BrokerState {
             case .requeued: break
             case .ended(let end): free(end, job)
             case .refused(let end, let error):
+                rejectTrial(of: end.decode.variant.content)
                 free(end, job)
                 for waiter in end.decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
             }

@@ -150,16 +150,9 @@ extension BrokerState {
         let varyKey = OriginStatement.varyKey(response, of: key)
         var origin = statement(response, for: key, varyKey: varyKey)
         if origin.policy.storability != .shared, key.owner == nil, let uid = waiting.first?.uid {
-            // It is for one user; the others' requests are downloaded for themselves.
             key = key.owned(by: uid)
             origin = statement(response, for: key, varyKey: varyKey)
-            let others = waiting.filter { $0.uid != uid }
-            waiting.removeAll { $0.uid != uid }
-            for other in others {
-                guard let waiter = requests[other.id] else { continue }
-                requests.setKey(waiter.key.owned(by: waiter.uid), of: other.id)
-                self.download(for: other.id)
-            }
+            waiting = onlyFirstUser(of: waiting)
         }
         let content = ContentKey(digest: digest, owner: key.owner)
         carryOut(downloads.dropKeptBodies { $0 == key || $0 == download.original })
@@ -169,22 +162,26 @@ extension BrokerState {
         let entersDisk = isStorable && waiters.contains(where: \.mayEnterDisk)
         // What must not stay is known under a hidden key, for as long as variants are made of it.
         let name = staysInMemory ? key : key.hidden(as: job.number)
+        let original = MemoryIndex.Original(content: content, bytes: bytes, origin: origin)
+        var isTrial = false
         // The old original is no answer any more, unless all who have loaded the new one wanted the cache left alone.
         if waiters.contains(where: { $0.request.options.cache != .noStore }) {
-            forgetReplaced(
-                key, download.original, by: content, staysInMemory: staysInMemory,
-                isSavedOnDisk: isStorable && waiters.contains(where: \.mayEnterDisk))
+            let replacement = Replacement(
+                key: key, requested: download.original, original: original, staysInMemory: staysInMemory,
+                entersDisk: entersDisk, known: memory.original(key) ?? memory.original(download.original))
+            isTrial = beginTrial(replacement, of: download, job)
+            if !isTrial { forgetReplaced(replacement) }
         }
-        let original = MemoryIndex.Original(content: content, bytes: bytes, origin: origin)
         dropRemoved(memory.insert(original, for: name))
         // A body that enters the disk tier need not be downloaded again, so its download's time is not its worth.
         let start = entersDisk && limits.usesDisk ? nil : startedAt
         let body = adopt(received, content, bytes: bytes, since: start)
-        if entersDisk { save(body, as: key, original) }
+        if entersDisk, !isTrial { save(body, as: key, original) }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }
         serve(waiting, original, from: body, key: key, reportingProgress: bytes)
         if !staysInMemory { dropRemoved(memory.remove(name)) }
+        if isTrial { endTrialWithoutJob(of: content) }
         return content
     }
 
@@ -200,17 +197,19 @@ extension BrokerState {
         }
     }
 
-    private mutating func forgetReplaced(
-        _ key: OriginalKey, _ requested: OriginalKey, by content: ContentKey, staysInMemory: Bool, isSavedOnDisk: Bool
-    ) {
-        let known = memory.original(key) ?? memory.original(requested)
-        if !staysInMemory {
-            for key in Set([key, requested]) where memory.original(key).map({ $0.content != content }) ?? false {
-                dropRemoved(memory.remove(key))
-            }
+    /// Leaves a response that is for one user to the first that asked for it. The others' requests are downloaded for
+    /// themselves.
+    private mutating func onlyFirstUser(of waiting: [JobWaiter]) -> [JobWaiter] {
+        guard let uid = waiting.first?.uid else { return waiting }
+        var own = waiting
+        own.removeAll { $0.uid != uid }
+        for other in waiting.filter({ $0.uid != uid }) {
+            guard let waiter = requests[other.id] else { continue }
+            requests.setKey(waiter.key.owned(by: waiter.uid), of: other.id)
+            requests.endStage(other.id)
+            download(for: other.id)
         }
-        // An original that is saved on disk replaces the old one there.
-        if !isSavedOnDisk, known.map({ $0.content != content }) ?? true { forgetOnDisk(key) }
+        return own
     }
 
     /// Makes a buffer the body of an original, unless its bytes are in memory already. `start` is when its download began,
@@ -242,7 +241,7 @@ extension BrokerState {
             requests.endStage(id)
             guard let waiter = requests[id] else { continue }
             let variant = VariantKey(content: original.content, form: form(of: waiter.request))
-            if waiter.purpose == .refresh {
+            if waiter.purpose == .refresh, trials[original.content] == nil {
                 finishRefresh(id)
             } else if let header = memory.header(of: original.content), let buffer = memory.buffer(variant) {
                 deliver(buffer, size(of: buffer, header), original, header, to: waiter)
@@ -361,13 +360,16 @@ extension BrokerState {
         {
             forget(download.original)
         }
-        let lifetime = response.flatMap { CachePolicy.statedLifetime(ofFailure: $0) }
-        for id in download.waiters.map(\.id) {
+        var waiting = download.waiters
+        if response.map({ FailureTerms($0).isPrivate }) == true, download.original.owner == nil {
+            waiting = onlyFirstUser(of: waiting)
+        }
+        for id in waiting.map(\.id) {
             guard let waiter = requests[id] else { continue }
             if case .store = waiter.purpose {
                 fail(waiter, error)
             } else {
-                let noted = noteFailure(error, of: waiter, lifetime: lifetime)
+                let noted = noteFailure(error, of: waiter, response)
                 failOrServeStale(id, noted, revalidating: download.revalidating)
             }
         }

@@ -146,7 +146,9 @@ extension BrokerState {
         if canLookUp, !waiter.hasQueriedDisk, body == nil || mayHaveRaster { return lookUp(for: id) }
         if let body {
             // A cached original is served even if its URL failed recently, unless its own bytes are the cause.
-            if let refusal = recentFailure(of: waiter), refusal.cause.map(Self.imageErrors.contains) == true {
+            if let refusal = recentFailure(of: waiter, content: original.content),
+                refusal.cause.map(Self.imageErrors.contains) == true
+            {
                 return fail(waiter, refusal)
             }
             decode(variant, of: body, for: id)
@@ -300,7 +302,7 @@ extension BrokerState {
         memory.touch(buffer, at: now.instant)
         if waiter.source == .memory { noteUse(of: waiter.key) }
         if waiter.source != .memory || waiter.request.options.retryFailed {
-            recentFailures.succeeded(waiter.key, form: form(of: waiter.request))
+            for key in waiter.keys { recentFailures.succeeded(key, form: form(of: waiter.request)) }
         }
         guard waiter.purpose == .get else { return delivered(original, to: waiter) }
 
@@ -448,15 +450,13 @@ extension BrokerState {
     }
 
     /// Ends a request whose bytes are no image. A cached original is removed and loaded once more, because the origin may
-    /// have replaced it.
-    mutating func imageFailed(_ id: WaiterID, _ error: WireError) {
+    /// have replaced it. With `isReplaced` another original is cached again in place of these bytes.
+    mutating func imageFailed(_ id: WaiterID, _ error: WireError, isReplaced: Bool = false) {
         guard let waiter = requests[id] else { return }
         if case .store = waiter.purpose { return fail(waiter, error) }
-        // An image whose later frames are damaged may still have a good first one.
-        let isBadOriginal =
-            !form(of: waiter.request).isOfOtherFrames
-            && [.unsupportedFormat, .truncated, .decodeFailed, .emptyImage].contains(error.code)
-        if isBadOriginal { forget(waiter.key) }
+        let isBadOriginal = Self.isOfAllForms(error, in: form(of: waiter.request))
+        let known = memory.original(waiter.key)?.content
+        if isBadOriginal, !isReplaced, known == nil || known == waiter.original?.content { forget(waiter.key) }
         if waiter.preview == .showing {
             if isBadOriginal { requests.rejectOriginal(of: id) }
             return endPreview(id)
@@ -468,23 +468,35 @@ extension BrokerState {
             requests.rejectOriginal(of: id)
             return download(for: id)
         }
-        fail(waiter, noteFailure(error, of: waiter, lifetime: nil))
+        fail(waiter, noteFailure(error, of: waiter, waiter.original?.origin.response))
     }
 
-    /// The error of a URL that failed recently; nil when it may be tried.
-    private func recentFailure(of waiter: Waiter) -> WireError? {
+    /// Whether an error of one form says that the bytes are no image in any. An image whose later frames are damaged may
+    /// still have a good first one.
+    static func isOfAllForms(_ error: WireError, in form: Form) -> Bool {
+        !form.isOfOtherFrames && [.unsupportedFormat, .truncated, .decodeFailed, .emptyImage].contains(error.code)
+    }
+
+    /// The error of a URL that failed recently; nil when it may be tried. With `content` only a failure counts that is not
+    /// known to be of other bytes.
+    private func recentFailure(of waiter: Waiter, content: ContentKey? = nil) -> WireError? {
         if waiter.request.options.retryFailed { return nil }
         let form = form(of: waiter.request)
-        return waiter.keys.lazy.compactMap { self.recentFailures.refusal(of: $0, form: form, at: self.now.instant) }
-            .first
+        return waiter.keys.lazy.compactMap {
+            self.recentFailures.refusal(of: $0, form: form, content: content, at: self.now.instant)
+        }.first
     }
 
-    /// Notes a failure among the recent ones, if it is of a kind that belongs there. `lifetime` is in seconds.
-    mutating func noteFailure(_ error: WireError, of waiter: Waiter, lifetime: Int?) -> WireError {
+    /// Notes a failure among the recent ones, if it is of a kind that belongs there and the response that has caused it, if
+    /// any, allows it.
+    mutating func noteFailure(_ error: WireError, of waiter: Waiter, _ response: ResponseRecord?) -> WireError {
         var error = error
+        let terms = response.map { FailureTerms($0) }
+        let age = response.map { max(0, now.unixMs - $0.receivedAt) / 1000 } ?? 0
+        let key = terms?.isPrivate == true ? waiter.key.owned(by: waiter.uid) : waiter.key
         error.recentlyFailed = recentFailures.note(
-            error, key: waiter.key, form: form(of: waiter.request), url: waiter.request.url.text, lifetime: lifetime,
-            at: now.instant)
+            error, key: key, form: form(of: waiter.request), url: waiter.request.url.text,
+            lifetime: terms?.lifetime.map { max(0, $0 - age) }, of: waiter.original?.content, at: now.instant)
         return error
     }
 

@@ -46,6 +46,8 @@ package struct BrokerState {
     var results = WorkerResults()
     var memory: MemoryIndex
     var recentFailures = RecentFailures()
+    /// The originals that have replaced others and are not decoded yet, by their bytes.
+    var trials: [ContentKey: Trial] = [:]
     var counters = Counters()
     var deadlines = DeadlineQueue<Deadline>()
     var repeats: RepeatedRequests

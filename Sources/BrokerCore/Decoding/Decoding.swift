@@ -75,6 +75,9 @@ package struct Decoding {
     /// Whether a decoding needs this buffer.
     func needs(_ buffer: BufferID) -> Bool { decodes.values.contains { $0.body == buffer } }
 
+    /// Whether there is a decoding of these bytes, queued or running.
+    func isDecoding(_ content: ContentKey) -> Bool { decodes.values.contains { $0.variant.content == content } }
+
     // MARK: Refusals
 
     /// The reason not to make a variant now; nil when it may be made.

@@ -10,6 +10,8 @@ struct RecentFailures {
         let url: String
         let error: WireError
         let expires: Instant
+        /// The bytes that are no image, if they were received.
+        let content: ContentKey?
     }
 
     /// An original in any form, or in one only.
@@ -30,20 +32,23 @@ struct RecentFailures {
     }
 
     /// Notes a failure. `lifetime` is the lifetime in seconds that the response states (0 for `no-store`); nil leaves it to the
-    /// kind of failure. Returns whether this failure is remembered.
+    /// kind of failure. It lengthens the time of a status, which is the origin's statement, but not that of a body that is
+    /// no image. Returns whether this failure is remembered.
     mutating func note(
-        _ error: WireError, key: OriginalKey, form: Form, url: String, lifetime: Int?, at now: Instant
+        _ error: WireError, key: OriginalKey, form: Form, url: String, lifetime: Int?, of content: ContentKey? = nil,
+        at now: Instant
     ) -> Bool {
         guard let usual = Self.seconds(for: error) else { return false }
         let place = Place(key: key, form: error.code == .tooManyPixels || form.isOfOtherFrames ? form : nil)
-        let seconds = min(lifetime ?? usual, Self.longestSeconds)
+        let longest = error.code == .httpStatus ? Self.longestSeconds : usual
+        let seconds = min(lifetime ?? usual, longest)
         guard seconds > 0, capacity > 0 else {
             // The origin's latest response must not be relied on.
             remove(place)
             return false
         }
         let expires = now.adding(milliseconds: seconds * 1000)
-        places[place] = Entry(url: url, error: error, expires: expires)
+        places[place] = Entry(url: url, error: error, expires: expires, content: content)
         expiries.insert(place, key: expires)
         sweep()
         while places.count > capacity, let (expires, place) = expiries.popFirst() {
@@ -52,9 +57,12 @@ struct RecentFailures {
         return places[place] != nil
     }
 
-    /// The error for a request whose original failed recently; nil when it may be tried.
-    func refusal(of key: OriginalKey, form: Form, at now: Instant) -> WireError? {
-        let entry = [nil, form].lazy.compactMap { places[Place(key: key, form: $0)] }.first { $0.expires > now }
+    /// The error for a request whose original failed recently; nil when it may be tried. With `content` only a failure
+    /// counts that is not known to be of other bytes.
+    func refusal(of key: OriginalKey, form: Form, content: ContentKey? = nil, at now: Instant) -> WireError? {
+        let entry = [nil, form].lazy.compactMap { places[Place(key: key, form: $0)] }.first {
+            $0.expires > now && (content == nil || $0.content == nil || $0.content == content)
+        }
         guard let entry else { return nil }
         let milliseconds = (entry.expires.microseconds(since: now) + 999) / 1000
         let seconds = (milliseconds + 999) / 1000
@@ -114,7 +122,9 @@ struct RecentFailures {
         switch error.code {
         case .httpStatus: error.httpStatus.flatMap(seconds(forStatus:))
         case .tlsFailed, .tooManyRedirects, .unsupportedScheme, .forbiddenAddress: 30
-        case .unsupportedFormat, .truncated, .decodeFailed, .emptyImage: 600
+        case .unsupportedFormat, .decodeFailed, .emptyImage: 600
+        // A camera, or a file that is being written: the next one may be whole.
+        case .truncated: 10
         case .tooLarge, .tooManyPixels: 3600
         // The network may have caused these.
         case .hostUnavailable, .dnsFailed, .connectFailed, .timeout, .transferFailed: nil

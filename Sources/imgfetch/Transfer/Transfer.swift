@@ -347,9 +347,18 @@ import WorkerProtocol
                 .failed(
                     job: job.id,
                     FetchFailure(
-                        error, received: continuableBytes, response: error.code == .httpStatus ? record : nil,
+                        error, received: continuableBytes, response: response(thatCaused: error),
                         cookies: cookieChanges)))
         }
+    }
+
+    /// The response that a failure is due to: the last one, unless the network may have caused it.
+    private func response(thatCaused error: WireError) -> ResponseRecord? {
+        if error.code == .httpStatus || headers.isComplete && !error.isRetryable { return record }
+        guard !error.isRetryable, let last = redirects.last else { return nil }
+        var response = last.response
+        response.redirects = redirects.dropLast()
+        return response
     }
 
     /// The outcome of a hop with a verdict that libcurl has not ended.

@@ -43,6 +43,26 @@ struct DiskTierTests {
         #expect(world.state.memory.heldBytes == 100)
     }
 
+    @Test func `a reload that brings no image keeps the good one on disk`() throws {
+        var world = world()
+        let client = world.connect()
+        func saved() -> [BufferID] {
+            world.diskJobs.values.compactMap { if case .save(let buffer, .some) = $0.kind { buffer } else { nil } }
+        }
+        for isGood in [false, true] {
+            let id = isGood ? 2 : 1
+            world.get(client, id: id, "a") { ($0.cache, $0.retryFailed) = (.reload, true) }
+            world.finishFetch(try #require(world.fetches.keys.first), content: id)
+            #expect(saved().isEmpty)
+            let decode = try #require(world.decodes.keys.first)
+            world.readHeader(decode)
+            if isGood { world.finishDecode(decode) } else { world.failDecode(decode, .truncated) }
+            #expect(saved().count == (isGood ? 1 : 0))
+            // Nothing is removed from disk.
+            #expect(!world.diskJobs.values.contains { $0.kind == .forget })
+        }
+    }
+
     @Test func `an original from disk is decoded without a download`() throws {
         var world = world()
         let (first, second) = (world.connect(), world.connect())

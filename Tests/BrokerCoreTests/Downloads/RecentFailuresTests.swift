@@ -1,3 +1,4 @@
+import Digests
 import HTTPValues
 import IPCProtocol
 import SystemValues
@@ -19,7 +20,8 @@ struct RecentFailuresTests {
         + ErrorCode.allCases.filter { $0 != .httpStatus }.map { code in
             switch code {
             case .tlsFailed, .tooManyRedirects, .unsupportedScheme, .forbiddenAddress: (WireError(code, ""), 30)
-            case .unsupportedFormat, .truncated, .decodeFailed, .emptyImage: (WireError(code, ""), 600)
+            case .unsupportedFormat, .decodeFailed, .emptyImage: (WireError(code, ""), 600)
+            case .truncated: (WireError(code, ""), 10)
             case .tooLarge, .tooManyPixels: (WireError(code, ""), 3600)
             default: (WireError(code, ""), 0)
             }
@@ -72,6 +74,34 @@ struct RecentFailuresTests {
         #expect(list.count(at: start) == 1)
         #expect(!isListed(404, lifetime: 0))
         #expect(list.count(at: start) == 0)
+    }
+
+    @Test func `a body that is no image is not remembered for longer than usual`() throws {
+        var list = RecentFailures()
+        let key = try key("http://a/1")
+        func retryAfter(_ code: ErrorCode, lifetime: Int) -> Int? {
+            _ = list.note(WireError(code, ""), key: key, form: .original, url: "", lifetime: lifetime, at: start)
+            return list.refusal(of: key, form: .original, at: start)?.retryAfterMs
+        }
+        #expect(retryAfter(.truncated, lifetime: 3600) == 10_000)
+        #expect(retryAfter(.decodeFailed, lifetime: 3600) == 600_000)
+        #expect(retryAfter(.decodeFailed, lifetime: 5) == 5000)
+        #expect(retryAfter(.tooLarge, lifetime: 0) == nil)
+    }
+
+    @Test func `a failure of other bytes does not count where the bytes are known`() throws {
+        var list = RecentFailures()
+        let key = try key("http://a/1")
+        func content(_ digit: String) throws -> ContentKey {
+            let digest = try #require(ContentDigest(hexadecimal: String(repeating: digit, count: 64)))
+            return ContentKey(digest: digest, owner: nil)
+        }
+        _ = list.note(
+            WireError(.decodeFailed, ""), key: key, form: .original, url: "", lifetime: nil, of: try content("1"),
+            at: start)
+        #expect(list.refusal(of: key, form: .original, at: start) != nil)
+        #expect(list.refusal(of: key, form: .original, content: try content("1"), at: start) != nil)
+        #expect(list.refusal(of: key, form: .original, content: try content("2"), at: start) == nil)
     }
 
     @Test func `too many pixels are so in one form only`() throws {

@@ -297,6 +297,142 @@ struct CachingTests {
         #expect(world.state.report[.recentlyFailedURLs] == 0)
     }
 
+    /// Loads a body that is no image. Returns whether the failure is remembered for the asking user, and for another one.
+    private mutating func loadBad(
+        _ path: String, _ code: ErrorCode = .decodeFailed, _ change: (inout ResponseRecord) -> Void
+    ) throws -> [Bool] {
+        let client = world.connect()
+        world.get(client, id: 1, path)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 9, change)
+        let job = try #require(world.decodes.keys.first)
+        world.failDecode(job, code)
+        #expect(world.error(client, 1) == code)
+        return try isRemembered(path)
+    }
+
+    /// Whether a recent failure is remembered for the first user, and for another one.
+    private mutating func isRemembered(_ path: String) throws -> [Bool] {
+        [world.connect(), world.connect(uid: 2000)].map { asking in
+            world.get(asking, id: 1, path)
+            guard let job = world.fetches.keys.first else { return world.error(asking, 1) == .recentlyFailed }
+            world.happen(.messageReceived(asking, .cancel(id: 2, request: 1)))
+            #expect(world.fetches[job] == nil)
+            return false
+        }
+    }
+
+    @Test mutating func `a body that is no image is remembered as its response allows`() throws {
+        #expect(try loadBad("a") { $0.cacheControl = nil } == [true, true])
+        #expect(try loadBad("b") { $0.cacheControl = "no-store" } == [false, false])
+        #expect(try loadBad("c") { $0.cacheControl = "no-cache" } == [false, false])
+        #expect(try loadBad("d") { $0.cacheControl = "private" } == [true, false])
+        #expect(try loadBad("e") { $0.cacheControl = "max-age=0" } == [false, false])
+        #expect(try loadBad("f") { $0.cacheControl = "max-age=5" } == [true, true])
+        world.happen(.timePassed, after: 5_000)
+        #expect(try isRemembered("f") == [false, false])
+        let way = redirect("private, max-age=60")
+        #expect(try loadBad("g") { $0.redirects = [way] } == [true, false])
+    }
+
+    @Test mutating func `a truncated image is loaded again soon`() throws {
+        #expect(try loadBad("a", .truncated) { $0.cacheControl = nil } == [true, true])
+        world.happen(.timePassed, after: 10_000)
+        #expect(try isRemembered("a") == [false, false])
+    }
+
+    @Test mutating func `a private failure is its user's, and others load for themselves`() throws {
+        let other = world.connect(uid: 2000)
+        world.get(client, id: 1, "a")
+        world.get(other, id: 1, "a")
+        world.failFetch(try #require(world.fetches.keys.first), status: 404) { $0.cacheControl = "private" }
+        #expect(world.error(client, 1) == .httpStatus)
+        #expect(world.answers[other]?[1] == nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(other, 1)?.source == .network)
+        world.get(client, id: 2, "a")
+        #expect(world.error(client, 2) == .recentlyFailed)
+        // A success ends it.
+        world.get(client, id: 3, "a") { $0.retryFailed = true }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let second = try #require(world.decodes.keys.first)
+        world.readHeader(second)
+        world.finishDecode(second)
+        #expect(world.image(client, 3) != nil)
+        #expect(world.state.report[.recentlyFailedURLs] == 0)
+    }
+
+    @Test mutating func `a reload that brings no image keeps the good one`() throws {
+        for (number, change) in [
+            { $0.cacheControl = "max-age=1000" }, { $0.cacheControl = "no-store" },
+        ].enumerated() as EnumeratedSequence<[(inout ResponseRecord) -> Void]> {
+            let (path, id) = ("\(number)", 10 * number)
+            try load(id + 1, path, content: 1 + number) { $0.cacheControl = "max-age=1000" }
+            world.get(client, id: id + 2, path) { $0.cache = .reload }
+            world.finishFetch(try #require(world.fetches.keys.first), content: 50 + number, change)
+            world.failDecode(try #require(world.decodes.keys.first))
+            #expect(world.error(client, id + 2) == .decodeFailed)
+            world.get(client, id: id + 3, path)
+            #expect(world.image(client, id + 3)?.buffer == world.image(client, id + 1)?.buffer)
+            // In another form too, although the URL has failed recently.
+            world.get(client, id: id + 4, path) { $0.variant.width = 5 }
+            let job = try #require(world.decodes.keys.first)
+            world.readHeader(job)
+            world.finishDecode(job)
+            #expect(world.image(client, id + 4)?.source == .memory)
+        }
+        #expect(world.state.trials.isEmpty)
+        #expect(world.state.memory.keys { $0.nonce != 0 }.isEmpty)
+    }
+
+    @Test mutating func `a refresh that brings no image keeps the good one`() throws {
+        let policy = "max-age=1, stale-while-revalidate=60"
+        try load(1, "a") { $0.cacheControl = policy }
+        world.happen(.timePassed, after: 2_000)
+        world.get(client, id: 2, "a")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 9) { $0.cacheControl = policy }
+        world.failDecode(try #require(world.decodes.keys.first))
+        world.get(client, id: 3, "a") { $0.cache = .onlyIfCached }
+        #expect(world.image(client, 3)?.buffer == world.image(client, 1)?.buffer)
+        #expect(world.state.requests.isEmpty && world.state.trials.isEmpty)
+    }
+
+    @Test
+    mutating func `requests during a reload find the new bytes, which replace the old ones when they are an image`()
+        throws
+    {
+        try load(1, "a") { $0.cacheControl = "max-age=1000" }
+        world.get(client, id: 2, "a") { $0.cache = .reload }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        world.get(client, id: 3, "a")
+        #expect(world.fetches.isEmpty && world.decodes.count == 1)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 2)?.buffer == world.image(client, 3)?.buffer)
+        #expect(world.image(client, 3)?.buffer != world.image(client, 1)?.buffer)
+        #expect(world.state.trials.isEmpty)
+        #expect(world.state.memory.keys { $0.nonce != 0 }.isEmpty)
+    }
+
+    @Test mutating func `a reload that nobody waits for any more keeps the good image`() throws {
+        try load(1, "a") { $0.cacheControl = "max-age=1000" }
+        world.state.isSuspended = false
+        // All decoders are busy, so that the new bytes are not decoded yet.
+        for id in 20..<40 {
+            world.get(client, id: id, "busy\(id)")
+            world.finishFetch(try #require(world.fetches.keys.first), content: id)
+        }
+        world.get(client, id: 2, "a") { $0.cache = .reload }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        world.happen(.messageReceived(client, .cancel(id: 3, request: 2)))
+        world.get(client, id: 4, "a")
+        #expect(world.image(client, 4)?.buffer == world.image(client, 1)?.buffer)
+        #expect(world.state.trials.isEmpty)
+    }
+
     @Test mutating func `a failed transfer is retried once before its requests fail`() throws {
         world.get(client, id: 1, "a")
         let job = try #require(world.fetches.keys.first)

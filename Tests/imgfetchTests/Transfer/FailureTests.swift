@@ -37,6 +37,32 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
         #expect(try worker.run(origin.url("/a")).body == picture)
     }
 
+    @Test func `a failure has the responses that it is due to`() throws {
+        let origin = try LocalOrigin { request in
+            switch request.path {
+            case "/empty": .status(204, headers: [.init("Cache-Control", "private")])
+            case "/large": .ok(picture).with { $0.headers.append(.init("Cache-Control", "no-cache")) }
+            case "/away": .redirect(to: "ftp://a.test/").with { $0.headers.append(.init("Cache-Control", "max-age=5")) }
+            case "/loop": .redirect(to: "/loop").with { $0.headers.append(.init("Cache-Control", "no-store")) }
+            case "/gone":
+                .redirect(to: "/404").with { $0.headers.append(.init("Cache-Control", "private")) }
+            default: .status(404)
+            }
+        }
+        defer { origin.stop() }
+        let worker = try FetchWorker()
+        func response(_ path: String) throws -> ResponseRecord? {
+            try worker.run(origin.url(path), maxBytes: 1000).failure?.response
+        }
+        #expect(try response("/empty")?.cacheControl == "private")
+        #expect(try response("/large")?.cacheControl == "no-cache")
+        #expect(try response("/away")?.cacheControl == "max-age=5")
+        let loop = try response("/loop")
+        #expect(loop?.cacheControl == "no-store" && loop?.redirects.count == Redirect.most)
+        let gone = try response("/gone")
+        #expect(gone?.status == 404 && gone?.redirects.map(\.cacheControl) == ["private"])
+    }
+
     @Test(arguments: [
         "garbage without end of line", "\r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 20 OK\r\n\r\nbody", "SSH-2.0-x\r\n",
         "",

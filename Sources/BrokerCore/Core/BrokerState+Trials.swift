@@ -1,0 +1,95 @@
+/// An original that was received in place of another.
+struct Replacement {
+    /// The key of the new original, and the one under which it was requested.
+    let key: OriginalKey
+    let requested: OriginalKey
+    /// The new original.
+    let original: MemoryIndex.Original
+    /// Whether it is found in memory, and on disk, from now on.
+    let staysInMemory: Bool
+    let entersDisk: Bool
+    /// The original that was found in memory before.
+    let known: MemoryIndex.Original?
+}
+
+/// A replacement until a decoding has shown that the new bytes are an image.
+struct Trial {
+    let replacement: Replacement
+    /// The original that it has replaced in memory, and the hidden key under which that is kept meanwhile.
+    let previous: MemoryIndex.Original?
+    let refuge: OriginalKey
+}
+
+// A body that is no image must not replace a good one, so the old original is kept until the first decoding of the new
+// bytes has ended. Requests that come meanwhile find the new ones.
+extension BrokerState {
+    /// Puts new bytes on trial, if they may replace an image and are not known to be one. Returns whether they are. Called
+    /// before the new original is inserted.
+    mutating func beginTrial(_ replacement: Replacement, of download: Download, _ job: JobID) -> Bool {
+        let content = replacement.original.content
+        // Anything else was looked up before it was downloaded, and was not there.
+        let mayReplace = download.revalidating != nil || download.key.isForced || replacement.known != nil
+        guard mayReplace, replacement.staysInMemory || !replacement.entersDisk, trials[content] == nil,
+            replacement.known?.content != content, memory.header(of: content) == nil
+        else { return false }
+        var previous: MemoryIndex.Original?
+        // A negative number is no job's.
+        let refuge = replacement.key.hidden(as: -job.number)
+        if replacement.staysInMemory, let known = memory.original(replacement.key), known.content != content {
+            // What is on trial itself is no image yet.
+            previous = trials[known.content].map(\.previous) ?? known
+            if let previous { dropRemoved(memory.insert(previous, for: refuge)) }
+        }
+        trials[content] = Trial(replacement: replacement, previous: previous, refuge: refuge)
+        return true
+    }
+
+    /// Lets new bytes that are an image replace the old original for good.
+    mutating func acceptTrial(of content: ContentKey) {
+        guard let trial = trials.removeValue(forKey: content) else { return }
+        let replacement = trial.replacement
+        dropRemoved(memory.remove(trial.refuge))
+        // It may have been removed or replaced meanwhile.
+        let isCurrent = memory.original(replacement.key)?.content == content
+        if replacement.staysInMemory, !isCurrent { return }
+        forgetReplaced(replacement)
+        if replacement.entersDisk, let body = body(of: replacement.original) {
+            save(body, as: replacement.key, replacement.original)
+        }
+    }
+
+    /// Puts the old original back in place of bytes that are no image. Returns whether they were on trial.
+    @discardableResult mutating func rejectTrial(of content: ContentKey) -> Bool {
+        guard let trial = trials.removeValue(forKey: content) else { return false }
+        let key = trial.replacement.key
+        if memory.original(key)?.content == content {
+            // It is not in its refuge if it was discarded meanwhile.
+            if let previous = trial.previous, memory.original(trial.refuge) != nil {
+                dropRemoved(memory.insert(previous, for: key))
+            } else {
+                dropRemoved(memory.remove(key))
+            }
+        }
+        dropRemoved(memory.remove(trial.refuge))
+        return true
+    }
+
+    /// Ends the trial of bytes that no job decodes any more: they are refused, or nobody waits for them. What is not known
+    /// to be an image replaces none.
+    mutating func endTrialWithoutJob(of content: ContentKey) {
+        if trials[content] != nil, !decoding.isDecoding(content) { rejectTrial(of: content) }
+    }
+
+    /// Removes the old original that a new one replaces.
+    mutating func forgetReplaced(_ replacement: Replacement) {
+        let content = replacement.original.content
+        if !replacement.staysInMemory {
+            for key in Set([replacement.key, replacement.requested])
+            where memory.original(key).map({ $0.content != content }) ?? false { dropRemoved(memory.remove(key)) }
+        }
+        // An original that is saved on disk replaces the old one there.
+        if !replacement.entersDisk, replacement.known.map({ $0.content != content }) ?? true {
+            forgetOnDisk(replacement.key)
+        }
+    }
+}
