@@ -70,7 +70,8 @@ struct Connection {
             statistics.maxConcurrent = max(statistics.maxConcurrent, statistics.concurrent)
             state.statistics[target[0]] = statistics
             let request = OriginRequest(
-                method: String(words[0]), path: target[0], query: target.count > 1 ? target[1] : "", headers: headers,
+                method: String(words[0]), target: String(words[1]), path: target[0],
+                query: target.count > 1 ? target[1] : "", headers: headers,
                 number: statistics.requests, connection: number)
             state.requests.append(request)
             return request

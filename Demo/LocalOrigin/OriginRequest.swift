@@ -16,6 +16,8 @@ public struct OriginHeader: Hashable, Sendable {
 public struct OriginRequest: Sendable {
     /// The method, such as GET.
     public let method: String
+    /// What the request line asks for, as sent.
+    public let target: String
     /// The path without its query.
     public let path: String
     /// The text after the first question mark.

@@ -32,6 +32,7 @@ void ctransfer_load_libraries(void) {
     CURLcode ctransfer_set_##name(CURL *handle, type value) { return curl_easy_setopt(handle, option, value); }
 
 SETTER(url, const char *, CURLOPT_URL)
+SETTER(request_target, const char *, CURLOPT_REQUEST_TARGET)
 SETTER(protocols, const char *, CURLOPT_PROTOCOLS_STR)
 SETTER(redirect_protocols, const char *, CURLOPT_REDIR_PROTOCOLS_STR)
 SETTER(proxy, const char *, CURLOPT_PROXY)
@@ -67,6 +68,7 @@ SETTER(error_buffer, char *, CURLOPT_ERRORBUFFER)
 CALLBACK_SETTER(header_callback, curl_write_callback, CURLOPT_HEADERFUNCTION, CURLOPT_HEADERDATA)
 CALLBACK_SETTER(body_callback, curl_write_callback, CURLOPT_WRITEFUNCTION, CURLOPT_WRITEDATA)
 CALLBACK_SETTER(socket_callback, curl_opensocket_callback, CURLOPT_OPENSOCKETFUNCTION, CURLOPT_OPENSOCKETDATA)
+CALLBACK_SETTER(request_callback, curl_prereq_callback, CURLOPT_PREREQFUNCTION, CURLOPT_PREREQDATA)
 
 void *ctransfer_private(CURL *handle) {
     char *value = NULL;

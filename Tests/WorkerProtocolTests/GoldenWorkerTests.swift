@@ -94,7 +94,7 @@ import WorkerProtocol
                     id: 5, url: "https://example.org/", maxBytes: 1000,
                     conditions: RequestConditions(etag: "\"1\"", url: "https://example.net:443/a"),
                     resumption: FetchJob.Resumption(
-                        offset: 100, validator: "\"1\"", url: "https://example.net:443/a")))
+                        offset: 100, validator: "\"1\"", url: "https://example.net:443/a"), isSentOnce: true))
         ),
         ("fetch-order-stop", .stop(job: 1)),
     ]
@@ -266,6 +266,7 @@ import WorkerProtocol
             "retryAfterMs", "retryable", "message", "width", "height", "byteLimit", "response", "remoteAddress",
             "cookies",
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
+            "isSentOnce",
             "sandbox", "build", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs", "loops",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {

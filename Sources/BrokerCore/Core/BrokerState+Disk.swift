@@ -18,9 +18,17 @@ extension BrokerState {
         let known = hasBody ? lookup.keys.first { memory.original($0) != nil } : nil
         let owner = (known ?? lookup.keys.last)?.owner
         let rasterWord = lookup.key.form.rasterWord(of: owner)
-        disk.start(lookup: job, on: worker, isForRaster: hasBody, rasterWord: rasterWord)
-        actions.append(
-            .find(worker, job, keys: lookup.keys.map(\.word), form: rasterWord, rasterOnly: hasBody))
+        // What memory answers anyway is not read from disk only because the user may have an own original there.
+        let isForOwn = disk.isAmbiguous(lookup) && hasVariant(lookup)
+        let keys = isForOwn ? lookup.keys.prefix(1) : lookup.keys[...]
+        disk.start(lookup: job, on: worker, isForRaster: hasBody, isForOwn: isForOwn, rasterWord: rasterWord)
+        actions.append(.find(worker, job, keys: keys.map(\.word), form: rasterWord, rasterOnly: hasBody))
+    }
+
+    /// Whether memory has the variant of the shared original that a lookup is for.
+    private func hasVariant(_ lookup: Lookup) -> Bool {
+        guard let shared = lookup.keys.last.flatMap({ memory.original($0) }) else { return false }
+        return memory.buffer(VariantKey(content: shared.content, form: lookup.key.form)) != nil
     }
 
     /// Whether the original that a lookup is for is in memory already.
@@ -91,8 +99,9 @@ extension BrokerState {
         disk.lookupAnswered()
         if !lookup.isForRaster { noteMissingOwned(lookup, found: nil) }
         actions.append(.discard(job))
-        // Only a raster was looked for, and the original has left the memory meanwhile.
-        goOn(lookup, looksAgain: lookup.isForRaster && !hasBody(lookup))
+        // Only a raster, or only the user's own original, was looked for, and the rest has left the memory meanwhile.
+        let looksAgain = lookup.isForRaster && !hasBody(lookup) || lookup.isForOwn && !hasVariant(lookup)
+        goOn(lookup, looksAgain: looksAgain)
     }
 
     /// Remembers that the disk tier has no original of the user's own, if a lookup says so. If everything remembered before was

@@ -12,6 +12,8 @@ struct Lookup {
     var mayStay: Bool
     /// Whether the original is in memory, so that only a raster is looked for.
     var isForRaster = false
+    /// Whether memory answers without the user's own original, so that only that is looked for.
+    var isForOwn = false
     /// The form of the raster that it looks for, once it has started; nil for none.
     var rasterWord: String?
 }

@@ -70,11 +70,15 @@ package struct DiskTier {
     /// Whether memory cannot know which original a lookup will find, because the user may have an own one on disk.
     func isAmbiguous(_ lookup: Lookup) -> Bool { lookup.keys.count > 1 && mayHave(owned: lookup.keys[0]) }
 
-    /// Starts a lookup that was popped, on a worker; with `isForRaster` only a raster is looked for.
-    mutating func start(lookup job: JobID, on worker: WorkerID, isForRaster: Bool, rasterWord: String?) {
+    /// Starts a lookup that was popped, on a worker; with `isForRaster` only a raster is looked for, with `isForOwn` only
+    /// the user's own original.
+    mutating func start(
+        lookup job: JobID, on worker: WorkerID, isForRaster: Bool, isForOwn: Bool, rasterWord: String?
+    ) {
         lookups[job]?.worker = worker
         lookups[job]?.rasterWord = rasterWord
         lookups[job]?.isForRaster = isForRaster
+        lookups[job]?.isForOwn = isForOwn
     }
 
     /// Takes a lookup out, queued or running.

@@ -14,6 +14,8 @@ void ctransfer_load_libraries(void);
 
 // Text options of a transfer. The text is copied; NULL means none.
 CURLcode ctransfer_set_url(CURL *handle, const char *value);
+/// What the request line asks for, if it is not what follows from the URL.
+CURLcode ctransfer_set_request_target(CURL *handle, const char *value);
 CURLcode ctransfer_set_protocols(CURL *handle, const char *value);
 CURLcode ctransfer_set_redirect_protocols(CURL *handle, const char *value);
 CURLcode ctransfer_set_proxy(CURL *handle, const char *value);
@@ -46,6 +48,8 @@ CURLcode ctransfer_set_error_buffer(CURL *handle, char *value);
 CURLcode ctransfer_set_header_callback(CURL *handle, curl_write_callback callback, void *context);
 CURLcode ctransfer_set_body_callback(CURL *handle, curl_write_callback callback, void *context);
 CURLcode ctransfer_set_socket_callback(CURL *handle, curl_opensocket_callback callback, void *context);
+/// The callback is called before each request is sent, on a new connection or a kept one.
+CURLcode ctransfer_set_request_callback(CURL *handle, curl_prereq_callback callback, void *context);
 
 /// The value that was passed to `ctransfer_set_private`.
 void *ctransfer_private(CURL *handle);

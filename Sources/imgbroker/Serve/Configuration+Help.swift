@@ -39,7 +39,7 @@ extension Configuration {
                                   let requests ask for a server's certificate not to be verified
           --min-speed SIZE        give up a body that brings fewer bytes a second for 30 s;
                                   0 for never (default: 1K)
-          --retries N             retries of a failed transfer, 0 to 5 (default: 1)
+          --retries N             retries of a failed transfer, 0 to 5 (default: 1); with 0 a request is sent once
 
         Freshness:
           --min-ttl TIME          the least time that a response is fresh (default: 0)

@@ -10,6 +10,8 @@ internal import IPCProtocol
     /// The handle itself, valid as long as this object.
     let raw: UnsafeMutableRawPointer
 
+    /// Whether requests to http URLs go to a proxy that is asked for a whole URL.
+    private let isThroughHTTPProxy: Bool
     private var errorText: UnsafeMutablePointer<CChar>
     private var headerList: UnsafeMutablePointer<curl_slist>?
 
@@ -17,6 +19,7 @@ internal import IPCProtocol
     init?(proxy: String?, allowingInvalidCertificates: Bool) {
         guard let raw = unsafe curl_easy_init() else { return nil }
         unsafe self.raw = unsafe raw
+        isThroughHTTPProxy = proxy?.lowercased().hasPrefix("http") == true
         unsafe errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         unsafe errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         unsafe ctransfer_set_error_buffer(raw, errorText)
@@ -47,9 +50,10 @@ internal import IPCProtocol
     }
 
     /// Prepares the next request. `cookie` is sent together with the cookies of the handle.
-    func prepare(url: String, credentials: Credentials?, cookie: String?, headerLines: [String]) {
+    func prepare(url: TransferURL, credentials: Credentials?, cookie: String?, headerLines: [String]) {
         unsafe errorText.pointee = 0
-        unsafe ctransfer_set_url(raw, url)
+        unsafe ctransfer_set_url(raw, url.text)
+        unsafe ctransfer_set_request_target(raw, url.requestTarget(isForProxy: isThroughHTTPProxy))
         // Basic alone, so that the first request has it.
         unsafe ctransfer_set_http_authentication(raw, credentials == nil ? 0 : UInt(1))
         unsafe ctransfer_set_username(raw, credentials?.username)

@@ -63,6 +63,7 @@ import WorkerProtocol
     private var headers = ResponseHeaders()
     private var verdict: Verdict?
     private var drained = 0
+    private var requestsSent = 0
     private var triedAddress = false
     private var forbiddenAddress: IPAddress?
 
@@ -144,6 +145,7 @@ import WorkerProtocol
         verdict = nil
         drainDeadline = nil
         drained = 0
+        requestsSent = 0
         triedAddress = false
         forbiddenAddress = nil
 
@@ -155,7 +157,7 @@ import WorkerProtocol
             fields.removeAll { $0.name.lowercased() == "cookie" }
         }
         handle.prepare(
-            url: url.text, credentials: sendsCredentials ? job.credentials : nil,
+            url: url, credentials: sendsCredentials ? job.credentials : nil,
             cookie: cookie?.isEmpty == false ? cookie : nil,
             headerLines: RequestLines.lines(fields, kind: kind, withCredentials: sendsCredentials))
     }
@@ -192,6 +194,8 @@ import WorkerProtocol
         let host = url.host
         switch (headers.status, kind) {
         case (200, _), (203, _): return beginBody()
+        // An unknown status counts as the first of its class (RFC 9110, section 15).
+        case (200...299, _) where !Self.knownSuccesses.contains(headers.status): return beginBody()
         case (204, _), (205, _): decide(.failed(TransferError.emptyBody(host: host)))
         case (206, .range(let resumption)):
             guard let part = Continuation.part(of: headers, continuing: resumption) else { return startOver() }
@@ -207,6 +211,9 @@ import WorkerProtocol
         }
         return true
     }
+
+    /// The statuses of successful responses that have a meaning of their own.
+    private static let knownSuccesses: Set = [200, 201, 202, 203, 204, 205, 206, 207, 208, 226]
 
     /// Begins a whole body, which replaces the existing bytes.
     private func beginBody() -> Bool {
@@ -319,6 +326,15 @@ import WorkerProtocol
             return true
         }
         forbiddenAddress = address
+        return false
+    }
+
+    /// Decides about sending the hop's request, which libcurl repeats on a new connection when a kept one turns out to be
+    /// closed.
+    func maySendRequest() -> Bool {
+        requestsSent += 1
+        if requestsSent == 1 || !job.isSentOnce { return true }
+        decide(.failed(TransferError.keptConnectionClosed(host: url.host)))
         return false
     }
 

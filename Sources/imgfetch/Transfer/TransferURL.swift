@@ -21,6 +21,15 @@ struct TransferURL: Equatable {
     /// The port, even if it is the scheme's default.
     let port: String
 
+    /// What the request line asks for, if libcurl would leave the "?" of an empty query out; nil if it would not.
+    /// `isForProxy` says whether an HTTP proxy is asked, which needs the whole URL of an http resource.
+    func requestTarget(isForProxy: Bool) -> String? {
+        guard Self.hasEmptyQuery(text) else { return nil }
+        if isForProxy, scheme == "http" { return text }
+        let afterScheme = text.utf8.dropFirst(scheme.utf8.count + 3)
+        return afterScheme.firstIndex(of: UInt8(ascii: "/")).map { String(text[$0...]) }
+    }
+
     /// Reads a URL with scheme http or https.
     init(_ text: String) throws(Refusal) {
         try self.init(text, relativeTo: nil)
@@ -53,7 +62,7 @@ struct TransferURL: Equatable {
         for part in [CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS, CURLUPART_FRAGMENT] {
             _ = unsafe curl_url_set(handle, part, nil, 0)
         }
-        guard let text = unsafe Self.part(CURLUPART_URL, of: handle),
+        guard var text = unsafe Self.part(CURLUPART_URL, of: handle),
             let scheme = unsafe Self.part(CURLUPART_SCHEME, of: handle)?.lowercased(),
             let host = unsafe Self.part(CURLUPART_HOST, of: handle)?.lowercased(), !host.isEmpty,
             let port = unsafe Self.part(CURLUPART_PORT, of: handle)
@@ -61,6 +70,8 @@ struct TransferURL: Equatable {
         guard scheme == "http" || scheme == "https" else { throw .scheme(scheme) }
         // libcurl percent-decodes a host, and does not parse the result again.
         guard host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F }) else { throw .malformed }
+        // libcurl 7.88 loses an empty query, which makes another URL.
+        if Self.hasEmptyQuery(reference), !Self.hasEmptyQuery(text) { text += "?" }
         (self.text, self.scheme, self.host, self.port) = (text, scheme, host, port)
     }
 
@@ -72,6 +83,12 @@ struct TransferURL: Equatable {
         }
         defer { unsafe curl_free(value) }
         return unsafe String(cString: value)
+    }
+
+    /// Whether a URL or a reference has a query without characters.
+    private static func hasEmptyQuery(_ text: String) -> Bool {
+        let beforeFragment = text.utf8.prefix { $0 != UInt8(ascii: "#") }
+        return beforeFragment.firstIndex(of: UInt8(ascii: "?")).map { beforeFragment[$0...].count == 1 } ?? false
     }
 
     /// The scheme that a reference begins with, in lower case.

@@ -43,6 +43,47 @@ struct DiskTierTests {
         #expect(world.state.memory.heldBytes == 100)
     }
 
+    @Test func `a memory hit stays one for a user who has own originals on disk`() throws {
+        var world = world()
+        world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
+        let (first, second) = (world.connect(), world.connect(uid: 2000))
+        world.get(first, id: 1, "a")
+        world.answerDiskJob(try find(world), content: nil)
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
+        // The second user may have an own original; memory has the rest.
+        world.get(second, id: 1, "a")
+        guard case .find(_, let keys)? = world.diskJobs[try find(world)]?.kind else { return complain("no lookup") }
+        #expect(keys.count == 1)
+        world.answerDiskJob(try find(world), content: nil)
+        #expect(world.image(second, 1)?.source == .memory)
+        #expect(world.state.report[.memoryHits] == 1 && world.state.report[.diskHits] == 0)
+        world.get(second, id: 2, "a")
+        #expect(world.image(second, 2)?.source == .memory)
+        #expect(world.diskJobs.isEmpty)
+    }
+
+    @Test func `what has left the memory during such a lookup is read from disk`() throws {
+        var world = world()
+        world.happen(.diskReported(DiskReport(state: .on, mayHaveOwned: true)))
+        let (first, second) = (world.connect(isAdmin: true), world.connect(uid: 2000))
+        world.get(first, id: 1, "a")
+        world.answerDiskJob(try find(world), content: 1)
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.finishDecode(decode)
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
+        world.get(second, id: 1, "a")
+        world.clients[first]?.insert(2)
+        world.happen(.messageReceived(first, .clear(id: 2, tier: .memory, olderThanSeconds: nil)))
+        world.answerDiskJob(try find(world), content: nil)
+        world.answerDiskJob(try find(world), content: 1)
+        #expect(world.decodes.count == 1 && world.fetches.isEmpty)
+    }
+
     @Test func `a reload that brings no image keeps the good one on disk`() throws {
         var world = world()
         let client = world.connect()

@@ -312,8 +312,9 @@ struct StrictWorld {
             guard let content, let lookup = state.disk[job] else { return happen(.notFound(worker, job)) }
             let digest = Self.digest(content)
             // Under the last key, the shared one, as the broker stores originals.
-            guard let key = lookup.keys.last else { return complain("a lookup without keys") }
-            if !keys.contains(key.word) { complain("a lookup for another key") }
+            guard let key = lookup.keys.last(where: { keys.contains($0.word) }) else {
+                return complain("a lookup for another key")
+            }
             let record = OriginalRecord(
                 key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes,
                 response: diskResponse ?? response())

@@ -248,7 +248,16 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
 
     // MARK: Statuses
 
-    @Test(arguments: [201, 202, 300, 305, 400, 401, 403, 404, 410, 418, 429, 500, 503, 599])
+    @Test(arguments: [200, 203, 209, 250, 299])
+    func `an unknown success counts as 200`(status: Int) throws {
+        let origin = try LocalOrigin { _ in .ok([1, 2, 3]).with { $0.status = status } }
+        defer { origin.stop() }
+        let run = try FetchWorker().run(origin.url("/a"))
+        #expect(run.body == [1, 2, 3])
+        #expect(run.result?.response.status == status)
+    }
+
+    @Test(arguments: [201, 202, 207, 208, 226, 300, 305, 400, 401, 403, 404, 410, 418, 429, 500, 503, 599])
     func `another status is reported as such`(status: Int) throws {
         let origin = try LocalOrigin { _ in .status(status) }
         defer { origin.stop() }
@@ -276,6 +285,22 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
         let origin = try LocalOrigin { _ in .status(status) }
         defer { origin.stop() }
         #expect(try FetchWorker().run(origin.url("/a")).error?.code == code)
+    }
+
+    @Test(arguments: ["/a?", "/?", "/a?b", "/a", "/a?#c", "/a??"])
+    func `a query is requested even if it is empty`(path: String) throws {
+        let origin = try LocalOrigin { request in
+            request.path == "/moved" ? .redirect(to: path) : .ok(Array(request.target.utf8))
+        }
+        defer { origin.stop() }
+        let target = String(path.prefix { $0 != "#" })
+        let worker = try FetchWorker()
+        if target == path { #expect(try worker.run(origin.url(path)).text == target) }
+        let run = try worker.run(origin.url("/moved"))
+        #expect(run.text == target)
+        #expect(run.result?.response.finalURL == origin.url(target))
+        // The next request of the same transfer's handle is its own.
+        #expect(try worker.run(origin.url("/b")).text == "/b")
     }
 
     @Test(arguments: [LocalOrigin.Response.Framing.length, .chunked, .untilClose])

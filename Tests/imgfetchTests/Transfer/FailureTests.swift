@@ -37,6 +37,21 @@ private let picture = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $
         #expect(try worker.run(origin.url("/a")).body == picture)
     }
 
+    @Test func `a request that is to be sent once is not repeated on another connection`() throws {
+        let origin = try LocalOrigin { request in
+            request.path != "/kept" && request.number == 1 ? .reset : .ok([1, 2, 3])
+        }
+        defer { origin.stop() }
+        for (path, isSentOnce) in [("/once", true), ("/again", false)] {
+            let worker = try FetchWorker()
+            #expect(try worker.run(origin.url("/kept")).result != nil)
+            // The kept connection is reset by this request.
+            let run = try worker.run(FetchJob(id: 0, url: origin.url(path), maxBytes: 100, isSentOnce: isSentOnce))
+            #expect(run.error?.code == (isSentOnce ? .transferFailed : nil))
+            #expect(origin.requests(path).count == (isSentOnce ? 1 : 2))
+        }
+    }
+
     @Test func `a failure has the responses that it is due to`() throws {
         let origin = try LocalOrigin { request in
             switch request.path {

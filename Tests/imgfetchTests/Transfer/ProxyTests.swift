@@ -19,6 +19,13 @@ import WorkerProtocol
         #expect(proxy.requests.map { $0["Host"] } == ["pictures.example", "other.example:81"])
     }
 
+    @Test func `an empty query reaches the proxy`() throws {
+        let proxy = try LocalOrigin { .ok(Array($0.target.utf8)) }
+        defer { proxy.stop() }
+        let worker = try FetchWorker(allowing: [], arguments: ["--proxy", proxy.url("")])
+        #expect(try worker.run("http://pictures.example/a?").text == "http://pictures.example/a?")
+    }
+
     @Test func `schemes are checked with a proxy too`() throws {
         let proxy = try LocalOrigin { _ in .redirect(to: "ftp://other.example/b") }
         defer { proxy.stop() }

@@ -29,8 +29,23 @@ import Testing
     }
 
     @Test(arguments: [
+        ("http://a/b?", "http://a/b?", "/b?"), ("http://a?", "http://a/?", "/?"),
+        ("http://a/b?#c?", "http://a/b?", "/b?"),
+        ("http://a/b?c", "http://a/b?c", nil), ("http://a/b", "http://a/b", nil), ("http://a/b??", "http://a/b??", nil),
+        ("http://a/b#c?", "http://a/b", nil), ("https://u@a:8/?", "https://a:8/?", "/?"),
+    ])
+    func `an empty query is kept`(text: String, kept: String, target: String?) throws {
+        let url = try TransferURL(text)
+        #expect(url.text == kept)
+        #expect(try TransferURL(kept) == url)
+        #expect(url.requestTarget(isForProxy: false) == target)
+        #expect(url.requestTarget(isForProxy: true) == (url.scheme == "http" ? target.map { _ in kept } : target))
+    }
+
+    @Test(arguments: [
         ("/x", "https://h/x"), ("x?y", "https://h/a/x?y"), ("../x", "https://h/x"), ("//i/x", "https://i/x"),
         ("https://i/x", "https://i/x"), ("http://h/x", nil), ("HTTP://i/x", nil), ("?q", "https://h/a/b?q"),
+        ("?", "https://h/a/b?"), ("x?", "https://h/a/x?"),
         ("x:8/y", nil), ("data:,", nil),
     ])
     func `a reference is resolved against its base URL`(reference: String, target: String?) throws {
