@@ -81,6 +81,12 @@ test-addresses: ## Tests of parsers and codecs, with the address sanitizer
 		--filter '(JSONCoding|HTTPValues|IPCProtocol|WorkerProtocol)Tests|HTTPCachingTests|FuzzTests|imgworkerTests|OriginStatementTests' \
 		--skip 'BombTests|DamagedFileTests|ForkServerTests|WorkerProcessTests|ScalingMemoryTests'
 
+.PHONY: test-nginx
+test-nginx: ## Tests of TLS and HTTP/2 with nginx, which is installed if it is missing
+	@scripts/bootstrap.sh --for-nginx
+	IMGBROKER_STRICT=1 $(swift) build --build-tests
+	IMGBROKER_TEST_NGINX=1 scripts/run-tests.sh --filter NginxTests
+
 .PHONY: test-threads
 test-threads: ## Tests of clients, downloads and codecs, with the thread sanitizer
 	@scripts/bootstrap.sh --for-tests

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-benchmarks]: installs missing packages for the build (and the tests, or the benchmarks).
+# bootstrap.sh [--for-tests | --for-nginx | --for-benchmarks]: installs missing packages for the build (and the tests, those with
+# nginx, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
 set -euo pipefail
 
@@ -46,6 +47,12 @@ done
 command -v pkg-config >/dev/null || missing+=("pkg-config")
 # Scaling is compared with Pillow's.
 if [[ "${1:-}" == --for-tests ]] && ! /usr/bin/python3 -c 'import PIL' 2>/dev/null; then missing+=("python3-pil"); fi
+# A server with TLS and HTTP/2, its certificates, and the check that it answers.
+if [[ "${1:-}" == --for-nginx ]]; then
+    [[ -x /usr/sbin/nginx ]] || missing+=("nginx-light nginx")
+    command -v openssl >/dev/null || missing+=("openssl")
+    command -v curl >/dev/null || missing+=("curl")
+fi
 # The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
 if [[ "${1:-}" == --for-benchmarks ]]; then
     is_installed python3-venv || missing+=("python3-venv")

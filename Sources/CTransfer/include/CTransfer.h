@@ -34,6 +34,8 @@ CURLcode ctransfer_set_quick_exit(CURL *handle, long value);
 CURLcode ctransfer_set_follow_location(CURL *handle, long value);
 CURLcode ctransfer_set_suppress_connect_headers(CURL *handle, long value);
 CURLcode ctransfer_set_http_version(CURL *handle, long value);
+/// Whether to wait until it is known if a connection that is being made can be shared.
+CURLcode ctransfer_set_pipe_wait(CURL *handle, long value);
 CURLcode ctransfer_set_http_authentication(CURL *handle, unsigned long value);
 CURLcode ctransfer_set_verify_peer(CURL *handle, long value);
 CURLcode ctransfer_set_verify_host(CURL *handle, long value);

@@ -53,6 +53,9 @@ internal import IPCProtocol
     func prepare(url: TransferURL, credentials: Credentials?, cookie: String?, headerLines: [String]) {
         unsafe errorText.pointee = 0
         unsafe ctransfer_set_url(raw, url.text)
+        // A connection for each transfer would be made before the first one has agreed on HTTP/2. Without TLS nothing is
+        // agreed on, and transfers would wait for the first answer.
+        unsafe ctransfer_set_pipe_wait(raw, url.scheme == "https" ? 1 : 0)
         unsafe ctransfer_set_request_target(raw, url.requestTarget(isForProxy: isThroughHTTPProxy))
         // Basic alone, so that the first request has it.
         unsafe ctransfer_set_http_authentication(raw, credentials == nil ? 0 : UInt(1))

@@ -57,12 +57,25 @@ final class FetchWorker {
     private var lastJob = 0
     private var hasEnded = false
 
-    init(allowing ranges: [String] = loopback, arguments: [String] = [], environment: [String] = []) throws {
+    /// With `root` the worker runs on a system whose certificate authorities are those in that file: it has a mount
+    /// namespace of its own, for which an ordinary user needs a user namespace too.
+    init(
+        allowing ranges: [String] = loopback, arguments: [String] = [], environment: [String] = [],
+        trustingRoot root: String? = nil
+    ) throws {
         let (ours, theirs) = try UnixSocket.pair()
-        process = try ChildProcess(
-            path: BuiltProducts.folder + "/imgfetch",
-            arguments: ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments,
-            environment: environment, control: theirs)
+        let program = BuiltProducts.folder + "/imgfetch"
+        let options = ["--strict-sandbox"] + ranges.flatMap { ["--allow-address", $0] } + arguments
+        if let root {
+            let script = "mount --bind \"$1\" /etc/ssl/certs/ca-certificates.crt && shift && exec \"$@\""
+            process = try ChildProcess(
+                path: "/usr/bin/unshare",
+                arguments: (geteuid() == 0 ? [] : ["--map-root-user"])
+                    + ["--mount", "sh", "-c", script, "sh", root, program] + options,
+                environment: environment + ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"], control: theirs)
+        } else {
+            process = try ChildProcess(path: program, arguments: options, environment: environment, control: theirs)
+        }
         try ours.setNonBlocking()
         channel = FrameChannel(socket: ours)
         queue = try EventQueue()
