@@ -194,8 +194,8 @@ let package = Package(
         .executableTarget(
             name: "imgprobe",
             dependencies: [
-                "CProbe", "Digests", "ImageBrokerClient", "IPCProtocol", "IPCTransport", "JSONCoding", "LinuxSystem",
-                "Sandbox", "WorkerProtocol", "WorkerRuntime",
+                "CProbe", "Digests", "DiskRecords", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "IPCTransport",
+                "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "WorkerProtocol", "WorkerRuntime",
             ],
             path: "Tests/imgprobe", swiftSettings: swift),
         .testTarget(

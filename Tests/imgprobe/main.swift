@@ -12,7 +12,8 @@
 //     imgprobe runtime [OPTION]...
 //
 // This is a worker that records how it is started: see `ProbeProgram`. Under the name imgworker the program is a
-// compromised decode worker: see `Attacker`.
+// compromised decode worker: see `Attacker`; under the names imgfetch and imgcache a compromised download worker and cache
+// process: see `FetchImpostor` and `CacheImpostor`.
 
 internal import CProbe
 internal import Glibc
@@ -23,6 +24,8 @@ internal import WorkerRuntime
 
 let arguments = CommandLine.arguments
 if arguments[0].hasSuffix("/imgworker") { Attacker.run(arguments) }
+if arguments[0].hasSuffix("/imgfetch") { FetchImpostor.run(arguments) }
+if arguments[0].hasSuffix("/imgcache") { CacheImpostor.run(arguments) }
 if arguments.count > 1, arguments[1] == "watch" { Watcher.run(arguments) }
 if arguments.count > 1, arguments[1] == "hits" { SilentClient.run(arguments) }
 if arguments.count > 1, arguments[1] == "runtime" {

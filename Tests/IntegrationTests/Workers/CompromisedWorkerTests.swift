@@ -20,8 +20,10 @@ final class AttackedSetting {
     private let workers: Int
 
     /// Starts both. `marks` are files that the attacker looks for beside itself.
+    /// `impostors` are the further workers that are `imgprobe`'s.
     init(
-        _ arguments: [String] = [], workers: Int = 1, marks: [String: String] = [:], address: String = "127.0.0.1"
+        _ arguments: [String] = [], workers: Int = 1, marks: [String: String] = [:], address: String = "127.0.0.1",
+        impostors: Set<String> = []
     ) throws {
         programs = try TemporaryDirectory()
         let files = FileManager.default
@@ -32,7 +34,8 @@ final class AttackedSetting {
         } catch {
             try files.copyItem(atPath: built + "/imgbroker", toPath: programs.file("imgbroker"))
         }
-        for (name, program) in [("imgfetch", "imgfetch"), ("imgcache", "imgcache"), ("imgworker", "imgprobe")] {
+        for name in ["imgfetch", "imgcache", "imgworker"] {
+            let program = name == "imgworker" || impostors.contains(name) ? "imgprobe" : name
             try files.createSymbolicLink(atPath: programs.file(name), withDestinationPath: built + "/" + program)
         }
         for (name, text) in marks { try Data(text.utf8).write(to: URL(filePath: programs.file(name))) }
