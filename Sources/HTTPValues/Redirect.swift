@@ -25,6 +25,9 @@ package struct Redirect: Equatable, Sendable {
     /// `Vary`.
     package private(set) var vary: String?
 
+    /// The bytes of its texts.
+    var textBytes: Int { [date, age, cacheControl, expires, vary].reduce(0) { $0 + ($1?.utf8.count ?? 0) } }
+
     /// Keeps the fields of a redirect's header that count for a cache.
     package init(_ response: ResponseRecord) {
         func isShort(_ value: String) -> Bool { value.utf8.count <= Self.longestValue }

@@ -64,6 +64,12 @@ package struct ResponseRecord: Equatable, Sendable {
         let lists = (redirects.map(\.vary) + [vary]).compactMap { $0 }
         return lists.isEmpty ? nil : lists.joined(separator: ", ")
     }
+
+    /// The bytes of its texts.
+    package var textBytes: Int {
+        [date, age, cacheControl, expires, etag, lastModified, vary, contentType, servedBy, finalURL]
+            .reduce(0) { $0 + ($1?.utf8.count ?? 0) } + redirects.reduce(0) { $0 + $1.textBytes }
+    }
 }
 
 extension ResponseRecord: FieldList {

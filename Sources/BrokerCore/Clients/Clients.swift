@@ -326,6 +326,12 @@ package struct Clients {
         WireError(refusal == .share ? .quotaExceeded : .overloaded, message)
     }
 
+    /// The number of a user's connections.
+    func connections(of user: UInt32) -> Int { connections.taken(by: user) }
+
+    /// The bytes that a user's clients lease.
+    func leasedBytes(of user: UInt32) -> Int { leases.held(byUser: user).bytes }
+
     // MARK: Invariants
 
     /// The holds by buffer: one for each client that leases it, and one for each to which its bytes are being sent.
@@ -375,15 +381,24 @@ extension SourceURL {
 }
 
 extension GetRequest {
-    /// Its weight among unanswered requests: one, and one more for each full KiB of URL and headers.
-    var weight: Int { 1 + (url.text.utf8.count + options.headerBytes) >> 10 }
+    /// Its weight among unanswered requests: one, and one more for each full KiB of text.
+    var weight: Int { 1 + (url.text.utf8.count + options.textBytes) >> 10 }
 }
 
 extension PrefetchRequest {
-    /// Its weight among unanswered requests: one, and one more for each full KiB of URLs and headers.
-    var weight: Int { 1 + (urls.reduce(0) { $0 + $1.text.utf8.count } + options.headerBytes) >> 10 }
+    /// Its weight among unanswered requests: one, and one more for each full KiB of text.
+    var weight: Int { 1 + (urls.reduce(0) { $0 + $1.text.utf8.count } + options.textBytes) >> 10 }
 }
 
 extension GetOptions {
-    fileprivate var headerBytes: Int { headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } }
+    /// The bytes of its texts besides URLs.
+    fileprivate var textBytes: Int {
+        headers.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count } + (cacheKey?.utf8.count ?? 0)
+            + (credentials.map { $0.username.utf8.count + $0.password.utf8.count } ?? 0)
+    }
+}
+
+extension StoreRequest {
+    /// Its weight among unanswered requests: one, and one more for each full KiB of text.
+    var weight: Int { 1 + (url.text.utf8.count + (contentType?.utf8.count ?? 0)) >> 10 }
 }

@@ -49,7 +49,7 @@ extension BrokerState {
         // Its bytes come with it, so it is an event of its own.
         case .store: break
         case .remove(let id, let url): remove(url, id: id, from: client, asking)
-        case .stats(let id): reply(.stats(id: id, report), to: client)
+        case .stats(let id): reply(.stats(id: id, asking.isAdmin ? report : report(for: asking.uid)), to: client)
         case .subscribe(let id, let events): subscribe(to: events, id: id, from: client)
         case .clear(let id, let tier, let seconds): clear(tier, olderThanSeconds: seconds, id: id, from: client)
         case .failedList(let id, let url): listRecentFailures(url, id: id, from: client)
@@ -96,8 +96,7 @@ extension BrokerState {
             memory.touch(buffer, at: now.instant)
             if disk.notesUse { for key in memory.keysWithSlot(for: buffer) { noteUse(of: key) } }
         }
-        let (sum, overflowed) = counters.mappedHits.addingReportingOverflow(hits)
-        counters.mappedHits = overflowed ? .max : sum
+        counters.add(for: clients.user(of: client)) { $0.count(mappedHits: hits) }
     }
 
     private mutating func cancel(_ request: Int, id: Int, from client: ClientID, _ asking: Clients.Client) {
@@ -139,10 +138,10 @@ extension BrokerState {
             key: OriginalKey(request, uid: asking.uid), receivedAt: now.instant)
         var (isInMemory, isFresh): (Bool, Bool?) = (false, nil)
         var placeholder: Placeholder?
-        if let (key, original) = stored(for: waiter) {
+        if let (_, original) = stored(for: waiter) {
             placeholder = memory.header(of: original.content)?.placeholder
             isInMemory = memory.buffer(VariantKey(content: original.content, form: form(of: request))) != nil
-            isFresh = self.isFresh(original.origin, for: key)
+            isFresh = self.isFresh(original.origin, for: request.options.headers)
         }
         guard canLookUp else {
             let status = CacheStatus(memory: isInMemory, disk: false, fresh: isFresh ?? false, placeholder: placeholder)
@@ -151,7 +150,8 @@ extension BrokerState {
         if let refusal = clients.refusal(ofWeight: request.weight, from: asking) {
             return reject(request.id, of: client, with: refusal)
         }
-        let known = DiskRequest.Known(inMemory: isInMemory, isFresh: isFresh, placeholder: placeholder)
+        let known = DiskRequest.Known(
+            inMemory: isInMemory, isFresh: isFresh, headers: request.options.headers, placeholder: placeholder)
         ask(.query(began(request.id, weight: request.weight, of: client), keys: waiter.keys, known))
     }
 
@@ -242,7 +242,7 @@ extension BrokerState {
     /// Counts a URL of a prefetch that is loaded, or has failed, and begins the next.
     mutating func ended(_ waiter: WaiterID, of id: PrefetchID, hasFailed: Bool) {
         guard let prefetch = requests.ended(waiter, of: id, hasFailed: hasFailed) else { return }
-        if !hasFailed { counters.prefetched += 1 }
+        if !hasFailed { counters.add(for: clients.user(of: prefetch.client)) { $0.prefetched += 1 } }
         reply(prefetch.progress, to: prefetch.client)
         beginMore(of: id)
     }
@@ -279,7 +279,7 @@ extension BrokerState {
         if let refusal = refusal(of: request, bytes: bytes, from: asking) {
             return reject(request.id, of: client, with: refusal)
         }
-        clients.began(other: request.id, weight: request.url.weight, of: client)
+        clients.began(other: request.id, weight: request.weight, of: client)
 
         let buffer = newBufferID()
         actions.append(.adopt(client, buffer))
@@ -306,7 +306,7 @@ extension BrokerState {
         if bytes > limits.maxDownloadBytes {
             return WireError(.tooLarge, "\(bytes) bytes are more than \(limits.maxDownloadBytes).")
         }
-        if let refusal = clients.refusal(ofWeight: request.url.weight, from: client)
+        if let refusal = clients.refusal(ofWeight: request.weight, from: client)
             ?? clients.refusal(ofStoreFrom: client)
         {
             return refusal

@@ -299,7 +299,7 @@ extension BrokerState {
             guard let requester, clients.ended(other: requester.id, of: requester.client) else { return }
             let onDisk = record.flatMap { record in
                 keys.first { $0.word == record.key }.map { key in
-                    self.isFresh(statement(record.response, for: key, varyKey: record.varyKey), for: key)
+                    self.isFresh(statement(record.response, for: key, varyKey: record.varyKey), for: known.headers)
                 }
             }
             let status = CacheStatus(

@@ -147,7 +147,7 @@ extension BrokerState {
         counters.bytesDownloaded += bytes
         var waiting = download.waiters
         var key = download.original
-        let varyKey = OriginStatement.varyKey(response, of: key)
+        let varyKey = OriginStatement.varyKey(response, of: download.headers)
         var origin = statement(response, for: key, varyKey: varyKey)
         if origin.policy.storability != .shared, key.owner == nil, let uid = waiting.first?.uid {
             key = key.owned(by: uid)
@@ -292,7 +292,7 @@ extension BrokerState {
 
         let key = download.original
         let response = known.origin.response.refreshed(by: confirmation.response)
-        let origin = statement(response, for: key, varyKey: OriginStatement.varyKey(response, of: key))
+        let origin = statement(response, for: key, varyKey: OriginStatement.varyKey(response, of: download.headers))
         let isOther =
             Self.isStrong(known.origin.response.etag) && Self.isStrong(confirmation.response.etag)
             && known.origin.response.etag != confirmation.response.etag

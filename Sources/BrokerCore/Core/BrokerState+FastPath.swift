@@ -38,11 +38,13 @@ extension BrokerState {
             return nil
         }
         now = Moment(instant: time, unixMs: now.unixMs)
-        counters.requests += 1
         memory.touch(known.buffer, at: time)
         noteUse(of: known.key)
         if clients.grant(known.buffer, bytes: known.bytes, to: client, of: uid, .lease) { memory.hold(known.buffer) }
-        counters.count(.memoryHits)
+        counters.add(for: uid) {
+            $0.requests += 1
+            $0.count(.memoryHits)
+        }
         updateSummary()
         return .image(
             id: text.id, rest: isHeld ? known.answer : known.answerWithDescriptor,

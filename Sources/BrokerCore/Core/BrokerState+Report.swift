@@ -15,20 +15,39 @@ extension BrokerState {
             ])
     }
 
-    /// All figures except those that only the shell knows.
-    var report: StatsReport {
+    /// The figures that a user who is no administrator may see: those of its own requests, and of the service what no other
+    /// user's requests change. All others are zero.
+    func report(for user: UInt32) -> StatsReport {
+        var report = service
+        counters.requests(of: user).fill(&report)
+        report[.clients] = clients.connections(of: user)
+        report[.leasedBytes] = clients.leasedBytes(of: user)
+        return report
+    }
+
+    /// The figures of the service itself.
+    private var service: StatsReport {
         var report = StatsReport()
-        counters.fill(&report)
         report[.uptimeSeconds] = now.instant.microseconds(since: startedAt) / 1_000_000
         report[.workers] = supervision.ready(.decode)
         report[.fetchers] = supervision.ready(.fetch)
+        report[.memoryLimitBytes] = limits.memoryBytes
+        report[.diskLimitBytes] = limits.usesDisk ? limits.diskBytes : 0
+        report.sandbox = supervision.sandbox.level
+        report.diskState = disk.report.state.rawValue
+        return report
+    }
+
+    /// All figures except those that only the shell knows.
+    var report: StatsReport {
+        var report = service
+        counters.fill(&report)
         report[.workerRestarts] = supervision.restarts
         report[.clients] = clients.count
         report[.queued] = disk.queuedLookups + downloads.queued + decoding.queued
         report[.running] = WorkerKind.allCases.reduce(0) { $0 + supervision.runningJobs($1) }
         report[.recentlyFailedURLs] = recentFailures.count(at: now.instant)
         report[.memoryBytes] = memory.residentBytes
-        report[.memoryLimitBytes] = limits.memoryBytes
         report[.memoryEntries] = memory.entries
         report[.leasedBytes] = memory.heldBytes
         report[.evictedLeasedBytes] = memory.evictedBytes
@@ -36,9 +55,6 @@ extension BrokerState {
         report[.evictions] = memory.evictions
         report[.diskBytes] = disk.report.bytes
         report[.diskEntries] = disk.report.entries
-        report[.diskLimitBytes] = limits.usesDisk ? limits.diskBytes : 0
-        report.sandbox = supervision.sandbox.level
-        report.diskState = disk.report.state.rawValue
         return report
     }
 
@@ -47,8 +63,8 @@ extension BrokerState {
     /// Returns a message when the outcomes counted and the unanswered `get`s do not add up to the `get`s received, so that some
     /// `get` has not exactly one outcome; nil when they do. Cheap enough to be checked after every event.
     func brokenOutcomes() -> String? {
-        let outcomes = StatsReport.Figure.outcomes.reduce(0) { $0 + (counters.outcomes[$1] ?? 0) }
-        return outcomes + requests.gets == counters.requests ? nil : "a get without exactly one outcome"
+        let outcomes = StatsReport.Figure.outcomes.reduce(0) { $0 + (counters.requests.outcomes[$1] ?? 0) }
+        return outcomes + requests.gets == counters.requests.requests ? nil : "a get without exactly one outcome"
     }
 
     /// The first rule that does not hold, within or between machines; nil when all do. Walks over every table.

@@ -11,7 +11,7 @@ extension BrokerState {
     // MARK: get
 
     mutating func get(_ request: GetRequest, from client: ClientID, _ asking: Clients.Client) {
-        counters.requests += 1
+        counters.add(for: asking.uid) { $0.requests += 1 }
         let waiter = requests.makeWaiter(
             .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
         if isDraining { return fail(waiter, WireError(.shuttingDown, "The broker is ending.")) }
@@ -76,8 +76,8 @@ extension BrokerState {
     func form(of request: GetRequest) -> Form { Form(request.options, scaleDownLimit: limits.scaleDownBytes) }
 
     /// Whether a request could be answered without asking the origin.
-    func isFresh(_ origin: OriginStatement, for key: OriginalKey) -> Bool {
-        !origin.isStale(at: now.instant) && !origin.policy.alwaysRevalidate && origin.matches(key)
+    func isFresh(_ origin: OriginStatement, for headers: [HeaderField]) -> Bool {
+        !origin.isStale(at: now.instant) && !origin.policy.alwaysRevalidate && origin.matches(headers)
     }
 
     /// The size of the image in a buffer, as shown.
@@ -240,7 +240,8 @@ extension BrokerState {
         let job = enqueue(
             Download(
                 DownloadKey(original: waiter.key, isForced: waiter.isForced), url: url,
-                credentials: waiter.request.options.credentials, cacheControl: cacheControl, waiter: jobWaiter,
+                headers: waiter.request.options.headers, credentials: waiter.request.options.credentials,
+                cacheControl: cacheControl, waiter: jobWaiter,
                 revalidating: original, revalidatedBody: body))
         requests.wait(id, for: .downloading(job))
     }
@@ -351,8 +352,11 @@ extension BrokerState {
     }
 
     private mutating func countAnswer(to waiter: Waiter, isStale: Bool) {
-        counters.count(waiter.isCoalesced ? .coalesced : Self.outcomes[waiter.source] ?? .memoryHits)
-        if isStale { counters.staleServed += 1 }
+        let outcome = waiter.isCoalesced ? .coalesced : Self.outcomes[waiter.source] ?? .memoryHits
+        counters.add(for: waiter.uid) {
+            $0.count(outcome)
+            if isStale { $0.staleServed += 1 }
+        }
         if waiter.source == .network {
             counters.loads.record(microseconds: now.instant.microseconds(since: waiter.receivedAt))
         }
@@ -379,7 +383,7 @@ extension BrokerState {
         unregister(waiter)
         switch waiter.purpose {
         case .get:
-            counters.count(error.code == .cancelled ? .cancelled : .failed)
+            counters.add(for: waiter.uid) { $0.count(error.code == .cancelled ? .cancelled : .failed) }
             reject(waiter.request.id, of: waiter.client, with: error)
         case .prefetch(let prefetch): ended(waiter.id, of: prefetch, hasFailed: true)
         case .refresh: break
@@ -400,7 +404,7 @@ extension BrokerState {
         guard let waiter = requests[id] else { return }
         unregister(waiter)
         leaveJob(waiter)
-        if waiter.purpose == .get { counters.count(.cancelled) }
+        if waiter.purpose == .get { counters.add(for: waiter.uid) { $0.count(.cancelled) } }
         if case .store = waiter.purpose { dropRemoved(memory.remove(waiter.key)) }
     }
 

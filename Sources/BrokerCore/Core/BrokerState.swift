@@ -188,7 +188,7 @@ package struct BrokerState {
     /// Updates the properties that the shell reads.
     mutating func updateSummary() {
         nextDeadline = deadlines.next
-        memoryHits = counters.memoryHits
+        memoryHits = counters.requests.memoryHits
     }
 
     // MARK: Steps that the machines' connections share
@@ -201,7 +201,7 @@ package struct BrokerState {
     }
 
     mutating func reject(_ id: Int?, of client: ClientID, with error: WireError) {
-        counters.failures[error.code, default: 0] += 1
+        counters.add(for: clients.user(of: client)) { $0.failures[error.code, default: 0] += 1 }
         reply(.error(id: id, error), to: client)
     }
 

@@ -3,13 +3,11 @@ import WorkerProtocol
 
 /// The counters of the broker's life.
 struct Counters {
-    var requests = 0
+    /// Of all clients.
+    private(set) var requests = RequestCounters()
+    /// Of the clients of each user: what one user may see.
+    private var users: [UInt32: RequestCounters] = [:]
     var revalidated = 0
-    var staleServed = 0
-    var prefetched = 0
-    /// Hits that clients found on the validity page, as far as they have reported.
-    var mappedHits = 0
-    var failures: [ErrorCode: Int] = [:]
     /// Exited workers of all kinds, retired ones aside.
     var workerDeaths: [DeathCause: Int] = [:]
     var bytesDownloaded = 0
@@ -23,27 +21,24 @@ struct Counters {
     var loads = LatencyHistogram()
     var decodeTimes = LatencyHistogram()
 
-    /// Requests answered from memory.
-    private(set) var memoryHits = 0
-    private var otherOutcomes: [StatsReport.Figure: Int] = [:]
+    /// The most users that are counted for themselves. Beyond, another one's counters begin at zero again.
+    private static let maximumUsers = 1024
 
-    /// How `get`s ended.
-    var outcomes: [StatsReport.Figure: Int] { otherOutcomes.merging([.memoryHits: memoryHits]) { $1 } }
-
-    /// Counts how a `get` ended.
-    mutating func count(_ outcome: StatsReport.Figure) {
-        if outcome == .memoryHits { memoryHits += 1 } else { otherOutcomes[outcome, default: 0] += 1 }
+    /// Changes the counters of all clients and those of a user; nil for a client that is gone or was not let in.
+    mutating func add(for user: UInt32?, _ change: (inout RequestCounters) -> Void) {
+        change(&requests)
+        guard let user else { return }
+        change(&users[user, default: RequestCounters()])
+        if users.count > Self.maximumUsers, let other = users.keys.first(where: { $0 != user }) { users[other] = nil }
     }
+
+    /// The counters of a user's requests.
+    func requests(of user: UInt32) -> RequestCounters { users[user] ?? RequestCounters() }
 
     /// Writes the counters into a report.
     func fill(_ report: inout StatsReport) {
-        report[.requests] = requests
+        requests.fill(&report)
         report[.revalidated] = revalidated
-        report[.staleServed] = staleServed
-        report[.prefetched] = prefetched
-        report[.mappedHits] = mappedHits
-        for (outcome, count) in outcomes { report[outcome] = count }
-        report.failures = failures
         report.workerDeaths = workerDeaths
         report[.bytesDownloaded] = bytesDownloaded
         report[.downloads] = downloads

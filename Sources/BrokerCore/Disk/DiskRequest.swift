@@ -1,3 +1,4 @@
+import HTTPValues
 import IPCProtocol
 
 /// A lookup in the disk tier: queued, or running on the cache process.
@@ -44,6 +45,8 @@ enum DiskRequest {
         let inMemory: Bool
         /// Nil when memory has no such original.
         let isFresh: Bool?
+        /// The request's headers.
+        let headers: [HeaderField]
         let placeholder: Placeholder?
     }
 

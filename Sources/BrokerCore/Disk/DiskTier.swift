@@ -1,3 +1,4 @@
+import Digests
 import DiskRecords
 import IPCProtocol
 import SystemValues
@@ -31,8 +32,8 @@ package struct DiskTier {
     private var unsaved: ArraySlice<OriginalKey> = []
     /// Originals used by way of memory since the disk tier was last told.
     private(set) var used: Set<OriginalKey> = []
-    /// Users' own originals that the disk tier is known not to have.
-    private var missingOwned: Set<OriginalKey> = []
+    /// The digests of the keys of users' own originals that the disk tier is known not to have.
+    private var missingOwned: Set<ContentDigest> = []
     /// Lookups and requests in a row that were not answered in time.
     private var missedAnswers = 0
     /// The latest report of the cache process about itself.
@@ -46,7 +47,7 @@ package struct DiskTier {
     var queuedLookups: Int { lookupQueue.count }
 
     /// Whether the disk tier may have an original of the user's own, which is preferred to the shared one.
-    func mayHave(owned key: OriginalKey) -> Bool { report.mayHaveOwned && !missingOwned.contains(key) }
+    func mayHave(owned key: OriginalKey) -> Bool { report.mayHaveOwned && !missingOwned.contains(key.digest) }
 
     /// Lets a waiter join a lookup; nil when none is running or queued for the same.
     mutating func join(_ key: LookupKey, _ waiter: JobWaiter, mayStay: Bool) -> JobID? {
@@ -106,7 +107,7 @@ package struct DiskTier {
         guard lookup.keys.count > 1, key != lookup.keys[0], report.mayHaveOwned else { return false }
         let isFull = missingOwned.count >= limits.memoryEntries
         if isFull { missingOwned = [] }
-        missingOwned.insert(lookup.keys[0])
+        missingOwned.insert(lookup.keys[0].digest)
         return isFull
     }
 
@@ -120,13 +121,16 @@ package struct DiskTier {
 
     /// Notes that the cache process is given a buffer to save.
     mutating func beginSaving(_ buffer: BufferID, bytes: Int, as key: OriginalKey?, job: JobID) {
-        if let key, key.owner != nil { missingOwned.remove(key) }
+        if let key, key.owner != nil { missingOwned.remove(key.digest) }
         running[job] = .save(buffer, bytes: bytes, as: key)
     }
 
+    /// The most originals that are remembered to be saved later: their keys may be long.
+    private static let maximumUnsaved = 4096
+
     /// Remembers an original to save later.
     mutating func postpone(_ key: OriginalKey) {
-        if unsaved.count < limits.memoryEntries { unsaved.append(key) }
+        if unsaved.count < Self.maximumUnsaved { unsaved.append(key) }
     }
 
     /// The next postponed original.

@@ -46,6 +46,8 @@ struct Download {
     let key: DownloadKey
     /// The URL to request. With a cache key of the client's own it is one of several.
     let url: SourceURL
+    /// The headers of the requests that wait for it, which are the same.
+    let headers: [HeaderField]
     let credentials: Credentials?
     /// The `Cache-Control` of the request, for caches on the way.
     let cacheControl: String?
@@ -78,10 +80,12 @@ struct Download {
     var crashes = 0
 
     init(
-        _ key: DownloadKey, url: SourceURL, credentials: Credentials? = nil, cacheControl: String? = nil,
+        _ key: DownloadKey, url: SourceURL, headers: [HeaderField] = [], credentials: Credentials? = nil,
+        cacheControl: String? = nil,
         waiter: JobWaiter, revalidating: MemoryIndex.Original? = nil, revalidatedBody: BufferID? = nil
     ) {
-        (self.key, self.url, self.credentials, self.cacheControl) = (key, url, credentials, cacheControl)
+        (self.key, self.url, self.headers) = (key, url, headers)
+        (self.credentials, self.cacheControl) = (credentials, cacheControl)
         (user, waiters, priority) = (waiter.uid, [waiter], waiter.priority)
         (self.revalidating, self.revalidatedBody) = (revalidating, revalidatedBody)
     }

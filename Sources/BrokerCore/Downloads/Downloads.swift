@@ -177,7 +177,7 @@ package struct Downloads {
             downloads[job]?.resumedFrom = download.received
         }
         let key = download.original
-        var headers = key.headers
+        var headers = download.headers
         if let cacheControl = download.cacheControl, !headers.contains(where: { $0.name == "cache-control" }) {
             headers.append(HeaderField(name: "cache-control", value: cacheControl))
         }

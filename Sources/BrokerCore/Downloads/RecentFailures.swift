@@ -12,6 +12,9 @@ struct RecentFailures {
         let expires: Instant
         /// The bytes that are no image, if they were received.
         let content: ContentKey?
+
+        /// About its memory, in bytes.
+        fileprivate var bytes: Int { 200 + 2 * url.utf8.count + error.message.utf8.count }
     }
 
     /// An original in any form, or in one only.
@@ -23,8 +26,15 @@ struct RecentFailures {
     /// The longest lifetime, also for responses that state a longer one.
     private static let longestSeconds = 3600
 
+    /// The most memory that all entries take, in bytes. Those that expire first are forgotten for others.
+    static let maximumBytes = 4 << 20
+    /// The longest message that is kept, in characters: it may quote what an origin has sent.
+    static let longestMessage = 300
+
     private let capacity: Int
     private var places: [Place: Entry] = [:]
+    /// The memory of all entries, in bytes.
+    private(set) var bytes = 0
     private var expiries = MinHeap<Instant, Place>()
 
     init(capacity: Int = 10_000) {
@@ -48,11 +58,13 @@ struct RecentFailures {
             return false
         }
         let expires = now.adding(milliseconds: seconds * 1000)
-        places[place] = Entry(url: url, error: error, expires: expires, content: content)
+        var error = error
+        error.message = String(error.message.prefix(Self.longestMessage))
+        set(place, Entry(url: url, error: error, expires: expires, content: content))
         expiries.insert(place, key: expires)
         sweep()
-        while places.count > capacity, let (expires, place) = expiries.popFirst() {
-            if places[place]?.expires == expires { places[place] = nil }
+        while places.count > capacity || bytes > Self.maximumBytes, let (expires, place) = expiries.popFirst() {
+            if places[place]?.expires == expires { set(place, nil) }
         }
         return places[place] != nil
     }
@@ -91,6 +103,7 @@ struct RecentFailures {
     mutating func clear(url: String?) -> Int {
         let before = places.count
         places = url == nil ? [:] : places.filter { !url.hasSameBytes(as: $0.value.url) }
+        bytes = places.values.reduce(0) { $0 + $1.bytes }
         sweep()
         return before - places.count
     }
@@ -104,12 +117,19 @@ struct RecentFailures {
     mutating func removeExpired(at now: Instant) {
         while let (expires, place) = expiries.first, expires <= now {
             expiries.popFirst()
-            if places[place]?.expires == expires { places[place] = nil }
+            if places[place]?.expires == expires { set(place, nil) }
         }
     }
 
     private mutating func remove(_ place: Place) {
-        if places.removeValue(forKey: place) != nil { sweep() }
+        if places[place] == nil { return }
+        set(place, nil)
+        sweep()
+    }
+
+    private mutating func set(_ place: Place, _ entry: Entry?) {
+        bytes += (entry?.bytes ?? 0) - (places[place]?.bytes ?? 0)
+        places[place] = entry
     }
 
     private mutating func sweep() {

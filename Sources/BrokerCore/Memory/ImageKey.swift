@@ -8,8 +8,8 @@ struct OriginalKey: Hashable, Sendable {
     private(set) var url: SourceURL
     /// The client's own name for the original, which counts instead of the URL.
     let cacheKey: String?
-    /// The request headers, with names in lower case, sorted.
-    let headers: [HeaderField]
+    /// A digest of the request headers, which may be long; nil for none.
+    let headers: ContentDigest?
     /// A digest of the credentials, so that the index keeps no password.
     let credentials: String?
     /// Whether the request sends the user's cookies.
@@ -24,7 +24,14 @@ struct OriginalKey: Hashable, Sendable {
     init(_ request: GetRequest, uid: UInt32) {
         url = request.url
         let options = request.options
-        (cacheKey, headers, cookies) = (options.cacheKey, options.headers, options.cookies)
+        (cacheKey, cookies) = (options.cacheKey, options.cookies)
+        // No name contains a colon, and no line a line break, so the text is unambiguous.
+        headers =
+            options.headers.isEmpty
+            ? nil
+            : ContentDigest(
+                hexadecimal: SHA256.hexadecimalDigest(
+                    of: options.headers.map { "\($0.name): \($0.value)" }.joined(separator: "\n").utf8))
         allowInvalidCertificates = options.allowInvalidCertificates
         credentials = options.credentials.map {
             // A user name contains no colon, so the text is unambiguous.
@@ -32,7 +39,7 @@ struct OriginalKey: Hashable, Sendable {
         }
         let isPersonal =
             credentials != nil || cookies || cacheKey != nil
-            || headers.contains { RequestHeaders.personal.contains($0.name) }
+            || options.headers.contains { RequestHeaders.personal.contains($0.name) }
         owner = isPersonal ? uid : nil
     }
 
@@ -75,13 +82,20 @@ struct OriginalKey: Hashable, Sendable {
     func hash(into hasher: inout Hasher) {
         hasher.combine(cacheKey ?? url.text)
         hasher.combine(owner)
-        if !headers.isEmpty { hasher.combine(headers) }
+        if let headers { hasher.combine(headers) }
     }
+
+    /// The bytes of its texts.
+    var textBytes: Int { url.text.utf8.count + (cacheKey?.utf8.count ?? 0) }
+
+    /// A digest of the key, where the key itself is not needed.
+    var digest: ContentDigest { ContentDigest(hexadecimal: word)! }
 
     /// The key of the disk tier: 64 hexadecimal digits.
     var word: String {
-        // No line contains a line break, because neither URLs nor headers may.
-        var lines = [cacheKey.map { "key \($0)" } ?? url.text] + headers.map { "\($0.name): \($0.value)" }
+        // No line contains a line break.
+        var lines = [cacheKey.map { "key \($0)" } ?? url.text]
+        if let headers { lines.append("headers \(headers.hexadecimal)") }
         lines.append("credentials \(credentials ?? "none")")
         lines.append("owner \(owner.map { "\($0)" } ?? "all")")
         if cookies { lines.append("cookies") }

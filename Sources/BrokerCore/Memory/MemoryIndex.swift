@@ -46,6 +46,8 @@ struct MemoryIndex {
         let key: ContentKey
         var bytes: Int
         var header: ImageHeader?
+        /// The bytes of its originals' texts.
+        var textBytes = 0
         /// The originals with these bytes, the oldest first.
         var originals: [Int] = []
         /// The variants, the oldest first.
@@ -57,6 +59,8 @@ struct MemoryIndex {
         let key: OriginalKey
         let content: Int
         var origin: OriginStatement
+        /// The bytes of the texts of both that are charged.
+        let textBytes: Int
         var isFromDisk: Bool
         var isOnDisk: Bool
         /// The neighbours in the list of the originals of one URL.
@@ -105,6 +109,9 @@ struct MemoryIndex {
 
     /// The bytes of resident buffers.
     private(set) var residentBytes = 0
+    /// The charged bytes of the texts of keys and responses, and those of lists in headers: an index full of long URLs is full
+    /// too.
+    private(set) var textBytes = 0
     /// The bytes of held buffers, resident or not.
     private(set) var heldBytes = 0
     /// The bytes of evicted buffers that are still held.
@@ -260,9 +267,14 @@ struct MemoryIndex {
             ?? contents.insert(Content(key: original.content, bytes: original.bytes))
         contents[content].bytes = original.bytes
         let entry = OriginalEntry(
-            key: key, content: content, origin: original.origin.named(key.url), isFromDisk: original.isFromDisk,
+            key: key, content: content, origin: original.origin.named(key.url),
+            textBytes: max(0, key.textBytes + original.origin.textBytes - Self.freeTextBytes), isFromDisk: original.isFromDisk,
             isOnDisk: original.isOnDisk)
+        textBytes += entry.textBytes
+        contents[content].textBytes += entry.textBytes
         if let slot = originals.slot(of: key) {
+            textBytes -= originals[slot].textBytes
+            contents[content].textBytes -= originals[slot].textBytes
             // The key too: with a cacheKey it may have another URL, by which `remove` finds it.
             unlinkFromURL(slot)
             originals[slot] = entry
@@ -287,13 +299,20 @@ struct MemoryIndex {
     /// does not limit their number.
     private mutating func limitKeys(of content: Int, keeping key: OriginalKey) {
         let slots = contents[content].originals
-        guard slots.count > 1, slots.count > Self.maximumKeys || originals.count > maximumEntries else { return }
+        guard slots.count > 1,
+            slots.count > Self.maximumKeys || originals.count > maximumEntries
+                || contents[content].textBytes > Self.maximumTextBytes
+        else { return }
         let other = slots.last { originals[$0].key != key && originals[$0].key.nonce == 0 }
         if let other { forgetOriginal(other) }
     }
 
     /// The maximum number of originals with the same bytes.
     private static let maximumKeys = 1024
+    /// The bytes of texts that an original may have without charge: hardly any has more.
+    private static let freeTextBytes = 1024
+    /// The most bytes of texts of several originals with the same bytes.
+    private static let maximumTextBytes = 256 << 10
 
     /// Records the header of an image; a timing or placeholder known before is kept.
     mutating func insert(_ header: ImageHeader, of key: ContentKey) {
@@ -303,7 +322,13 @@ struct MemoryIndex {
         let known = contents[content].header
         header.timing = header.timing ?? known?.timing
         header.placeholder = header.placeholder ?? known?.placeholder
+        textBytes += Self.size(of: header) - Self.size(of: known)
         contents[content].header = header
+    }
+
+    /// The bytes of a header's list of times.
+    private static func size(of header: ImageHeader?) -> Int {
+        (header?.timing?.delaysMs.count ?? 0) * MemoryLayout<Int>.stride
     }
 
     /// Adds an unheld buffer to a known content. `microseconds` is the time to make it again. Does not evict: the caller
@@ -320,7 +345,9 @@ struct MemoryIndex {
         contents[content].buffers.append(slot)
         variants.insert(slot, hash: Self.hash(buffers[slot]))
         // A buffer also takes one of `maximumEntries` descriptors: that share of the budget counts as further bytes.
-        let (size, overflowed) = bytes.addingReportingOverflow(limit / max(1, maximumEntries))
+        // So do the texts of its originals.
+        let extra = limit / max(1, maximumEntries) + contents[content].textBytes
+        let (size, overflowed) = bytes.addingReportingOverflow(extra)
         order.insert(slot, microseconds: microseconds, bytes: overflowed ? .max : size)
         residentBytes += bytes
         unheldResidents += 1
@@ -386,17 +413,18 @@ struct MemoryIndex {
     /// Whether resident, evicted-but-held and reserved bytes are together at most `limit`, and all buffers, resident or
     /// evicted, at most `maximumEntries`.
     var isWithinBudget: Bool {
-        residentBytes + evictedBytes + reservedBytes <= limit && buffers.count <= maximumEntries
+        residentBytes + evictedBytes + reservedBytes + textBytes <= limit && buffers.count <= maximumEntries
     }
 
     /// Whether `evictToFit` must evict another buffer. There are two reasons:
     ///
-    /// - Resident and reserved bytes are more than `limit`, or resident buffers more than `maximumEntries`.
+    /// - Resident and reserved bytes and texts are more than `limit`, or resident buffers more than `maximumEntries`.
     /// - The index is not `isWithinBudget`, which counts evicted buffers that are still held too. Evicting another held buffer
     ///   would free nothing, so this is a reason only while an unheld one is resident: as long as all buffers are more than
     ///   `maximumEntries`, or the unheld ones take more than half of `limit`.
     private var mustEvict: Bool {
-        if residentBytes + reservedBytes > limit || order.count > maximumEntries { return true }
+        if order.count == 0 { return false }
+        if residentBytes + reservedBytes + textBytes > limit || order.count > maximumEntries { return true }
         if unheldResidents == 0 { return false }
         let unheldBytes = residentBytes + evictedBytes - heldBytes
         return buffers.count > maximumEntries || !isWithinBudget && unheldBytes > limit / 2
@@ -455,7 +483,7 @@ struct MemoryIndex {
             takeOut(slot)
             dropped.append(record.key)
         }
-        contents.remove(at: content)
+        textBytes -= Self.size(of: contents.remove(at: content).header)
         return dropped
     }
 
@@ -468,7 +496,7 @@ struct MemoryIndex {
         guard contents[content].buffers.isEmpty else { return }
         // From the last to the first, so that each removal from the list is short.
         for original in contents[content].originals.reversed() { forgetOriginal(original) }
-        contents.remove(at: content)
+        textBytes -= Self.size(of: contents.remove(at: content).header)
     }
 
     /// Removes a buffer from the tables and from its content.
@@ -504,6 +532,8 @@ struct MemoryIndex {
     private mutating func forgetOriginal(_ slot: Int) {
         unlinkFromURL(slot)
         let original = originals.remove(at: slot)
+        textBytes -= original.textBytes
+        contents[original.content].textBytes -= original.textBytes
         validity.end(original.key)
         Self.remove(slot, from: &contents[original.content].originals)
         if let owner = original.key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
@@ -525,6 +555,13 @@ struct MemoryIndex {
         if bytes(held) != heldBytes { return "held bytes" }
         if bytes(evicted) != evictedBytes { return "evicted bytes" }
         if evicted.contains(where: { $0.holders == 0 }) { return "an evicted buffer without a holder" }
+        let headers = contents.reduce(0) { $0 + Self.size(of: $1.header) }
+        if originals.reduce(headers, { $0 + $1.textBytes }) != textBytes { return "bytes of texts" }
+        if contents.contains(where: { content in
+            content.originals.reduce(0) { $0 + originals[$1].textBytes } != content.textBytes
+        }) {
+            return "bytes of a content's texts"
+        }
         if residents.count != order.count { return "order of eviction" }
         if let broken = order.brokenInvariant() { return "order of eviction: \(broken)" }
         if residents.count(where: { $0.holders == 0 }) != unheldResidents { return "unheld residents" }

@@ -1,3 +1,4 @@
+import Digests
 import HTTPCaching
 import HTTPValues
 import IPCProtocol
@@ -53,17 +54,23 @@ final class OriginStatement: Sendable {
 
     // MARK: Variants
 
-    /// Returns the request fields that `Vary` names in the response and in the redirects to it, as a request with this key has them; nil when it names
-    /// none, or when no request can ever match.
-    static func varyKey(_ response: ResponseRecord, of key: OriginalKey) -> String? {
+    /// Returns the request fields that `Vary` names in the response and in the redirects to it, as a request with these headers
+    /// has them, or their digest if they are long; nil when it names none, or when no request can ever match.
+    static func varyKey(_ response: ResponseRecord, of headers: [HeaderField]) -> String? {
         guard let fields = response.selectingFields else { return nil }
-        return Vary.key(fields) { name in
-            key.headers.first { $0.name == name }?.value ?? RequestHeaders.defaults.first { $0.name == name }?.value
+        let key = Vary.key(fields) { name in
+            headers.first { $0.name == name }?.value ?? RequestHeaders.defaults.first { $0.name == name }?.value
         }
+        return key.map { $0.utf8.count > longestVaryKey ? "digest \(SHA256.hexadecimalDigest(of: $0.utf8))" : $0 }
     }
 
-    /// Returns whether a request with this key would select this response.
-    func matches(_ key: OriginalKey) -> Bool {
-        response.selectingFields == nil || varyKey.hasSameBytes(as: Self.varyKey(response, of: key))
+    private static let longestVaryKey = 256
+
+    /// Returns whether a request with these headers would select this response.
+    func matches(_ headers: [HeaderField]) -> Bool {
+        response.selectingFields == nil || varyKey.hasSameBytes(as: Self.varyKey(response, of: headers))
     }
+
+    /// The bytes of its texts.
+    var textBytes: Int { response.textBytes + (varyKey?.utf8.count ?? 0) }
 }

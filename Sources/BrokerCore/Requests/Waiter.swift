@@ -114,7 +114,9 @@ struct Waiter {
         case .unchecked: break
         }
         let mode = request.options.cache
-        guard original.origin.matches(key) else { return CacheDecision.decide(mode: mode, stored: nil) }
+        guard original.origin.matches(request.options.headers) else {
+            return CacheDecision.decide(mode: mode, stored: nil)
+        }
         return CacheDecision.decide(mode: mode, stored: (original.origin.policy, original.origin.age(at: now)))
     }
 

@@ -323,7 +323,7 @@ extension Broker {
     func send(_ reply: Reply, _ attachment: Action.Attachment, to client: ClientID) {
         guard let connection = clients[client] else { return }
         var reply = reply
-        if case .stats(let id, var report) = reply {
+        if case .stats(let id, var report) = reply, connection.isAdmin {
             report[.openDescriptors] = CurrentProcess.openDescriptors
             report[.hitMicroseconds] = hits.quantiles(unit: 1)
             report[.loopMicroseconds] = iterations.quantiles(unit: 1)

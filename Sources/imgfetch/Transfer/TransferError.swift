@@ -29,9 +29,14 @@ enum TransferError {
         }
     }
 
+    /// The most characters of libcurl's message that are shown.
+    private static let longestDetail = 200
+
     /// The error of a transfer from `host` that libcurl ended with `code` and the message `detail`.
     static func error(_ code: CURLcode, host: String, detail: String) -> WireError {
         let wireCode = Self.code(for: code)
+        // It may quote what the origin has sent.
+        let detail = String(detail.prefix(longestDetail))
         let reason = detail.isEmpty ? unsafe String(cString: curl_easy_strerror(code)) : detail
         let sentence =
             switch wireCode {

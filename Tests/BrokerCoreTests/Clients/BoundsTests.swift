@@ -64,7 +64,7 @@ struct BoundsTests {
         let flood = (0..<20).map { _ in world.connect(uid: 1) }
         #expect(flood.filter { world.clients[$0] != nil }.count == 8)
         #expect(world.news[flood[19]]?.isEmpty ?? true)
-        #expect(world.state.counters.failures[.quotaExceeded] == 12)
+        #expect(world.state.counters.requests.failures[.quotaExceeded] == 12)
         let other = world.connect(uid: 2)
         #expect(world.clients[other] != nil)
         // An administrator is admitted while any connection is free.
@@ -97,14 +97,14 @@ struct BoundsTests {
         world.happen(.messageReceived(client, .query(GetRequest(id: 8, url: url, options: options))))
         world.happen(.storeReceived(client, StoreRequest(id: 9, url: url, payload: 0), bytes: 10))
         #expect(world.state.clients[client]?.unanswered == 10)
-        #expect(world.state.counters.failures.isEmpty)
+        #expect(world.state.counters.requests.failures.isEmpty)
         world.get(client, id: 10, "10")
         #expect(world.error(client, 10) == .quotaExceeded)
         world.happen(.messageReceived(client, .remove(id: 11, url: url)))
         world.happen(.messageReceived(client, .query(GetRequest(id: 12, url: url, options: options))))
         world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: 13, urls: [url]))))
         world.happen(.storeReceived(client, StoreRequest(id: 14, url: url, payload: 0), bytes: 10))
-        #expect(world.state.counters.failures == [.quotaExceeded: 5])
+        #expect(world.state.counters.requests.failures == [.quotaExceeded: 5])
         // Each client has its own limit.
         let other = world.connect()
         world.get(other, id: 1, "other")
@@ -127,7 +127,7 @@ struct BoundsTests {
             }
         }
         #expect(world.state.clients.pendingWeight == 800)
-        #expect(world.state.counters.failures == [.quotaExceeded: 700])
+        #expect(world.state.counters.requests.failures == [.quotaExceeded: 700])
         // A long request weighs more. Headers of 100 KiB are impossible, so these have 30 KiB.
         let other = world.connect(uid: 2)
         let long = HeaderField(name: "accept", value: String(repeating: "x", count: 30 << 10))
@@ -176,7 +176,7 @@ struct BoundsTests {
     @Test func `stores that wait are shared by clients and users`() throws {
         var world = world { $0.maxStores = 16 }
         let url = try SourceURL("http://origin.test/stored")
-        func refused() -> Int { world.state.counters.failures[.quotaExceeded] ?? 0 }
+        func refused() -> Int { world.state.counters.requests.failures[.quotaExceeded] ?? 0 }
         func accepted(of client: ClientID) -> Int {
             let before = refused()
             for id in 1...20 {
@@ -200,7 +200,7 @@ struct BoundsTests {
             for id in 0..<10 { world.happen(.messageReceived(client, .subscribe(id: id, events: [.finished]))) }
         }
         #expect(world.state.clients.subscriptionsTaken == 16)
-        #expect(world.state.counters.failures == [.quotaExceeded: 24])
+        #expect(world.state.counters.requests.failures == [.quotaExceeded: 24])
         let other = world.connect(uid: 2)
         world.happen(.messageReceived(other, .subscribe(id: 1, events: [.finished])))
         #expect(world.state.clients.subscriptionsTaken == 17)

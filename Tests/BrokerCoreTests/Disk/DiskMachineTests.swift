@@ -58,7 +58,7 @@ import WorkerProtocol
     @Test func `a request that kills two processes is dropped`() throws {
         var tier = tier()
         let query = DiskRequest.query(
-            nil, keys: [try key()], DiskRequest.Known(inMemory: false, isFresh: nil, placeholder: nil))
+            nil, keys: [try key()], DiskRequest.Known(inMemory: false, isFresh: nil, headers: [], placeholder: nil))
         #expect(tier.enqueue(query, as: job) == nil)
         for death in 1...2 {
             #expect(tier.startNext()?.job == job)
@@ -97,7 +97,7 @@ import WorkerProtocol
         guard case .forget(nil, "u", nil, _)? = tier.startNext()?.request else { return complain("not asked") }
         #expect(tier.requestTimedOut(job)?.isMissed == true)
         let query = JobID(number: 2)
-        let known = DiskRequest.Known(inMemory: false, isFresh: nil, placeholder: nil)
+        let known = DiskRequest.Known(inMemory: false, isFresh: nil, headers: [], placeholder: nil)
         #expect(tier.enqueue(.query(requester, keys: [], known), as: query) == nil)
         #expect(tier.requestTimedOut(query) != nil && !tier.contains(request: query))
     }
