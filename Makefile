@@ -99,6 +99,13 @@ test-threads: ## Tests of clients, downloads and codecs, with the thread sanitiz
 	$(sanitized_tests) $(with_threads) \
 		--filter 'imgworkerTests\.(JPEG|PNG|WebP|AVIF|Animation|Color|Orientation|Placeholder)'
 
+.PHONY: test-hostile
+test-hostile: build ## Forty hostile connections of one user for SECONDS=n (120), while another user loads images; needs root
+	@scripts/bootstrap.sh --for-tests
+	$(swift) build --build-tests
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" IMGBROKER_HOSTILE_SECONDS="$(or $(SECONDS),120)" \
+		scripts/run-tests.sh --filter HostileUserTests
+
 .PHONY: fuzz
 fuzz: ## Fuzz everything that parses untrusted bytes, SECONDS=n (60) each; TARGETS="png urls" are some of the targets
 	@SECONDS_EACH="$(or $(SECONDS),60)" scripts/fuzz.sh $(TARGETS)

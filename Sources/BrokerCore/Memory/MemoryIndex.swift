@@ -266,10 +266,10 @@ struct MemoryIndex {
             contents.slot(of: original.content)
             ?? contents.insert(Content(key: original.content, bytes: original.bytes))
         contents[content].bytes = original.bytes
+        let texts = key.textBytes + original.origin.textBytes
         let entry = OriginalEntry(
             key: key, content: content, origin: original.origin.named(key.url),
-            textBytes: max(0, key.textBytes + original.origin.textBytes - Self.freeTextBytes), isFromDisk: original.isFromDisk,
-            isOnDisk: original.isOnDisk)
+            textBytes: max(0, texts - Self.freeTextBytes), isFromDisk: original.isFromDisk, isOnDisk: original.isOnDisk)
         textBytes += entry.textBytes
         contents[content].textBytes += entry.textBytes
         if let slot = originals.slot(of: key) {

@@ -1,0 +1,206 @@
+import CTestSupport
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import SystemValues
+import TestSupport
+import Testing
+
+/// One user attacks over 40 connections in every way that the page on security lists, all at the same time, while another
+/// user loads images. `make test-hostile` runs it, for IMGBROKER_HOSTILE_SECONDS seconds and with the release build.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct HostileUserTests {
+    private static let seconds = ProcessInfo.processInfo.environment["IMGBROKER_HOSTILE_SECONDS"].flatMap(Double.init)
+    private static let connections = 40
+    private static let hostile: UInt32 = 20_021
+    private static let victim: UInt32 = 20_022
+
+    /// The attacks by number, those of one kind at a time.
+    private enum Attack: Int, CaseIterable {
+        case descriptors, longOrders, silentTransfers, texts, blame, slowFrames, deadConnections, stores, slowVariants,
+            floods
+    }
+
+    @Test(.enabled(if: seconds != nil && getuid() == 0, "takes minutes, and needs root"))
+    func anotherUserIsServed() throws {
+        let seconds = Self.seconds ?? 0
+        let setting = try Setting(["--workers", "2"]) { request in
+            switch request.path {
+            case "/silent": .ok([1]).with { $0.hold = .beforeHeaders }
+            case "/patience": .redirect(to: "/busy")
+            case "/busy": .status(503, headers: [.init("Retry-After", "600")])
+            case "/large": .ok(Self.large, contentType: "image/png")
+            default: png(tile(request.path.hashValue))
+            }
+        }
+        try setting.idle()
+        let victim = try setting.client(as: Self.victim)
+        let good = try LocalOrigin(address: "127.0.0.2") { png(tile($0.number)) }
+        defer { good.stop() }
+        _ = try victim.load(good.url("/hit"))
+
+        let attackers = Attackers()
+        // Its address and the path of its socket are all that the threads read.
+        nonisolated(unsafe) let shared = setting
+        for number in 0..<Self.connections {
+            let attack = Attack.allCases[number % Attack.allCases.count]
+            attackers.start { try Self.perform(attack, shared, number, until: attackers) }
+        }
+        var hits: [Double] = []
+        var loads: [Double] = []
+        let end = Date.now.addingTimeInterval(seconds)
+        var next = 0
+        while Date.now < end {
+            for _ in 0..<20 {
+                var answer: RawClient.Incoming?
+                hits.append(try microseconds { answer = try victim.load(good.url("/hit"), #""delivery":"none""#) })
+                #expect(answer?.error == nil)
+                usleep(2000)
+            }
+            next += 1
+            loads.append(
+                try microseconds {
+                    let answer = try victim.load(good.url("/load\(next)"), within: 60)
+                    #expect(answer.error == nil)
+                    if let buffer = try? answer.image().buffer { try victim.release([buffer]) }
+                })
+        }
+        attackers.stop()
+        hits.sort()
+        loads.sort()
+        func quantile(_ values: [Double], _ share: Double) -> Double {
+            values[Int(Double(values.count - 1) * share)] / 1000
+        }
+        print(
+            """
+            hostile user: \(hits.count) hits, p50 \(quantile(hits, 0.5)) ms, p99 \(quantile(hits, 0.99)) ms, \
+            at most \(quantile(hits, 1)) ms; \(loads.count) loads, p50 \(quantile(loads, 0.5)) ms, \
+            at most \(quantile(loads, 1)) ms; attacks \(attackers.counts)
+            """)
+        #expect(quantile(hits, 0.99) < 5)
+        #expect(attackers.counts.count == Attack.allCases.count)
+        // Nothing is left of it.
+        try eventually("the attackers are gone", within: 90) {
+            let report = try setting.broker.stats()
+            return report[.clients] <= 3 && report[.reservedBytes] == 0
+        }
+        #expect(try setting.broker.stats().workerDeaths.keys.allSatisfy { $0 == .cpu })
+    }
+
+    private func microseconds(_ work: () throws -> Void) rethrows -> Double {
+        let start = Instant.now
+        try work()
+        return Double(Instant.now.microseconds(since: start))
+    }
+
+    /// A PNG of 16 megapixels, of which enlarged variants take long.
+    private static let large = TestPNG.blank(width: 4000, height: 4000)
+
+    /// The threads of the attack.
+    private final class Attackers: @unchecked Sendable {
+        private let lock = NSLock()
+        private var isOver = false
+        private var running = 0
+        private var done: [String: Int] = [:]
+
+        var goesOn: Bool { lock.withLock { !isOver } }
+        var counts: [String: Int] { lock.withLock { done } }
+        func count(_ attack: String) { lock.withLock { done[attack, default: 0] += 1 } }
+
+        func start(_ attack: @escaping @Sendable () throws -> Void) {
+            lock.withLock { running += 1 }
+            Thread.detachNewThread { [self] in
+                // What the attackers themselves take of the processors is not the broker's to share out.
+                setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
+                while goesOn {
+                    // A connection that the broker has closed is opened again.
+                    try? attack()
+                    usleep(20_000)
+                }
+                lock.withLock { running -= 1 }
+            }
+        }
+
+        func stop() {
+            lock.withLock { isOver = true }
+            while lock.withLock({ running > 0 }) { usleep(10_000) }
+        }
+    }
+
+    /// Attacks over one connection until it ends.
+    private static func perform(_ attack: Attack, _ setting: Setting, _ number: Int, until attackers: Attackers) throws
+    {
+        let client = try setting.client(as: hostile)
+        var round = 0
+        while attackers.goesOn {
+            round += 1
+            let id = client.newID()
+            switch attack {
+            case .descriptors:
+                let pair = try UnixSocket.pair()
+                let memory = try WritableBuffer(name: "given").descriptor
+                try memory.allocate(64 << 20)
+                try client.send(
+                    RawClient.frame(#"{"type":"hello","id":\#(id),"protocol":1}"#), descriptors: [pair.0, memory])
+                _ = try client.answer(to: id)
+            case .longOrders:
+                let password = String(repeating: "p", count: 900_000)
+                try client.send(
+                    #"{"type":"get","id":\#(id),"url":"http://a.test/","credentials":{"username":"u","password":"\#(password)"}}"#
+                )
+                _ = try client.answer(to: id)
+            case .silentTransfers:
+                for _ in 0..<8 {
+                    _ = try client.get(
+                        setting.url("/silent?\(number)-\(round)-\(client.newID())"),
+                        #""timeoutMs":86400000,"totalTimeoutMs":86400000"#)
+                }
+                usleep(500_000)
+            case .texts:
+                let long = String(repeating: "x", count: 7000)
+                let header = String(repeating: "h", count: 30_000)
+                let answered = try client.get(
+                    setting.url("/\(long)\(round)"), #""cache":"only-if-cached","headers":{"X-A":"\#(header)"}"#)
+                _ = try client.answer(to: answered)
+            case .blame:
+                _ = try client.answer(to: try client.get(setting.url("/patience?\(round)")))
+            case .slowFrames:
+                let frames = [
+                    #"{"type":"subscribe","id":\#(id),"events":["#
+                        + String(repeating: #""failed","#, count: 100_000) + #""failed"]}"#,
+                    #"{"type":"touch","buffers":["# + String(repeating: "-1,", count: 200_000) + #"1],"hits":1}"#,
+                    #"{"type":"prefetch","id":\#(id),"urls":["#
+                        + String(repeating: #""ftp://x/","#, count: 999) + #""ftp://x/"]}"#,
+                ]
+                try client.send(frames[round % frames.count])
+                _ = try client.next()
+            case .deadConnections:
+                try client.sendWhatIsTaken(
+                    Array((0..<2000).map { RawClient.frame(#"{"type":"stats","id":\#($0)}"#) }.joined()))
+                try? client.send(
+                    RawClient.frame(#"{"type":"hello","id":1,"protocol":1}"#),
+                    descriptors: [client.socket].compactMap(\.self))
+                usleep(1_000_000)
+                attackers.count("\(attack)")
+                return
+            case .stores:
+                _ = try client.store(setting.url("/s\(number)-\(round % 50)"), tile(number * 1000 + round % 50).png)
+            case .slowVariants:
+                let enlarged = try client.get(
+                    setting.url("/large"),
+                    #""delivery":"none","variant":{"width":65535,"height":\#(700 + round % 60),"fit":"fill"}"#)
+                _ = try client.answer(to: enlarged, within: 60)
+            case .floods:
+                let ids = try (0..<50).map {
+                    try client.get(
+                        setting.url("/f\(number)-\(round)-\($0)"), #""delivery":"none","priority":"high""#)
+                }
+                for id in ids { _ = try client.answer(to: id, within: 60) }
+                _ = try client.ask("remove", #""url":"\#(setting.url("/f\(number)-\(round)-0"))""#)
+            }
+            attackers.count("\(attack)")
+        }
+    }
+}
