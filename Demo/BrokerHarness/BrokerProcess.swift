@@ -40,11 +40,12 @@ public final class BrokerProcess {
     ///   - allowedAddresses: the address ranges that downloads may reach besides globally routable ones.
     ///   - environment: its environment besides `PATH`, as `NAME=value`.
     ///   - descriptorLimit: the maximum number of open descriptors; nil to inherit it.
+    ///   - preparation: words of a shell that precede the program, each command closed by a semicolon.
     ///   - log: the file to which its standard error is appended; nil to inherit it.
     /// - Throws: `SystemError`.
     public init(
         _ path: String, socketPath: String, arguments: [String] = [], allowedAddresses: [String] = ["127.0.0.0/8"],
-        environment: [String] = [], descriptorLimit: Int? = nil, log: String? = nil
+        environment: [String] = [], descriptorLimit: Int? = nil, preparation: String = "", log: String? = nil
     ) throws {
         self.socketPath = socketPath
         self.log = log
@@ -53,7 +54,7 @@ public final class BrokerProcess {
             [path, "--socket", socketPath] + allowedAddresses.flatMap { ["--allow-address", $0] } + arguments
         if !arguments.contains("--cache-dir") { command += ["--disk-limit", "0"] }
         if descriptorLimit != nil || log != nil {
-            let limit = descriptorLimit.map { "ulimit -n \($0); " } ?? ""
+            let limit = preparation + (descriptorLimit.map { "ulimit -n \($0); " } ?? "")
             let redirection = log.map { "2>>\($0) " } ?? ""
             command = ["/bin/sh", "-c", #"\#(limit)exec "$0" "$@" \#(redirection)3<&-"#] + command
         }

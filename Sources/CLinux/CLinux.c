@@ -42,6 +42,11 @@ int clinux_epoll_watch(int queue, int fd, uint64_t token, int reading, int writi
     return epoll_ctl(queue, change ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event);
 }
 
+int clinux_epoll_watch_urgent(int queue, int fd, uint64_t token) {
+    struct epoll_event event = {.events = EPOLLPRI, .data.u64 = token};
+    return epoll_ctl(queue, EPOLL_CTL_ADD, fd, &event);
+}
+
 int clinux_epoll_forget(int queue, int fd) { return epoll_ctl(queue, EPOLL_CTL_DEL, fd, NULL); }
 
 int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int milliseconds) {
@@ -51,7 +56,7 @@ int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int 
         // A hang-up or an error is reported by the next read.
         int broken = (ready[i].events & (EPOLLHUP | EPOLLERR)) != 0;
         events[i].token = ready[i].data.u64;
-        events[i].readable = broken || (ready[i].events & EPOLLIN);
+        events[i].readable = broken || (ready[i].events & (EPOLLIN | EPOLLPRI));
         events[i].writable = (ready[i].events & EPOLLOUT) != 0;
     }
     return count;

@@ -35,12 +35,14 @@ package final class TestBroker {
     ///   - allowed: the address ranges that downloads may reach besides globally routable ones.
     ///   - environment: its environment besides `PATH`, as `NAME=value`.
     ///   - descriptorLimit: the maximum number of open descriptors.
+    ///   - preparation: words of a shell that precede the program, each command closed by a semicolon.
     ///   - folder: the directory of the program; that of the build unless given.
     ///   - directory: the directory of its socket; a new one unless given.
     /// - Throws: `HarnessFailure` when it exits early or does not answer.
     package init(
         _ arguments: [String] = [], workers: Int = 2, allowed: [String] = ["127.0.0.0/8"],
-        environment: [String] = [], descriptorLimit: Int? = nil, folder: String = BuiltProducts.folder,
+        environment: [String] = [], descriptorLimit: Int? = nil, preparation: String = "",
+        folder: String = BuiltProducts.folder,
         in directory: TemporaryDirectory? = nil
     ) throws {
         self.directory = try directory ?? TemporaryDirectory()
@@ -50,7 +52,8 @@ package final class TestBroker {
         process = try BrokerProcess(
             folder + "/imgbroker", socketPath: socketPath,
             arguments: ["--workers", "\(workers)", "--strict-sandbox"] + arguments, allowedAddresses: allowed,
-            environment: environment, descriptorLimit: descriptorLimit, log: self.directory.file("log"))
+            environment: environment, descriptorLimit: descriptorLimit, preparation: preparation,
+            log: self.directory.file("log"))
         status = ProcessStatus(pid: process.pid)
         Self.watch(process.pid, process.exitDescriptor)
         try process.wait(for: "the broker answers", within: patience)

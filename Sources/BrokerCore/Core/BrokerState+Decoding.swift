@@ -79,7 +79,7 @@ extension BrokerState {
     /// Lets decodings that wait for memory write, as far as memory allows.
     mutating func admitDecodings() {
         while decoding.isParking {
-            let free = limits.memoryBytes - reservedBytes
+            let free = memory.limit - reservedBytes
             guard let admitted = decoding.admitNext(hasRoom: { $0 <= free }, at: now.instant) else { return }
             schedule(.decode(admitted.worker, admitted.job), in: limits.decodeDeadlineMs)
             evictToFit()

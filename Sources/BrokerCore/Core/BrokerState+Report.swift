@@ -31,7 +31,7 @@ extension BrokerState {
         report[.uptimeSeconds] = now.instant.microseconds(since: startedAt) / 1_000_000
         report[.workers] = supervision.ready(.decode)
         report[.fetchers] = supervision.ready(.fetch)
-        report[.memoryLimitBytes] = limits.memoryBytes
+        report[.memoryLimitBytes] = memory.limit
         report[.diskLimitBytes] = limits.usesDisk ? limits.diskBytes : 0
         report.sandbox = supervision.sandbox.level
         report.diskState = disk.report.state.rawValue

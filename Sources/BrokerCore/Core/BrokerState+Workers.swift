@@ -53,7 +53,7 @@ extension BrokerState {
     /// Whether more originals may be fetched, from the network or from disk. Originals that wait for a decoder cannot be
     /// evicted: while they fill half of the memory, no more are fetched. Each decoding that ends makes room.
     private var hasRoomForOriginals: Bool {
-        let half = limits.memoryBytes / 2
+        let half = memory.limit / 2
         let identifications = decoding.identificationCount
         if reservedBytes >= half, supervision.runningJobs(.fetch) > 0 || identifications > 0 { return false }
         let count = decoding.count + identifications
@@ -120,10 +120,12 @@ extension BrokerState {
     mutating func workerExited(_ worker: WorkerID, _ exit: WorkerExit) {
         // The images of one origin that is over its budget do not count against the pool.
         let origins = supervision.jobs(of: worker)?.flatMap { decoding.responsible(for: $0) } ?? []
-        let isForgiven = origins.contains { decoding.isOverCrashBudget($0, at: now.instant) }
+        let isOverBudget = origins.contains { decoding.isOverCrashBudget($0, at: now.instant) }
+        // While evicting makes room, a job is not to blame for the kernel's choice of a process.
+        let isSpared = exit.isMemoryShort && !supervision.isCondemned(worker) && shrinkMemory(by: .kill)
         guard
             let exit = supervision.exited(
-                worker, exit, isForgiven: isForgiven, isDraining: isDraining, at: now.instant)
+                worker, exit, isForgiven: isOverBudget || isSpared, isDraining: isDraining, at: now.instant)
         else { return }
         let reason = exit.wasRetired ? "let go" : exit.death.reason
         tell(BrokerEvent(.worker, pid: exit.pid, reason: reason), uids: [])
@@ -136,12 +138,13 @@ extension BrokerState {
         }
         let contents = results.take(of: worker)
         if cause.isCompromise { discardResults(of: worker, exit.kind, contents) }
+        let ownMaking = cause.isOwnMaking && !isSpared
         switch exit.kind {
-        case .fetch: downloadWorkerExited(exit.jobs, ownMaking: cause.isOwnMaking)
+        case .fetch: downloadWorkerExited(exit.jobs, ownMaking: ownMaking)
         case .decode:
             if exit.respawnsForkServer { actions.append(.respawnForkServer) }
-            decodeWorkerExited(exit.jobs, cause)
-        case .cache: cacheWorkerExited(exit.jobs, ownMaking: cause.isOwnMaking)
+            decodeWorkerExited(exit.jobs, ownMaking ? cause : .outside)
+        case .cache: cacheWorkerExited(exit.jobs, ownMaking: ownMaking)
         }
         scheduleRestart(of: exit.kind)
     }

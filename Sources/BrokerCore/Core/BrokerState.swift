@@ -45,6 +45,7 @@ package struct BrokerState {
     var supervision: Supervision
     var results = WorkerResults()
     var memory: MemoryIndex
+    private(set) var memoryBudget: MemoryBudget
     var recentFailures = RecentFailures()
     /// The originals that have replaced others and are not decoded yet, by their bytes.
     var trials: [ContentKey: Trial] = [:]
@@ -91,6 +92,7 @@ package struct BrokerState {
         decoding = Decoding(limits: limits)
         disk = DiskTier(limits: limits)
         supervision = Supervision(limits: limits)
+        memoryBudget = MemoryBudget(limit: limits.memoryBytes)
         memory = MemoryIndex(
             limit: limits.memoryBytes, maximumEntries: limits.memoryEntries, slots: limits.validitySlots)
     }
@@ -155,6 +157,7 @@ package struct BrokerState {
         case .saveFinished(let worker, let job, let isSaved): saveFinished(worker, job, isSaved: isSaved)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
+        case .memoryPressure: _ = shrinkMemory(by: .pressure)
         case .timePassed: break
         case .shutdownRequested: shutdownRequested()
         }
@@ -220,12 +223,38 @@ package struct BrokerState {
 
     /// Whether jobs may reserve this many bytes more: reserved bytes alone count against the budget. Resident buffers can be
     /// evicted; if they are leased, they are charged to their holders then, who so cannot keep others from being served.
-    func hasRoom(for bytes: Int) -> Bool { reservedBytes + bytes <= limits.memoryBytes }
+    func hasRoom(for bytes: Int) -> Bool { reservedBytes + bytes <= memory.limit }
 
     /// Evicts until the budget holds (`MemoryIndex.evictToFit`), and closes the buffers that are removed.
     mutating func evictToFit() {
         memory.reservedBytes = reservedBytes
         drop(memory.evictToFit())
+    }
+
+    /// Gives up a part of the images in memory. Returns whether that makes room; otherwise they take hardly any.
+    mutating func shrinkMemory(by shortage: MemoryBudget.Shortage) -> Bool {
+        let inUse = memory.residentBytes + memory.evictedBytes + reservedBytes
+        let wasShrunk = memoryBudget.isShrunk
+        guard memoryBudget.shrink(by: shortage, inUse: inUse) else { return false }
+        memory.limit = memoryBudget.bytes
+        if !wasShrunk {
+            schedule(.memoryGrowth, in: MemoryBudget.growthMilliseconds)
+            let (bytes, limit) = (memoryBudget.bytes >> 20, memoryBudget.limit >> 20)
+            actions.append(
+                .log(.warning("memory is short: images may take \(bytes) MiB of \(limit) MiB for the time being")))
+        }
+        return true
+    }
+
+    /// Lets the budget grow by one step, until it is whole again.
+    private mutating func growMemory() {
+        memoryBudget.grow()
+        memory.limit = memoryBudget.bytes
+        if memoryBudget.isShrunk {
+            schedule(.memoryGrowth, in: MemoryBudget.growthMilliseconds)
+        } else {
+            actions.append(.log(.notice("images may take \(memoryBudget.limit >> 20) MiB of memory again")))
+        }
     }
 
     /// Closes buffers that are in no table and that no job needs.
@@ -309,7 +338,7 @@ package struct BrokerState {
         case .keptBody(let key): downloads.hasKeptBody(key)
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
-        case .reportUse, .workerStart, .workerExit, .restart, .drain: true
+        case .memoryGrowth, .reportUse, .workerStart, .workerExit, .restart, .drain: true
         }
     }
 
@@ -338,6 +367,7 @@ package struct BrokerState {
             case .suspicion(let worker, let job): suspicionTimePassed(worker, job)
             case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
             case .nextPart(let job): renderPart(of: job)
+            case .memoryGrowth: growMemory()
             case .reportUse: reportUse()
             case .workerStart(let worker):
                 if supervision.isStarting(worker) {

@@ -21,6 +21,8 @@ enum Deadline {
     case keptBody(OriginalKey)
     /// Another partial image may be made of a download.
     case nextPart(JobID)
+    /// The memory budget may grow again.
+    case memoryGrowth
     case reportUse
     case workerStart(WorkerID)
     case workerExit(WorkerID)

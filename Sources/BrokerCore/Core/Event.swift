@@ -77,6 +77,8 @@ package enum Event {
     /// The quarantine that an earlier broker saved.
     case quarantineLoaded([QuarantineRecord])
 
+    /// Processes wait for memory.
+    case memoryPressure
     /// Time has passed.
     case timePassed
     /// The process is asked to shut down.

@@ -84,8 +84,8 @@ struct MemoryIndex {
     /// The originals of a buffer that was evicted.
     typealias Evicted = Set<OriginalKey>
 
-    /// The budget in bytes.
-    let limit: Int
+    /// The budget in bytes; `evictToFit` applies a changed one.
+    var limit: Int
     /// The maximum number of buffers, because each takes a descriptor.
     let maximumEntries: Int
 

@@ -7,6 +7,8 @@ package struct BrokerLimits {
         case fifo, lifo
     }
 
+    /// The least memory that a worker needs, even for small images.
+    package static let leastWorkerMemory = 128 << 20
     /// The growth of a worker's own memory that is tolerated over its life, in bytes.
     static let toleratedGrowth = 64 << 20
 
@@ -102,4 +104,20 @@ package struct BrokerLimits {
     package var drainMs = 4_000
 
     package init() {}
+
+    /// Bounds memory by the limit of a control group, of which a quarter, and at least 128 MiB, stays for the processes
+    /// themselves. Returns whether anything changed.
+    ///
+    /// - Parameter bytes: the group's limit.
+    package mutating func fit(intoGroupOf bytes: Int) -> Bool {
+        let room = max(bytes - max(bytes / 4, 128 << 20), bytes / 4)
+        guard room < max(memoryBytes, workerMemoryBytes) else { return false }
+        if room < memoryBytes {
+            memoryBytes = room
+            // Evicted images that are still leased take memory beside the others.
+            maxEvictedBytes = min(maxEvictedBytes, max(room / 2, 16 << 20))
+        }
+        workerMemoryBytes = min(workerMemoryBytes, max(room, Self.leastWorkerMemory))
+        return true
+    }
 }

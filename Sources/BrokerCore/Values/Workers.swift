@@ -15,6 +15,11 @@ package enum WorkerExit: Equatable {
     /// It could not be started.
     case notStarted(String)
     case ended(ProcessExit, ExitCircumstances = ExitCircumstances())
+
+    /// Whether the kernel killed it for want of memory.
+    var isMemoryShort: Bool {
+        if case .ended(.signal(SignalNumber.kill), let found) = self { found.isMemoryShort } else { false }
+    }
 }
 
 /// The circumstances of a process's exit.

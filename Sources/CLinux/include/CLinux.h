@@ -44,6 +44,8 @@ struct clinux_event {
 int clinux_epoll_create(void);
 /// Adds `fd` to the queue under `token`; with `change`, changes the watched events. 0, or -1 with errno.
 int clinux_epoll_watch(int queue, int fd, uint64_t token, int reading, int writing, int change);
+/// Adds `fd` to the queue for urgent events alone, which are reported as readable. 0, or -1 with errno.
+int clinux_epoll_watch_urgent(int queue, int fd, uint64_t token);
 int clinux_epoll_forget(int queue, int fd);
 /// Waits for up to `capacity` (at most 256) events; -1 milliseconds for no limit. Their number, or -1 with errno.
 int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int milliseconds);

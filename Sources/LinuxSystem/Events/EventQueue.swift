@@ -42,6 +42,13 @@ package final class EventQueue {
         try watch(descriptor, token, reading, writing, change: true)
     }
 
+    /// Watches a trigger of `MemoryPressure` under `token`.
+    ///
+    /// - Throws: `SystemError` of `epoll_ctl`.
+    package func add(_ pressure: MemoryPressure, token: UInt64) throws(SystemError) {
+        try retrying("epoll_ctl") { clinux_epoll_watch_urgent(queue.raw, pressure.descriptor.raw, token) }
+    }
+
     /// Stops watching `descriptor`.
     package func remove(_ descriptor: Int32) {
         _ = clinux_epoll_forget(queue.raw, descriptor)

@@ -41,6 +41,14 @@ public final class FileDescriptor: Sendable {
         FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, O_RDONLY | O_CLOEXEC, 0) })
     }
 
+    /// Opens an existing file at `path` for reading and writing, without waiting.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    package static func open(updatingAt path: String) throws(SystemError) -> FileDescriptor {
+        let flags = O_RDWR | O_CLOEXEC | O_NONBLOCK
+        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
+    }
+
     /// Creates or truncates the file at `path` and opens it for writing.
     ///
     /// - Throws: `SystemError` of `open`.
@@ -88,6 +96,18 @@ public final class FileDescriptor: Sendable {
             let start = unsafe bytes.baseAddress! + written
             let left = bytes.count - written
             written += try retrying("pwrite") { unsafe pwrite(raw, start, left, off_t(offset + written)) }
+        }
+    }
+
+    /// Writes all of `bytes` at the present position. Pipes and terminals are possible too.
+    ///
+    /// - Throws: `SystemError` of `write`; some of the bytes may have been written.
+    package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
+        var written = 0
+        while written < bytes.count {
+            let start = unsafe bytes.baseAddress! + written
+            let left = bytes.count - written
+            written += try retrying("write") { unsafe Glibc.write(raw, start, left) }
         }
     }
 

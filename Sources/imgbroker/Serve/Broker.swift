@@ -11,7 +11,7 @@ import WorkerProtocol
 /// thread, and only the event queue waits.
 final class Broker {
     enum Source: UInt64 {
-        case listener, timer, signals, client, worker, workerExit, forkServer, receiver
+        case listener, timer, signals, client, worker, workerExit, forkServer, receiver, pressure
     }
 
     /// The time that one iteration of the event loop spends on messages of all clients.
@@ -55,7 +55,9 @@ final class Broker {
     /// The bytes of `store`s that the state is about to accept or refuse.
     var uploads: [ClientID: SealedBuffer] = [:]
     /// Tells a worker that the kernel killed for want of memory from one that was killed from outside.
-    var memoryShortage = MemoryShortage()
+    var memoryShortage: MemoryShortage
+    /// Reports that processes wait for memory; nil if the kernel does not.
+    private let pressure: MemoryPressure?
     /// The durations of the event loop's iterations: while one lasts, no other event is served.
     var iterations = LatencyHistogram()
     /// The durations of hits, from the frame to the queued reply.
@@ -81,7 +83,8 @@ final class Broker {
 
     /// Prepares everything but the workers: they start with `run`.
     init(
-        _ configuration: Configuration, launcher: WorkerLauncher, listener: ListeningSocket, log: Log
+        _ configuration: Configuration, launcher: WorkerLauncher, listener: ListeningSocket, group: MemoryGroup?,
+        log: Log
     ) throws(SystemError) {
         self.configuration = configuration
         self.listener = listener
@@ -133,6 +136,10 @@ final class Broker {
         try queue.add(listener.descriptor.raw, token: Self.token(.listener))
         try queue.add(timer.descriptor.raw, token: Self.token(.timer))
         try queue.add(signals.descriptor.raw, token: Self.token(.signals))
+        // In version 1, a group without a limit is the machine, or shared with others.
+        memoryShortage = MemoryShortage(in: group?.limit != nil || group?.pressurePath != nil ? group : nil)
+        pressure = MemoryPressure(of: group)
+        if let pressure { try queue.add(pressure, token: Self.token(.pressure)) }
     }
 
     /// Serves until a signal asks it to shut down.
@@ -250,6 +257,7 @@ final class Broker {
             if forkServer?.becameReadable() == false { replaceForkServer() }
         case .workerExit:
             if let worker = workers[Identifier(number: number)] { reap(worker) }
+        case .pressure: handle(.memoryPressure)
         case .receiver:
             for (client, message) in receiver.becameReadable(number) { take(message, from: client) }
         case nil: break

@@ -183,10 +183,9 @@ struct Configuration {
         return seconds
     }
 
-    /// The least memory that a worker needs, even for small images.
     private static func workerMemory(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> Int {
         let bytes = try arguments.size(of: flag, unit: .binary)
-        if bytes < 128 << 20 { throw UsageError(description: "\(flag) needs 128M at least") }
+        if bytes < BrokerLimits.leastWorkerMemory { throw UsageError(description: "\(flag) needs 128M at least") }
         return bytes
     }
 

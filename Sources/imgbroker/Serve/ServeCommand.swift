@@ -13,6 +13,11 @@ enum ServeCommand {
                 "the worker programs imgfetch and imgworker are neither beside imgbroker nor in ../libexec/imgbroker")
             return 1
         }
+        var configuration = configuration
+        let group = MemoryGroup.own
+        if let bytes = group?.limit, configuration.limits.fit(intoGroupOf: bytes) {
+            log.notice("the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")
+        }
         launcher.logLevel = configuration.logLevel
         launcher.allowedAddresses = configuration.allowedAddresses.map(\.description)
         launcher.proxy = configuration.proxy
@@ -41,7 +46,6 @@ enum ServeCommand {
             launcher.user = nobody
         }
 
-        var configuration = configuration
         if configuration.limits.usesDisk {
             if let directory = configuration.cacheDirectory ?? usualCacheDirectory {
                 let limits = configuration.limits
@@ -86,7 +90,7 @@ enum ServeCommand {
                 }
                 try CurrentProcess.become(uid: ownUser.uid, gid: ownUser.gid)
             }
-            try Broker(configuration, launcher: launcher, listener: listener, log: log).run()
+            try Broker(configuration, launcher: launcher, listener: listener, group: group, log: log).run()
             remover?.run()
             return 0
         } catch {

@@ -1,0 +1,92 @@
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// The memory for images when the machine, or the broker's control group, has less than the settings allow.
+struct MemoryBudgetTests {
+    private func world() -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.workers = 1
+        limits.memoryBytes = 32_000
+        var world = StrictWorld(limits)
+        world.readyAll()
+        return world
+    }
+
+    /// Loads images of 1,000 bytes whose pixels have 400.
+    private func load(_ ids: ClosedRange<Int>, _ world: inout StrictWorld, _ client: ClientID) {
+        for id in ids {
+            world.load(client, id: id, "\(id)", content: id)
+            guard let buffer = world.image(client, id)?.buffer else { continue }
+            world.happen(.messageReceived(client, .release(buffers: [buffer])))
+        }
+    }
+
+    private static let shortage = WorkerExit.ended(.signal(9), ExitCircumstances(isMemoryShort: true))
+
+    @Test func `a worker killed for want of memory costs cached images, and no request`() throws {
+        var world = world()
+        let client = world.connect()
+        load(1...20, &world, client)
+        world.get(client, id: 100, "x")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 100)
+        for _ in 0..<4 {
+            let before = world.state.report[.memoryBytes]
+            let worker = try #require(world.decodes.values.first?.worker)
+            world.endWorker(worker, Self.shortage)
+            #expect(world.state.report[.memoryBytes] < before)
+            #expect(world.state.report[.memoryLimitBytes] <= before - before / 4 + 1000)
+            world.readyAll()
+        }
+        #expect(world.state.report.workerDeaths == [.memory: 4])
+        #expect(!world.state.supervision.areDecodersBroken(at: world.clock))
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.finishDecode(job)
+        #expect(world.image(client, 100) != nil)
+    }
+
+    @Test func `an image that takes too much memory by itself is quarantined`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "x")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        for _ in 0..<2 {
+            world.endWorker(try #require(world.decodes.values.first?.worker), Self.shortage)
+            world.happen(.timePassed, after: 200)
+            world.readyAll()
+        }
+        #expect(world.error(client, 1) == .decoderCrashed)
+    }
+
+    @Test func `pressure evicts, down to a quarter of the limit, and the limit returns in time`() {
+        var world = world()
+        let client = world.connect()
+        load(1...30, &world, client)
+        let full = world.state.report[.memoryBytes]
+        world.happen(.memoryPressure)
+        #expect(world.state.report[.memoryBytes] <= full - full / 8)
+        for _ in 0..<50 { world.happen(.memoryPressure) }
+        #expect(world.state.report[.memoryLimitBytes] == 8_000)
+        #expect(world.state.report[.memoryBytes] > 4_000)
+        for _ in 0..<11 { world.happen(.timePassed, after: MemoryBudget.growthMilliseconds) }
+        #expect(world.state.report[.memoryLimitBytes] == 30_000)
+        world.happen(.timePassed, after: MemoryBudget.growthMilliseconds)
+        #expect(world.state.report[.memoryLimitBytes] == 32_000)
+        #expect(world.lastActions.contains(.log(.notice("images may take 0 MiB of memory again"))))
+        let deadlines = world.state.nextDeadline
+        world.happen(.timePassed, after: MemoryBudget.growthMilliseconds)
+        #expect(world.state.nextDeadline == deadlines)
+    }
+
+    @Test(arguments: [(256, 128, 128), (512, 384, 384), (1024, 512, 768), (2048, 512, 1024), (64, 16, 128)])
+    func `images and workers fit into a control group`(group: Int, images: Int, worker: Int) {
+        var limits = BrokerLimits()
+        #expect(limits.fit(intoGroupOf: group << 20) == (group < 2048))
+        #expect(limits.memoryBytes == images << 20)
+        #expect(limits.workerMemoryBytes == worker << 20)
+    }
+}
