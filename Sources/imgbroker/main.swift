@@ -13,9 +13,9 @@ do {
     default:
         switch try Configuration.read(words) {
         case .serve(let configuration): CurrentProcess.exit(ServeCommand.run(configuration))
-        case .help: CurrentProcess.writeToStandardOutput(Configuration.usage + "\n")
+        case .help: StandardOutput.write(Configuration.usage + "\n")
         case .formats(let json): CurrentProcess.exit(try FormatsCommand.run(json: json))
-        case .version: CurrentProcess.writeToStandardOutput(ProductVersion.product + "\n")
+        case .version: StandardOutput.write(ProductVersion.product + "\n")
         }
     }
 } catch {

@@ -3,5 +3,10 @@
 import LinuxSystem
 import WorkerRuntime
 
-if FormatTable.print(Array(CommandLine.arguments.dropFirst())) { CurrentProcess.exit(0) }
+do {
+    if try FormatTable.print(Array(CommandLine.arguments.dropFirst())) { CurrentProcess.exit(0) }
+} catch {
+    CurrentProcess.writeToStandardError("imgbroker: standard output cannot be written: \(error)\n")
+    CurrentProcess.exit(1)
+}
 WorkerRuntime.run(DecodeProgram.self)

@@ -57,6 +57,23 @@ public final class FileDescriptor: Sendable {
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, mode) })
     }
 
+    /// Creates a file for writing at a path that is free; not even a symbolic link may have it.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    package static func create(atFree path: String) throws(SystemError) -> FileDescriptor {
+        let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0o666) })
+    }
+
+    /// Opens `path` for writing from the beginning, whatever kind of file it is. Creates the target of a symbolic link if
+    /// necessary, and waits for the reader of a pipe.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    package static func open(writingAt path: String) throws(SystemError) -> FileDescriptor {
+        let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC
+        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0o666) })
+    }
+
     /// Duplicates the descriptor, closed on exec.
     ///
     /// - Throws: `SystemError` of `fcntl`.
@@ -178,6 +195,28 @@ public final class FileDescriptor: Sendable {
         }
         if let failure { throw failure }
         return copied
+    }
+
+    /// Writes `count` bytes of `source`, from `offset` on, at the present position. Pipes and terminals are possible too.
+    ///
+    /// - Throws: `SystemError` of `pread` or `write`.
+    package func append(_ count: Int, from source: FileDescriptor, at offset: Int) throws(SystemError) {
+        var copied = 0
+        var failure: SystemError?
+        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
+            do throws(SystemError) {
+                while copied < count {
+                    let part = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(count - copied))
+                    let read = unsafe try source.read(into: part, at: offset + copied)
+                    if read == 0 { break }
+                    unsafe try write(UnsafeRawBufferPointer(rebasing: part.prefix(read)))
+                    copied += read
+                }
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
     }
 
     /// Renames the file at `path`, and replaces an existing `target`.

@@ -36,13 +36,13 @@ package enum FileSystem {
         }
     }
 
-    /// The status of the file at `path`, with symbolic links followed; nil when it does not exist.
+    /// The status of the file at `path`, with symbolic links followed or not; nil when it does not exist.
     ///
     /// - Throws: `SystemError` of `stat`, except `ENOENT`.
-    package static func status(of path: String) throws(SystemError) -> Status? {
+    package static func status(of path: String, followingLinks: Bool = true) throws(SystemError) -> Status? {
         var status = stat()
         do {
-            try retrying("stat") { unsafe stat(path, &status) }
+            try retrying("stat") { unsafe followingLinks ? stat(path, &status) : lstat(path, &status) }
         } catch {
             if error.code == ENOENT { return nil }
             throw error

@@ -99,14 +99,14 @@ extension CurrentProcess {
     }
 
     /// Writes `text` to standard output.
-    package static func writeToStandardOutput(_ text: String) {
-        var text = text
-        text.withUTF8 { bytes in
-            var written = 0
-            while written < bytes.count {
-                let count = unsafe write(1, bytes.baseAddress! + written, bytes.count - written)
-                if count <= 0 { return }
-                written += count
+    ///
+    /// - Throws: `SystemError` of `write`: `ENOSPC` when the disk is full, `EPIPE` when no process reads any more.
+    package static func writeToStandardOutput(_ text: String) throws(SystemError) {
+        let bytes = Array(text.utf8)
+        var written = 0
+        while written < bytes.count {
+            written += try retrying("write") {
+                unsafe bytes.withUnsafeBytes { unsafe write(1, $0.baseAddress! + written, $0.count - written) }
             }
         }
     }

@@ -30,6 +30,6 @@ enum CommandConnection {
     static func printObject(_ members: (inout JSONWriter) -> Void) {
         var writer = JSONWriter()
         writer.object(members)
-        CurrentProcess.writeToStandardOutput(String(decoding: writer.bytes, as: UTF8.self) + "\n")
+        StandardOutput.write(String(decoding: writer.bytes, as: UTF8.self) + "\n")
     }
 }

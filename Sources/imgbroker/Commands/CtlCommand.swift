@@ -42,7 +42,7 @@ enum CtlCommand {
     /// Runs the command with the words after `ctl` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try CtlRequest(words) else {
-            CurrentProcess.writeToStandardOutput(usage + "\n")
+            StandardOutput.write(usage + "\n")
             return CommandConnection.Status.done
         }
         switch request.command {
@@ -111,7 +111,7 @@ enum CtlCommand {
             CommandConnection.printObject { stats.writeMembers(to: &$0) }
         } else {
             let path = request.socketPath ?? SocketPath.forClient
-            CurrentProcess.writeToStandardOutput(StatsTable.text(of: stats, path: path))
+            StandardOutput.write(StatsTable.text(of: stats, path: path))
         }
     }
 
@@ -121,12 +121,12 @@ enum CtlCommand {
                 $0.array("entries", of: entries) { $1.writeMembers(to: &$0) }
             }
         }
-        if entries.isEmpty { return CurrentProcess.writeToStandardOutput("nothing is on the failed list\n") }
+        if entries.isEmpty { return StandardOutput.write("nothing is on the failed list\n") }
         let now = WallClock.milliseconds / 1000
         for entry in entries {
             let code = entry.code.rawValue
             let space = String(repeating: " ", count: max(1, 20 - code.count))
-            CurrentProcess.writeToStandardOutput("\(code)\(space)\(max(entry.expires - now, 0)) s left  \(entry.url)\n")
+            StandardOutput.write("\(code)\(space)\(max(entry.expires - now, 0)) s left  \(entry.url)\n")
         }
     }
 

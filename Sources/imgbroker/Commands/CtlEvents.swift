@@ -25,7 +25,7 @@ enum CtlEvents {
                         $0.member("reason", event.reason)
                     }
                 } else {
-                    CurrentProcess.writeToStandardOutput(line(of: event) + "\n")
+                    StandardOutput.write(line(of: event) + "\n")
                 }
                 return true
             }

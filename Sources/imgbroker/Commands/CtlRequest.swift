@@ -111,7 +111,7 @@ extension CtlRequest {
         if asJSON {
             CommandConnection.printObject(members)
         } else {
-            CurrentProcess.writeToStandardOutput(line + "\n")
+            StandardOutput.write(line + "\n")
         }
     }
 }

@@ -38,7 +38,7 @@ enum GetCommand {
     /// Runs the command with the words after `get` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try read(words) else {
-            CurrentProcess.writeToStandardOutput(usage + "\n")
+            StandardOutput.write(usage + "\n")
             return CommandConnection.Status.done
         }
         let bar = request.asJSON ? nil : ProgressBar()
@@ -48,7 +48,7 @@ enum GetCommand {
             let printPartial = { (image: BrokerImage) in
                 bar?.clear()
                 let (size, passed) = (image.reply, Instant.now.microseconds(since: begun) / 1000)
-                CurrentProcess.writeToStandardOutput("partial: \(size.width) × \(size.height) after \(passed) ms\n")
+                StandardOutput.write("partial: \(size.width) × \(size.height) after \(passed) ms\n")
             }
             let image = try broker.get(
                 request.url, request.options, partial: request.options.progressive ? printPartial : nil,
@@ -61,7 +61,7 @@ enum GetCommand {
                     image.reply.writeMembers(to: &$0)
                 }
             } else {
-                CurrentProcess.writeToStandardOutput(summary(of: image.reply, writtenTo: request.output) + "\n")
+                StandardOutput.write(summary(of: image.reply, writtenTo: request.output) + "\n")
             }
             return CommandConnection.Status.done
         } catch {
@@ -124,14 +124,9 @@ enum GetCommand {
 
     private static func write(_ image: BrokerImage, to path: String) throws(ClientError) {
         guard let buffer = image.buffer else { throw .protocolViolation("the buffer is missing") }
-        // Under another name until it is complete, so that no reader sees half an image.
-        let partial = path + ".partial"
         do {
-            let file = try FileDescriptor.create(at: partial)
-            try file.copy(image.reply.bytes, from: buffer.descriptor, at: image.reply.offset)
-            try FileDescriptor.rename(partial, to: path)
+            try OutputFile.write(image.reply.bytes, of: buffer.descriptor, at: image.reply.offset, to: path)
         } catch {
-            try? FileDescriptor.remove(partial)
             throw .refused(WireError(.internal, "\(path) could not be written: \(error)."))
         }
     }

@@ -8,10 +8,12 @@ enum FormatTable {
     static let (option, json) = ("--formats", "--json")
 
     /// Prints the table if `arguments`, without the program's name, request it; returns false otherwise.
-    static func print(_ arguments: [String]) -> Bool {
+    ///
+    /// - Throws: `SystemError` of `write`.
+    static func print(_ arguments: [String]) throws(SystemError) -> Bool {
         switch arguments {
-        case [option]: CurrentProcess.writeToStandardOutput(text)
-        case [option, json]: CurrentProcess.writeToStandardOutput(String(decoding: object, as: UTF8.self) + "\n")
+        case [option]: try CurrentProcess.writeToStandardOutput(text)
+        case [option, json]: try CurrentProcess.writeToStandardOutput(String(decoding: object, as: UTF8.self) + "\n")
         default: return false
         }
         return true

@@ -1,0 +1,28 @@
+import LinuxSystem
+
+/// The file of `get -o`.
+enum OutputFile {
+    /// Writes `count` bytes of `source`, from `offset` on, to `path`.
+    ///
+    /// A regular file, or a missing one, appears in one step, so that no reader sees half an image. A device, a pipe or a
+    /// symbolic link stays, and is written to.
+    ///
+    /// - Throws: `SystemError`.
+    static func write(_ count: Int, of source: FileDescriptor, at offset: Int, to path: String) throws(SystemError) {
+        let status = try FileSystem.status(of: path, followingLinks: false)
+        guard status?.isRegular != false else {
+            return try FileDescriptor.open(writingAt: path).append(count, from: source, at: offset)
+        }
+        let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
+        // A name of its own, so that no file of the user is lost, and no link that others have made is followed.
+        let partial = folder + ".imgbroker-" + String(UInt64.random(in: .min ... .max), radix: 36) + ".partial"
+        let file = try FileDescriptor.create(atFree: partial)
+        do {
+            try file.append(count, from: source, at: offset)
+            try FileDescriptor.rename(partial, to: path)
+        } catch {
+            try? FileDescriptor.remove(partial)
+            throw error
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SystemValues
+import TestSupport
+import Testing
+
+/// Where commands write: files of any kind, and a standard output that takes nothing.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct OutputTests {
+    private static let program = BuiltProducts.folder + "/imgbroker"
+
+    private let directory: TemporaryDirectory
+    private let setting: Setting
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        setting = try Setting(routes: ["/a": png(tile(1))])
+    }
+
+    private func get(to path: String) throws -> ProgramResult {
+        try run(
+            Self.program, ["get", setting.url("/a"), "--original", "-o", path, "--socket", setting.broker.socketPath])
+    }
+
+    private func contents(_ path: String) -> [UInt8]? { FileManager.default.contents(atPath: path).map { Array($0) } }
+
+    /// Runs a command of a shell in which `$0` is the program and `$1` the socket.
+    private func shell(_ script: String) throws -> ProgramResult {
+        try run("/bin/sh", ["-c", script, Self.program, setting.broker.socketPath])
+    }
+
+    @Test func `a device stays a device`() throws {
+        let path = directory.file("null")
+        guard unsafe mknod(path, S_IFCHR | 0o666, dev_t(0x103)) == 0 else {
+            // Only root can make devices.
+            #expect(try get(to: "/dev/null").exit == .status(0))
+            return
+        }
+        #expect(try get(to: path).exit == .status(0))
+        let status = try #require(try FileSystem.status(of: path, followingLinks: false))
+        #expect(!status.isRegular)
+        #expect(directory.names == ["null"])
+    }
+
+    @Test func `the reader of a pipe receives the image`() throws {
+        let path = directory.file("pipe")
+        #expect(unsafe mkfifo(path, 0o600) == 0)
+        let result = try shell(
+            "cat <\(path) >\(directory.file("copy")) & "
+                + #""$0" get \#(setting.url("/a")) --original -o \#(path) --socket "$1"; s=$?; wait; exit $s"#)
+        #expect(result.exit == .status(0), "\(result.errors)")
+        #expect(contents(directory.file("copy")) == tile(1).png)
+        #expect(try FileSystem.status(of: path)?.isRegular == false)
+    }
+
+    @Test(arguments: [true, false]) func `a symbolic link stays, and its target is written`(exists: Bool) throws {
+        let (link, target) = (directory.file("link"), directory.file("target"))
+        if exists { try Data("old and longer".utf8).write(to: URL(filePath: target)) }
+        #expect(unsafe symlink(target, link) == 0)
+        #expect(try get(to: link).exit == .status(0))
+        #expect(contents(target) == tile(1).png)
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == target)
+        #expect(directory.names == ["link", "target"])
+    }
+
+    @Test func `a file or a link beside the output is not touched`() throws {
+        let (victim, kept) = (directory.file("victim"), directory.file("b.png.partial"))
+        try Data("victim".utf8).write(to: URL(filePath: victim))
+        #expect(unsafe symlink(victim, directory.file("a.png.partial")) == 0)
+        try Data("kept".utf8).write(to: URL(filePath: kept))
+        for name in ["a.png", "b.png"] {
+            #expect(try get(to: directory.file(name)).exit == .status(0))
+            #expect(contents(directory.file(name)) == tile(1).png)
+        }
+        #expect(contents(victim) == Array("victim".utf8))
+        #expect(contents(kept) == Array("kept".utf8))
+        #expect(directory.names == ["a.png", "a.png.partial", "b.png", "b.png.partial", "victim"])
+    }
+
+    @Test func `a directory or a full device fails, and leaves nothing`() throws {
+        for path in [directory.path, "/dev/full"] {
+            let result = try get(to: path)
+            #expect(result.exit == .status(1))
+            #expect(result.errors.split(separator: "\n").count == 1)
+        }
+        #expect(directory.names.isEmpty)
+        // A name as long as names can be.
+        let long = directory.file(String(repeating: "a", count: 255))
+        #expect(try get(to: long).exit == .status(0))
+    }
+
+    @Test(arguments: [
+        "--version", "--help", "--formats", "ctl --help", #"ctl stats --socket "$1""#,
+        #"ctl stats --json --socket "$1""#,
+    ])
+    func `a full standard output is an error`(_ words: String) throws {
+        let result = try shell(#""$0" \#(words) >/dev/full"#)
+        #expect(result.exit == .status(1))
+        #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
+    }
+
+    @Test func `events end when no process reads them`() throws {
+        let (_, writing) = try UnixSocket.pair()
+        // Without the signal, which would end the process anyway.
+        let command = try ChildProcess(
+            path: "/bin/sh",
+            arguments: [
+                "-c", #"trap "" PIPE; exec "$0" ctl events --socket "$1" >&3 2>/dev/null"#, Self.program,
+                setting.broker.socketPath,
+            ], control: writing)
+        try setting.broker.wait(for: "the command has subscribed") { $0[.clients] == 2 }
+        let client = try setting.client()
+        try eventually("the command ends") {
+            _ = try client.load(setting.url("/a"), #""cache":"reload""#)
+            return command.waitForExit(milliseconds: 10) == .status(1)
+        }
+    }
+}
