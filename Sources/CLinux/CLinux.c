@@ -70,6 +70,11 @@ int clinux_signalfd(const int *signals, size_t count) {
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+int clinux_is_ignored(int signal) {
+    struct sigaction action;
+    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 int clinux_signalfd_next(int fd) {
     struct signalfd_siginfo info;
     return read(fd, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
@@ -127,6 +132,11 @@ int clinux_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
 static int unix_address(struct sockaddr_un *address, const char *path) {
     memset(address, 0, sizeof *address);
+    // The kernel would choose an abstract name, which has no access rights.
+    if (!*path) {
+        errno = ENOENT;
+        return -1;
+    }
     address->sun_family = AF_UNIX;
     if (strlen(path) >= sizeof address->sun_path) {
         errno = ENAMETOOLONG;
@@ -146,6 +156,22 @@ int clinux_bind_path(int socket, const char *path) {
     struct sockaddr_un address;
     if (unix_address(&address, path) < 0) return -1;
     return bind(socket, (const struct sockaddr *)&address, sizeof address);
+}
+
+int clinux_set_socket_access(const char *path, mode_t mode, gid_t group) {
+    // A descriptor of the file itself, so that no link that takes its place is followed.
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC), error = 0;
+    if (fd < 0) return -1;
+    struct stat status;
+    char name[32];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (fstat(fd, &status) < 0) error = errno;
+    else if (!S_ISSOCK(status.st_mode)) error = ENOTSOCK;
+    else if (group != (gid_t)-1 && fchownat(fd, "", (uid_t)-1, group, AT_EMPTY_PATH) < 0) error = errno;
+    else if (chmod(name, mode) < 0) error = errno;
+    close(fd);
+    errno = error;
+    return error ? -1 : 0;
 }
 
 int clinux_accept(int listener) {
@@ -253,6 +279,12 @@ size_t clinux_raise_descriptor_limit(void) {
     setrlimit(RLIMIT_NOFILE, &limit);
     getrlimit(RLIMIT_NOFILE, &limit);
     return limit.rlim_cur;
+}
+
+void clinux_open_standard_descriptors(void) {
+    // The lowest free number is used, so those below are open.
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);
 }
 
 int clinux_forbid_core_dumps(void) {

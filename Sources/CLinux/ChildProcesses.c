@@ -14,7 +14,8 @@
 #define P_PIDFD 3
 #endif
 
-int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control) {
+int clinux_spawn(
+    pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control, int more) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t all, none;
@@ -29,8 +30,11 @@ int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *co
     sigemptyset(&none);
     // If `control` is 3 already, dup2 clears its close-on-exec flag (since glibc 2.29; closefrom needs 2.34).
     if (!error) error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    // Through a number of its own, because `more` may be 3, or `control` 4.
+    if (!error && more >= 0) error = posix_spawn_file_actions_adddup2(&actions, more, 5 + (control == 5));
     if (!error) error = posix_spawn_file_actions_adddup2(&actions, control, 3);
-    if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, 4);
+    if (!error && more >= 0) error = posix_spawn_file_actions_adddup2(&actions, 5 + (control == 5), 4);
+    if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, more >= 0 ? 5 : 4);
     if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
     if (!error) error = posix_spawnattr_setsigmask(&attributes, &none);
     // In a process group of its own: the terminal sends Ctrl-C to the parent alone, which stops the child in order.
@@ -76,6 +80,15 @@ int clinux_pidfd_reap(int pidfd, int *code, int *signaled, int64_t *peak) {
 int clinux_pidfd_is_child(int pidfd) {
     siginfo_t info;
     return (int)syscall(SYS_waitid, P_PIDFD, pidfd, &info, WEXITED | WNOHANG | WNOWAIT, NULL);
+}
+
+int clinux_reap_stranger(const pid_t *own, size_t count) {
+    siginfo_t info;
+    memset(&info, 0, sizeof info);
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0) return 0;
+    for (size_t i = 0; i < count; i++)
+        if (own[i] == info.si_pid) return -1;
+    return waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG) == 0;
 }
 
 int clinux_processor_time(pid_t pid, int64_t *nanoseconds) {

@@ -1,5 +1,6 @@
 internal import CLinux
 internal import Glibc
+internal import SystemValues
 
 /// Unix stream sockets: creation, and transfer of bytes with descriptors.
 package enum UnixSocket {
@@ -55,7 +56,7 @@ package enum UnixSocket {
     /// Binds `path` and listens there; the descriptor is nonblocking. The file gets `mode` and, if given, `group`. Until
     /// then it is accessible only to its owner, and connections are refused.
     ///
-    /// - Throws: `SystemError` of `socket`, `bind`, `chown`, `chmod` or `listen`.
+    /// - Throws: `SystemError` of `socket`, `bind`, `chown` or `listen`.
     package static func listen(
         at path: String, mode: UInt32, group: UInt32? = nil, backlog: Int32 = 1024
     ) throws(SystemError) -> FileDescriptor {
@@ -64,8 +65,7 @@ package enum UnixSocket {
         defer { umask(mask) }
         try retrying("bind") { unsafe clinux_bind_path(socket.raw, path) }
         do throws(SystemError) {
-            if let group { try retrying("chown") { unsafe lchown(path, .max, group) } }
-            try retrying("chmod") { unsafe chmod(path, mode) }
+            try setAccess(of: path, mode: mode, group: group)
             try retrying("listen") { CLinux.listen(socket.raw, backlog) }
             try socket.setNonBlocking()
         } catch {
@@ -74,6 +74,13 @@ package enum UnixSocket {
             throw error
         }
         return socket
+    }
+
+    /// Sets the mode of a socket's file and, if given, its group. Follows no link.
+    ///
+    /// - Throws: `SystemError` of `chown`: `ENOTSOCK` for another file, `EPERM` without the right to give it to the group.
+    package static func setAccess(of path: String, mode: UInt32, group: UInt32?) throws(SystemError) {
+        try retrying("chown") { unsafe clinux_set_socket_access(path, mode, group ?? .max) }
     }
 
     /// Accepts the next connection; nil without one (or if it was closed again). The descriptor is nonblocking,
@@ -303,12 +310,17 @@ extension UnixSocket {
             device: UInt64(status.st_dev), inode: UInt64(status.st_ino), isSocket: status.st_mode & S_IFMT == S_IFSOCK)
     }
 
-    /// Waits for the lock on a directory (flock). Closing the descriptor releases it.
+    /// Waits up to `milliseconds` for the lock on a directory (flock); nil when another process keeps it. Closing the
+    /// descriptor releases it.
     ///
     /// - Throws: `SystemError` of `open` or `flock`.
-    package static func lock(directory path: String) throws(SystemError) -> FileDescriptor {
+    package static func lock(directory path: String, milliseconds: Int) throws(SystemError) -> FileDescriptor? {
         let directory = try FileDescriptor.open(readingAt: path)
-        try retrying("flock") { flock(directory.raw, LOCK_EX) }
+        let deadline = Instant.now.adding(milliseconds: milliseconds)
+        while try !directory.tryLock() {
+            if Instant.now >= deadline { return nil }
+            usleep(10_000)
+        }
         return directory
     }
 }

@@ -8,6 +8,8 @@ package enum SignalNumber {
     package static let hangup: Int32 = 1
     /// `SIGPIPE`: a write to a pipe or socket without a reader.
     package static let brokenPipe: Int32 = 13
+    /// `SIGCHLD`: a child has exited.
+    package static let child: Int32 = 17
     /// `SIGKILL`: cannot be caught.
     package static let kill: Int32 = 9
 

@@ -21,7 +21,7 @@ package protocol WorkerProgram: ProgramOptions {
     init()
 
     /// Does what takes the rights of the user that started the process. Called when the user is about to change.
-    func prepareFiles(for user: WorkerOptions.User, log: Log)
+    mutating func prepareFiles(for user: WorkerOptions.User, log: Log)
 
     /// Acquires the resources that the sandbox denies: descriptors, files, libraries.
     ///
@@ -32,7 +32,7 @@ package protocol WorkerProgram: ProgramOptions {
 extension WorkerProgram {
     package static var canFork: Bool { false }
 
-    package func prepareFiles(for _: WorkerOptions.User, log _: Log) {}
+    package mutating func prepareFiles(for _: WorkerOptions.User, log _: Log) {}
 }
 
 /// The work of a confined process, from its warm-up to its end.

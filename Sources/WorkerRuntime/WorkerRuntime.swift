@@ -73,8 +73,9 @@ package enum WorkerRuntime {
     }
 
     private static func start(
-        _ program: some WorkerProgram, _ options: WorkerOptions, _ control: FileDescriptor, _ log: Log
+        _ given: some WorkerProgram, _ options: WorkerOptions, _ control: FileDescriptor, _ log: Log
     ) throws {
+        var program = given
         let name = type(of: program).name
         if options.isForkServer { CurrentProcess.setName(ForkServer.processName(of: name)) }
         CurrentProcess.raiseOOMScore()

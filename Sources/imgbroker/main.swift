@@ -1,6 +1,8 @@
 import IPCProtocol
 import LinuxSystem
 
+// Before any file is opened.
+CurrentProcess.openStandardDescriptors()
 // Chooses the command.
 do {
     let words = CommandLine.arguments.dropFirst()

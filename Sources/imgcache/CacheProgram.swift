@@ -15,6 +15,8 @@ struct CacheProgram: WorkerProgram, Equatable {
     /// Seven days, in milliseconds.
     private static let defaultMaxAge = 7 * 86_400 * 1000
 
+    static func == (one: CacheProgram, other: CacheProgram) -> Bool { one.store == other.store }
+
     mutating func readOption(_ name: String, from arguments: inout WorkerArguments) throws(UsageError) -> Bool {
         switch name {
         case "--directory": store.directory = try arguments.value(Self.path)
@@ -40,18 +42,28 @@ struct CacheProgram: WorkerProgram, Equatable {
         }
     }
 
-    /// Makes the cache directory for `user`, who may have no right to make it.
-    func prepareFiles(for user: WorkerOptions.User, log: Log) {
+    /// The directory, opened before the change of user, if it is out of the user's reach by its path.
+    private var opened: FileDescriptor?
+
+    /// Makes the cache directory for `user`, who may have no right to make it, or to reach it.
+    mutating func prepareFiles(for user: WorkerOptions.User, log: Log) {
         do throws(Obstacle) {
             try CacheDirectory(path: store.directory).make(for: user.uid, gid: user.gid)
         } catch {
             // The store meets the same obstacle when it opens the directory, and reports it.
             log.debug(error.reason)
         }
+        opened = try? FileSystem.openDirectory(store.directory)
     }
 
     func makeService(channel: FrameChannel, log: Log) throws -> StoreLoop {
-        let store = Store(store, log: log)
+        var options = store
+        // Without a right to search the directories above it, the status is an error, and not that of a missing directory.
+        if let opened, (try? FileSystem.status(of: options.directory)) == nil {
+            options.directory = FileSystem.path(ofDescriptor: opened.raw)
+        }
+        SQLiteConnection.keepPaths()
+        let store = Store(options, log: log, holding: opened)
         store.prepare()
         return try StoreLoop(channel: channel, store: store)
     }

@@ -379,10 +379,11 @@ import Testing
     /// One process at a time gets the lock on a folder, also within a process.
     @Test func oneLockAtATime() throws {
         let directory = try TemporaryDirectory()
-        var first: FileDescriptor? = try UnixSocket.lock(directory: directory.path)
+        var first: FileDescriptor? = try UnixSocket.lock(directory: directory.path, milliseconds: 0)
         let other = try FileDescriptor.open(readingAt: directory.path)
         #expect(flock(other.raw, LOCK_EX | LOCK_NB) == -1)
         #expect(first != nil)
+        #expect(try UnixSocket.lock(directory: directory.path, milliseconds: 30) == nil)
         first = nil
         #expect(flock(other.raw, LOCK_EX | LOCK_NB) == 0)
     }

@@ -54,15 +54,20 @@ int clinux_epoll_wait(int queue, struct clinux_event *events, int capacity, int 
 int clinux_signalfd(const int *signals, size_t count);
 /// The next signal that `fd` reports, or 0.
 int clinux_signalfd_next(int fd);
+/// Whether this process ignores `signal`.
+int clinux_is_ignored(int signal);
 /// A descriptor of a timer on the monotonic clock, or -1.
 int clinux_timerfd(void);
 /// Sets the timer to an absolute time of the monotonic clock; 0 and 0 stop it.
 int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds);
 
 /// Starts `path` with `arguments` and `environment`: signals at their defaults and none blocked, `control` as descriptor
-/// 3, input from /dev/null, the other standard streams inherited, everything else closed. 0 and `*pid`, or an error
-/// number.
-int clinux_spawn(pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control);
+/// 3, `more` as 4 unless it is -1, input from /dev/null, the other standard streams inherited, everything else closed. 0 and
+/// `*pid`, or an error number.
+int clinux_spawn(
+    pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control, int more);
+/// Reaps one exited child that is not in `own`. 1: reaped; 0: none has exited; -1: one of `own` is to be reaped first.
+int clinux_reap_stranger(const pid_t *own, size_t count);
 /// Forks a child of the caller's parent, in a process group of its own, without the C library's fork handlers. Its pid,
 /// 0 in the child, or -1.
 pid_t clinux_fork_sibling(void);
@@ -111,6 +116,9 @@ int clinux_replace(int source, int target);
 /// does not fit into an address.
 int clinux_connect_path(int socket, const char *path);
 int clinux_bind_path(int socket, const char *path);
+/// Sets the group (-1: unchanged) and then the mode of a socket's file, and follows no link: 0, or -1 with errno, ENOTSOCK for
+/// another file.
+int clinux_set_socket_access(const char *path, mode_t mode, gid_t group);
 /// accept4 with close-on-exec, nonblocking.
 int clinux_accept(int listener);
 /// Has urgent bytes (MSG_OOB) delivered as others. Otherwise a peek would not show them, nor the descriptors that they come
@@ -139,6 +147,8 @@ ssize_t clinux_peek(int socket, void *buffer, size_t length, int *with_descripto
 
 /// Raises the soft limit of descriptors to the hard limit, and returns it.
 size_t clinux_raise_descriptor_limit(void);
+/// Opens /dev/null as each of the descriptors 0 to 2 that is closed.
+void clinux_open_standard_descriptors(void);
 /// Sets RLIMIT_CORE to 0, and makes the process undumpable: 0, or -1 with errno.
 int clinux_forbid_core_dumps(void);
 /// A user's numbers by name or decimal id: 0, or -1 when there is no such user.

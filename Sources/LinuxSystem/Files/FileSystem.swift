@@ -15,6 +15,8 @@ package enum FileSystem {
         package let modified: Int
         /// The user that owns the file.
         package let owner: UInt32
+        /// The number of its names; 0 once it is removed.
+        package let links: Int
         /// Whether it is a regular file.
         package let isRegular: Bool
         /// Whether it is a directory.
@@ -26,6 +28,7 @@ package enum FileSystem {
             size = Int(status.st_size)
             modified = Int(status.st_mtim.tv_sec) * 1000 + Int(status.st_mtim.tv_nsec) / 1_000_000
             owner = status.st_uid
+            links = Int(status.st_nlink)
             isRegular = status.st_mode & S_IFMT == S_IFREG
             isDirectory = status.st_mode & S_IFMT == S_IFDIR
         }
@@ -88,6 +91,17 @@ package enum FileSystem {
         let flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
     }
+
+    /// Opens a directory, whose files are then found beneath `path(of:)` even where its own path is out of reach.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    package static func openDirectory(_ path: String) throws(SystemError) -> FileDescriptor {
+        let flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC
+        return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
+    }
+
+    /// A path that leads to an open file of this process without a right to search the directories above it.
+    package static func path(ofDescriptor number: Int32) -> String { "/proc/self/fd/\(number)" }
 
     /// Creates a file that must not exist, for reading and writing.
     ///

@@ -1,5 +1,6 @@
 internal import CLinux
 internal import Glibc
+internal import Synchronization
 package import SystemValues
 
 /// A child process, identified by a pidfd, which never refers to another process.
@@ -11,17 +12,18 @@ package final class ChildProcess {
     /// The process's peak memory in bytes, including shared memory; 0 until it is reaped.
     package private(set) var peakBytes = 0
 
-    /// Starts `path` with `arguments` (without the program's name), a new environment, and `control` as descriptor 3.
-    /// Everything else is closed except standard output and error.
+    /// Starts `path` with `arguments` (without the program's name), a new environment, `control` as descriptor 3, and `more`, if
+    /// given, as descriptor 4. Everything else is closed except standard output and error.
     ///
     /// - Throws: `SystemError` of `posix_spawn` or `pidfd_open`.
     package init(
-        path: String, arguments: [String], environment: [String] = [], control: FileDescriptor
+        path: String, arguments: [String], environment: [String] = [], control: FileDescriptor,
+        more: FileDescriptor? = nil
     ) throws(SystemError) {
         var pid: pid_t = 0
         let error = unsafe Self.withCStrings([path] + arguments) { arguments in
             unsafe Self.withCStrings(environment) { environment in
-                unsafe clinux_spawn(&pid, path, arguments, environment, control.raw)
+                unsafe clinux_spawn(&pid, path, arguments, environment, control.raw, more?.raw ?? -1)
             }
         }
         if error != 0 { throw SystemError("posix_spawn", code: error) }
@@ -33,7 +35,10 @@ package final class ChildProcess {
             Self.end(pid)
             throw error
         }
+        Self.note(pid)
     }
+
+    deinit { Self.forget(pid) }
 
     /// Adopts a child that another process has forked for this one.
     ///
@@ -42,6 +47,7 @@ package final class ChildProcess {
         self.pid = pid
         descriptor = FileDescriptor(owning: try retrying("pidfd_open") { clinux_pidfd_open(pid) })
         try retrying("waitid") { clinux_pidfd_is_child(descriptor.raw) }
+        Self.note(pid)
     }
 
     /// Kills and reaps a child that was not adopted. Its number stays its own until then.
@@ -61,6 +67,7 @@ package final class ChildProcess {
         var (code, signaled, peak): (Int32, Int32, Int64) = (0, 0, 0)
         guard unsafe clinux_pidfd_reap(descriptor.raw, &code, &signaled, &peak) == 1 else { return nil }
         peakBytes = Int(peak)
+        Self.forget(pid)
         return signaled != 0 ? .signal(code) : .status(code)
     }
 
@@ -91,6 +98,24 @@ package final class ChildProcess {
     package func waitForExit(milliseconds: Int) -> ProcessExit? {
         _ = clinux_wait_readable(descriptor.raw, Int32(clamping: milliseconds))
         return reap()
+    }
+
+    // MARK: Foreign children
+
+    /// The children that objects of this class wait for.
+    private static let own = Mutex<Set<pid_t>>([])
+
+    private static func note(_ pid: pid_t) { own.withLock { _ = $0.insert(pid) } }
+    private static func forget(_ pid: pid_t) { own.withLock { _ = $0.remove(pid) } }
+
+    /// Reaps exited children that this process has not started: the orphans of a container in which it is process 1. Returns
+    /// false while an own child is to be reaped first.
+    package static func reapStrangers() -> Bool {
+        let own = own.withLock { Array($0) }
+        while true {
+            let result = unsafe clinux_reap_stranger(own, own.count)
+            if result <= 0 { return result == 0 }
+        }
     }
 
     private static func withCStrings<Value>(

@@ -15,6 +15,11 @@ package enum CurrentProcess {
         clinux_raise_descriptor_limit()
     }
 
+    /// Opens `/dev/null` as each standard stream that is closed, so that no other file gets its number.
+    package static func openStandardDescriptors() {
+        clinux_open_standard_descriptors()
+    }
+
     /// The user with a name or a number; nil when there is no such user.
     package static func findUser(_ name: String) -> (uid: UInt32, gid: UInt32)? {
         var (uid, gid): (uid_t, gid_t) = (0, 0)

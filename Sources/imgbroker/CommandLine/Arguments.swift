@@ -52,6 +52,15 @@ struct Arguments {
         return words.removeFirst()
     }
 
+    /// Reads the value of the flag last read as a path.
+    ///
+    /// - Throws: `UsageError` when it is empty.
+    mutating func path(of flag: String) throws(UsageError) -> String {
+        let path = try value(of: flag)
+        if path.isEmpty { throw UsageError(description: "\(flag) needs a path") }
+        return path
+    }
+
     /// Reads the value of the flag last read as a whole number.
     ///
     /// - Throws: `UsageError` when it is not a number, or out of range.

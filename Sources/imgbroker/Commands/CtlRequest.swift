@@ -63,7 +63,7 @@ struct CtlRequest {
             switch word {
             case .operand(let word): operands.append(word)
             case .flag("--json"): asJSON = true
-            case .flag("--socket"): socketPath = try arguments.value(of: "--socket")
+            case .flag("--socket"): socketPath = try arguments.path(of: "--socket")
             case .flag("--help"), .flag("-h"): return nil
             case .flag(let flag):
                 if flag == "--older-than" {

@@ -85,8 +85,8 @@ enum GetCommand {
                 request.url = url
             case .flag("--help"), .flag("-h"): return nil
             case .flag("--json"): request.asJSON = true
-            case .flag("-o"), .flag("--output"): request.output = try arguments.value(of: "-o")
-            case .flag("--socket"): request.socketPath = try arguments.value(of: "--socket")
+            case .flag("-o"), .flag("--output"): request.output = try arguments.path(of: "-o")
+            case .flag("--socket"): request.socketPath = try arguments.path(of: "--socket")
             case .flag("--stale-first"): isStaleFirst = true
             case .flag("--progressive"): isProgressive = true
             case .flag(let flag):

@@ -79,7 +79,18 @@ final class Broker {
     var isAccepting = true
     /// When to accept again, after no descriptor was left for a new connection.
     var acceptAgainAt: Instant?
+    /// As process 1: whether children may have exited that the broker has not started.
+    private var mayHaveStrangers = false
     private var isFinished = false
+
+    /// The descriptors that clients and images need at least.
+    static let leastDescriptors = 16
+
+    /// The descriptors of the workers and of the loop itself.
+    static func descriptorsOfProcesses(_ limits: BrokerLimits) -> Int {
+        // Two for each process, spares included; a job's result is one, too.
+        3 * (limits.workers + limits.fetchers + 5) + 16
+    }
 
     /// Prepares everything but the workers: they start with `run`.
     init(
@@ -91,9 +102,7 @@ final class Broker {
         self.log = log
         let descriptors = CurrentProcess.raiseDescriptorLimit()
         var limits = configuration.limits
-        // Two for each process, spares included, and a few for the loop itself; a job's result is one, too.
-        let processes = limits.workers + limits.fetchers + 5
-        let free = max(descriptors - 3 * processes - 16, 16)
+        let free = max(descriptors - Self.descriptorsOfProcesses(limits), Self.leastDescriptors)
         maximumClients = max(free / 4, 8)
         limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))
@@ -118,9 +127,10 @@ final class Broker {
             limits: limits, isAllowedAddress: { hasProxy || IPAddress($0).map(policy.permits) ?? false },
             seed: UInt64.random(in: .min ... .max), at: .now)
         // SIGPIPE is among them only to be ignored, because sendfile has no flag against it.
-        signals = try Signals([
-            SignalNumber.terminate, SignalNumber.interrupt, SignalNumber.hangup, SignalNumber.brokenPipe,
-        ])
+        // Those that are ignored stay so: nohup, and the shell for commands in the background, order it.
+        let ends = [SignalNumber.interrupt, SignalNumber.hangup].filter { !Signals.isIgnored($0) }
+        let adopts = CurrentProcess.pid == 1 ? [SignalNumber.child] : []
+        signals = try Signals(ends + adopts + [SignalNumber.terminate, SignalNumber.brokenPipe])
         queue = try EventQueue()
         nonisolated(unsafe) let closer = DescriptorCloser()
         nonisolated(unsafe) let receiver = unsafe DescriptorReceiver(queue: queue, closer: closer) {
@@ -159,7 +169,7 @@ final class Broker {
             let isRetrying =
                 !isAccepting || !stalled.isEmpty || !stalledWorkers.isEmpty || unread.departed > 0
                 || !formerServers.isEmpty || receiver.isBusy || !blocked.isEmpty
-                || closer.isBehind
+                || closer.isBehind || mayHaveStrangers
             let ready: [EventQueue.Event]
             do {
                 let pause: Int? = isRetrying ? Self.retryMilliseconds : nil
@@ -179,6 +189,7 @@ final class Broker {
                 receiver.advance()
             }
             if !formerServers.isEmpty { formerServers.removeAll { $0.reap() != nil } }
+            if mayHaveStrangers { mayHaveStrangers = !ChildProcess.reapStrangers() }
             flushClients()
             // After the flush, which may find that they have accepted bytes while the broker was kept from running.
             if retriedAt == begun { disconnectBlocked() }
@@ -242,6 +253,10 @@ final class Broker {
         case .signals:
             while let signal = signals.next() {
                 if signal == SignalNumber.brokenPipe { continue }
+                if signal == SignalNumber.child {
+                    mayHaveStrangers = true
+                    continue
+                }
                 log.notice("ending")
                 handle(.shutdownRequested)
             }

@@ -89,7 +89,7 @@ struct Configuration {
 
     private mutating func takeSocket(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
         switch flag {
-        case "--socket": socketPath = try arguments.value(of: flag)
+        case "--socket": socketPath = try arguments.path(of: flag)
         case "--socket-mode":
             let text = try arguments.value(of: flag)
             guard let mode = UInt32(text, radix: 8), mode <= 0o777 else {
@@ -146,8 +146,8 @@ struct Configuration {
 
     private mutating func takeDisk(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
         switch flag {
-        case "--cache-dir": cacheDirectory = try arguments.value(of: flag)
-        case "--extra-cache-dir": extraCacheDirectories.append(try Self.directory(of: flag, &arguments))
+        case "--cache-dir": cacheDirectory = try arguments.path(of: flag)
+        case "--extra-cache-dir": extraCacheDirectories.append(try arguments.path(of: flag))
         case "--disk-limit": limits.diskBytes = try arguments.size(of: flag, unit: .binary, orZero: true)
         case "--raster-limit": rasterLimitBytes = try arguments.size(of: flag, unit: .binary, orZero: true)
         case "--max-age": maxAge = try arguments.seconds(of: flag, orNever: true)
@@ -196,12 +196,6 @@ struct Configuration {
             throw UsageError(description: "\(flag): there is no group \"\(name)\"; \(remedy)")
         }
         return group
-    }
-
-    private static func directory(of flag: String, _ arguments: inout Arguments) throws(UsageError) -> String {
-        let path = try arguments.value(of: flag)
-        if path.isEmpty { throw UsageError(description: "\(flag) needs a directory") }
-        return path
     }
 
     /// A proxy's URL as the download worker takes it.

@@ -12,12 +12,18 @@ final class ListeningSocket {
     let descriptor: FileDescriptor
     private let identity: UnixSocket.FileIdentity?
 
+    /// The longest wait for the lock, which a broker that starts holds for milliseconds. Any user who may read the directory can
+    /// hold it for longer.
+    private static let lockMilliseconds = 2000
+
     /// Listens at `path`, a file with the mode given, and the group if one is.
-    init(path: String, mode: UInt32, group: UInt32? = nil) throws(Failure) {
+    init(path: String, mode: UInt32, group: UInt32? = nil, log: Log) throws(Failure) {
         self.path = path
         do throws(SystemError) {
             // A lock serialises two brokers that start concurrently.
-            let lock = try UnixSocket.lock(directory: Self.directory(of: path))
+            let directory = Self.directory(of: path)
+            let lock = try UnixSocket.lock(directory: directory, milliseconds: Self.lockMilliseconds)
+            if lock == nil { log.warning("another process keeps \(directory) locked: starting all the same") }
             try Self.clear(path)
             descriptor = try UnixSocket.listen(at: path, mode: mode, group: group)
             identity = UnixSocket.identity(of: path)

@@ -8,6 +8,10 @@ enum ServeCommand {
     /// Runs the broker and returns the exit status.
     static func run(_ configuration: Configuration) -> Int32 {
         let log = Log(name: "imgbroker", level: configuration.logLevel)
+        guard CurrentProcess.exists("/proc/self/fd") else {
+            log.error("/proc is not mounted, and the broker needs it for its workers: mount -t proc proc /proc")
+            return 1
+        }
         guard var launcher = WorkerLauncher() else {
             log.error(
                 "the worker programs imgfetch and imgworker are neither beside imgbroker nor in ../libexec/imgbroker")
@@ -17,6 +21,15 @@ enum ServeCommand {
         let group = MemoryGroup.own
         if let bytes = group?.limit, configuration.limits.fit(intoGroupOf: bytes) {
             log.notice("the control group has \(ByteCount(bytes)) of memory, which bounds images and workers")
+        }
+        let descriptors = CurrentProcess.raiseDescriptorLimit()
+        let needed = Broker.descriptorsOfProcesses(configuration.limits) + Broker.leastDescriptors
+        if descriptors < needed {
+            let workers = configuration.limits.workers
+            log.error(
+                "\(workers) decode workers need \(needed) descriptors, and \(descriptors) are allowed: raise the limit (ulimit -n), or use fewer --workers"
+            )
+            return 1
         }
         launcher.logLevel = configuration.logLevel
         launcher.allowedAddresses = configuration.allowedAddresses.map(\.description)
@@ -75,7 +88,7 @@ enum ServeCommand {
         do {
             listener = try ListeningSocket(
                 path: path, mode: configuration.socketMode ?? (isForGroup ? 0o660 : 0o600),
-                group: configuration.socketGroup)
+                group: configuration.socketGroup, log: log)
         } catch {
             log.error("\(error)")
             return 1
@@ -87,8 +100,10 @@ enum ServeCommand {
                 remover = try SocketRemover(path: path)
                 if configuration.limits.usesDisk, let directory = configuration.cacheDirectory ?? usualCacheDirectory {
                     try? CurrentProcess.makeDirectory(directory, owner: ownUser)
+                    launcher.cacheDirectory = try? FileSystem.openDirectory(directory)
                 }
                 try CurrentProcess.become(uid: ownUser.uid, gid: ownUser.gid)
+                launcher.keepCacheDirectoryIfOutOfReach()
             }
             try Broker(configuration, launcher: launcher, listener: listener, group: group, log: log).run()
             remover?.run()

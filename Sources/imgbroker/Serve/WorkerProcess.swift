@@ -25,6 +25,8 @@ struct WorkerLauncher {
     var workerMemory: Int?
     /// The cache process's arguments: its directory and its limits.
     var cacheArguments: [String] = []
+    /// The cache directory, opened before the rights to reach it are given up; nil where its path is enough.
+    var cacheDirectory: FileDescriptor?
     var logLevel = LogLevel.notice
     /// Closes the broker's ends of control sockets, which a worker may have sent descriptors to.
     var closing: (@Sendable (Int32) -> Void)?
@@ -49,6 +51,19 @@ struct WorkerLauncher {
         if path.hasSuffix(" (deleted)") { path = "/proc/self/exe" }
         let (own, control) = try UnixSocket.pair()
         return (try ChildProcess(path: path, arguments: arguments, control: control), own)
+    }
+
+    /// Keeps the open cache directory if this process, as the user that it has become, does not reach it by its path.
+    mutating func keepCacheDirectoryIfOutOfReach() {
+        guard let place = cacheArguments.firstIndex(of: "--directory").map({ $0 + 1 }), cacheDirectory != nil else {
+            return
+        }
+        do {
+            _ = try FileSystem.status(of: cacheArguments[place])
+            cacheDirectory = nil
+        } catch {
+            cacheArguments[place] = FileSystem.path(ofDescriptor: Self.controlDescriptor + 1)
+        }
     }
 
     /// Starts a worker and returns it with this end of its control socket. Only the worker has the other end, so the socket
@@ -102,7 +117,8 @@ struct WorkerLauncher {
         let child = try ChildProcess(
             path: directory + "/" + program, arguments: arguments,
             // The broker reports crashes; a backtrace could be made hostile by the image.
-            environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: control)
+            environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: control,
+            more: kind == .cache ? cacheDirectory : nil)
         return (child, own)
     }
 }

@@ -19,7 +19,8 @@ struct Confinement {
     /// counts as reachable.
     func holds(_ path: String) -> Bool {
         switch (directories[path], (try? FileSystem.status(of: path)) ?? nil) {
-        case (let entered?, let present?): entered.isSameFile(as: present)
+        // A path through a descriptor leads to a removed directory, too.
+        case (let entered?, let present?): entered.isSameFile(as: present) && present.links > 0
         case (nil, nil): true
         default: false
         }

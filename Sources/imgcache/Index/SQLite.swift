@@ -53,6 +53,9 @@ final class SQLiteConnection {
         unsafe handle = opened
     }
 
+    /// Has SQLite use the paths of databases as they are, with links. A database that is itself a link is not opened.
+    static func keepPaths() { _ = csqlite_keep_paths() }
+
     deinit {
         // Statements may still exist; SQLite closes the connection with the last of them.
         unsafe sqlite3_close_v2(handle)

@@ -12,6 +12,7 @@ final class Store {
     let options: StoreOptions
     let directory: CacheDirectory
     let log: Log
+    private let opened: FileDescriptor?
     private(set) var lock: FileDescriptor?
     private(set) var index: CacheIndex?
     /// The index's file; nil when the index is in memory only.
@@ -35,8 +36,10 @@ final class Store {
     var clears = ClearOrders()
     var extras: ExtraDirectories
 
-    init(_ options: StoreOptions, log: Log) {
+    /// - Parameter opened: the directory, if `options.directory` leads through a descriptor of it.
+    init(_ options: StoreOptions, log: Log, holding opened: FileDescriptor? = nil) {
         self.options = options
+        self.opened = opened
         self.log = log
         directory = CacheDirectory(path: options.directory)
         extras = ExtraDirectories(options.extraDirectories.filter { $0 != options.directory })

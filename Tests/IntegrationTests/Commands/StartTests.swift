@@ -1,0 +1,150 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SystemValues
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// The surroundings that a broker starts in: what keeps it from starting, what it works around, and what it leaves alone.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct StartTests {
+    private static let program = BuiltProducts.folder + "/imgbroker"
+
+    /// Runs a command of a shell in which `$0` is the program.
+    private func shell(_ script: String) throws -> ProgramResult { try run("/bin/sh", ["-c", script, Self.program]) }
+
+    @Test func `a lock on the directory delays the start, and no more`() throws {
+        let directory = try TemporaryDirectory()
+        let lock = try FileDescriptor.open(readingAt: directory.path)
+        #expect(try lock.tryLock())
+        let broker = try TestBroker(in: directory)
+        #expect(broker.logLines.contains { $0.contains("locked: starting all the same") })
+    }
+
+    @Test(arguments: [SIGHUP, SIGINT]) func `a signal that was ignored at the start stays ignored`(_ signal: Int32)
+        throws
+    {
+        let broker = try TestBroker(preparation: "trap '' \(signal); ")
+        broker.signal(signal)
+        #expect(try broker.stats()[.requests] == 0)
+        #expect(!broker.logLines.contains { $0.contains("ending") })
+        #expect(try broker.stop() == .status(0))
+    }
+
+    @Test func `closed standard streams are opened before anything else is`() throws {
+        let directory = try TemporaryDirectory()
+        let (_, control) = try UnixSocket.pair()
+        let child = try ChildProcess(
+            path: "/bin/sh",
+            arguments: [
+                "-c", #"exec "$0" --disk-limit 0 --socket "$1" 3<&- 0<&- 1>&- 2>&-"#, Self.program, directory.file("s"),
+            ], control: control)
+        defer {
+            child.send(SIGKILL)
+            _ = child.waitForExit(milliseconds: 5000)
+        }
+        try eventually("it answers") { (try? RawClient(directory.file("s")).stats()) != nil }
+        for number in 0...2 {
+            let target = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\(child.pid)/fd/\(number)")
+            #expect(target == "/dev/null")
+        }
+    }
+
+    @Test(arguments: [
+        ["--socket", ""], ["--socket="], ["--cache-dir", ""], ["get", "http://a/", "--socket", ""],
+        ["get", "http://a/", "-o", ""], ["ctl", "stats", "--socket", ""],
+    ]) func `an empty path is refused`(_ words: [String]) throws {
+        let result = try run(Self.program, words)
+        #expect(result.exit == .status(2))
+        #expect(result.errors.contains("needs a path"))
+    }
+
+    @Test func `without enough descriptors it says so`() throws {
+        let directory = try TemporaryDirectory()
+        let result = try shell("ulimit -n 40; exec \"$0\" --disk-limit 0 --workers 2 --socket \(directory.file("s"))")
+        #expect(result.exit == .status(1))
+        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect(result.errors.contains("descriptors"), "\(result.errors)")
+    }
+
+    @Test(.enabled(if: Mount.isPossible)) func `without proc it says so`() throws {
+        let result = try run(
+            "/usr/bin/unshare",
+            [
+                "--mount", "/bin/sh", "-c", "umount -l /proc && exec \"$0\" --disk-limit 0 --socket /none/s",
+                Self.program,
+            ])
+        #expect(result.exit == .status(1))
+        #expect(result.errors.split(separator: "\n").count == 1)
+        #expect(result.errors.contains("/proc is not mounted"), "\(result.errors)")
+    }
+
+    @Test func `the socket's rights are not given to the target of a link`() throws {
+        let directory = try TemporaryDirectory()
+        let (target, link) = (directory.file("target"), directory.file("link"))
+        try Data().write(to: URL(filePath: target))
+        #expect(unsafe chmod(target, 0o600) == 0)
+        #expect(unsafe symlink(target, link) == 0)
+        for path in [link, target] {
+            #expect(throws: SystemError.self) { try UnixSocket.setAccess(of: path, mode: 0o666, group: nil) }
+        }
+        let mode = try FileManager.default.attributesOfItem(atPath: target)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        let listener = try UnixSocket.listen(at: directory.file("s"), mode: 0o640)
+        #expect(
+            try FileManager.default.attributesOfItem(atPath: directory.file("s"))[.posixPermissions] as? Int == 0o640)
+        withExtendedLifetime(listener) {}
+    }
+
+    /// In a container, orphans become children of process 1.
+    @Test(.enabled(if: Mount.isPossible)) func `as process 1 it reaps the orphans of others`() throws {
+        let directory = try TemporaryDirectory()
+        let (_, control) = try UnixSocket.pair()
+        let namespace = try ChildProcess(
+            path: "/usr/bin/unshare",
+            arguments: [
+                "--pid", "--fork", "--kill-child", "--mount-proc", Self.program, "--disk-limit", "0", "--workers", "1",
+                "--socket", directory.file("s"),
+            ], control: control)
+        defer {
+            namespace.send(SIGKILL)
+            _ = namespace.waitForExit(milliseconds: 5000)
+        }
+        try eventually("it answers") { (try? RawClient(directory.file("s")).stats()[.workers]) == 1 }
+        let broker = try #require(ProcessStatus(pid: namespace.pid).children.first)
+        for _ in 0..<3 {
+            // The parent exits first; its child lives on for a moment.
+            _ = try run(
+                "/usr/bin/nsenter", ["--target", "\(broker.pid)", "--pid", "/bin/sh", "-c", "sleep 0.2 & exit 0"])
+        }
+        try eventually("an orphan has become its child") { broker.children.contains { $0.name == "sleep" } }
+        try eventually("none is left over") {
+            !broker.children.contains { ["sleep", "sh"].contains($0.name) || !$0.isAlive }
+        }
+        // Its own workers are reaped by their own means, and replaced.
+        let worker = try #require(broker.children.first { $0.name == "imgfetch" })
+        kill(worker.pid, SIGKILL)
+        try eventually("the worker is gone") { !broker.children.contains(worker) }
+        let stats = try RawClient(directory.file("s")).stats()
+        #expect(stats.workerDeaths.values.reduce(0, +) == 1)
+    }
+
+    /// The cache process runs as another user, who may not search the directory above.
+    @Test(.enabled(if: getuid() == 0), arguments: [[], ["--user", "daemon"]])
+    func `a cache directory that only root may reach works`(_ words: [String]) throws {
+        let directory = try TemporaryDirectory()
+        let locked = directory.file("locked")
+        try FileSystem.makeDirectory(locked, mode: 0o700)
+        let setting = try DiskSetting(words, cache: locked + "/cache", in: directory)
+        try setting.wait(for: .on)
+        _ = try setting.load(1)
+        try setting.broker.wait(for: "the original is saved") { $0[.diskEntries] > 0 }
+        try setting.restart()
+        try setting.wait(for: .on)
+        #expect(try setting.load(1).source == .disk)
+        #expect(setting.downloads(1) == 1)
+        #expect(FileManager.default.fileExists(atPath: setting.cache + "/index.sqlite"))
+    }
+}
