@@ -91,7 +91,7 @@ let package = Package(
         .target(name: "SystemValues", swiftSettings: swift),
         .target(name: "Digests", dependencies: ["CNettle"], swiftSettings: swift),
         .target(name: "JSONCoding", swiftSettings: swift),
-        .target(name: "HTTPValues", dependencies: ["JSONCoding"], swiftSettings: swift),
+        .target(name: "HTTPValues", dependencies: ["JSONCoding", "SystemValues"], swiftSettings: swift),
         .target(
             name: "IPCProtocol", dependencies: ["HTTPValues", "JSONCoding"], swiftSettings: swift,
             linkerSettings: [.linkedLibrary("m")]),

@@ -1,3 +1,5 @@
+internal import SystemValues
+
 /// The URL of an original, in canonical spelling (RFC 3986, section 6.2): the ASCII letters of scheme and host in lower
 /// case, no default port, no fragment, a path, and all non-ASCII characters after the host percent-encoded.
 ///
@@ -182,8 +184,18 @@ public struct SourceURL: Hashable, Sendable {
             for index in 1..<host.count - 1 where !isOfAddress(host[index]) { return false }
             return true
         }
-        for index in host.indices where !isOfName(host[index]) { return false }
-        return true
+        var highest: UInt8 = 0
+        for index in host.indices {
+            if !isOfName(host[index]) { return false }
+            highest = max(highest, host[index])
+        }
+        return highest < 0x80 || !hasDeceptive(host)
+    }
+
+    /// Whether a host has characters that reorder or hide text where it is shown.
+    private static func hasDeceptive(_ host: Span<UInt8>) -> Bool {
+        let text = host.indices.map { host[$0] }
+        return String(decoding: text, as: UTF8.self).unicodeScalars.contains(where: \.isDeceptive)
     }
 
     private static func isOfAddress(_ byte: UInt8) -> Bool {
@@ -195,7 +207,7 @@ public struct SourceURL: Hashable, Sendable {
         }
     }
 
-    /// Non-ASCII letters are left to the resolver's encoding (IDNA); characters that could end a host early are refused.
+    /// Non-ASCII letters are left to the resolver's encoding (IDNA), and `hasDeceptive` refuses some; characters that could end a host early are refused.
     private static func isOfName(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x80..., UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -1,3 +1,5 @@
+internal import SystemValues
+
 /// The severity of a line in the log.
 package enum LogLevel: String, CaseIterable, Comparable, Sendable {
     case error, warning, notice, info, debug
@@ -34,6 +36,8 @@ package struct Log: Sendable {
         underJournal = CurrentProcess.environment("JOURNAL_STREAM") != nil
     }
 
+    // Deceptive characters of a message, which may quote others, are escaped.
+
     /// Logs a failure that needs attention.
     package func error(_ message: @autoclosure () -> String) { write(.error, message) }
     /// Logs a problem that does not interrupt service.
@@ -48,6 +52,6 @@ package struct Log: Sendable {
     private func write(_ level: LogLevel, _ message: () -> String) {
         guard level <= self.level else { return }
         let prefix = underJournal ? "<\(level.syslogPriority)>" : "\(name): \(level.rawValue): "
-        CurrentProcess.writeToStandardError(prefix + message() + "\n")
+        CurrentProcess.writeToStandardError(prefix + message().escapingDeceptive + "\n")
     }
 }

@@ -21,6 +21,6 @@ do {
         }
     }
 } catch {
-    CurrentProcess.writeToStandardError("imgbroker: \(error)\n")
+    StandardError.write("\(error)")
     CurrentProcess.exit(2)
 }

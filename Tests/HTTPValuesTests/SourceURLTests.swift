@@ -98,6 +98,9 @@ import Testing
         "http://a[b/", "http://<a>/", "http://a\"b/", "http://a/\n", "http://a/\r\nHost: b", "http://a/\u{0}",
         "http://a/\t",
         "http://a/\u{7F}", "http://a\u{0}b/",
+        "http://a\u{9B}b/", "http://\u{202E}gro.elpmaxe/", "http://a\u{2066}b/", "http://a\u{2028}b/",
+        "http://a\u{2029}b/",
+        "http://a\u{200B}b/", "http://\u{FEFF}a/", "http://a\u{E0041}b/", "http://a\u{85}/",
     ])
     func whatCannotBeLoadedIsBadRequest(written: String) {
         let error = #expect(throws: InvalidURL.self) { try SourceURL(written) }

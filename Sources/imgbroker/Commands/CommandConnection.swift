@@ -20,7 +20,7 @@ enum CommandConnection {
                 refusal.writeMembers(to: &$0)
             }
         } else {
-            CurrentProcess.writeToStandardError("imgbroker: \(error)\n")
+            StandardError.write("\(error)")
         }
         if case .noBroker = error { return Status.noBroker }
         return Status.failed

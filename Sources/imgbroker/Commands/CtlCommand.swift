@@ -3,6 +3,7 @@ import IPCProtocol
 import ImageBrokerClient
 import JSONCoding
 import LinuxSystem
+import SystemValues
 
 /// `imgbroker ctl`: inspects and controls a running broker.
 enum CtlCommand {
@@ -126,7 +127,8 @@ enum CtlCommand {
         for entry in entries {
             let code = entry.code.rawValue
             let space = String(repeating: " ", count: max(1, 20 - code.count))
-            StandardOutput.write("\(code)\(space)\(max(entry.expires - now, 0)) s left  \(entry.url)\n")
+            StandardOutput.write(
+                "\(code)\(space)\(max(entry.expires - now, 0)) s left  \(entry.url.escapingDeceptive)\n")
         }
     }
 

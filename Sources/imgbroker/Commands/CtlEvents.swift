@@ -2,6 +2,7 @@ import IPCProtocol
 import ImageBrokerClient
 import JSONCoding
 import LinuxSystem
+import SystemValues
 
 /// `imgbroker ctl events`: prints events until it is interrupted or the broker shuts down.
 enum CtlEvents {
@@ -41,6 +42,7 @@ enum CtlEvents {
         var line = name + String(repeating: " ", count: max(1, 11 - name.count))
         line += event.url ?? event.pid.map { "process \($0)" } ?? ""
         if let reason = event.reason { line += "  (\(reason))" }
-        return line
+        // Line feeds too, so that an event is one line.
+        return line.escapingDeceptive
     }
 }

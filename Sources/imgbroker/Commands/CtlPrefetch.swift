@@ -13,13 +13,13 @@ enum CtlPrefetch {
             list = List(try FileDescriptor.open(readingAt: name == "-" ? "/dev/stdin" : name).readToEnd())
         } catch {
             let source = name == "-" ? "standard input" : name
-            CurrentProcess.writeToStandardError("imgbroker: \(source) cannot be read: \(error)\n")
+            StandardError.write("\(source) cannot be read: \(error)")
             return CommandConnection.Status.failed
         }
         let bar = request.asJSON ? nil : ProgressBar()
         do throws(ClientError) {
             let broker = try ImageBroker(path: request.socketPath)
-            for complaint in list.complaints { CurrentProcess.writeToStandardError("imgbroker: \(complaint)\n") }
+            list.complaints.forEach(StandardError.write)
             let bad = list.complaints.count
             let total = bad + list.urls.count
             var (done, failed) = try broker.prefetch(list.urls, request.options) { done, failed, _ in

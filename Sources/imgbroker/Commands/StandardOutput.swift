@@ -1,14 +1,24 @@
 import LinuxSystem
+import SystemValues
 
 /// Standard output. A command that cannot print its result has failed.
 enum StandardOutput {
-    /// Writes `text`, or ends the process with status 1 and a line on standard error.
-    static func write(_ text: String) {
+    /// Writes lines, or ends the process with status 1 and a line on standard error. Deceptive characters are escaped, as
+    /// URLs and messages come from other users and from origins.
+    static func write(_ lines: String) {
         do {
-            try CurrentProcess.writeToStandardOutput(text)
+            try CurrentProcess.writeToStandardOutput(lines.escapingDeceptiveInLines)
         } catch {
-            CurrentProcess.writeToStandardError("imgbroker: standard output cannot be written: \(error)\n")
+            StandardError.write("standard output cannot be written: \(error)")
             CurrentProcess.exit(CommandConnection.Status.failed)
         }
+    }
+}
+
+/// Standard error.
+enum StandardError {
+    /// Writes a message in one line, with deceptive characters escaped.
+    static func write(_ message: String) {
+        CurrentProcess.writeToStandardError("imgbroker: \(message.escapingDeceptive)\n")
     }
 }

@@ -40,6 +40,38 @@ import Testing
         #expect(image.withBytes { unsafe $0.withUnsafeBytes { unsafe Array($0) } } == [1, 2, 3])
     }
 
+    /// URLs and messages come from other users and from origins.
+    @Test(
+        arguments: [
+            (["failed", "list"], #"{"type":"ok","id":1,"entries":[{"url":"@","code":"timeout","expires":1}]}"#),
+            (["events"], #"{"type":"event","id":1,"event":"failed","url":"@","reason":"@"}"#),
+            (["stats"], #"{"type":"error","id":1,"code":"internal","message":"@"}"#),
+        ], [false, true])
+    func `deceptive characters do not reach the terminal`(_ command: ([String], String), asJSON: Bool) throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.file("s")
+        let listener = try UnixSocket.listen(at: path, mode: 0o600)
+        let deceptive = #"http://a/\u001b[2J\u009b31m\u202e\u2028\n\u2066"#
+        let subscribed = command.0 == ["events"] ? try Frame.encodeForTest(#"{"type":"ok","id":1}"#) : []
+        let answer = try subscribed + Frame.encodeForTest(command.1.replacingOccurrences(of: "@", with: deceptive))
+        Thread.detachNewThread {
+            guard UnixSocket.waitUntilReadable(listener), let socket = try? UnixSocket.accept(from: listener) else {
+                return
+            }
+            UnixSocket.waitUntilReadable(socket)
+            _ = unsafe answer.withUnsafeBytes { unsafe try? UnixSocket.send($0, descriptors: [], on: socket) }
+            UnixSocket.shutDownSending(socket)
+        }
+        let result = try run(
+            BuiltProducts.folder + "/imgbroker",
+            ["ctl"] + command.0 + ["--socket", path] + (asJSON ? ["--json"] : []))
+        let printed = result.output + result.errors
+        #expect(printed.lowercased().contains(#"\u202e"#), "\(printed.debugDescription)")
+        let others = printed.unicodeScalars.filter { $0 != "\n" && !(" "..."~").contains($0) }
+        #expect(others.isEmpty, "\(printed.debugDescription)")
+        #expect(result.output.split(separator: "\n").count <= 1)
+    }
+
     /// No memory is reserved for what such a broker announces.
     @Test(
         arguments: [
