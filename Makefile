@@ -11,6 +11,8 @@ DESTDIR ?=
 IMAGES ?=
 OUTPUT ?= demo-output
 BENCH ?= all
+# Where `make build` puts the programs.
+BUILT ?= .build/release
 
 swift := swift
 release := $(swift) build -c release --static-swift-stdlib
@@ -119,10 +121,13 @@ format: ## Format the sources in place
 	@scripts/lint.sh --fix
 
 .PHONY: install
-install: build ## Install under PREFIX (/usr/local); DESTDIR is honoured
+install: ## Install what `make build` has built under PREFIX (/usr/local); DESTDIR is honoured
+	@for program in imgbroker imgfetch imgworker imgcache; do \
+		[[ -x "$(BUILT)/$$program" ]] || { echo "error: $(BUILT)/$$program is missing: run make build first" >&2; exit 1; }; done
 	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
-	install -m 755 "$(release_directory)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
-	install -m 755 "$(release_directory)/imgfetch" "$(release_directory)/imgworker" "$(release_directory)/imgcache" \
+	# Stripped, because debugging information has the paths of the build.
+	install -s -m 755 "$(BUILT)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
+	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
 
 .PHONY: uninstall

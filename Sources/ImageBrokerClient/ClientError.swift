@@ -7,6 +7,8 @@ public enum ClientError: Error, CustomStringConvertible {
     case noBroker(path: String, SystemError)
     /// The connection ended before the reply.
     case connectionLost
+    /// The broker has not answered anything for twice the client's `patience`: it is stopped, or hangs.
+    case notAnswering
     /// A reply does not follow the protocol.
     case protocolViolation(String)
     /// The image exists, but this process may open no more descriptors. Its lease is released with the next message to the
@@ -22,6 +24,7 @@ public enum ClientError: Error, CustomStringConvertible {
         switch self {
         case .noBroker(let path, let error): "no broker answers at \(path) (\(error))"
         case .connectionLost: "the broker closed the connection"
+        case .notAnswering: "the broker does not answer: it is stopped, or hangs"
         case .descriptorLost: "this process may open no more descriptors"
         case .protocolViolation(let violation): "the broker does not follow the protocol: \(violation)"
         case .refused(let error): "\(error.code.rawValue): \(error.message)"

@@ -65,16 +65,26 @@ public final class ImageBroker {
     private var unanswered: Set<Int> = []
     private var lastID = 0
     private var stash: [Incoming] = []
+    /// The silence in milliseconds after which a sign of life is requested; nil to wait without a limit.
+    private let patience: Int?
+    /// The request for a sign of life.
+    private var ping: Int?
 
     /// Connects to the broker at `path`, or at the default path.
     ///
-    /// - Parameter keeping: the limits for kept images; nil to keep none. The broker is asked for its validity page; without
-    ///   one, nothing is kept.
+    /// - Parameters:
+    ///   - keeping: the limits for kept images; nil to keep none. The broker is asked for its validity page; without one, nothing
+    ///     is kept.
+    ///   - patience: the milliseconds of silence after which a request asks the broker for a sign of life; after as long again
+    ///     without one it fails with `notAnswering`. Nil to wait without a limit.
     /// - Throws: `ClientError`: `noBroker`; with `keeping` any error of a request.
-    public init(path: String? = nil, keeping: Keeping? = nil) throws(ClientError) {
+    public init(
+        path: String? = nil, keeping: Keeping? = nil, patience: Int? = nil
+    ) throws(ClientError) {
+        self.patience = patience
         let path = path ?? SocketPath.forClient
         do {
-            channel = FrameChannel(socket: try UnixSocket.connect(to: path))
+            channel = FrameChannel(socket: try UnixSocket.connect(to: path, milliseconds: patience))
         } catch {
             throw .noBroker(path: path, error)
         }
@@ -269,7 +279,9 @@ public final class ImageBroker {
             }
         }
         if !frame.isEmpty { channel.enqueue(frame, descriptors: descriptors) }
-        do { try channel.flush() } catch { throw .connectionLost }
+        let isSent: Bool
+        do { isSent = try channel.flush() } catch { throw .connectionLost }
+        if !isSent, patience != nil { throw .notAnswering }
         forgetReleased()
     }
 
@@ -292,6 +304,10 @@ public final class ImageBroker {
             throw .protocolViolation("\(error)")
         }
         if reply.isTerminal, let id = reply.id { unanswered.remove(id) }
+        if let ping, reply.id == ping {
+            self.ping = nil
+            return try receiveFromSocket()
+        }
         switch reply {
         case .image(let id, let image): return .image(id: id, try self.image(of: image))
         case .progress(let id, let received, let expected):
@@ -301,11 +317,21 @@ public final class ImageBroker {
         }
     }
 
+    /// Requests anything that the broker answers at once.
+    private func requestSignOfLife() throws(ClientError) {
+        if patience == nil { return }
+        if ping != nil { throw .notAnswering }
+        ping = try send { .stats(id: $0) }
+    }
+
     private func nextFrame() throws(ClientError) -> ArraySlice<UInt8> {
         do {
             while true {
                 if let frame = try channel.nextFrame() { return frame }
-                channel.waitUntilReadable()
+                guard channel.waitUntilReadable(milliseconds: Int32(clamping: patience ?? -1)) else {
+                    try requestSignOfLife()
+                    continue
+                }
                 if try channel.fill() == .end { throw ClientError.connectionLost }
             }
         } catch let error as ClientError {

@@ -46,9 +46,16 @@ package enum UnixSocket {
 
     /// Connects to the socket at `path`; the descriptor blocks.
     ///
-    /// - Throws: `SystemError` of `socket` or `connect`; `ENAMETOOLONG` when the path does not fit into an address.
-    package static func connect(to path: String) throws(SystemError) -> FileDescriptor {
+    /// - Parameter milliseconds: the longest time that this call, and each send, waits for the other end; nil for no limit.
+    /// - Throws: `SystemError` of `socket` or `connect`; `ENAMETOOLONG` when the path does not fit into an address, `EAGAIN` when
+    ///   the time is over.
+    package static func connect(to path: String, milliseconds: Int? = nil) throws(SystemError) -> FileDescriptor {
         let socket = try open()
+        if let milliseconds {
+            var time = timeval(tv_sec: milliseconds / 1000, tv_usec: milliseconds % 1000 * 1000)
+            let size = socklen_t(MemoryLayout<timeval>.size)
+            try retrying("setsockopt") { unsafe setsockopt(socket.raw, SOL_SOCKET, SO_SNDTIMEO, &time, size) }
+        }
         try retrying("connect") { unsafe clinux_connect_path(socket.raw, path) }
         return socket
     }

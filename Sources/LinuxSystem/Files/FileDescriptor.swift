@@ -41,6 +41,13 @@ public final class FileDescriptor: Sendable {
         FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, O_RDONLY | O_CLOEXEC, 0) })
     }
 
+    /// A duplicate of standard input, with its position in the file. Sockets are possible too.
+    ///
+    /// - Throws: `SystemError` of `fcntl`.
+    package static func standardInput() throws(SystemError) -> FileDescriptor {
+        FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(0) })
+    }
+
     /// Opens an existing file at `path` for reading and writing, without waiting.
     ///
     /// - Throws: `SystemError` of `open`.

@@ -12,6 +12,17 @@ enum CommandConnection {
         static let noBroker: Int32 = 3
     }
 
+    /// The milliseconds of silence after which the broker is asked for a sign of life, which it gives within one iteration of
+    /// its event loop.
+    private static let patience = 5000
+
+    /// Connects to the broker at `path`, or at the default path.
+    ///
+    /// - Throws: `ClientError.noBroker`.
+    static func open(_ path: String?) throws(ClientError) -> ImageBroker {
+        try ImageBroker(path: path, patience: patience)
+    }
+
     /// Prints an error, as an object on standard output or a line on standard error, and returns the exit status.
     static func report(_ error: ClientError, asJSON: Bool) -> Int32 {
         if asJSON, case .refused(let refusal) = error {
@@ -22,8 +33,10 @@ enum CommandConnection {
         } else {
             StandardError.write("\(error)")
         }
-        if case .noBroker = error { return Status.noBroker }
-        return Status.failed
+        switch error {
+        case .noBroker, .notAnswering: return Status.noBroker
+        default: return Status.failed
+        }
     }
 
     /// Prints a JSON object in one line.

@@ -147,7 +147,7 @@ enum CtlCommand {
     /// Runs `body` with a connection and returns the exit status.
     private static func perform(_ request: CtlRequest, _ body: (ImageBroker) throws(ClientError) -> Void) -> Int32 {
         do throws(ClientError) {
-            try body(try ImageBroker(path: request.socketPath))
+            try body(try CommandConnection.open(request.socketPath))
             return CommandConnection.Status.done
         } catch {
             return CommandConnection.report(error, asJSON: request.asJSON)

@@ -17,7 +17,7 @@ enum CtlEvents {
         }
         if names.isEmpty { names = Set(BrokerEvent.Name.allCases) }
         do throws(ClientError) {
-            try ImageBroker(path: request.socketPath).follow(names) { event in
+            try CommandConnection.open(request.socketPath).follow(names) { event in
                 if request.asJSON {
                     CommandConnection.printObject {
                         $0.member("event", event.name.rawValue)

@@ -10,7 +10,8 @@ enum CtlPrefetch {
         let name = request.operands[0]
         let list: List
         do throws(SystemError) {
-            list = List(try FileDescriptor.open(readingAt: name == "-" ? "/dev/stdin" : name).readToEnd())
+            let file = try name == "-" ? FileDescriptor.standardInput() : FileDescriptor.open(readingAt: name)
+            list = List(try file.readToEnd())
         } catch {
             let source = name == "-" ? "standard input" : name
             StandardError.write("\(source) cannot be read: \(error)")
@@ -18,7 +19,7 @@ enum CtlPrefetch {
         }
         let bar = request.asJSON ? nil : ProgressBar()
         do throws(ClientError) {
-            let broker = try ImageBroker(path: request.socketPath)
+            let broker = try CommandConnection.open(request.socketPath)
             list.complaints.forEach(StandardError.write)
             let bad = list.complaints.count
             let total = bad + list.urls.count
@@ -45,8 +46,10 @@ enum CtlPrefetch {
         private(set) var complaints: [String] = []
 
         init(_ text: String) {
-            // A carriage return and a line feed are one character.
-            let lines = text.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
+            // Editors may begin a file with a byte-order mark. A carriage return and a line feed are one character.
+            let scalars = text.unicodeScalars
+            let content = scalars.first == "\u{FEFF}" ? String(Substring(scalars.dropFirst())) : text
+            let lines = content.split(omittingEmptySubsequences: false) { $0 == "\n" || $0 == "\r\n" }
             for (number, line) in lines.enumerated() {
                 let blanks: Set<Character> = [" ", "\t", "\r"]
                 var word = line.drop { blanks.contains($0) }

@@ -43,7 +43,7 @@ enum GetCommand {
         }
         let bar = request.asJSON ? nil : ProgressBar()
         do throws(ClientError) {
-            let broker = try ImageBroker(path: request.socketPath)
+            let broker = try CommandConnection.open(request.socketPath)
             let begun = Instant.now
             let printPartial = { (image: BrokerImage) in
                 bar?.clear()

@@ -68,6 +68,9 @@ struct EntryTrailer: Equatable {
         }
     }
 
+    /// Whether it is an original of one user alone. A uid means another user on another machine.
+    var isOwned: Bool { if case .original(let record) = content { record.owner != nil } else { false } }
+
     /// The number of bytes before the trailer.
     var bodySize: Int {
         switch content {

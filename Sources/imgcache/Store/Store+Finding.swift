@@ -85,7 +85,8 @@ extension Store {
         guard let entry else { return nil }
         let isGone =
             source.isOwn
-            ? forgotten.contains(entry.trailer) || orderToClear(entry, name) != nil : extras.hides(entry.trailer)
+            ? forgotten.contains(entry.trailer) || orderToClear(entry, name) != nil
+            : entry.trailer.isOwned || extras.hides(entry.trailer)
         return isGone ? nil : entry
     }
 

@@ -51,8 +51,8 @@ final class Store {
         return DiskReport(
             state: obstacle?.state ?? .on, reason: obstacle?.reason, entries: totals.reduce(0) { $0 + $1.entries },
             bytes: totals.reduce(0) { $0 + $1.bytes },
-            // Unknown until all files were seen, and always unknown for extra directories.
-            mayHaveOwned: index?.mayHaveOwned == true || reconciliation != nil || !options.extraDirectories.isEmpty)
+            // Unknown until all files were seen.
+            mayHaveOwned: index?.mayHaveOwned == true || reconciliation != nil)
     }
 
     // MARK: Opening

@@ -101,6 +101,77 @@ import Testing
         #expect(result.errors.split(separator: "\n").count == 1, "\(result.errors)")
     }
 
+    /// Without the toolchain and without building.
+    @Test func `install takes what was built, without the paths of the build`() throws {
+        let own = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..").standardized.path
+        // `make test` builds the release first. Programs without optimization name their sources in assertions.
+        let release = own + "/.build/release"
+        let isRelease = CurrentProcess.exists(release + "/imgcache")
+        let result = try run(
+            "/usr/bin/env",
+            [
+                "PATH=/usr/bin:/bin", "make", "--no-print-directory", "-C", own, "install", "PREFIX=/usr",
+                "DESTDIR=\(directory.path)", "BUILT=\(isRelease ? release : BuiltProducts.folder)",
+            ])
+        #expect(result.exit == .status(0), "\(result.errors)")
+        let installed = ["bin/imgbroker"] + ["imgfetch", "imgworker", "imgcache"].map { "libexec/imgbroker/" + $0 }
+        for name in installed where isRelease {
+            let bytes = try Data(contentsOf: URL(filePath: directory.file("usr/" + name)))
+            #expect(bytes.range(of: Data(own.utf8)) == nil, "\(name)")
+        }
+        #expect(try run(directory.file("usr/bin/imgbroker"), ["--formats"]).exit == .status(0))
+        let missing = try run("/usr/bin/make", ["-C", own, "install", "DESTDIR=\(directory.path)", "BUILT=/none"])
+        #expect(missing.exit == .status(2))
+        #expect(missing.errors.contains("run make build first"))
+    }
+
+    @Test(arguments: [["get", "http://a/"], ["ctl", "stats"], ["ctl", "events"], ["ctl", "clear"]])
+    func `a stopped broker is given up`(_ words: [String]) throws {
+        setting.broker.signal(SIGSTOP)
+        defer { setting.broker.signal(SIGCONT) }
+        let result = try run(Self.program, words + ["--socket", setting.broker.socketPath])
+        #expect(result.exit == .status(3))
+        #expect(result.errors.contains("does not answer"), "\(result.errors)")
+    }
+
+    /// While nothing happens, the command asks for signs of life and shows none of them.
+    @Test func `a silent subscription lives on`() throws {
+        let command = try RunningCommand(["ctl", "events", "finished"], setting.broker)
+        try setting.broker.wait(for: "it has subscribed") { $0[.clients] == 2 }
+        let client = try setting.client()
+        // Longer than twice the patience.
+        while try client.stats()[.uptimeSeconds] < 12 { Thread.sleep(forTimeInterval: 0.5) }
+        _ = try client.load(setting.url("/a"))
+        try eventually("the event is shown") { !command.lines.isEmpty }
+        #expect(command.lines.count == 1)
+        #expect(command.exit(after: SIGINT) == .signal(SIGINT))
+    }
+
+    @Test func `prefetch continues standard input where it is, and skips a byte-order mark`() throws {
+        let url = setting.url("/a")
+        let socket = #"ctl prefetch - --socket "$1""#
+        let list = directory.file("list")
+        try Data("not read again\n\(url)\n".utf8).write(to: URL(filePath: list))
+        let continued = try shell(#"{ read line; "$0" \#(socket); } <\#(list)"#)
+        #expect(continued.output == "1 loaded, 0 failed of 1\n", "\(continued.errors)")
+        let marked = try shell(#"printf '\357\273\277%s\n' \#(url) | "$0" \#(socket)"#)
+        #expect(marked.output == "1 loaded, 0 failed of 1\n", "\(marked.errors)")
+        // A socket cannot be opened by a path.
+        let (input, other) = try UnixSocket.pair()
+        let command = try ChildProcess(
+            path: "/bin/sh",
+            arguments: [
+                "-c", #"exec "$0" \#(socket) <&3 >"$2" 3<&-"#, Self.program, setting.broker.socketPath,
+                directory.file("out"),
+            ],
+            control: other)
+        let line = Array((url + "\n").utf8)
+        _ = try unsafe line.withUnsafeBytes { unsafe try UnixSocket.send($0, descriptors: [], on: input) }
+        UnixSocket.shutDownSending(input)
+        #expect(command.waitForExit(milliseconds: 10_000) == .status(0))
+        #expect(text(ofFile: directory.file("out")) == "1 loaded, 0 failed of 1\n")
+    }
+
     @Test func `events end when no process reads them`() throws {
         let (_, writing) = try UnixSocket.pair()
         // Without the signal, which would end the process anyway.
