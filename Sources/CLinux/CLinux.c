@@ -82,6 +82,23 @@ int clinux_signalfd_next(int fd) {
 
 int clinux_timerfd(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); }
 
+int clinux_clock_watch(void) {
+    int fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    // In the year 2262; only the cancellation is of interest.
+    struct itimerspec time = {.it_value = {.tv_sec = 9223372036}};
+    if (fd >= 0 && timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &time, NULL) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+void clinux_clock_watch_take(int fd) {
+    uint64_t count;
+    ssize_t received = read(fd, &count, sizeof count);
+    (void)received;
+}
+
 int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds) {
     struct itimerspec time = {.it_value = {.tv_sec = seconds, .tv_nsec = nanoseconds}};
     return timerfd_settime(fd, TFD_TIMER_ABSTIME, &time, NULL);

@@ -58,6 +58,10 @@ int clinux_signalfd_next(int fd);
 int clinux_is_ignored(int signal);
 /// A descriptor of a timer on the monotonic clock, or -1.
 int clinux_timerfd(void);
+/// A descriptor that becomes readable when the time of day is set, or the machine resumes from a suspension; -1 with errno.
+int clinux_clock_watch(void);
+/// Makes it unreadable until the next time.
+void clinux_clock_watch_take(int fd);
 /// Sets the timer to an absolute time of the monotonic clock; 0 and 0 stop it.
 int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds);
 

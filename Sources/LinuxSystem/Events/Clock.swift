@@ -21,6 +21,42 @@ package enum WallClock {
     }
 }
 
+extension WallClock {
+    /// Milliseconds since the start of the machine, the time that it was suspended included. Cannot be set.
+    package static var millisecondsSinceBoot: Int {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_BOOTTIME, &time)
+        return Int(time.tv_sec) * 1000 + Int(time.tv_nsec) / 1_000_000
+    }
+}
+
+/// Notices that the machine was suspended: the monotonic clock stands still meanwhile, and that since boot does not.
+package struct SuspensionWatch {
+    /// Readable when the machine has resumed; nil if the kernel does not support that.
+    package let descriptor: FileDescriptor?
+    private var difference = Self.present
+
+    package init() {
+        let raw = clinux_clock_watch()
+        descriptor = raw < 0 ? nil : FileDescriptor(owning: raw)
+    }
+
+    private static var present: Int { WallClock.millisecondsSinceBoot - Int(Instant.now.nanoseconds / 1_000_000) }
+
+    /// Makes the descriptor unreadable until the next time.
+    package func takeNotice() {
+        if let descriptor { clinux_clock_watch_take(descriptor.raw) }
+    }
+
+    /// Returns the milliseconds of suspension since the last call; nil for less than a tenth of a second.
+    package mutating func take() -> Int? {
+        let step = Self.present - difference
+        guard step >= 100 else { return nil }
+        difference += step
+        return step
+    }
+}
+
 /// A timer on the monotonic clock that becomes readable when it is due.
 package final class Timer {
     /// The timerfd, to be watched for reading.

@@ -19,7 +19,13 @@ final class CacheIndex {
         var owner: UInt32?
     }
 
-    /// The number of a kind's entries, and their bytes.
+    /// The unit in which file systems allocate files.
+    static let block = 4096
+
+    /// The bytes that a file of `size` bytes takes on disk.
+    static func allocated(_ size: Int) -> Int { (size + block - 1) / block * block }
+
+    /// The number of a kind's entries, and the bytes that they take on disk.
     struct Total: Equatable {
         var entries = 0
         var bytes = 0
@@ -47,7 +53,9 @@ final class CacheIndex {
     private(set) var pendingWrites = 0
 
     /// Opens or creates the index at `path`; ":memory:" stands for one without a file.
-    init(path: String) throws(SQLiteError) {
+    ///
+    /// - Parameter logBytes: the size from which the write-ahead log is moved to the index; it keeps no more for long.
+    init(path: String, logBytes: Int = 1 << 22) throws(SQLiteError) {
         connection = try SQLiteConnection(path: path)
         // Exclusive: the directory is locked, so one process has the index, and WAL needs no shared memory. That would
         // be a mapped file, and a process with a mapped file dies when the file is truncated. Synchronous off: after a
@@ -56,6 +64,7 @@ final class CacheIndex {
             """
             PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;
             PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF;
+            PRAGMA wal_autocheckpoint = \(logBytes / Self.block); PRAGMA journal_size_limit = \(logBytes);
             """)
         try Self.makeTables(connection)
         originals = try IndexTable(.originals, connection)
@@ -221,7 +230,7 @@ final class CacheIndex {
         }
         try table(row.name.kind).insert.run(values)
         totals[row.name.kind]!.entries += old == nil ? 1 : 0
-        totals[row.name.kind]!.bytes += row.size - (old ?? 0)
+        totals[row.name.kind]!.bytes += Self.allocated(row.size) - Self.allocated(old ?? 0)
     }
 
     /// Removes an entry if it exists.
@@ -230,7 +239,7 @@ final class CacheIndex {
         try begin()
         try table(name.kind).remove.run([.text(name.fileName)])
         totals[name.kind]!.entries -= 1
-        totals[name.kind]!.bytes -= size
+        totals[name.kind]!.bytes -= Self.allocated(size)
     }
 
     /// Sets the last use of an entry to `time`; false when the entry is not in the index.
@@ -251,6 +260,11 @@ final class CacheIndex {
         for kind in EntryKind.allCases {
             try connection.execute("UPDATE \(kind) SET used = \(time) WHERE used > \(time)")
         }
+    }
+
+    /// Moves all times of use by `step` milliseconds.
+    func moveLastUse(by step: Int) throws(SQLiteError) {
+        for kind in EntryKind.allCases { try connection.execute("UPDATE \(kind) SET used = used + \(step)") }
     }
 
     /// Commits the pending writes.
@@ -286,7 +300,8 @@ private final class IndexTable {
         range = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? AND word < ?")
         first = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT 1")
         lookup = try connection.prepare("SELECT size, used FROM \(kind) WHERE word = ?")
-        sum = try connection.prepare("SELECT count(*), total(size) FROM \(kind)")
+        let block = CacheIndex.block
+        sum = try connection.prepare("SELECT count(*), total((size + \(block - 1)) / \(block) * \(block)) FROM \(kind)")
     }
 
     func integers(_ fileName: String) throws(SQLiteError) -> (size: Int, used: Int)? {

@@ -46,6 +46,11 @@ extension Store {
 
     private func evictOld(until deadline: Instant) {
         guard let maxAge = options.maxAge else { return }
+        followClock()
+        guard hasPlausibleClock else {
+            nextAgeCheck = Instant.now.adding(milliseconds: 1000)
+            return
+        }
         let expired = now - maxAge
         for kind in EntryKind.allCases {
             while let oldest = oldest(kind), oldest.used <= expired {

@@ -17,6 +17,8 @@ final class Store {
     private(set) var index: CacheIndex?
     /// The index's file; nil when the index is in memory only.
     private var indexFile: FileSystem.Status?
+    /// The time of day less that since the machine's start, as of the last check.
+    private var clockOffset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
     private var lastRebuild: Instant?
     private(set) var obstacle: Obstacle?
     /// The size of the entry that last failed for lack of space: nothing is stored until this much room exists.
@@ -192,8 +194,9 @@ final class Store {
     }
 
     private func useIndex(at path: String) throws(SQLiteError) {
-        let opened = try CacheIndex(path: path)
-        try opened.limitLastUse(to: now)
+        let opened = try CacheIndex(path: path, logBytes: options.indexLogBytes)
+        if hasPlausibleClock { try opened.limitLastUse(to: now) }
+        clockOffset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
         dropIndex()
         index = opened
         indexFile = path == directory.index ? try? FileSystem.status(of: path) : nil
@@ -243,6 +246,28 @@ final class Store {
         /// The file was missing.
         case absent
         case failed
+    }
+
+    /// Changes of the time of day by less are left to the order of eviction, which is no clock.
+    private static let clockStep = 60_000
+    /// The time of day on 1 January 2026: before it, a machine has not set its clock yet.
+    private static let earliestTime = 1_767_225_600_000
+
+    /// Whether the time of day can be right.
+    var hasPlausibleClock: Bool { WallClock.milliseconds >= Self.earliestTime }
+
+    /// Moves all times of use with the time of day, if that was set since the last check: a machine may start in 1970, and all
+    /// entries would seem old once its clock is right. The clock since the start of the machine counts suspensions, too.
+    func followClock() {
+        let offset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
+        let step = offset - clockOffset
+        guard abs(step) >= Self.clockStep else { return }
+        clockOffset = offset
+        log.notice("the time of day was set by \(step / 1000) s: the entries' times of use follow")
+        withIndex { (index) throws(SQLiteError) in
+            try index.moveLastUse(by: step)
+            if hasPlausibleClock { try index.limitLastUse(to: now) }
+        }
     }
 
     /// Removes an entry's file and its row.

@@ -14,6 +14,12 @@ struct StoreOptions: Equatable {
     /// The time between two attempts to remove an obstacle, in milliseconds.
     var retryInterval = 30_000
 
+    /// The size of the index's log: small for a small cache, of which it is a part.
+    var indexLogBytes: Int {
+        let share = (diskLimit.addingReportingOverflow(rasterLimit).overflow ? .max : diskLimit + rasterLimit) / 64
+        return min(max(share, 1 << 16), 1 << 22)
+    }
+
     func limit(_ kind: EntryKind) -> Int {
         kind == .originals ? diskLimit : rasterLimit
     }

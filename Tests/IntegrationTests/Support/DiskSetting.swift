@@ -93,7 +93,8 @@ final class DiskSetting {
     func waitForAgreement() throws {
         try broker.wait(for: "the index agrees with the files") {
             let sizes = (files("originals") + files("rasters")).map { file in
-                (try? FileSystem.status(of: file))??.size ?? 0
+                // In blocks, as file systems allocate them.
+                (((try? FileSystem.status(of: file))??.size ?? 0) + 4095) / 4096 * 4096
             }
             return $0.diskState == DiskReport.State.on.rawValue && $0[.diskEntries] == sizes.count
                 && $0[.diskBytes] == sizes.reduce(0, +)

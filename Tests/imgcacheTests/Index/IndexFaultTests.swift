@@ -58,8 +58,8 @@ import func TestSupport.text
             try connection.execute(sql)
         }
         // A limit so low that most entries are evicted, so that the oldest is looked up often.
-        let cache = try CacheProcess(directory, diskLimit: 12_000, rasterLimit: 8000)
-        try cache.waitForState { $0.state == .on && (1...40).contains($0.entries) && $0.bytes <= 20_000 }
+        let cache = try CacheProcess(directory, diskLimit: 20_000, rasterLimit: 8192)
+        try cache.waitForState { $0.state == .on && (1...40).contains($0.entries) && $0.bytes <= 28_192 }
         for original in originals {
             if let found = try cache.find(original) { #expect(found == .original(original.record, original.bytes)) }
         }

@@ -46,7 +46,7 @@ import WorkerProtocol
         let sizes = try [first.path(original), first.path(original.raster())].map {
             try FileDescriptor.open(readingAt: $0).size()
         }
-        try first.waitForState { $0.entries == 2 && $0.bytes == sizes[0] + sizes[1] }
+        try first.waitForState { $0.entries == 2 && $0.bytes == sizes.map(CacheIndex.allocated).reduce(0, +) }
         try first.close()
         #expect(files(below: directory).filter { $0.contains(".tmp") } == [])
         #expect(try CacheProcess(directory).has(confirmed(original, 3)))
