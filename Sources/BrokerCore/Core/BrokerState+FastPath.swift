@@ -71,7 +71,7 @@ extension BrokerState {
             guard text.isPlain else { return nil }
             return RepeatedRequest(
                 uid: uid, text: Array(text.rest), key: hit.key, image: image, buffer: BufferID(number: buffer),
-                freshUntil: hit.original.origin.freshUntil, revision: revision)
+                freshUntil: memory.monotonicTime(hit.original.origin.freshUntil), revision: revision)
         }
     }
 }

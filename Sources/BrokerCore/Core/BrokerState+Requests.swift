@@ -59,7 +59,7 @@ extension BrokerState {
     /// The answer to a request from memory alone; nil if that has none.
     func memoryHit(for waiter: Waiter) -> MemoryHit? {
         guard !mayHaveOwnedOnDisk(waiter), let (key, original) = stored(for: waiter),
-            waiter.decision(about: original, at: now.instant) == .use(isStale: false),
+            waiter.decision(about: original, at: agingNow) == .use(isStale: false),
             let header = memory.header(of: original.content),
             let buffer = memory.buffer(VariantKey(content: original.content, form: form(of: waiter.request)))
         else { return nil }
@@ -77,7 +77,7 @@ extension BrokerState {
 
     /// Whether a request could be answered without asking the origin.
     func isFresh(_ origin: OriginStatement, for headers: [HeaderField]) -> Bool {
-        !origin.isStale(at: now.instant) && !origin.policy.alwaysRevalidate && origin.matches(headers)
+        !origin.isStale(at: agingNow) && !origin.policy.alwaysRevalidate && origin.matches(headers)
     }
 
     /// The size of the image in a buffer, as shown.
@@ -118,7 +118,7 @@ extension BrokerState {
             return download(for: id)
         }
         requests.setKey(key, of: id)
-        switch waiter.decision(about: original, at: now.instant) {
+        switch waiter.decision(about: original, at: agingNow) {
         case .use: produce(original, for: id)
         case .useAndRefresh:
             refresh(key, original, for: waiter)
@@ -307,7 +307,7 @@ extension BrokerState {
         }
         guard waiter.purpose == .get else { return delivered(original, to: waiter) }
 
-        var image = waiter.reply(for: header, as: geometry, bytes: bytes, of: original, at: now.instant)
+        var image = waiter.reply(for: header, as: geometry, bytes: bytes, of: original, at: agingNow)
         let attachment = lend(buffer, to: waiter, in: &image)
         if offersSlot, image.buffer != nil { image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key) }
         if waiter.preview != .showing { unregister(waiter) }
@@ -442,7 +442,7 @@ extension BrokerState {
         let stored = stored(for: waiter)?.original
         guard waiter.trust == .unchecked, mode == .default || mode == .noCache, waiter.purpose != .refresh,
             let original = stored ?? (waiter.cachedIn == .disk ? known : nil),
-            waiter.mayServeStale(original, after: error, at: now.instant)
+            waiter.mayServeStale(original, after: error, at: agingNow)
         else { return fail(waiter, error) }
         requests.allowStale(id, isInMemory: stored.flatMap { body(of: $0) } != nil)
         advance(id)

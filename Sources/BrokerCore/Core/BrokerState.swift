@@ -157,6 +157,7 @@ package struct BrokerState {
         case .saveFinished(let worker, let job, let isSaved): saveFinished(worker, job, isSaved: isSaved)
         case .forgotten(let worker, let job, let keys): forgotten(worker, job, keys)
         case .quarantineLoaded(let records): decoding.restore(records, unixMs: now.unixMs)
+        case .machineSuspended(let milliseconds): memory.wasSuspended(milliseconds: milliseconds)
         case .memoryPressure: _ = shrinkMemory(by: .pressure)
         case .timePassed: break
         case .shutdownRequested: shutdownRequested()
@@ -283,10 +284,13 @@ package struct BrokerState {
         decoding.needs(buffer) || heldUntilEnd.contains(buffer) || downloads.needs(buffer) || disk.needs(buffer)
     }
 
+    /// The present time of the clock by which responses age.
+    var agingNow: Instant { memory.agingTime(now.instant) }
+
     /// The response of an origin, as of now.
     func statement(_ response: ResponseRecord, for key: OriginalKey, varyKey: String?) -> OriginStatement {
         OriginStatement(
-            response, for: key, varyKey: varyKey, settings: limits.caching, at: now.instant, unixMs: now.unixMs)
+            response, for: key, varyKey: varyKey, settings: limits.caching, at: agingNow, unixMs: now.unixMs)
     }
 
     /// The encoded bytes of an original, if they are in memory.

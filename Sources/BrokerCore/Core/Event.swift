@@ -77,6 +77,8 @@ package enum Event {
     /// The quarantine that an earlier broker saved.
     case quarantineLoaded([QuarantineRecord])
 
+    /// The machine was suspended for this time, in which the monotonic clock stood still.
+    case machineSuspended(milliseconds: Int)
     /// Processes wait for memory.
     case memoryPressure
     /// Time has passed.

@@ -125,10 +125,31 @@ struct MemoryIndex {
     /// Changes whenever the answer to a request may have changed.
     private(set) var revision = 0
 
+    /// The nanoseconds of all suspensions: responses age in them, while deadlines, slots and the uses of images stand still.
+    private var suspended: Int64 = 0
+
     init(limit: Int, maximumEntries: Int, slots: Int = 0) {
         validity = ValiditySlots(capacity: slots)
         self.limit = limit
         self.maximumEntries = maximumEntries
+    }
+
+    // MARK: Suspension
+
+    /// Lets all responses age by a suspension of the machine. Slots are in monotonic time, so they end.
+    mutating func wasSuspended(milliseconds: Int) {
+        suspended += Int64(milliseconds) * 1_000_000
+        revision += 1
+        endSlots()
+    }
+
+    /// The time of the clock by which responses age.
+    func agingTime(_ instant: Instant) -> Instant { Instant(nanoseconds: instant.nanoseconds + suspended) }
+
+    /// When the monotonic clock has this time, unless the machine is suspended before.
+    func monotonicTime(_ instant: Instant) -> Instant {
+        let (time, overflow) = instant.nanoseconds.subtractingReportingOverflow(suspended)
+        return overflow ? instant : Instant(nanoseconds: time)
     }
 
     // MARK: Finding
@@ -241,7 +262,7 @@ struct MemoryIndex {
         guard let record = buffers[buffer], record.isResident, record.holders > 0, let original = originals[key] else {
             return nil
         }
-        return validity.assignSlot(to: buffer, for: key, until: original.origin.freshUntil)
+        return validity.assignSlot(to: buffer, for: key, until: monotonicTime(original.origin.freshUntil))
     }
 
     /// Ends all validity slots, because the next request for any image may get another answer.

@@ -14,7 +14,8 @@ final class OriginStatement: Sendable {
     let response: ResponseRecord
     /// The request fields that the response depends on, in canonical spelling; nil when it depends on none.
     let varyKey: String?
-    /// When the response's age was 0, on the monotonic clock: changes of the time of day do not make it younger or older.
+    /// When the response's age was 0, on the monotonic clock and the suspensions of the machine (`MemoryIndex.agingTime`): changes
+    /// of the time of day do not make it younger or older.
     private let bornAt: Instant
 
     init(

@@ -11,7 +11,7 @@ import WorkerProtocol
 /// thread, and only the event queue waits.
 final class Broker {
     enum Source: UInt64 {
-        case listener, timer, signals, client, worker, workerExit, forkServer, receiver, pressure
+        case listener, timer, signals, client, worker, workerExit, forkServer, receiver, pressure, clock
     }
 
     /// The time that one iteration of the event loop spends on messages of all clients.
@@ -58,6 +58,7 @@ final class Broker {
     var memoryShortage: MemoryShortage
     /// Reports that processes wait for memory; nil if the kernel does not.
     private let pressure: MemoryPressure?
+    private var suspensions = SuspensionWatch()
     /// The durations of the event loop's iterations: while one lasts, no other event is served.
     var iterations = LatencyHistogram()
     /// The durations of hits, from the frame to the queued reply.
@@ -150,6 +151,7 @@ final class Broker {
         memoryShortage = MemoryShortage(in: group?.limit != nil || group?.pressurePath != nil ? group : nil)
         pressure = MemoryPressure(of: group)
         if let pressure { try queue.add(pressure, token: Self.token(.pressure)) }
+        if let watch = suspensions.descriptor { try queue.add(watch.raw, token: Self.token(.clock)) }
     }
 
     /// Serves until a signal asks it to shut down.
@@ -180,6 +182,8 @@ final class Broker {
             }
             let begun = Instant.now
             iterationBegunAt = begun
+            // Before any request is answered.
+            if let milliseconds = suspensions.take() { handle(.machineSuspended(milliseconds: milliseconds)) }
             for event in ready { dispatch(event) }
             workOffBacklog(at: begun)
             if begun.microseconds(since: retriedAt) >= Self.retryMilliseconds * 1000 {
@@ -273,6 +277,7 @@ final class Broker {
         case .workerExit:
             if let worker = workers[Identifier(number: number)] { reap(worker) }
         case .pressure: handle(.memoryPressure)
+        case .clock: suspensions.takeNotice()
         case .receiver:
             for (client, message) in receiver.becameReadable(number) { take(message, from: client) }
         case nil: break
