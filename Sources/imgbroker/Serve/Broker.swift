@@ -15,7 +15,7 @@ final class Broker {
     }
 
     /// The time that one iteration of the event loop spends on messages of all clients.
-    private static let microsecondsForClients = 5000
+    private static let microsecondsForClients = 2000
     /// The poll interval for work without a readiness event.
     private static let retryMilliseconds = 100
 
@@ -35,7 +35,7 @@ final class Broker {
     var clientIDs = IdentifierSource<ClientKind>()
     var unflushed: Set<ClientID> = []
     /// Clients with unread messages, in the order of their turns.
-    private var backlog: [ClientID] = []
+    private var backlog = ClientBacklog()
     /// The bytes that clients are sending: payloads, files to be copied, and long frames.
     var arriving: SharedPool
     /// Descriptors sent to clients and not received yet.
@@ -212,23 +212,18 @@ final class Broker {
     func putIntoBacklog(_ client: ClientConnection) {
         if client.isInBacklog { return }
         client.isInBacklog = true
-        backlog.append(client.id)
+        backlog.append(client.id, of: client.uid)
     }
 
-    /// Serves the clients of the backlog, each at most once, until the iteration's time for it is over.
+    /// Serves as many clients as the backlog has, until the iteration's time for it is over.
     private func workOffBacklog(at begun: Instant) {
-        // A client that has sent more is appended behind these.
-        let waiting = backlog.count
-        var (served, now) = (0, begun)
-        while served < waiting {
+        var now = begun
+        for served in 0..<backlog.count {
             if served > 0, now.microseconds(since: begun) >= Self.microsecondsForClients { break }
-            let client = clients[backlog[served]]
-            served += 1
-            guard let client else { continue }
+            guard let client = backlog.popFirst().flatMap({ clients[$0] }) else { continue }
             client.isInBacklog = false
             receive(from: client, at: &now)
         }
-        backlog.removeFirst(served)
     }
 
     private func retryStalled() {

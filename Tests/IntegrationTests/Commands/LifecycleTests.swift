@@ -62,7 +62,7 @@ import Testing
         try setting.idle()
         try setting.broker.stopAll(.decode)
         let id = try client.get(setting.url("/a"))
-        try setting.broker.wait(for: "the decoding is running") { $0[.downloads] == 1 && $0[.running] == 1 }
+        try setting.broker.wait(for: "the decoding is running") { $0[.reservedBytes] > 0 && $0[.running] == 1 }
         let processes = Self.processes(of: setting.broker)
         let took = try milliseconds {
             let exit = try setting.broker.stop()

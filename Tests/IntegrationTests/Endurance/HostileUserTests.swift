@@ -41,14 +41,20 @@ import Testing
         defer { good.stop() }
         _ = try victim.load(good.url("/hit"))
 
+        // Serves one user: what the machine itself delays, and the other processes on it.
+        let undisturbed = try Setting(workers: 1, routes: ["/hit": png(tile(1))])
+        let companion = try undisturbed.client()
+        _ = try companion.load(undisturbed.url("/hit"))
+
         let attackers = Attackers()
         // Its address and the path of its socket are all that the threads read.
         nonisolated(unsafe) let shared = setting
         for number in 0..<Self.connections {
             let attack = Attack.allCases[number % Attack.allCases.count]
-            attackers.start { try Self.perform(attack, shared, number, until: attackers) }
+            attackers.start { try unsafe Self.perform(attack, shared, number, until: attackers) }
         }
         var hits: [Double] = []
+        var others: [Double] = []
         var loads: [Double] = []
         let end = Date.now.addingTimeInterval(seconds)
         var next = 0
@@ -57,6 +63,8 @@ import Testing
                 var answer: RawClient.Incoming?
                 hits.append(try microseconds { answer = try victim.load(good.url("/hit"), #""delivery":"none""#) })
                 #expect(answer?.error == nil)
+                others.append(
+                    try microseconds { _ = try companion.load(undisturbed.url("/hit"), #""delivery":"none""#) })
                 usleep(2000)
             }
             next += 1
@@ -69,6 +77,7 @@ import Testing
         }
         attackers.stop()
         hits.sort()
+        others.sort()
         loads.sort()
         func quantile(_ values: [Double], _ share: Double) -> Double {
             values[Int(Double(values.count - 1) * share)] / 1000
@@ -77,7 +86,9 @@ import Testing
             """
             hostile user: \(hits.count) hits, p50 \(quantile(hits, 0.5)) ms, p99 \(quantile(hits, 0.99)) ms, \
             at most \(quantile(hits, 1)) ms; \(loads.count) loads, p50 \(quantile(loads, 0.5)) ms, \
-            at most \(quantile(loads, 1)) ms; attacks \(attackers.counts)
+            at most \(quantile(loads, 1)) ms; attacks \(attackers.counts); \
+            a broker without attackers: p99 \(quantile(others, 0.99)) ms, at most \(quantile(others, 1)) ms; \
+            iterations of the loop: \(try setting.broker.stats()[.loopMicroseconds])
             """)
         #expect(quantile(hits, 0.99) < 5)
         #expect(attackers.counts.count == Attack.allCases.count)
