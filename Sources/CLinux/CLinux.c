@@ -125,6 +125,14 @@ int clinux_has_arrived(int fd) {
 int clinux_replace(int source, int target) { return dup3(source, target, O_CLOEXEC); }
 
 int clinux_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
+int clinux_open_program(const char *path) {
+    int low = open(path, O_PATH | O_CLOEXEC);
+    if (low < 0) return -1;
+    int fd = fcntl(low, F_DUPFD_CLOEXEC, 6), error = errno;
+    close(low);
+    errno = error;
+    return fd;
+}
 int clinux_open_temporary(const char *directory, mode_t mode) {
     return open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
 }

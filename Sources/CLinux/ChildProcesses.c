@@ -4,7 +4,6 @@
 #include "CLinux.h"
 
 #include <sched.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -14,37 +13,54 @@
 #define P_PIDFD 3
 #endif
 
-int clinux_spawn(
-    pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control, int more) {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t all, none;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error) return error;
-    error = posix_spawnattr_init(&attributes);
-    if (error) {
-        posix_spawn_file_actions_destroy(&actions);
-        return error;
-    }
-    sigfillset(&all);
-    sigemptyset(&none);
-    // If `control` is 3 already, dup2 clears its close-on-exec flag (since glibc 2.29; closefrom needs 2.34).
-    if (!error) error = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    // Through a number of its own, because `more` may be 3, or `control` 4.
-    if (!error && more >= 0) error = posix_spawn_file_actions_adddup2(&actions, more, 5 + (control == 5));
-    if (!error) error = posix_spawn_file_actions_adddup2(&actions, control, 3);
-    if (!error && more >= 0) error = posix_spawn_file_actions_adddup2(&actions, 5 + (control == 5), 4);
-    if (!error) error = posix_spawn_file_actions_addclosefrom_np(&actions, more >= 0 ? 5 : 4);
-    if (!error) error = posix_spawnattr_setsigdefault(&attributes, &all);
-    if (!error) error = posix_spawnattr_setsigmask(&attributes, &none);
+// The new process's way to its program; returns only after an error. It shares the caller's memory until then.
+static void execute(
+    int program, const char *path, char *const arguments[], char *const environment[], int control, int more) {
+    // No number may be left to open, so each descriptor takes the place of another. `more` may be 3, or `control` 4.
+    if (more >= 0 && dup2(more, 0) < 0) return;
+    if (control == 3 ? fcntl(3, F_SETFD, 0) < 0 : dup2(control, 3) < 0) return;
+    if (more >= 0 ? dup2(0, 4) < 0 : close(4) < 0 && errno != EBADF) return;
+    if (program >= 0 && dup3(program, 5, O_CLOEXEC) < 0) return;
+    closefrom(program >= 0 ? 6 : 5);
+    close(0);
+    if (open("/dev/null", O_RDONLY) != 0) return;
     // In a process group of its own: the terminal sends Ctrl-C to the parent alone, which stops the child in order.
-    if (!error) error = posix_spawnattr_setpgroup(&attributes, 0);
-    if (!error)
-        error = posix_spawnattr_setflags(
-            &attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    if (!error) error = posix_spawn(pid, path, &actions, &attributes, arguments, environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
+    if (setpgid(0, 0) < 0) return;
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+    for (int number = 1; number < NSIG; number++) sigaction(number, &usual, NULL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (program >= 0) {
+        syscall(SYS_execveat, 5, "", arguments, environment, AT_EMPTY_PATH);
+        // A script's interpreter would find its descriptor closed.
+        if (errno != ENOENT && errno != ENOSYS) return;
+    }
+    execve(path, arguments, environment);
+}
+
+int clinux_spawn(
+    pid_t *pid, int program, const char *path, char *const arguments[], char *const environment[], int control,
+    int more) {
+    sigset_t all, before;
+    sigfillset(&all);
+    // No handler may run in the child, where it would change the caller's memory.
+    int error = pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (error) return error;
+    // posix_spawn cannot execute a descriptor's file, nor close that descriptor with it.
+    volatile int failure = 0;
+    pid_t child = vfork();
+    if (child == 0) {
+        execute(program, path, arguments, environment, control, more);
+        failure = errno;
+        _exit(127);
+    }
+    error = child < 0 ? errno : failure;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (child > 0 && error) {
+        while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+    }
+    *pid = child;
     return error;
 }
 

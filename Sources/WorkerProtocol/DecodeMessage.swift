@@ -120,9 +120,9 @@ package enum DecodeOrder: Equatable, Sendable {
 
 /// A message from a decode worker.
 package enum DecodeReport: Equatable, Sendable {
-    /// The worker accepts jobs, with its sandbox; nil when the message has none. `build` changes whenever the decoding
-    /// code does.
-    case ready(SandboxReport?, build: String? = nil)
+    /// The worker accepts jobs, with its sandbox and its version; nil when the message has none. `build` changes whenever
+    /// the decoding code does.
+    case ready(SandboxReport?, version: String? = ProductVersion.current, build: String? = nil)
     /// The job's header was read; unless the job only describes, `output` or `refuse` must follow.
     case header(job: Int, DecodePlan)
     /// The job has succeeded: all pixels, or all encoded bytes (their count), are written.
@@ -233,17 +233,18 @@ extension DecodeReport: WorkerMessage {
 
     package static var blanks: [DecodeReport] {
         [
-            .ready(nil), .header(job: 0, .blank), .finished(job: 0, .blank), .failed(job: 0, .blank),
+            .ready(nil, version: nil), .header(job: 0, .blank), .finished(job: 0, .blank), .failed(job: 0, .blank),
             .identified(job: 0, digest: ""),
         ]
     }
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .ready(var sandbox, var build):
+        case .ready(var sandbox, var version, var build):
             fields.object("sandbox", &sandbox)
+            fields.string("version", &version)
             fields.string("build", &build, most: QuarantineRecord.longestBuild)
-            self = .ready(sandbox, build: build)
+            self = .ready(sandbox, version: version, build: build)
         case .header(var job, var plan):
             fields.job(&job)
             plan.list(&fields)

@@ -105,7 +105,7 @@ package enum FetchOrder: Equatable, Sendable {
 /// A message from a download worker.
 package enum FetchReport: Equatable, Sendable {
     /// The worker accepts transfers, with its sandbox; nil when the message has none.
-    case ready(SandboxReport?)
+    case ready(SandboxReport?, version: String? = ProductVersion.current)
     /// The transfer goes on at another origin, to which the one before has redirected. It has the URL of that origin's root.
     case redirected(job: Int, to: String)
     /// A body begins: its response's header, the validator for resuming the download after an interruption, and the
@@ -179,7 +179,8 @@ extension FetchReport: WorkerMessage {
 
     package static var blanks: [FetchReport] {
         [
-            .ready(nil), .redirected(job: 0, to: ""), .responded(job: 0, .blank, validator: nil, total: nil),
+            .ready(nil, version: nil), .redirected(job: 0, to: ""),
+            .responded(job: 0, .blank, validator: nil, total: nil),
             .progress(job: 0, received: 0, expected: nil), .finished(job: 0, .blank), .notModified(job: 0, .blank),
             .failed(job: 0, .blank), .stopped(job: 0, received: 0),
         ]
@@ -187,9 +188,10 @@ extension FetchReport: WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .ready(var sandbox):
+        case .ready(var sandbox, var version):
             fields.object("sandbox", &sandbox)
-            self = .ready(sandbox)
+            fields.string("version", &version)
+            self = .ready(sandbox, version: version)
         case .redirected(var job, var root):
             fields.job(&job)
             fields.string("to", &root)

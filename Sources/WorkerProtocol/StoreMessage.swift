@@ -1,4 +1,5 @@
 package import DiskRecords
+internal import IPCProtocol
 package import JSONCoding
 
 // The messages between the broker and the cache process, which keeps the disk tier: frames of the wire protocol over a
@@ -83,7 +84,7 @@ package enum StoreOrder: Equatable, Sendable {
 /// A message from the cache process.
 package enum StoreReport: Equatable, Sendable {
     /// The process accepts orders, with its sandbox; nil when the message has none.
-    case ready(SandboxReport?)
+    case ready(SandboxReport?, version: String? = ProductVersion.current)
     /// The state of the disk tier.
     case state(DiskReport)
     /// The original exists; carries its bytes.
@@ -222,7 +223,8 @@ extension StoreReport: WorkerMessage {
 
     package static var blanks: [StoreReport] {
         [
-            .ready(nil), .state(.blank), .foundOriginal(job: 0, .blank), .foundRaster(job: 0, .blank, .blank),
+            .ready(nil, version: nil), .state(.blank), .foundOriginal(job: 0, .blank),
+            .foundRaster(job: 0, .blank, .blank),
             .missing(job: 0), .queried(job: 0, nil), .kept(job: 0), .notKept(job: 0), .forgotten(job: 0, keys: []),
             .cleared(job: 0, removed: 0, bytes: 0), .quarantine([]),
         ]
@@ -230,9 +232,10 @@ extension StoreReport: WorkerMessage {
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
-        case .ready(var sandbox):
+        case .ready(var sandbox, var version):
             fields.object("sandbox", &sandbox)
-            self = .ready(sandbox)
+            fields.string("version", &version)
+            self = .ready(sandbox, version: version)
         case .state(var report):
             report.list(&fields)
             self = .state(report)

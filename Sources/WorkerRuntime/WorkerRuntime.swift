@@ -77,6 +77,7 @@ package enum WorkerRuntime {
     ) throws {
         var program = given
         let name = type(of: program).name
+        CurrentProcess.setNameOfProgram()
         if options.isForkServer { CurrentProcess.setName(ForkServer.processName(of: name)) }
         CurrentProcess.raiseOOMScore()
         if let user = options.user {

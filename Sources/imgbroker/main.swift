@@ -6,6 +6,7 @@ CurrentProcess.openStandardDescriptors()
 // Chooses the command.
 do {
     let words = CommandLine.arguments.dropFirst()
+    CurrentProcess.setNameOfProgram()
     switch words.first {
     case "get": CurrentProcess.exit(try GetCommand.run(words.dropFirst()))
     case DescriptorCloser.word: CurrentProcess.exit(DescriptorCloser.run())

@@ -33,10 +33,10 @@ import WorkerProtocol
         animated.placeholder = Placeholder(averageColor: "#0a80ff", thumbHash: "3OcRJYB4d3h/iIeHeEh3eIhw+j2w")
         animated.ignoredProfile = true
         return [
-            ("decode-report-ready", .ready(nil)),
+            ("decode-report-ready", .ready(nil, version: nil)),
             (
                 "decode-report-ready-confined",
-                .ready(SandboxReport(seccomp: true, landlock: 7), build: "0.1.0-0123456789abcdef")
+                .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0", build: "0.1.0-0123456789abcdef")
             ),
             (
                 "decode-report-header",
@@ -108,8 +108,8 @@ import WorkerProtocol
         removed: ["example.org\tFALSE\t/\tFALSE\t0\tname\told"])
 
     static let fetchReports: [(String, FetchReport)] = [
-        ("fetch-report-ready", .ready(nil)),
-        ("fetch-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7))),
+        ("fetch-report-ready", .ready(nil, version: nil)),
+        ("fetch-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0")),
         ("fetch-report-progress", .progress(job: 1, received: 4096, expected: 34_567)),
         ("fetch-report-progress-unknown", .progress(job: 1, received: 4096, expected: nil)),
         (
@@ -232,8 +232,8 @@ import WorkerProtocol
     static var storeReports: [(String, StoreReport)] {
         guard let raster else { return [] }
         return [
-            ("store-report-ready", .ready(nil)),
-            ("store-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7))),
+            ("store-report-ready", .ready(nil, version: nil)),
+            ("store-report-ready-confined", .ready(SandboxReport(seccomp: true, landlock: 7), version: "0.1.0")),
             (
                 "store-report-state",
                 .state(
@@ -267,7 +267,7 @@ import WorkerProtocol
             "cookies",
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
             "isSentOnce",
-            "sandbox", "build", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs", "loops",
+            "sandbox", "version", "build", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs", "loops",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(try message.encoded().dropFirst(Frame.headerLength))

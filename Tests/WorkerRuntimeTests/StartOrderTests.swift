@@ -34,7 +34,7 @@ import WorkerProtocol
 
     /// The lines that a worker sends over `channel` when it is ready.
     private func record(_ channel: FrameChannel) throws -> [String] {
-        guard case .ready(let report, _)? = try channel.receiveMessage(DecodeReport.self)?.0,
+        guard case .ready(let report, _, _)? = try channel.receiveMessage(DecodeReport.self)?.0,
             case .failed(_, let record)? = try channel.receiveMessage(DecodeReport.self)?.0
         else { throw WireError(.internal, "not ready") }
         #expect(report?.isEnough == true)

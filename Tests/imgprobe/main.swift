@@ -18,11 +18,13 @@
 internal import CProbe
 internal import Glibc
 internal import IPCProtocol
+internal import LinuxSystem
 internal import Sandbox
 import WorkerProtocol
 internal import WorkerRuntime
 
 let arguments = CommandLine.arguments
+CurrentProcess.setNameOfProgram()
 if arguments[0].hasSuffix("/imgworker") { Attacker.run(arguments) }
 if arguments[0].hasSuffix("/imgfetch") { FetchImpostor.run(arguments) }
 if arguments[0].hasSuffix("/imgcache") { CacheImpostor.run(arguments) }

@@ -79,11 +79,12 @@ extension BrokerState {
         if let at = supervision.nextStart(kind, after: now.instant) { deadlines.add(.restart, at: at) }
     }
 
-    mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?, build: String?) {
-        switch supervision.becameReady(worker, sandbox) {
+    mutating func workerReady(_ worker: WorkerID, _ sandbox: SandboxReport?, version: String?, build: String?) {
+        switch supervision.becameReady(worker, sandbox, version: version) {
         case .accepted: if let build { decoding.becameReady(build: build) }
         case .ignored: break
         case .repeated: workerMisbehaved(worker, "it said twice that it is ready")
+        case .wrongVersion(let text): condemn(worker, .notStarted, text)
         case .refused(let message):
             actions.append(.log(.warning(message)))
             condemn(worker, .unconfined, "its sandbox is too weak")

@@ -127,7 +127,8 @@ package struct BrokerState {
         case .frameCompleted(let client): clients.frameBegan(client, at: nil)
         case .payloadSent(let client, let buffer): if clients.release(buffer, from: client, .sending) { unhold(buffer) }
         case .workerStarted(let worker, let pid): supervision.notePID(pid, of: worker)
-        case .workerReady(let worker, let sandbox, let build): workerReady(worker, sandbox, build: build)
+        case .workerReady(let worker, let sandbox, let version, let build):
+            workerReady(worker, sandbox, version: version, build: build)
         case .workerMisbehaved(let worker, let detail): workerMisbehaved(worker, detail)
         case .workerHungUp(let worker): workerHungUp(worker)
         case .workerExiting(let worker, let job): workerExiting(worker, before: job)

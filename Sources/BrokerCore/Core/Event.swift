@@ -31,8 +31,8 @@ package enum Event {
     // MARK: Workers
 
     case workerStarted(WorkerID, pid: Int)
-    /// It can take jobs. A decoder also reports its build.
-    case workerReady(WorkerID, SandboxReport?, build: String? = nil)
+    /// It can take jobs, and reports the version of its program. A decoder also reports its build.
+    case workerReady(WorkerID, SandboxReport?, version: String? = ProductVersion.current, build: String? = nil)
     /// It sent a malformed message, or one that it must not send.
     case workerMisbehaved(WorkerID, String)
     /// Its socket has ended; its process should exit.

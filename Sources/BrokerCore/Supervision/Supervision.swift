@@ -14,6 +14,8 @@ package struct Supervision {
         case ignored
         /// The worker said it twice.
         case repeated
+        /// The worker's program has another version than the broker; it is condemned. The text is for the log.
+        case wrongVersion(String)
         /// The worker's sandbox is too weak; it is condemned. The text is for the log.
         case refused(String)
     }
@@ -160,9 +162,20 @@ package struct Supervision {
 
     mutating func notePID(_ pid: Int, of worker: WorkerID) { pids[worker] = pid }
 
-    mutating func becameReady(_ worker: WorkerID, _ sandbox: SandboxReport?) -> Readiness {
+    mutating func becameReady(
+        _ worker: WorkerID, _ sandbox: SandboxReport?, version: String? = ProductVersion.current
+    ) -> Readiness {
         guard let kind = kind(of: worker), !self[kind].isCondemned(worker) else { return .ignored }
         if self[kind].isReady(worker) { return .repeated }
+        guard version == ProductVersion.current else {
+            // Others may have chosen the text.
+            let shown = version.map { $0.filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == ".") }.prefix(20) }
+            return .wrongVersion(
+                """
+                its program has version \(shown ?? "unknown") and the broker has \(ProductVersion.current): install all \
+                programs of one version, and restart the broker
+                """)
+        }
         let sandbox = sandbox ?? SandboxReport()
         sandboxes[kind] = sandbox
         guard sandbox.isEnough || allowsUnsandboxed else {

@@ -65,11 +65,15 @@ void clinux_clock_watch_take(int fd);
 /// Sets the timer to an absolute time of the monotonic clock; 0 and 0 stop it.
 int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds);
 
-/// Starts `path` with `arguments` and `environment`: signals at their defaults and none blocked, `control` as descriptor
-/// 3, `more` as 4 unless it is -1, input from /dev/null, the other standard streams inherited, everything else closed. 0 and
-/// `*pid`, or an error number.
+/// Starts the program behind the descriptor `program`, whose number is above 5, or `path` when that is -1 or a script's,
+/// with `arguments` and `environment`: signals at their defaults and none blocked, `control` as descriptor 3, `more` as 4
+/// unless it is -1, input from /dev/null, the other standard streams inherited, everything else closed. 0 and `*pid`, or
+/// an error number.
 int clinux_spawn(
-    pid_t *pid, const char *path, char *const arguments[], char *const environment[], int control, int more);
+    pid_t *pid, int program, const char *path, char *const arguments[], char *const environment[], int control,
+    int more);
+/// A descriptor of `path` for clinux_spawn, which stays that of the same file when another takes its name; or -1.
+int clinux_open_program(const char *path);
 /// Reaps one exited child that is not in `own`. 1: reaped; 0: none has exited; -1: one of `own` is to be reaped first.
 int clinux_reap_stranger(const pid_t *own, size_t count);
 /// Forks a child of the caller's parent, in a process group of its own, without the C library's fork handlers. Its pid,

@@ -14,7 +14,7 @@ public enum DeathCause: String, CaseIterable, Sendable {
     case `protocol`
     /// It exited by itself.
     case exit
-    /// It could not be started, or exited before it was ready.
+    /// It could not be started, exited before it was ready, or its program has another version than the broker.
     case notStarted = "not-started"
     /// Killed by the broker: it is not confined as required.
     case unconfined

@@ -56,6 +56,14 @@ public final class FileDescriptor: Sendable {
         return FileDescriptor(owning: try retrying("open") { unsafe clinux_open(path, flags, 0) })
     }
 
+    /// Opens the program at `path` for `ChildProcess`. It can be started as long as the descriptor is open, also when its
+    /// file was removed or replaced by another.
+    ///
+    /// - Throws: `SystemError` of `open`.
+    package static func open(programAt path: String) throws(SystemError) -> FileDescriptor {
+        FileDescriptor(owning: try retrying("open") { unsafe clinux_open_program(path) })
+    }
+
     /// Creates or truncates the file at `path` and opens it for writing.
     ///
     /// - Throws: `SystemError` of `open`.

@@ -13,20 +13,22 @@ package final class ChildProcess {
     package private(set) var peakBytes = 0
 
     /// Starts `path` with `arguments` (without the program's name), a new environment, `control` as descriptor 3, and `more`, if
-    /// given, as descriptor 4. Everything else is closed except standard output and error.
+    /// given, as descriptor 4. Everything else is closed except standard output and error. With `program`, the file behind that
+    /// descriptor (`FileDescriptor.open(programAt:)`) is started, unless it is a script, and `path` is only its name.
     ///
-    /// - Throws: `SystemError` of `posix_spawn` or `pidfd_open`.
+    /// - Throws: `SystemError` of `execve` or `pidfd_open`.
     package init(
-        path: String, arguments: [String], environment: [String] = [], control: FileDescriptor,
-        more: FileDescriptor? = nil
+        _ program: FileDescriptor? = nil, path: String, arguments: [String], environment: [String] = [],
+        control: FileDescriptor, more: FileDescriptor? = nil
     ) throws(SystemError) {
         var pid: pid_t = 0
         let error = unsafe Self.withCStrings([path] + arguments) { arguments in
             unsafe Self.withCStrings(environment) { environment in
-                unsafe clinux_spawn(&pid, path, arguments, environment, control.raw, more?.raw ?? -1)
+                unsafe clinux_spawn(
+                    &pid, program?.raw ?? -1, path, arguments, environment, control.raw, more?.raw ?? -1)
             }
         }
-        if error != 0 { throw SystemError("posix_spawn", code: error) }
+        if error != 0 { throw SystemError("execve", code: error) }
         self.pid = pid
         // The process is not reaped yet, so its number cannot belong to another.
         do throws(SystemError) {

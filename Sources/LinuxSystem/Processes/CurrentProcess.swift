@@ -48,13 +48,15 @@ package enum CurrentProcess {
         try retrying("prctl") { clinux_die_with_parent() }
     }
 
-    /// The path of the running program.
+    /// The path of the running program, which another file may have by now.
     package static var executablePath: String? {
         let path = unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 4096) { buffer in
             let count = unsafe readlink("/proc/self/exe", buffer.baseAddress!, buffer.count)
             return count > 0 ? unsafe String(decoding: buffer.prefix(count), as: UTF8.self) : nil
         }
-        return path
+        // The kernel's mark of a file that was removed.
+        let mark = " (deleted)"
+        return path.map { $0.hasSuffix(mark) && !exists($0) ? String($0.dropLast(mark.count)) : $0 }
     }
 
     /// The value of an environment variable.

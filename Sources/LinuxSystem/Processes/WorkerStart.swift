@@ -35,6 +35,13 @@ extension CurrentProcess {
         unsafe clinux_set_name(name)
     }
 
+    /// Sets this process's name in lists of processes to that of its program, which the kernel does not know when the
+    /// program was started by a descriptor.
+    package static func setNameOfProgram() {
+        let path = CommandLine.arguments.first ?? ""
+        setName(String(path[(path.lastIndex(of: "/").map(path.index(after:)) ?? path.startIndex)...]))
+    }
+
     /// Removes the last argument from this process's command line in lists of processes.
     package static func hideLastArgument() {
         guard CommandLine.argc > 1, let last = unsafe CommandLine.unsafeArgv[Int(CommandLine.argc) - 1] else { return }

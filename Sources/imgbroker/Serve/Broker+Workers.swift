@@ -229,8 +229,8 @@ extension Broker {
 
     private func take(_ report: FetchReport, from worker: WorkerProcess) {
         switch report {
-        case .ready(let sandbox):
-            handle(.workerReady(worker.id, sandbox))
+        case .ready(let sandbox, let version):
+            handle(.workerReady(worker.id, sandbox, version: version))
             measure(worker)
         case .progress(let job, let received, let expected):
             handle(.fetchProgressed(worker.id, Identifier(number: job), received: received, expected: expected))
@@ -262,7 +262,7 @@ extension Broker {
 
     private func take(_ report: StoreReport, _ descriptor: FileDescriptor?, from worker: WorkerProcess) {
         switch report {
-        case .ready(let sandbox): handle(.workerReady(worker.id, sandbox))
+        case .ready(let sandbox, let version): handle(.workerReady(worker.id, sandbox, version: version))
         case .state(let report): handle(.diskReported(report))
         case .foundOriginal(let job, let record):
             let id = JobID(number: job)
@@ -315,8 +315,8 @@ extension Broker {
 
     private func take(_ report: DecodeReport, from worker: WorkerProcess) {
         switch report {
-        case .ready(let sandbox, let build):
-            handle(.workerReady(worker.id, sandbox, build: build))
+        case .ready(let sandbox, let version, let build):
+            handle(.workerReady(worker.id, sandbox, version: version, build: build))
             measure(worker)
         case .header(let job, let header): handle(.headerRead(worker.id, Identifier(number: job), header))
         case .finished(let job, let result):

@@ -28,7 +28,7 @@ final class ForkServer {
 
     /// Starts a fork server.
     ///
-    /// - Throws: `SystemError` of `socketpair`, `fcntl` or `posix_spawn`.
+    /// - Throws: `SystemError` of `socketpair`, `fcntl` or `execve`.
     init(_ launcher: WorkerLauncher) throws(SystemError) {
         let (child, socket) = try launcher.startForkServer()
         try socket.setNonBlocking()

@@ -12,7 +12,7 @@ final class SocketRemover {
 
     /// Starts the process, before the user is changed.
     ///
-    /// - Throws: `SystemError` of `posix_spawn`.
+    /// - Throws: `SystemError` of `execve`.
     init(path: String) throws(SystemError) {
         let (child, socket) = try WorkerLauncher.startAgain([Self.word, path])
         self.child = child

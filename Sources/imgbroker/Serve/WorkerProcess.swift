@@ -8,6 +8,9 @@ import SharedCache
 struct WorkerLauncher {
     /// The folder with the workers' programs.
     let directory: String
+    /// The workers' programs as they were at the start, except those that were missing. Others may take their names while
+    /// the broker runs, and would not understand it.
+    private let programs: [WorkerKind: FileDescriptor]
     /// The user that workers become; nil to stay the broker's.
     var user: (uid: UInt32, gid: UInt32)?
     var allowedAddresses: [String] = []
@@ -36,7 +39,11 @@ struct WorkerLauncher {
         guard let own = CurrentProcess.executablePath, let slash = own.lastIndex(of: "/") else { return nil }
         let places = [String(own[..<slash]), own[..<slash] + "/../libexec/imgbroker"]
         guard let place = places.first(where: { CurrentProcess.exists($0 + "/imgworker") }) else { return nil }
-        self.directory = place
+        directory = place
+        programs = Dictionary(
+            uniqueKeysWithValues: WorkerKind.allCases.compactMap { kind in
+                (try? FileDescriptor.open(programAt: place + "/" + kind.program)).map { (kind, $0) }
+            })
     }
 
     /// The descriptor of a started process's control socket.
@@ -44,13 +51,13 @@ struct WorkerLauncher {
 
     /// Starts this program once more, with other arguments.
     ///
-    /// - Throws: `SystemError` of `socketpair`, `readlink` or `posix_spawn`.
+    /// - Throws: `SystemError` of `readlink`, `open`, `socketpair` or `execve`.
     static func startAgain(_ arguments: [String]) throws(SystemError) -> (ChildProcess, FileDescriptor) {
-        guard var path = CurrentProcess.executablePath else { throw SystemError("readlink") }
-        // The program may have been replaced by another version since.
-        if path.hasSuffix(" (deleted)") { path = "/proc/self/exe" }
+        guard let path = CurrentProcess.executablePath else { throw SystemError("readlink") }
+        // This leads to the program's file also when another has taken its name.
+        let program = try FileDescriptor.open(programAt: "/proc/self/exe")
         let (own, control) = try UnixSocket.pair()
-        return (try ChildProcess(path: path, arguments: arguments, control: control), own)
+        return (try ChildProcess(program, path: path, arguments: arguments, control: control), own)
     }
 
     /// Keeps the open cache directory if this process, as the user that it has become, does not reach it by its path.
@@ -69,14 +76,14 @@ struct WorkerLauncher {
     /// Starts a worker and returns it with this end of its control socket. Only the worker has the other end, so the socket
     /// ends when it exits.
     ///
-    /// - Throws: `SystemError` of `socketpair` or `posix_spawn`.
+    /// - Throws: `SystemError` of `socketpair` or `execve`.
     func start(_ kind: WorkerKind) throws(SystemError) -> (ChildProcess, FileDescriptor) {
         try start(kind, asForkServer: false)
     }
 
     /// Starts a fork server and returns it with this end of its control socket.
     ///
-    /// - Throws: `SystemError` of `socketpair` or `posix_spawn`.
+    /// - Throws: `SystemError` of `socketpair` or `execve`.
     func startForkServer() throws(SystemError) -> (ChildProcess, FileDescriptor) {
         try start(.decode, asForkServer: true)
     }
@@ -87,10 +94,8 @@ struct WorkerLauncher {
         let (own, control) = try UnixSocket.pair(disposal: closing)
         var arguments = ["--parent", "\(CurrentProcess.pid)"]
         if let user { arguments += ["--uid", "\(user.uid)", "--gid", "\(user.gid)"] }
-        let program: String
         switch kind {
         case .fetch:
-            program = "imgfetch"
             arguments += ["--log-level", logLevel.rawValue]
             for range in allowedAddresses { arguments += ["--allow-address", range] }
             if let proxy { arguments += ["--proxy", proxy] }
@@ -101,7 +106,6 @@ struct WorkerLauncher {
             }
             if hasStrictSandbox { arguments.append("--strict-sandbox") }
         case .decode:
-            program = "imgworker"
             // The largest encoded image; no limit on overflow.
             if let largestPicture, largestPicture <= Int.max >> 5 {
                 arguments += ["--largest-file", "\(Encoding.mostBytes(ofPixels: largestPicture))"]
@@ -110,16 +114,26 @@ struct WorkerLauncher {
             if hasStrictSandbox { arguments.append("--strict-sandbox") }
             if isForkServer { arguments.append("--fork-server") }
         case .cache:
-            program = "imgcache"
             arguments += cacheArguments + ["--log-level", logLevel.rawValue]
             if hasStrictSandbox { arguments.append("--strict-sandbox") }
         }
         let child = try ChildProcess(
-            path: directory + "/" + program, arguments: arguments,
+            programs[kind], path: directory + "/" + kind.program, arguments: arguments,
             // The broker reports crashes; a backtrace could be made hostile by the image.
             environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: control,
             more: kind == .cache ? cacheDirectory : nil)
         return (child, own)
+    }
+}
+
+extension WorkerKind {
+    /// The name of the program.
+    fileprivate var program: String {
+        switch self {
+        case .fetch: "imgfetch"
+        case .decode: "imgworker"
+        case .cache: "imgcache"
+        }
     }
 }
 

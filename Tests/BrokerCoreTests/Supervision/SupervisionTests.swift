@@ -57,6 +57,27 @@ struct SupervisionTests {
         }
     }
 
+    @Test(arguments: [nil, "0.0.9", "1\n<3>x", ""])
+    func `a worker of another version is killed, and replaced ever more slowly`(
+        version: String?
+    ) throws {
+        var world = StrictWorld()
+        for round in 0..<5 {
+            for (id, worker) in world.workers.sorted(by: { $0.key < $1.key })
+            where worker.kind == .decode && worker.state == .starting {
+                world.happen(
+                    .workerReady(id, SandboxReport(seccomp: true, landlock: 7), version: version))
+                #expect(world.workers[id]?.state == .dying)
+                world.endWorker(id, .ended(.signal(9)))
+            }
+            #expect(world.state.supervision.ready(.decode) == 0)
+            if round > 0 { #expect(!world.workers.values.contains { $0.kind == .decode && $0.state == .starting }) }
+            world.happen(.timePassed, after: 30_000)
+        }
+        let deaths = world.state.report.workerDeaths
+        #expect(deaths.keys.elementsEqual([.notStarted]))
+    }
+
     @Test func `an unconfined worker works where that is allowed, and the figures say so`() throws {
         var limits = BrokerLimits()
         limits.allowsUnsandboxed = true

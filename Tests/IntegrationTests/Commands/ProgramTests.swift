@@ -90,7 +90,15 @@ import Testing
     }
 
     /// A worker that reports ready without a sandbox.
-    private static let unconfined = #"printf '\000\000\000\020{"type":"ready"}' >&3; exec sleep 20"#
+    private static let unconfined = ready(version: ProductVersion.current)
+
+    /// A worker that reports ready in a version, without a sandbox.
+    private static func ready(version: String) -> String {
+        let report = #"{"type":"ready","version":"\#(version)"}"#
+        let length =
+            "\\" + String(repeating: "0", count: report.utf8.count < 64 ? 1 : 0) + String(report.utf8.count, radix: 8)
+        return "printf '\\000\\000\\000\(length)\(report)' >&3; exec sleep 20"
+    }
 
     @Test func unconfinedWorkersNeedAnOption() throws {
         do {

@@ -147,7 +147,7 @@ final class CacheProcess {
         (self.arguments, self.environment) = (arguments, environment)
         (process, channel) = try Self.start(arguments, environment)
         guard let (report, _) = try receive() else { throw Ended() }
-        guard case .ready(let sandbox?) = report else { throw WireError(.internal, "unexpected: \(report)") }
+        guard case .ready(let sandbox?, _) = report else { throw WireError(.internal, "unexpected: \(report)") }
         #expect(sandbox.isEnough)
     }
 

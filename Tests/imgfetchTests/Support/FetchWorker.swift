@@ -81,7 +81,7 @@ final class FetchWorker {
         queue = try EventQueue()
         try queue.add(ours.raw, token: 0)
         let first = try nextReport()
-        guard case .ready(let sandbox) = first else { throw Ended() }
+        guard case .ready(let sandbox, _) = first else { throw Ended() }
         #expect(sandbox?.isEnough == true)
     }
 

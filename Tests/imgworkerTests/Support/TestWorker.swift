@@ -27,7 +27,7 @@ final class TestWorker {
     init(_ process: ChildProcess, socket: FileDescriptor) throws {
         self.process = process
         channel = FrameChannel(socket: socket)
-        guard case .ready(let sandbox, let build) = try next() else { throw WireError(.internal, "not ready") }
+        guard case .ready(let sandbox, _, let build) = try next() else { throw WireError(.internal, "not ready") }
         #expect(sandbox?.isEnough == true)
         self.build = build
     }

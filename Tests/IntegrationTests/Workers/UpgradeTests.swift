@@ -1,0 +1,107 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import LinuxSystem
+import LocalOrigin
+import SharedCache
+import SystemValues
+import TestSupport
+import Testing
+
+/// The programs are replaced while the broker runs, as an update of the package does.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct UpgradeTests {
+    /// What becomes of the programs.
+    enum Change: CaseIterable {
+        case removed, replaced, folderRemoved, folderRenamed
+    }
+
+    private static let programs = ["imgbroker", "imgfetch", "imgworker", "imgcache"]
+
+    private func make(_ change: Change, in folder: String) throws {
+        let files = FileManager.default
+        switch change {
+        case .removed: for name in Self.programs { try files.removeItem(atPath: folder + "/" + name) }
+        case .replaced:
+            // Renamed over the old file, as a package manager does. None of the new ones works.
+            for name in Self.programs {
+                let new = folder + "/new"
+                try Data("#!/bin/sh\nexit 1\n".utf8).write(to: URL(filePath: new))
+                try files.setAttributes([.posixPermissions: 0o755], ofItemAtPath: new)
+                try #require(unsafe rename(new, folder + "/" + name) == 0)
+            }
+        case .folderRemoved: try files.removeItem(atPath: folder)
+        case .folderRenamed: try files.moveItem(atPath: folder, toPath: folder + "-old")
+        }
+    }
+
+    @Test(arguments: Change.allCases) func `a running broker keeps its programs`(change: Change) throws {
+        let directory = try TemporaryDirectory()
+        let folder = directory.file("bin")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        for name in Self.programs {
+            try FileManager.default.copyItem(atPath: BuiltProducts.folder + "/" + name, toPath: folder + "/" + name)
+        }
+        let origin = try LocalOrigin { request in
+            Int(request.path.dropFirst()).map { png(tile($0)) } ?? .status(404)
+        }
+        defer { origin.stop() }
+        let broker = try TestBroker(["--cache-dir", directory.file("cache")], folder: folder, in: directory)
+        try broker.waitUntilIdle()
+        let first = try RawClient(broker.socketPath)
+        #expect(try first.picture(first.load(origin.url("/1"))) == tile(1))
+
+        try make(change, in: folder)
+        for round in 2...4 {
+            let former = broker.status.children
+            for child in former { broker.signal(child, SIGKILL) }
+            let client = try RawClient(broker.socketPath)
+            for number in [round * 10, round * 10 + 1] {
+                #expect(try client.picture(client.load(origin.url("/\(number)"))) == tile(number))
+            }
+            // A process of the broker's own program receives the descriptor.
+            let file = try WritableBuffer(name: "given", size: tile(5).png.count)
+            _ = unsafe tile(5).png.withUnsafeBytes { unsafe pwrite(file.descriptor.raw, $0.baseAddress, $0.count, 0) }
+            let stored = try client.store(origin.url("/stored/\(round)"), file.descriptor)
+            #expect(stored.fields["type"] as? String == "ok")
+            try broker.waitUntilIdle()
+            #expect(Set(former).isDisjoint(with: broker.status.children.filter { $0.isAlive }))
+        }
+        // A fork server that lived less than a second is replaced when the next worker starts.
+        try eventually("there is a fork server") {
+            if broker.forkServer == nil, broker.hasFullCrew, let worker = broker.workers(.decode).first {
+                broker.signal(worker, SIGKILL)
+            }
+            return broker.forkServer != nil
+        }
+        try broker.waitUntilIdle()
+        #expect(try broker.stats().workerDeaths.keys.allSatisfy { $0 == .outside })
+        #expect(try broker.stop() == .status(0))
+    }
+
+    /// A worker that reports ready in another version, or in none, as those before 0.1 did.
+    @Test(arguments: [#""version":"0.0.9","#, ""]) func `a worker of another version is refused`(field: String) throws {
+        let directory = try TemporaryDirectory()
+        for name in ["imgbroker", "imgfetch", "imgcache"] {
+            try FileManager.default.copyItem(
+                atPath: BuiltProducts.folder + "/" + name, toPath: directory.file(name))
+        }
+        let report = #"{"type":"ready",\#(field)"sandbox":{"seccomp":true,"landlock":7}}"#
+        let length = String(report.utf8.count, radix: 8)
+        let script = "#!/bin/sh\nprintf '\\000\\000\\000\\\(length)%s' '\(report)' >&3\nexec sleep 20\n"
+        try Data(script.utf8).write(to: URL(filePath: directory.file("imgworker")))
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: directory.file("imgworker"))
+        let broker = try TestBroker(workers: 1, folder: directory.path)
+        try broker.wait(for: "three workers were started") { $0[.workerRestarts] >= 3 }
+        let known = field.isEmpty ? "unknown" : "0.0.9"
+        let text = "its program has version \(known) and the broker has \(ProductVersion.current): install all programs"
+        let lines = broker.logLines.filter { $0.contains("a decode worker is gone") }
+        #expect(!lines.isEmpty && lines.allSatisfy { $0.contains(text) && $0.contains("restart the broker") })
+        let figures = try broker.stats()
+        #expect(Set(figures.workerDeaths.keys) == [.notStarted])
+        #expect(figures[.workers] == 0)
+        // Pauses grow from 100 ms.
+        #expect(figures[.workerRestarts] <= 12)
+        #expect(broker.status.processorTime < 300)
+        #expect(try broker.stop() == .status(0))
+    }
+}
