@@ -144,8 +144,11 @@ struct CacheDirectory {
         do throws(SystemError) {
             for kind in EntryKind.allCases { try makeSubdirectory(directory(of: kind)) }
             let tagFile = "\(path)/\(Self.tagName)"
-            if try FileSystem.status(of: tagFile)?.size ?? 0 == 0 {
-                try Self.write(Self.tag, to: try FileDescriptor.create(at: tagFile, mode: 0o644))
+            let tag = try FileSystem.status(of: tagFile)
+            if tag?.size ?? 0 == 0 {
+                // An empty file may have another name elsewhere.
+                if tag != nil { try FileDescriptor.remove(tagFile) }
+                try Self.write(Self.tag, to: try FileSystem.createNew(tagFile, mode: 0o644))
             }
             // Directories and small files may find room where no entry does.
             let trial = try createTemporary(in: path)
@@ -242,8 +245,14 @@ struct CacheDirectory {
         }
     }
 
+    private var indexFiles: [String] { ["", "-wal", "-shm", "-journal"].map { index + $0 } }
+
+    /// Whether a file of the index has another name too, as in a copy made of hard links. Writing to it would change the
+    /// copy, or a file that is no cache's.
+    var isIndexShared: Bool { indexFiles.contains { ((try? FileSystem.status(of: $0))?.links ?? 0) > 1 } }
+
     /// Removes the index's files.
     func removeIndex() {
-        for suffix in ["", "-wal", "-shm", "-journal"] { try? FileDescriptor.remove(index + suffix) }
+        for file in indexFiles { try? FileDescriptor.remove(file) }
     }
 }

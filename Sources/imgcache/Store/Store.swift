@@ -194,6 +194,7 @@ final class Store {
     }
 
     private func useIndex(at path: String) throws(SQLiteError) {
+        if path == directory.index, lock != nil, directory.isIndexShared { directory.removeIndex() }
         let opened = try CacheIndex(path: path, logBytes: options.indexLogBytes)
         if hasPlausibleClock { try opened.limitLastUse(to: now) }
         clockOffset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
