@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,7 +28,12 @@ static uint32_t action_of(enum csandbox_action action, int error) {
 
 struct csandbox_filter *csandbox_filter_create(enum csandbox_action fallback, int error, int log) {
     scmp_filter_ctx filter = seccomp_init(action_of(fallback, error));
-    if (!filter) return NULL;
+    if (!filter) {
+        // The library does not say why: it may be the kernel, which then says it itself.
+        const uint32_t action = SECCOMP_RET_KILL_PROCESS;
+        if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0) errno = ENOMEM;
+        return NULL;
+    }
     if (seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS) < 0) {
         seccomp_release(filter);
         return NULL;

@@ -120,7 +120,7 @@ extension SandboxPolicy {
     /// 0, or a negative errno.
     private func loadFilter() -> Int32 {
         let fallback = isStrict ? CSANDBOX_KILL : CSANDBOX_FAIL
-        guard let filter = unsafe csandbox_filter_create(fallback, ENOSYS, logsRefusals ? 1 : 0) else { return -ENOMEM }
+        guard let filter = unsafe csandbox_filter_create(fallback, ENOSYS, logsRefusals ? 1 : 0) else { return -errno }
         for rule in rules(getpid()) {
             let (action, error) =
                 switch rule.action {
