@@ -121,7 +121,8 @@ static codec_status failed(codec_avif_reader *reader, avifResult result) {
     const char *detail = reader->decoder->diag.error;
     snprintf(reader->message, sizeof reader->message, "%s", *detail ? detail : avifResultToString(result));
     // libavif reports its size limits only by message.
-    if (strstr(detail, "too large") || strstr(detail, "excessive")) return CODEC_TOO_LARGE;
+    if (!strstr(detail, "runcated") && (strstr(detail, "too large") || strstr(detail, "excessive")))
+        return CODEC_TOO_LARGE;
     switch (result) {
     case AVIF_RESULT_OUT_OF_MEMORY: return CODEC_NO_MEMORY;
     case AVIF_RESULT_TRUNCATED_DATA:

@@ -39,6 +39,15 @@ import WorkerProtocol
                 plan.header == ImageHeader(format: .avif, geometry: try #require(PixelGeometry(width: 46, height: 34))))
         }
 
+        /// A box that is larger than the one around it says nothing about the image's size.
+        @Test func boxLargerThanItsParent() throws {
+            var bytes = try file(picture)
+            let name = try #require(bytes.firstRange(of: Array("ipco".utf8)))
+            bytes[name.lowerBound - 2] = 0xFF
+            let error = #expect(throws: WireError.self) { try decode(bytes) }
+            #expect(error?.code == .truncated)
+        }
+
         /// Premultiplied files are decoded to straight alpha.
         @Test func premultiplied() throws {
             let shown = try decode(
