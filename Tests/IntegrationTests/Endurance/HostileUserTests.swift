@@ -90,7 +90,8 @@ import Testing
             a broker without attackers: p99 \(quantile(others, 0.99)) ms, at most \(quantile(others, 1)) ms; \
             iterations of the loop: \(try setting.broker.stats()[.loopMicroseconds])
             """)
-        #expect(quantile(hits, 0.99) < 5)
+        // Of that, the machine's own delays are not the attack's.
+        #expect(quantile(hits, 0.99) < 5 + quantile(others, 0.99))
         #expect(attackers.counts.count == Attack.allCases.count)
         // Nothing is left of it.
         try eventually("the attackers are gone", within: 90) {
