@@ -13,7 +13,18 @@ import Testing
         backlog.append(ClientID(number: 1), of: 1000)
         var order: [Int] = []
         while let client = backlog.popFirst() { order.append(client.number) }
-        #expect(order == [2, 10, 3, 11, 4, 1])
+        #expect(order == [10, 2, 11, 3, 4, 1])
         #expect(backlog.isEmpty && backlog.popFirst() == nil)
+    }
+
+    @Test func `many users come and go`() {
+        var backlog = ClientBacklog()
+        for round in 0..<100 {
+            for user in 0..<40 { backlog.append(ClientID(number: round * 40 + user), of: UInt32(round * 7 + user)) }
+            for left in (0..<40).reversed() {
+                #expect(backlog.popFirst() != nil && backlog.count == left)
+            }
+        }
+        #expect(backlog.popFirst() == nil)
     }
 }

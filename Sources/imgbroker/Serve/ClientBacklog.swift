@@ -2,27 +2,58 @@ import BrokerCore
 
 /// The clients with messages to be served: users take turns, and each user's clients, in the order of their arrival. So a user's
 /// request waits for one client of another user, however many connections that one has.
+///
+/// Lines keep their memory while they are empty, because a hit should not allocate any.
 struct ClientBacklog {
+    /// The clients of one user; those before `head` were served.
+    private struct Line {
+        let user: UInt32
+        var clients: [ClientID] = []
+        var head = 0
+
+        var isEmpty: Bool { clients.isEmpty }
+
+        mutating func popFirst() -> ClientID {
+            let client = clients[head]
+            head += 1
+            if head == clients.count {
+                clients.removeAll(keepingCapacity: true)
+                head = 0
+            }
+            return client
+        }
+    }
+
     /// The number of clients.
     private(set) var count = 0
 
-    private var clients: [UInt32: ArraySlice<ClientID>] = [:]
-    private var turns: ArraySlice<UInt32> = []
+    private var lines: [Line] = []
+    /// The line that is next.
+    private var turn = 0
+
+    /// The most lines beyond which empty ones are dropped for another user's.
+    private static let keptLines = 16
 
     var isEmpty: Bool { count == 0 }
 
     /// Adds a client, which must not be in the backlog.
     mutating func append(_ client: ClientID, of user: UInt32) {
-        if clients[user] == nil { turns.append(user) }
-        clients[user, default: []].append(client)
         count += 1
+        if let line = lines.firstIndex(where: { $0.user == user }) { return lines[line].clients.append(client) }
+        if lines.count >= Self.keptLines {
+            lines.removeAll(where: \.isEmpty)
+            turn = 0
+        }
+        lines.append(Line(user: user, clients: [client]))
     }
 
     /// Removes the next client.
     mutating func popFirst() -> ClientID? {
-        guard let user = turns.popFirst(), let client = clients[user]?.popFirst() else { return nil }
+        if count == 0 { return nil }
+        if turn >= lines.count { turn = 0 }
+        while lines[turn].isEmpty { turn = (turn + 1) % lines.count }
         count -= 1
-        if clients[user]?.isEmpty == true { clients[user] = nil } else { turns.append(user) }
-        return client
+        defer { turn += 1 }
+        return lines[turn].popFirst()
     }
 }
