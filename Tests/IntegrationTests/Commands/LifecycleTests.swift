@@ -116,7 +116,7 @@ import Testing
 
     @Test func secondBrokerRefuses() throws {
         let broker = try TestBroker()
-        let second = try run(BuiltProducts.folder + "/imgbroker", ["--socket", broker.socketPath])
+        let second = try run(BuiltProducts.folder + "/imgbroker", ["--socket", broker.socketPath, "--disk-limit", "0"])
         #expect(second.exit == .status(1))
         #expect(second.errors.split(separator: "\n").count == 1)
         #expect(second.errors.contains("in use"))

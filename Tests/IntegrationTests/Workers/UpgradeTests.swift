@@ -64,7 +64,9 @@ import Testing
             let stored = try client.store(origin.url("/stored/\(round)"), file.descriptor)
             #expect(stored.fields["type"] as? String == "ok")
             try broker.waitUntilIdle()
-            #expect(Set(former).isDisjoint(with: broker.status.children.filter { $0.isAlive }))
+            try eventually("the killed processes are gone") {
+                Set(former).isDisjoint(with: broker.status.children.filter { $0.isAlive })
+            }
         }
         // A fork server that lived less than a second is replaced when the next worker starts.
         try eventually("there is a fork server") {
@@ -74,7 +76,9 @@ import Testing
             return broker.forkServer != nil
         }
         try broker.waitUntilIdle()
-        #expect(try broker.stats().workerDeaths.keys.allSatisfy { $0 == .outside })
+        let causes = Set(try broker.stats().workerDeaths.keys)
+        // On a busy machine a killed worker's socket may end a second before the process does, which counts as a deadline.
+        #expect(causes.isSubset(of: [.outside, .deadline]), "\(broker.logTail)")
         #expect(try broker.stop() == .status(0))
     }
 
