@@ -15,7 +15,7 @@ final class Broker {
     }
 
     /// The time that one iteration of the event loop spends on messages of all clients.
-    private static let microsecondsForClients = 2000
+    private static let microsecondsForClients = 1000
     /// The poll interval for work without a readiness event.
     private static let retryMilliseconds = 100
 
@@ -160,6 +160,7 @@ final class Broker {
         log.notice(
             "listening at \(listener.path), decode workers: \(limits.workers), download workers: \(limits.fetchers), "
                 + "memory: \(ByteCount(limits.memoryBytes))")
+        CurrentProcess.preferShortTimeSlices()
         startForkServer()
         handle(.timePassed)
         while !isFinished {

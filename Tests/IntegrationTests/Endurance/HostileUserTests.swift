@@ -28,7 +28,6 @@ import Testing
         let seconds = Self.seconds ?? 0
         let setting = try Setting(["--workers", "2"]) { request in
             switch request.path {
-            case "/silent": .ok([1]).with { $0.hold = .beforeHeaders }
             case "/patience": .redirect(to: "/busy")
             case "/busy": .status(503, headers: [.init("Retry-After", "600")])
             case "/large": .ok(Self.large, contentType: "image/png")
@@ -40,6 +39,9 @@ import Testing
         let good = try LocalOrigin(address: "127.0.0.2") { png(tile($0.number)) }
         defer { good.stop() }
         _ = try victim.load(good.url("/hit"))
+        // An origin of its own, so that the attackers' other transfers do not wait for the silent ones.
+        let silent = try LocalOrigin(address: "127.0.0.3") { _ in .ok([1]).with { $0.hold = .beforeHeaders } }
+        defer { silent.stop() }
 
         // Serves one user: what the machine itself delays, and the other processes on it.
         let undisturbed = try Setting(workers: 1, routes: ["/hit": png(tile(1))])
@@ -51,7 +53,7 @@ import Testing
         nonisolated(unsafe) let shared = setting
         for number in 0..<Self.connections {
             let attack = Attack.allCases[number % Attack.allCases.count]
-            attackers.start { try unsafe Self.perform(attack, shared, number, until: attackers) }
+            attackers.start { try unsafe Self.perform(attack, shared, silent, number, until: attackers) }
         }
         var hits: [Double] = []
         var others: [Double] = []
@@ -90,8 +92,8 @@ import Testing
             a broker without attackers: p99 \(quantile(others, 0.99)) ms, at most \(quantile(others, 1)) ms; \
             iterations of the loop: \(try setting.broker.stats()[.loopMicroseconds])
             """)
-        // Of that, the machine's own delays are not the attack's.
-        #expect(quantile(hits, 0.99) < 5 + quantile(others, 0.99))
+        // Where a broker without attackers is delayed as well, the machine has other work.
+        #expect(quantile(hits, 0.99) < max(5, 2 * quantile(others, 0.99)))
         #expect(attackers.counts.count == Attack.allCases.count)
         // Nothing is left of it.
         try eventually("the attackers are gone", within: 90) {
@@ -117,6 +119,9 @@ import Testing
         private var running = 0
         private var done: [String: Int] = [:]
 
+        /// SCHED_IDLE, which Swift does not import.
+        private static let idlePolicy: Int32 = 5
+
         var goesOn: Bool { lock.withLock { !isOver } }
         var counts: [String: Int] { lock.withLock { done } }
         func count(_ attack: String) { lock.withLock { done[attack, default: 0] += 1 } }
@@ -124,8 +129,10 @@ import Testing
         func start(_ attack: @escaping @Sendable () throws -> Void) {
             lock.withLock { running += 1 }
             Thread.detachNewThread { [self] in
-                // What the attackers themselves take of the processors is not the broker's to share out.
-                setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
+                // What the attackers themselves take of the processors is not the broker's to share out: they run whenever
+                // no other process does.
+                var parameters = sched_param()
+                unsafe sched_setscheduler(0, Self.idlePolicy, &parameters)
                 while goesOn {
                     // A connection that the broker has closed is opened again.
                     try? attack()
@@ -142,8 +149,9 @@ import Testing
     }
 
     /// Attacks over one connection until it ends.
-    private static func perform(_ attack: Attack, _ setting: Setting, _ number: Int, until attackers: Attackers) throws
-    {
+    private static func perform(
+        _ attack: Attack, _ setting: Setting, _ silent: LocalOrigin, _ number: Int, until attackers: Attackers
+    ) throws {
         let client = try setting.client(as: hostile)
         var round = 0
         while attackers.goesOn {
@@ -166,7 +174,7 @@ import Testing
             case .silentTransfers:
                 for _ in 0..<8 {
                     _ = try client.get(
-                        setting.url("/silent?\(number)-\(round)-\(client.newID())"),
+                        silent.url("/\(number)-\(round)-\(client.newID())"),
                         #""timeoutMs":86400000,"totalTimeoutMs":86400000"#)
                 }
                 usleep(500_000)
@@ -177,7 +185,7 @@ import Testing
                     setting.url("/\(long)\(round)"), #""cache":"only-if-cached","headers":{"X-A":"\#(header)"}"#)
                 _ = try client.answer(to: answered)
             case .blame:
-                _ = try client.answer(to: try client.get(setting.url("/patience?\(round)")))
+                _ = try client.answer(to: try client.get(setting.url("/patience?\(round)")), within: 60)
             case .slowFrames:
                 let frames = [
                     #"{"type":"subscribe","id":\#(id),"events":["#
