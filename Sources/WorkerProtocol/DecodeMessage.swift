@@ -11,8 +11,11 @@ package import JSONCoding
 //
 // Before anything is made of the bytes of a file, their digest is computed:
 //
-//     broker → identify + 1 descriptor (encoded bytes, read only)
+//     broker → identify + 1 descriptor (encoded bytes, read only), or 2 (and a memfd that can only shrink)
 //     worker → identified | failed
+//
+// With the second descriptor, the worker also decodes the image, if it is certainly small: most small images take one
+// message there and one back.
 //
 // A `describe` job ends with `header`. A job for a partial file gets a descriptor that another process still writes to,
 // and reads no more bytes than the order states; it fails with `truncated` while there is nothing to show. A worker
@@ -106,6 +109,42 @@ package struct DecodeResult: Equatable, Sendable {
     }
 }
 
+/// A decoding that an identification brings along, if the image is small: it takes at most `maxSourcePixels`,
+/// `maxWorkingBytes` and the memfd that comes with the order.
+package struct EarlyDecode: Equatable, Sendable {
+    /// The result to produce.
+    package var job: DecodeJob
+    /// The beginnings of the digests of bytes that must not be decoded, because decoders have died on them: each
+    /// `prefixLength` digits.
+    package var refused: [String]
+
+    /// The hexadecimal digits of a digest's beginning.
+    package static let prefixLength = 16
+
+    /// Creates a decoding of anything but bytes with these digests.
+    package init(_ job: DecodeJob, refused: [String] = []) {
+        self.job = job
+        self.refused = refused
+    }
+
+    /// Whether bytes with this digest must not be decoded.
+    package func refuses(_ digest: String) -> Bool { refused.contains { digest.hasPrefix($0) } }
+}
+
+/// The result of an early decoding.
+package struct EarlyResult: Equatable, Sendable {
+    /// What the image is.
+    package var plan: DecodePlan
+    /// The result.
+    package var result: DecodeResult
+
+    /// Creates the result of a plan.
+    package init(_ plan: DecodePlan, _ result: DecodeResult) {
+        self.plan = plan
+        self.result = result
+    }
+}
+
 /// A message from the broker, or another parent process, to a decode worker.
 package enum DecodeOrder: Equatable, Sendable {
     /// Begins a job; carries the descriptor of the encoded bytes.
@@ -114,8 +153,9 @@ package enum DecodeOrder: Equatable, Sendable {
     case output(job: Int)
     /// Ends the job because its result is not wanted.
     case refuse(job: Int)
-    /// Requests the digest of all bytes of the descriptor that it carries.
-    case identify(job: Int)
+    /// Requests the digest of all bytes of the descriptor that it carries; with a decoding, the second descriptor is the
+    /// memfd for its result.
+    case identify(job: Int, early: EarlyDecode? = nil)
 }
 
 /// A message from a decode worker.
@@ -129,14 +169,16 @@ package enum DecodeReport: Equatable, Sendable {
     case finished(job: Int, DecodeResult)
     /// The job has ended without a result.
     case failed(job: Int, WireError)
-    /// The SHA-256 of the bytes, 64 hexadecimal digits.
-    case identified(job: Int, digest: String)
+    /// The SHA-256 of the bytes, 64 hexadecimal digits, and the result of the early decoding; without it, nothing is known of
+    /// the image.
+    case identified(job: Int, digest: String, early: EarlyResult? = nil)
 }
 
 extension DecodeOrder: WorkerMessage {
     package var descriptorCount: Int {
         switch self {
-        case .decode, .output, .identify: 1
+        case .identify(_, let early): early == nil ? 1 : 2
+        case .decode, .output: 1
         case .refuse: 0
         }
     }
@@ -163,9 +205,10 @@ extension DecodeOrder: WorkerMessage {
         case .refuse(var job):
             fields.job(&job)
             self = .refuse(job: job)
-        case .identify(var job):
+        case .identify(var job, var early):
             fields.job(&job)
-            self = .identify(job: job)
+            fields.object("early", &early)
+            self = .identify(job: job, early: early)
         }
     }
 }
@@ -257,11 +300,30 @@ extension DecodeReport: WorkerMessage {
             fields.job(&job)
             error.list(&fields)
             self = .failed(job: job, error)
-        case .identified(var job, var digest):
+        case .identified(var job, var digest, var early):
             fields.job(&job)
             fields.digest("digest", &digest)
-            self = .identified(job: job, digest: digest)
+            fields.object("early", &early)
+            self = .identified(job: job, digest: digest, early: early)
         }
+    }
+}
+
+extension EarlyDecode: FieldList {
+    package static var blank: EarlyDecode { EarlyDecode(.blank) }
+
+    package mutating func list(_ fields: inout Fields) {
+        job.list(&fields)
+        fields.strings("refused", orNone: &refused)
+    }
+}
+
+extension EarlyResult: FieldList {
+    package static var blank: EarlyResult { EarlyResult(.blank, .blank) }
+
+    package mutating func list(_ fields: inout Fields) {
+        plan.list(&fields)
+        result.list(&fields)
     }
 }
 

@@ -23,6 +23,11 @@ import WorkerProtocol
             ("decode-order-output", .output(job: 1)),
             ("decode-order-refuse", .refuse(job: 1)),
             ("decode-order-identify", .identify(job: 4)),
+            (
+                "decode-order-identify-early",
+                .identify(
+                    job: 4, early: EarlyDecode(DecodeJob(id: 4), refused: ["0123456789abcdef", "fedcba9876543210"]))
+            ),
         ]
     }()
 
@@ -58,6 +63,16 @@ import WorkerProtocol
             ),
             ("decode-report-failed", .failed(job: 1, WireError(.truncated, "The file ends within its pixels."))),
             ("decode-report-identified", .identified(job: 4, digest: String(repeating: "0123456789abcdef", count: 4))),
+            (
+                "decode-report-identified-early",
+                .identified(
+                    job: 4, digest: String(repeating: "0123456789abcdef", count: 4),
+                    early: EarlyResult(
+                        DecodePlan(
+                            header: ImageHeader(format: .jpeg, geometry: geometry), result: geometry, workingBytes: 1000
+                        ),
+                        DecodeResult(bytes: geometry.bytes)))
+            ),
         ]
     }()
 
@@ -267,7 +282,8 @@ import WorkerProtocol
             "cookies",
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
             "isSentOnce",
-            "sandbox", "version", "build", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs", "loops",
+            "sandbox", "version", "build", "early", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs",
+            "loops",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(try message.encoded().dropFirst(Frame.headerLength))

@@ -56,7 +56,7 @@ struct Attacker {
             while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
                 switch order {
                 case .decode(let job): try attacker.decode(job, descriptors[0])
-                case .identify(let job): try attacker.identify(job, descriptors[0])
+                case .identify(let job, _): try attacker.identify(job, descriptors[0])
                 case .output, .refuse: _exit(1)
                 }
             }

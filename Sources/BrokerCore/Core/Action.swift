@@ -30,8 +30,9 @@ package enum Action: Equatable {
     /// Hand over a download. Its product is made, but with a resumption it exists already.
     case startFetch(WorkerID, FetchJob)
     case stopFetch(WorkerID, JobID)
-    /// Have the digest of the bytes in a buffer computed.
-    case identify(WorkerID, JobID, BufferID)
+    /// Have the digest of the bytes in a buffer computed, and the image decoded if it is small: into a product of
+    /// `earlyResultBytes`.
+    case identify(WorkerID, JobID, BufferID, early: EarlyDecode?)
     case startDecode(WorkerID, DecodeJob, body: BufferID)
     /// Hand over the received part of a download's body, read-only.
     case startPartialDecode(WorkerID, DecodeJob, of: JobID)

@@ -1,3 +1,4 @@
+import HTTPValues
 import IPCProtocol
 import SystemValues
 package import WorkerProtocol
@@ -19,12 +20,31 @@ extension BrokerState {
         actions.append(.startDecode(worker, order, body: decode.body))
     }
 
-    /// Hands a queued identification to a worker.
+    /// Hands a queued identification to a worker, and with it the decoding of a body that is small.
     mutating func startIdentifying(_ job: JobID, on worker: WorkerID) {
-        guard let body = decoding.start(identification: job, on: worker, at: now.instant) else { return }
+        let (form, responsible) = earlyForm(of: job)
+        guard
+            let (body, early) = decoding.start(
+                identification: job, on: worker, as: form, responsible: responsible, at: now)
+        else { return }
         supervision.assign(job, to: worker)
-        schedule(.decode(worker, job), in: limits.decodeDeadlineMs)
-        actions.append(.identify(worker, job, body))
+        watchDecoder(job, on: worker)
+        if early != nil { evictToFit() }
+        actions.append(.identify(worker, job, body, early: early))
+    }
+
+    /// The form in which small bytes are wanted first, and those that their cost is counted for. Nil for other bytes, for encoded
+    /// images and animations, without room for the result, and where the bytes may be those that are in memory already.
+    private func earlyForm(of job: JobID) -> (form: Form?, responsible: [String]) {
+        guard let download = downloads[job], download.received <= limits.earlyBodyBytes,
+            hasRoom(for: limits.earlyResultBytes), memory.original(download.original) == nil,
+            let waiter = download.waiters.lazy.compactMap({ requests[$0.id] }).first, waiter.purpose != .refresh,
+            case .pixels(let transform) = form(of: waiter.request), transform.frames == .one(0)
+        else { return (nil, []) }
+        if case .store = waiter.purpose { return (.pixels(transform), ["user \(waiter.uid)"]) }
+        let responsible = Download.responsibleOrigins(
+            asked: waiter.request.url.origin, servedBy: download.response?.servedBy)
+        return (.pixels(transform), responsible)
     }
 
     /// Ends a queued identification, because no decoder works.
@@ -108,31 +128,60 @@ extension BrokerState {
         guard expects(result, of: job, on: worker), let decode = decoding[job], let run = decode.run,
             var plan = decode.plan
         else { return reportedUnasked(worker, "a result") }
-        let bytes = result.bytes
+        let (buffer, staysInMemory) = publish(job, as: decode.variant, &plan, result, since: run.startedAt)
+        finish(job, plan, in: buffer, bytes: result.bytes, plan.result)
+        if !staysInMemory { drop([buffer]) }
+    }
+
+    /// Makes the product of a job the raster of a variant, unless that exists: the disk tier may have had it under another URL,
+    /// and been faster. Returns the buffer, and whether it stays in memory: the original may have been removed or replaced by
+    /// now, and then the result is for its waiters alone.
+    private mutating func publish(
+        _ job: JobID, as variant: VariantKey, _ plan: inout DecodePlan, _ result: DecodeResult, since start: Instant
+    ) -> (buffer: BufferID, staysInMemory: Bool) {
         plan.header.timing = result.timing
         plan.header.placeholder = plan.header.placeholder ?? result.placeholder
-        memory.insert(plan.header, of: decode.variant.content)
-        if let known = memory.buffer(decode.variant) {
-            // The disk tier had it under another URL, and was faster.
+        memory.insert(plan.header, of: variant.content)
+        if let known = memory.buffer(variant) {
             actions.append(.discard(job))
-            return finish(job, plan, in: known, bytes: bytes, plan.result)
+            return (known, true)
         }
         let buffer = newBufferID()
-        let microseconds = now.instant.microseconds(since: run.startedAt)
+        let microseconds = now.instant.microseconds(since: start)
         actions.append(.publish(job, buffer))
         counters.decodes += 1
         counters.pixelsDecoded += plan.result.pixels * (result.timing?.delaysMs.count ?? 1)
         if result.ignoredProfile { counters.ignoredProfiles += 1 }
         counters.decodeTimes.record(microseconds: microseconds)
-        // The original may have been removed or replaced by now; then the result is for its waiters alone.
-        let staysInMemory = memory.isKnown(decode.variant.content)
-        if staysInMemory {
-            memory.insert(
-                buffer, as: decode.variant, bytes: bytes, geometry: plan.result, at: now.instant, worth: microseconds)
-            saveRaster(buffer, decode.variant, plan, bytes: bytes, microseconds: microseconds)
-        }
-        finish(job, plan, in: buffer, bytes: bytes, plan.result)
-        if !staysInMemory { drop([buffer]) }
+        guard memory.isKnown(variant.content) else { return (buffer, false) }
+        memory.insert(
+            buffer, as: variant, bytes: result.bytes, geometry: plan.result, at: now.instant, worth: microseconds)
+        saveRaster(buffer, variant, plan, bytes: result.bytes, microseconds: microseconds)
+        return (buffer, true)
+    }
+
+    /// Whether a worker is about to finish the decoding that goes along with an identification, and `early` can be its result.
+    package func expects(_ early: EarlyResult, of job: JobID, on worker: WorkerID) -> Bool {
+        supervision.isRunning(job, on: worker) && decoding.expects(early, of: job)
+    }
+
+    /// The result of a decoding that went along with an identification.
+    struct EarlyVariant {
+        let job: JobID
+        let form: Form
+        var plan: DecodePlan
+        let result: DecodeResult
+        let startedAt: Instant
+    }
+
+    /// Stores an early result, before the waiters for the original that was just stored are served.
+    mutating func store(_ early: EarlyVariant?, of content: ContentKey) {
+        guard var early else { return }
+        let variant = VariantKey(content: content, form: early.form)
+        let placeholder = memory.header(of: content)?.placeholder
+        early.plan.header.placeholder = placeholder
+        _ = publish(early.job, as: variant, &early.plan, early.result, since: early.startedAt)
+        acceptTrial(of: content)
     }
 
     /// Answers all waiters of a decoding.
@@ -153,8 +202,9 @@ extension BrokerState {
 
     mutating func decodeFailed(_ worker: WorkerID, _ job: JobID, _ error: WireError) {
         if decoding[part: job] != nil { return partFailed(worker, job, error) }
-        if supervision.isRunning(job, on: worker), decoding.end(identification: job) != nil {
+        if supervision.isRunning(job, on: worker), let identification = decoding.end(identification: job) {
             supervision.unassign(job, from: worker)
+            if identification.run?.early != nil { actions.append(.discard(job)) }
             return downloadFailed(job, error)
         }
         guard supervision.isRunning(job, on: worker), let end = decoding.end(job) else {
@@ -194,6 +244,10 @@ extension BrokerState {
     mutating func decodeWorkerExited(_ jobs: Set<JobID>, _ cause: DeathCause) {
         for job in jobs {
             partWorkerExited(job, cause)
+            if let early = decoding.early(of: job) {
+                actions.append(.discard(job))
+                if cause.isOwnMaking { decoding.countDeath(for: early.responsible, at: now.instant) }
+            }
             if decoding.workerExited(identification: job, ownMaking: cause.isOwnMaking) != nil {
                 downloadFailed(job, WireError(.decoderCrashed, "Decoders died before they had read the image."))
             }

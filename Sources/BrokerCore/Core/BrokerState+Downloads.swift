@@ -118,29 +118,46 @@ extension BrokerState {
     }
 
     /// Goes on with bytes that a decode worker has identified.
-    mutating func identified(_ worker: WorkerID, _ job: JobID, _ digest: String) {
-        guard supervision.isRunning(job, on: worker), let identification = decoding.end(identification: job),
-            let digest = ContentDigest(hexadecimal: digest)
+    mutating func identified(_ worker: WorkerID, _ job: JobID, _ digest: String, _ early: EarlyResult?) {
+        let isExpected = early.map { decoding.expects($0, of: job) } ?? true
+        guard supervision.isRunning(job, on: worker), isExpected,
+            let identification = decoding.end(identification: job), let digest = ContentDigest(hexadecimal: digest)
         else { return reportedUnasked(worker, "a digest") }
         supervision.unassign(job, from: worker)
-        guard identification.isWanted, let (download, body, transfer) = downloads.identified(job) else { return }
+        guard identification.isWanted, let (download, body, transfer) = downloads.identified(job) else {
+            if identification.run?.early != nil { actions.append(.discard(job)) }
+            return
+        }
+        var made: EarlyVariant?
+        if let run = identification.run, let order = run.early {
+            if let early {
+                made = EarlyVariant(
+                    job: job, form: order.form, plan: early.plan, result: early.result, startedAt: run.startedAt)
+            } else {
+                actions.append(.discard(job))
+            }
+        }
         if let transfer, let response = download.response {
-            let content = received(job, download, body, digest, since: transfer.startedAt, response)
+            let content = received(job, download, body, digest, made, since: transfer.startedAt, response)
             note(content, of: transfer.worker)
             note(content, of: worker)
         } else {
-            storeIdentified(download, body, digest, by: worker)
+            storeIdentified(download, body, digest, made, by: worker)
         }
-        // The worker that has read the bytes decodes them, so that they do not wait in the queue again.
         let requests = requests
-        let next = download.waiters.lazy.compactMap { requests[$0.id]?.decoding }.first
-        if let next, supervision.isIdle(worker), decoding.popQueued(next) { startDecode(next, on: worker) }
+        guard let next = download.waiters.lazy.compactMap({ requests[$0.id]?.decoding }).first else { return }
+        if identification.decoderCrashes > 0 {
+            decoding.add(crashes: identification.decoderCrashes, to: next)
+        } else if supervision.isIdle(worker), decoding.popQueued(next) {
+            // The worker that has read the bytes decodes them, so that they do not wait in the queue again.
+            startDecode(next, on: worker)
+        }
     }
 
     /// Caches a received original where it may be, and serves its waiters.
     private mutating func received(
-        _ job: JobID, _ download: Download, _ received: BufferID, _ digest: ContentDigest, since startedAt: Instant,
-        _ response: ResponseRecord
+        _ job: JobID, _ download: Download, _ received: BufferID, _ digest: ContentDigest, _ early: EarlyVariant?,
+        since startedAt: Instant, _ response: ResponseRecord
     ) -> ContentKey {
         let bytes = download.received
         counters.downloads += 1
@@ -176,6 +193,7 @@ extension BrokerState {
         // A body that enters the disk tier need not be downloaded again, so its download's time is not its worth.
         let start = entersDisk && limits.usesDisk ? nil : startedAt
         let body = adopt(received, content, bytes: bytes, since: start)
+        store(early, of: content)
         if entersDisk, !isTrial { save(body, as: key, original) }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }
@@ -255,11 +273,14 @@ extension BrokerState {
 
     /// Has stored bytes decoded.
     private mutating func storeIdentified(
-        _ download: Download, _ stored: BufferID, _ digest: ContentDigest, by worker: WorkerID
+        _ download: Download, _ stored: BufferID, _ digest: ContentDigest, _ early: EarlyVariant?, by worker: WorkerID
     ) {
         guard let waiter = download.waiters.first.flatMap({ requests[$0.id] }),
             case .store(let request) = waiter.purpose
-        else { return drop([stored]) }
+        else {
+            if let early { actions.append(.discard(early.job)) }
+            return drop([stored])
+        }
         // As the key under which it is to be accepted.
         let content = ContentKey(digest: digest, owner: storedKey(for: waiter).owner)
         note(content, of: worker)
@@ -267,6 +288,7 @@ extension BrokerState {
             content: content, bytes: download.received, origin: storedStatement(request, for: download.original))
         dropRemoved(memory.insert(original, for: download.original))
         let body = adopt(stored, content, bytes: download.received, since: nil)
+        store(early, of: content)
         serve(download.waiters, original, from: body, key: nil)
     }
 

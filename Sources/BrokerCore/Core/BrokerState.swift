@@ -142,7 +142,7 @@ package struct BrokerState {
         case .fetchNotModified(let worker, let job, let confirmation): fetchNotModified(worker, job, confirmation)
         case .fetchFailed(let worker, let job, let failure): fetchFailed(worker, job, failure)
         case .fetchStopped(let worker, let job, let received): fetchStopped(worker, job, received: received)
-        case .identified(let worker, let job, let digest): identified(worker, job, digest)
+        case .identified(let worker, let job, let digest, let early): identified(worker, job, digest, early)
         case .headerRead(let worker, let job, let plan): headerRead(worker, job, plan)
         case .decodeFinished(let worker, let job, let result): decodeFinished(worker, job, result)
         case .decodeFailed(let worker, let job, let error): decodeFailed(worker, job, error)

@@ -50,8 +50,8 @@ package enum Event {
     case fetchFailed(WorkerID, JobID, FetchFailure)
     /// A transfer that was to be stopped writes no more.
     case fetchStopped(WorkerID, JobID, received: Int)
-    /// The digest of a body, 64 hexadecimal digits.
-    case identified(WorkerID, JobID, digest: String)
+    /// The digest of a body, 64 hexadecimal digits, and the sealed result of its early decoding.
+    case identified(WorkerID, JobID, digest: String, early: EarlyResult? = nil)
     case headerRead(WorkerID, JobID, DecodePlan)
     /// The result is complete, and sealed where it was asked for.
     case decodeFinished(WorkerID, JobID, DecodeResult)

@@ -112,7 +112,9 @@ package struct Decoding {
     }
 
     /// Those that the cost of a decoding, partial or not, is counted for; none for another job.
-    func responsible(for job: JobID) -> [String] { decodes[job]?.responsible ?? parts[job]?.responsible ?? [] }
+    func responsible(for job: JobID) -> [String] {
+        decodes[job]?.responsible ?? parts[job]?.responsible ?? early(of: job)?.responsible ?? []
+    }
 
     mutating func countDeath(for responsible: [String], at now: Instant) {
         for origin in responsible where !isOverCrashBudget(origin, at: now) { crashBudget.note(origin, at: now) }
@@ -172,12 +174,54 @@ package struct Decoding {
     /// Whether a job is an identification.
     func isIdentification(_ job: JobID) -> Bool { identifications[job] != nil }
 
-    /// Starts an identification that was popped, on a worker. Returns the bytes.
-    mutating func start(identification job: JobID, on worker: WorkerID, at now: Instant) -> BufferID? {
-        let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
-        identifications[job]?.run = Identification.Run(worker: worker, deadline: deadline)
-        return identifications[job]?.body
+    /// Starts an identification that was popped, on a worker. Returns the bytes, and the decoding in `form` that goes along
+    /// if nothing speaks against it.
+    mutating func start(
+        identification job: JobID, on worker: WorkerID, as form: Form?, responsible: [String], at now: Moment
+    ) -> (body: BufferID, early: EarlyDecode?)? {
+        guard let identification = identifications[job] else { return nil }
+        var run = Identification.Run(
+            worker: worker, deadline: now.instant.adding(milliseconds: limits.decodeDeadlineMs),
+            startedAt: now.instant)
+        var decode: EarlyDecode?
+        if let form, let transform = form.transform, identification.decoderCrashes == 0,
+            !responsible.contains(where: { isOverCrashBudget($0, at: now.instant) }),
+            let refused = quarantine.refused(build: build, unixMs: now.unixMs, most: Self.mostRefused)
+        {
+            var order = DecodeJob(
+                id: job.number, transform: transform, maxPixels: min(limits.maxPixels, Self.earlyPixels),
+                maxSourcePixels: min(limits.maxSourcePixels, Self.earlyPixels),
+                maxWorkingBytes: min(limits.maxWorkingBytes, Self.earlyWorkingBytes))
+            order.wantsPlaceholder = true
+            run.early = Identification.Early(
+                form: form, order: order, responsible: responsible, reserved: limits.earlyResultBytes)
+            reservedBytes += limits.earlyResultBytes
+            decode = EarlyDecode(order, refused: refused)
+        }
+        identifications[job]?.run = run
+        return (identification.body, decode)
     }
+
+    /// The bounds of an image that is decoded while it is identified: what is done before memory is granted is little.
+    private static let earlyPixels = 1 << 20
+    private static let earlyWorkingBytes = 8 << 20
+    /// The most refused images that an order states; beyond, images are identified first.
+    private static let mostRefused = 16
+
+    /// The decoding that goes along with an identification.
+    func early(of job: JobID) -> Identification.Early? { identifications[job]?.run?.early }
+
+    /// Whether `early` can be the result of the decoding that goes along with an identification.
+    func expects(_ early: EarlyResult, of job: JobID) -> Bool {
+        guard let order = self.early(of: job), let transform = order.form.transform else { return false }
+        let (plan, result) = (early.plan, early.result)
+        return transform.plan(for: plan.header.geometry, frameCount: plan.header.frameCount)?.result == plan.result
+            && plan.result.pixels <= order.order.maxPixels && result.bytes <= order.reserved
+            && result.bytes == plan.outputBytes(transform, nil) && result.timing == nil
+    }
+
+    /// Counts decoders that died with bytes before those were identified, against their decoding.
+    mutating func add(crashes: Int, to job: JobID) { decodes[job]?.crashes += crashes }
 
     /// Notes that the digest is not needed any more. A running identification goes on, because its worker cannot be stopped.
     mutating func abandon(identification job: JobID) {
@@ -190,7 +234,9 @@ package struct Decoding {
 
     /// Ends a running identification; nil for another job.
     mutating func end(identification job: JobID) -> Identification? {
-        identifications[job]?.run == nil ? nil : identifications.removeValue(forKey: job)
+        guard let run = identifications[job]?.run else { return nil }
+        reservedBytes -= run.early?.reserved ?? 0
+        return identifications.removeValue(forKey: job)
     }
 
     /// Takes out a queued identification, which is refused.
@@ -199,8 +245,12 @@ package struct Decoding {
     /// Takes back the identification of a worker that exited, and queues it again. Returns it if it has ended instead.
     mutating func workerExited(identification job: JobID, ownMaking: Bool) -> Identification? {
         guard var identification = identifications[job] else { return nil }
+        reservedBytes -= identification.run?.early?.reserved ?? 0
+        if ownMaking {
+            identification.crashes += 1
+            if identification.run?.early != nil { identification.decoderCrashes += 1 }
+        }
         identification.run = nil
-        if ownMaking { identification.crashes += 1 }
         guard identification.isWanted, identification.crashes < Identification.fatalCrashes else {
             return identifications.removeValue(forKey: job)
         }
@@ -465,8 +515,8 @@ package struct Decoding {
     /// The downloads that are being rendered.
     var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
     /// About how many deadlines still matter: an elapsed and a processor time for each decoding, queued ones included, and
-    /// an elapsed time for each identification.
-    var deadlineCount: Int { 2 * (decodes.count + parts.count) + identifications.count }
+    /// two for each identification.
+    var deadlineCount: Int { 2 * (decodes.count + parts.count + identifications.count) }
     var hasParts: Bool { !parts.isEmpty }
 
     /// The first rule that does not hold; nil when all do.
@@ -487,7 +537,9 @@ package struct Decoding {
         if let broken = queue.brokenInvariant() { return "queue: \(broken)" }
         let waiting = decodes.filter { if case .parked = $0.value.phase { true } else { false } }
         if Set(waiting.keys) != Set(parked) || parked.count != waiting.count { return "decodings that wait for memory" }
-        let reserved = decodes.values.reduce(0) { $0 + $1.reserved } + parts.values.reduce(0) { $0 + $1.reserved }
+        let reserved =
+            decodes.values.reduce(0) { $0 + $1.reserved } + parts.values.reduce(0) { $0 + $1.reserved }
+            + identifications.values.reduce(0) { $0 + ($1.run?.early?.reserved ?? 0) }
         if reserved != reservedBytes { return "reserved bytes" }
         if decodes.values.reduce(0, { $0 + $1.bodyBytes }) != bodyBytes { return "bytes of bodies" }
         if Set(parts.values.map(\.download)).count != parts.count { return "two partial decodings of one download" }

@@ -1,13 +1,28 @@
 import SystemValues
+import WorkerProtocol
 
 /// The computation of the digest of complete bytes, a download's or a client's, by a decode worker. The worker does nothing else
-/// with them before the broker knows the digest, because bytes that have killed decoders are known by it.
+/// with them before their digest is known, because bytes that have killed decoders are known by it. A small image may be
+/// decoded in the same job, if its digest is none of those.
 struct Identification {
+    /// A decoding in the same job.
+    struct Early {
+        let form: Form
+        let order: DecodeJob
+        /// As in `Decode`.
+        let responsible: [String]
+        /// The bytes reserved for the result.
+        let reserved: Int
+    }
+
     /// Where it is on its worker.
     struct Run {
         let worker: WorkerID
         /// When the worker has taken too long.
         let deadline: Instant
+        let startedAt: Instant
+        /// Nil when the bytes are only identified.
+        var early: Early?
     }
 
     let body: BufferID
@@ -18,6 +33,8 @@ struct Identification {
     var isWanted = true
     /// The workers that died with it by their own making.
     var crashes = 0
+    /// Those of them that had looked at the bytes. Afterwards the bytes are only identified.
+    var decoderCrashes = 0
 
     /// The workers that may die with it. Their deaths have another cause than bytes that are not looked at.
     static let fatalCrashes = 3

@@ -1,5 +1,6 @@
 import Digests
 import DiskRecords
+import WorkerProtocol
 
 /// The images that decoders have died on. They are refused for a while, so that one image requested repeatedly cannot take
 /// down the pool. They are known by content, because a URL may serve a repaired image, and by the decoders' build, because
@@ -35,6 +36,14 @@ struct Quarantine {
         guard let record = entries[digest]?.record, record.build == build else { return false }
         // A time further ahead means that the clock was set back.
         return record.until > unixMs && record.until <= unixMs + Self.longestMilliseconds
+    }
+
+    /// The beginnings of the digests that are refused now by decoders of this build; nil when they are more than `most`.
+    func refused(build: String, unixMs: Int, most: Int) -> [String]? {
+        // Nearly always empty.
+        let refused = entries.keys.filter { refuses($0, build: build, unixMs: unixMs) }
+        if refused.count > most { return nil }
+        return refused.map { String($0.hexadecimal.prefix(EarlyDecode.prefixLength)) }.sorted()
     }
 
     /// Notes that an image was refused: requested entries are forgotten last.

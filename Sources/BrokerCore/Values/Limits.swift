@@ -66,6 +66,10 @@ package struct BrokerLimits {
     /// The elapsed time that a decode worker may take to read the header, and again from its admission to write the result. It
     /// includes waiting for a processor, but not for memory. A partial decoding has this time in all.
     package var decodeDeadlineMs = 20_000
+    /// The largest body that is decoded while it is identified, in bytes.
+    package var earlyBodyBytes = 64 << 10
+    /// The room for its result, in bytes; pages that are not written take no memory.
+    package var earlyResultBytes = 256 << 10
     package var workerStartDeadlineMs = 10_000
     /// The time that a worker may live on without its socket.
     package var workerEndDeadlineMs = 1_000

@@ -74,9 +74,12 @@ extension Broker {
     }
 
     /// Whether a worker is found exiting, so that it gets no `job`. Its exit is reported a millisecond later, and a spare may
-    /// be ready now.
+    /// be ready now. A worker that was heard just now is not looked at: the question costs more than handing over a small
+    /// image, and a job that is lost is done again.
     private func isExiting(_ worker: WorkerID, before job: JobID) -> Bool {
-        guard workers[worker]?.child.isEnding == true else { return false }
+        guard let process = workers[worker], !process.wasHeard(at: iterationBegunAt), process.child.isEnding else {
+            return false
+        }
         events.append(.workerExiting(worker, job))
         return true
     }
@@ -98,12 +101,19 @@ extension Broker {
         }
     }
 
-    func identify(_ buffer: BufferID, for job: JobID, on worker: WorkerID) {
-        if isExiting(worker, before: job) { return }
-        guard let descriptor = buffers[buffer] else {
-            return events.append(.decodeFailed(worker, job, WireError(.internal, "The bytes are gone.")))
+    func identify(_ buffer: BufferID, for job: JobID, _ early: EarlyDecode?, on id: WorkerID) {
+        if isExiting(id, before: job) { return }
+        guard let descriptor = buffers[buffer], let worker = workers[id] else {
+            return events.append(.decodeFailed(id, job, WireError(.internal, "The bytes are gone.")))
         }
-        send(DecodeOrder.identify(job: job.number), [descriptor], to: worker)
+        worker.jobBegins(at: iterationBegunAt)
+        let room = configuration.limits.earlyResultBytes
+        guard early != nil,
+            let product = try? Product(name: "imgbroker-pixels", size: room, mayShrink: true),
+            let output = product.descriptor
+        else { return send(DecodeOrder.identify(job: job.number), [descriptor], to: id) }
+        products[job] = product
+        send(DecodeOrder.identify(job: job.number, early: early), [descriptor, output], to: id)
     }
 
     func startDecode(_ job: DecodeJob, of body: BufferID, on id: WorkerID) {
@@ -133,7 +143,7 @@ extension Broker {
 
     /// Hands over a job, and notes the processor time that the worker has used before it.
     private func begin(_ job: DecodeJob, with bytes: FileDescriptor, on worker: WorkerProcess) {
-        worker.processorTimeBefore = worker.child.processorMilliseconds ?? 0
+        worker.jobBegins(at: iterationBegunAt)
         send(DecodeOrder.decode(job), [bytes], to: worker.id) {
             .decodeFailed(worker.id, Identifier(number: job.id), $0)
         }
@@ -198,6 +208,7 @@ extension Broker {
                 stopReceiving(from: worker)
                 return false
             }
+            worker.heardAt = iterationBegunAt
             if fill == .end {
                 queue.remove(worker.channel.socket.raw)
                 worker.hasEnded = true
@@ -308,8 +319,10 @@ extension Broker {
         return true
     }
 
-    /// Reports a worker's own memory after a job to the state.
+    /// Reports a worker's own memory after a job to the state. Jobs that follow at once are measured together.
     private func measure(_ worker: WorkerProcess) {
+        if iterationBegunAt.microseconds(since: worker.measuredAt) < WorkerProcess.measuringPause { return }
+        worker.measuredAt = iterationBegunAt
         if let bytes = worker.child.residentBytes { handle(.workerMeasured(worker.id, residentBytes: bytes)) }
     }
 
@@ -334,8 +347,17 @@ extension Broker {
             handle(.decodeFinished(worker.id, id, result))
             measure(worker)
         case .failed(let job, let error): handle(.decodeFailed(worker.id, Identifier(number: job), error))
-        case .identified(let job, let digest):
-            handle(.identified(worker.id, Identifier(number: job), digest: digest))
+        case .identified(let job, let digest, let early):
+            let id = JobID(number: job)
+            if let early {
+                guard state.expects(early, of: id, on: worker.id) else {
+                    return handle(.workerMisbehaved(worker.id, "it made another result than was ordered"))
+                }
+                do { try seal(id, size: early.result.bytes) } catch {
+                    return handle(.workerMisbehaved(worker.id, "it keeps its result from being sealed: \(error)"))
+                }
+            }
+            handle(.identified(worker.id, id, digest: digest, early: early))
             measure(worker)
         }
         if state.isCondemned(worker.id) { stopReceiving(from: worker) }

@@ -331,7 +331,7 @@ final class Broker {
                 .forgotten(worker, job, keys: [])
             }
         case .startFetch(let worker, let job): startFetch(job, on: worker)
-        case .identify(let worker, let job, let buffer): identify(buffer, for: job, on: worker)
+        case .identify(let worker, let job, let buffer, let early): identify(buffer, for: job, early, on: worker)
         case .adopt(let client, let buffer): hold(uploads.removeValue(forKey: client), as: buffer)
         case .stopFetch(let worker, let job): send(FetchOrder.stop(job: job.number), to: worker)
         case .startDecode(let worker, let job, let body):

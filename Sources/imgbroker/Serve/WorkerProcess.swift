@@ -3,6 +3,7 @@ import IPCProtocol
 import IPCTransport
 import LinuxSystem
 import SharedCache
+import SystemValues
 
 /// Starts workers.
 struct WorkerLauncher {
@@ -145,11 +146,31 @@ final class WorkerProcess {
     let channel: FrameChannel
     /// Whether its reports are no longer read.
     var isUnheard = false
-    /// The processor time in milliseconds that it had used when its job began.
-    var processorTimeBefore = 0
+    /// The processor time in milliseconds that it had used when its job began, or up to `measuringPause` before.
+    private(set) var processorTimeBefore = 0
+    private var processorTimeReadAt = Instant(nanoseconds: 0)
+    /// When its last report was read.
+    var heardAt = Instant(nanoseconds: 0)
+    /// When its memory was last measured.
+    var measuredAt = Instant(nanoseconds: 0)
     /// Whether its socket has ended.
     var hasEnded = false
     var isWatchedForWriting = false
+
+    /// The microseconds between two looks at what the kernel knows of a busy worker: each look costs as much as a message.
+    static let measuringPause = 20_000
+    /// The microseconds for which a worker that has reported something is taken to live.
+    private static let livingAfterReport = 5_000
+
+    /// Notes the processor time that the worker has used before a job, unless it was read just now.
+    func jobBegins(at now: Instant) {
+        if now.microseconds(since: processorTimeReadAt) < Self.measuringPause { return }
+        processorTimeReadAt = now
+        processorTimeBefore = child.processorMilliseconds ?? 0
+    }
+
+    /// Whether a report of the worker was read in the last few milliseconds.
+    func wasHeard(at now: Instant) -> Bool { now.microseconds(since: heardAt) < Self.livingAfterReport }
 
     /// A process that was just started, with this end of its control socket. Of its descriptors, only those of the cache
     /// process are received, which `closing` closes.

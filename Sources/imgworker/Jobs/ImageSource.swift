@@ -1,3 +1,4 @@
+import Digests
 import Glibc
 import IPCProtocol
 import LinuxSystem
@@ -97,6 +98,13 @@ final class ImageSource {
 
     /// The least bytes to release at once, because a call takes 1 to 2 µs.
     static let releaseStep = 128 << 10
+
+    /// The SHA-256 of the bytes, 64 hexadecimal digits.
+    var digest: String {
+        var hash = SHA256()
+        unsafe hash.update(bytes)
+        return hash.hexadecimalDigest()
+    }
 
     /// The address of the first byte.
     var start: UnsafePointer<UInt8> {

@@ -1,4 +1,3 @@
-import Digests
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
@@ -31,7 +30,8 @@ struct JobLoop {
         guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return false }
         switch order {
         case .decode(let job): try decode(job, descriptors[0])
-        case .identify(let job): try identify(job, descriptors[0])
+        case .identify(let job, nil): try identify(job, descriptors[0])
+        case .identify(let job, let early?): try identify(job, descriptors[0], early, into: descriptors[1])
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
         return true
@@ -40,13 +40,34 @@ struct JobLoop {
     /// Reports the digest of a file, of which nothing else is looked at.
     private func identify(_ job: Int, _ file: FileDescriptor) throws {
         do {
-            let source = try ImageSource(reading: file)
-            var hash = SHA256()
-            unsafe hash.update(source.bytes)
-            try channel.sendMessage(DecodeReport.identified(job: job, digest: hash.hexadecimalDigest()))
+            let digest = try ImageSource(reading: file).digest
+            try channel.sendMessage(DecodeReport.identified(job: job, digest: digest))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job, error))
         }
+    }
+
+    /// Reports the digest of a file, and decodes its image if that is small. Of any other image, and of a broken one, only the
+    /// digest is reported: the broker has it decoded as usual then.
+    private func identify(
+        _ job: Int, _ file: FileDescriptor, _ early: EarlyDecode, into output: FileDescriptor
+    ) throws {
+        do {
+            let source = try ImageSource(reading: file)
+            let digest = source.digest
+            let result = early.refuses(digest) ? nil : decode(early.job, source, into: output)
+            try channel.sendMessage(DecodeReport.identified(job: job, digest: digest, early: result))
+        } catch let error as WireError {
+            try channel.sendMessage(DecodeReport.failed(job: job, error))
+        }
+    }
+
+    private func decode(_ job: DecodeJob, _ source: ImageSource, into output: FileDescriptor) -> EarlyResult? {
+        guard let image = try? EncodedImage(source, for: job, conversions: conversions),
+            let room = try? output.size(), image.plan.outputBytes(job.transform, job.encoding) <= room,
+            let result = try? image.decode(into: output)
+        else { return nil }
+        return EarlyResult(image.plan, result)
     }
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {

@@ -47,7 +47,8 @@ struct WarmUp {
                 var job = DecodeJob(id: 0, transform: transform)
                 job.wantsPlaceholder = true
                 if canSend {
-                    try broker.enqueue(DecodeOrder.identify(job: job.id), descriptors: [original])
+                    try broker.enqueue(
+                        DecodeOrder.identify(job: job.id, early: EarlyDecode(job)), descriptors: [original, output])
                     canSend = try broker.flush()
                 }
                 if canSend {

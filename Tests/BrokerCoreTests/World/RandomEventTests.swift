@@ -31,6 +31,7 @@ struct RandomEventTests {
         limits.usesDisk = seed % 2 == 0
         limits.maxSavingBytes = 4_000
         limits.maxPixels = 600
+        limits.earlyResultBytes = 400
         var world = StrictWorld(limits)
         var nextID = 0
         for _ in 0..<1500 {
@@ -128,7 +129,8 @@ struct RandomEventTests {
             }
         case 74..<82:
             if let job = world.identifying.keys.sorted().randomElement(using: &random) {
-                return world.identify(job, content: .random(in: 1...6, using: &random))
+                let width = world.early[job] == nil || Bool.random(using: &random) ? nil : 10
+                return world.identify(job, content: .random(in: 1...6, using: &random), earlyWidth: width)
             }
             let waiting = world.decodes.filter { $0.value.plan == nil }.keys.sorted()
             guard let job = waiting.randomElement(using: &random) else { return }

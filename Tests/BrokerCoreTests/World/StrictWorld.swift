@@ -60,6 +60,8 @@ struct StrictWorld {
     /// Transfers that are being stopped, and bodies whose digest is being computed.
     var stopping: [JobID: WorkerID] = [:]
     var identifying: [JobID: WorkerID] = [:]
+    /// The decodings that go along with identifications.
+    var early: [JobID: EarlyDecode] = [:]
     /// The contents of bodies that are identified as soon as they can be.
     private var contents: [JobID: Int] = [:]
     /// The quarantine records last sent to the disk tier.
@@ -133,7 +135,9 @@ struct StrictWorld {
         checkOriginals(after: event)
         let begun = Set(state.downloads.keptBodyJobs).union(stopping.keys)
             .union(state.downloads.active.filter { $0.value.transfer == nil && $0.value.resumption != nil }.keys)
-        if Set(products) != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(begun) {
+        if Set(products)
+            != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(early.keys).union(begun)
+        {
             complain("after \(event): unfinished products \(products) of no job")
         }
     }
@@ -208,9 +212,24 @@ struct StrictWorld {
         happen(.fetchStopped(worker, job, received: received))
     }
 
-    mutating func identify(_ job: JobID, content: Int) {
+    /// Reports a digest; with a width, also the result of the decoding that goes along, of a square image.
+    mutating func identify(_ job: JobID, content: Int, earlyWidth: Int? = nil) {
         guard let worker = identifying.removeValue(forKey: job) else { return complain("no such bytes") }
-        happen(.identified(worker, job, digest: Self.digest(content)))
+        let decode = early.removeValue(forKey: job)
+        var result: EarlyResult?
+        if let width = earlyWidth {
+            guard let order = decode?.job, let size = PixelGeometry(width: width, height: width),
+                let plan = order.transform.plan(for: size)
+            else { return complain("no early decoding") }
+            // Of an image that does not fit, only the digest is reported.
+            if plan.result.bytes <= state.limits.earlyResultBytes {
+                let header = ImageHeader(format: .png, geometry: size)
+                result = EarlyResult(
+                    DecodePlan(header: header, result: plan.result, workingBytes: 0),
+                    DecodeResult(bytes: plan.result.bytes))
+            }
+        }
+        happen(.identified(worker, job, digest: Self.digest(content), early: result))
     }
 
     static func digest(_ content: Int) -> String {
@@ -336,7 +355,10 @@ struct StrictWorld {
         for (job, fetch) in fetches where fetch.worker == worker { fetches[job] = nil }
         for (job, decode) in decodes where decode.worker == worker { _ = endDecode(job) }
         for (job, owner) in stopping where owner == worker { stopping[job] = nil }
-        for (job, identifier) in identifying where identifier == worker { identifying[job] = nil }
+        for (job, identifier) in identifying where identifier == worker {
+            identifying[job] = nil
+            early[job] = nil
+        }
         for (job, request) in diskJobs where request.worker == worker { diskJobs[job] = nil }
         happen(.workerExited(worker, exit))
     }
@@ -383,7 +405,7 @@ struct StrictWorld {
             if fetches[job]?.worker != worker { complain("stops a fetch that does not run there") }
             fetches[job] = nil
             if state.downloads.isStopping(job) { stopping[job] = worker }
-        case .identify(let worker, let job, let buffer):
+        case .identify(let worker, let job, let buffer, let decode):
             expectReady(worker, .decode)
             if !buffers.contains(buffer) { complain("identifies a buffer that is gone") }
             if decodes.values.contains(where: { $0.worker == worker }) || identifying.values.contains(worker) {
@@ -391,6 +413,8 @@ struct StrictWorld {
             }
             if isEnding(worker, for: job) { break }
             identifying[job] = worker
+            early[job] = decode
+            if decode != nil { products.insert(job) }
         case .update(let worker, let record):
             expectReady(worker, .cache)
             updates.append(record)
@@ -415,7 +439,9 @@ struct StrictWorld {
             products.insert(job)
         case .refuseOutput(_, let job): _ = endDecode(job)
         case .measureProcessorTime(let worker, let job):
-            if decodes[job]?.worker != worker { complain("asks for the time of a job that does not run there") }
+            if (decodes[job]?.worker ?? identifying[job]) != worker {
+                complain("asks for the time of a job that does not run there")
+            }
             measuring.append((worker, job))
         case .retireWorker(let worker):
             let jobs =
