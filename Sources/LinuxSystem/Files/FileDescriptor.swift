@@ -48,6 +48,13 @@ public final class FileDescriptor: Sendable {
         FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(0) })
     }
 
+    /// A duplicate of standard output, with its position in the file.
+    ///
+    /// - Throws: `SystemError` of `fcntl`.
+    package static func standardOutput() throws(SystemError) -> FileDescriptor {
+        FileDescriptor(owning: try retrying("fcntl") { clinux_duplicate(1) })
+    }
+
     /// Opens an existing file at `path` for reading and writing, without waiting.
     ///
     /// - Throws: `SystemError` of `open`.

@@ -23,10 +23,11 @@ enum CommandConnection {
         try ImageBroker(path: path, patience: patience)
     }
 
-    /// Prints an error, as an object on standard output or a line on standard error, and returns the exit status.
-    static func report(_ error: ClientError, asJSON: Bool) -> Int32 {
+    /// Prints an error, as an object on standard output, unless that is for an image, or a line on standard error, and
+    /// returns the exit status.
+    static func report(_ error: ClientError, asJSON: Bool, onStandardError: Bool = false) -> Int32 {
         if asJSON, case .refused(let refusal) = error {
-            printObject {
+            printObject(onStandardError: onStandardError) {
                 $0.member("type", "error")
                 refusal.writeMembers(to: &$0)
             }
@@ -39,10 +40,11 @@ enum CommandConnection {
         }
     }
 
-    /// Prints a JSON object in one line.
-    static func printObject(_ members: (inout JSONWriter) -> Void) {
+    /// Prints a JSON object in one line, on standard output unless that is taken by an image.
+    static func printObject(onStandardError: Bool = false, _ members: (inout JSONWriter) -> Void) {
         var writer = JSONWriter()
         writer.object(members)
-        StandardOutput.write(String(decoding: writer.bytes, as: UTF8.self) + "\n")
+        let line = String(decoding: writer.bytes, as: UTF8.self) + "\n"
+        if onStandardError { StandardError.writeLines(line) } else { StandardOutput.write(line) }
     }
 }

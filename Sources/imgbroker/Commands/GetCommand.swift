@@ -13,13 +13,15 @@ enum GetCommand {
         Loads one image through the broker, and prints its properties or writes it to a file.
 
           -o, --output FILE   write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg
-                              or .webp, else as PNG, unless --as says otherwise
+                              or .webp, else as PNG, unless --as says otherwise; "-" for
+                              standard output, which then has nothing but the image
         \(LoadOptions.usage)
           --stale-first       with --cache no-cache, which it implies: let the broker send the
                               cached image first; only the final image is printed and written
           --progressive       without -o and --json: also print when the image could be shown in
                               part during the download
-          --json              print the reply as one JSON object
+          --json              print the reply as one JSON object; on standard error when the
+                              image is written to standard output
           --socket PATH       the broker's socket (default: $IMGBROKER_SOCKET, then
                               $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
           --help              show this and exit
@@ -42,6 +44,8 @@ enum GetCommand {
             return CommandConnection.Status.done
         }
         let bar = request.asJSON ? nil : ProgressBar()
+        // Before the file is written: the name may lead elsewhere afterwards.
+        let isOutputTaken = request.output.map(OutputFile.isStandardOutput) ?? false
         do throws(ClientError) {
             let broker = try CommandConnection.open(request.socketPath)
             let begun = Instant.now
@@ -56,17 +60,17 @@ enum GetCommand {
             bar?.clear()
             if let output = request.output { try write(image, to: output) }
             if request.asJSON {
-                CommandConnection.printObject {
+                CommandConnection.printObject(onStandardError: isOutputTaken) {
                     $0.member("type", "image")
                     image.reply.writeMembers(to: &$0)
                 }
-            } else {
+            } else if !isOutputTaken {
                 StandardOutput.write(summary(of: image.reply, writtenTo: request.output) + "\n")
             }
             return CommandConnection.Status.done
         } catch {
             bar?.clear()
-            return CommandConnection.report(error, asJSON: request.asJSON)
+            return CommandConnection.report(error, asJSON: request.asJSON, onStandardError: isOutputTaken)
         }
     }
 

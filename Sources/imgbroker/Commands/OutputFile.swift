@@ -2,13 +2,23 @@ import LinuxSystem
 
 /// The file of `get -o`.
 enum OutputFile {
+    /// Whether `path` leads to standard output: "-", or any name of its file, pipe or terminal, such as `/dev/stdout`.
+    static func isStandardOutput(_ path: String) -> Bool {
+        if path == "-" { return true }
+        guard let file = (try? FileSystem.status(of: path)) ?? nil,
+            let output = try? FileDescriptor.standardOutput().status()
+        else { return false }
+        return file.isSameFile(as: output)
+    }
+
     /// Writes `count` bytes of `source`, from `offset` on, to `path`.
     ///
     /// A regular file, or a missing one, appears in one step, so that no reader sees half an image. A device, a pipe or a
-    /// symbolic link stays, and is written to.
+    /// symbolic link stays, and is written to. So is the file that is standard output, from its present position.
     ///
     /// - Throws: `SystemError`.
     static func write(_ count: Int, of source: FileDescriptor, at offset: Int, to path: String) throws(SystemError) {
+        if isStandardOutput(path) { return try FileDescriptor.standardOutput().append(count, from: source, at: offset) }
         let status = try FileSystem.status(of: path, followingLinks: false)
         guard status?.isRegular != false else {
             return try FileDescriptor.open(writingAt: path).append(count, from: source, at: offset)

@@ -21,4 +21,9 @@ enum StandardError {
     static func write(_ message: String) {
         CurrentProcess.writeToStandardError("imgbroker: \(message.escapingDeceptive)\n")
     }
+
+    /// Writes lines that are a result, with deceptive characters escaped.
+    static func writeLines(_ lines: String) {
+        CurrentProcess.writeToStandardError(lines.escapingDeceptiveInLines)
+    }
 }

@@ -65,6 +65,35 @@ import Testing
         #expect(directory.names == ["link", "target"])
     }
 
+    /// By any of its names, a pipe or a regular file, from its present position on.
+    @Test(arguments: ["-", "/dev/stdout", "/proc/self/fd/1", "copy"], [">", "| cat >", ">>"])
+    func `standard output has nothing but the image`(name: String, redirection: String) throws {
+        let copy = directory.file("copy")
+        // In a pipe, the path of the copy is that of another file.
+        if name == "copy", redirection == "| cat >" { return }
+        let target = name == "copy" ? copy : name
+        try Data("kept".utf8).write(to: URL(filePath: copy))
+        for json in ["", " --json"] {
+            let result = try shell(
+                #""$0" get \#(setting.url("/a")) --original\#(json) -o \#(target) --socket "$1" \#(redirection)\#(copy)"#
+            )
+            #expect(result.exit == .status(0), "\(result.errors)")
+            #expect(result.errors.contains(#""type":"image""#) == !json.isEmpty, "\(result.errors)")
+            let before = redirection == ">>" ? Array("kept".utf8) : []
+            #expect(contents(copy) == before + tile(1).png, "\(json)")
+            try Data("kept".utf8).write(to: URL(filePath: copy))
+        }
+        #expect(directory.names == ["copy"])
+    }
+
+    @Test func `standard output that is for an image has no error either`() throws {
+        let result = try shell(
+            #""$0" get \#(setting.url("/missing")) --json -o - --socket "$1" >\#(directory.file("copy"))"#)
+        #expect(result.exit == .status(1))
+        #expect(result.errors.contains(#""type":"error""#), "\(result.errors)")
+        #expect(contents(directory.file("copy")) == [])
+    }
+
     @Test func `a file or a link beside the output is not touched`() throws {
         let (victim, kept) = (directory.file("victim"), directory.file("b.png.partial"))
         try Data("victim".utf8).write(to: URL(filePath: victim))
