@@ -11,15 +11,16 @@ final class Setting {
     let broker: TestBroker
     let workers: Int
 
-    /// Starts both; the broker with `arguments`.
+    /// Starts both; the broker with `arguments` and `environment`.
     init(
-        _ arguments: [String] = [], workers: Int = 2, descriptorLimit: Int? = nil,
+        _ arguments: [String] = [], workers: Int = 2, environment: [String] = [], descriptorLimit: Int? = nil,
         _ handler: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response
     ) throws {
         origin = try LocalOrigin(handler)
         self.workers = workers
         do {
-            broker = try TestBroker(arguments, workers: workers, descriptorLimit: descriptorLimit)
+            broker = try TestBroker(
+                arguments, workers: workers, environment: environment, descriptorLimit: descriptorLimit)
         } catch {
             origin.stop()
             throw error
@@ -68,6 +69,13 @@ final class Setting {
     func idle() throws -> StatsReport {
         try broker.waitUntilIdle(workers: workers)
     }
+}
+
+/// The library that changes a process's clocks, compiled into `directory`: the value of `LD_PRELOAD`.
+func clockShim(in directory: TemporaryDirectory) throws -> String {
+    let library = directory.file("clock.so")
+    try Compiler.makeLibrary(library, of: "Tests/ClockShim/ClockShim.c")
+    return "LD_PRELOAD=" + library
 }
 
 /// An image in a colour that depends on `seed`, so that images of different seeds have different bytes.

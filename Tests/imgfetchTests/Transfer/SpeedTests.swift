@@ -58,8 +58,8 @@ import Testing
         // The worker's clock is 30 times as fast, so that a period takes one second instead of 30. In its time the steady
         // body has 333 bytes a second.
         let directory = try TemporaryDirectory()
-        let library = directory.file("fastclock.so")
-        try Compiler.makeLibrary(library, of: "Tests/FastClock/FastClock.c")
+        let library = directory.file("clock.so")
+        try Compiler.makeLibrary(library, of: "Tests/ClockShim/ClockShim.c")
         let worker = try FetchWorker(
             arguments: ["--min-speed", "33"], environment: ["LD_PRELOAD=\(library)", "FAST_CLOCK=30"])
         let drops = try worker.run(origin.url("/drops"))

@@ -1,0 +1,58 @@
+import Glibc
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+import LocalOrigin
+import Synchronization
+import TestSupport
+import Testing
+
+/// A broker on a machine that is suspended and resumes. The suspension is simulated by its clock since boot, which then is
+/// ahead of the monotonic one; the kernel's notice, which wakes the broker, is not.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct ResumeTests {
+    @Test func `nothing that aged in a suspension is served after it`() throws {
+        let directory = try TemporaryDirectory()
+        let clock = try FileDescriptor.create(at: directory.file("ahead"))
+        func setAhead(hours: Int) throws {
+            try unsafe withUnsafeBytes(of: Int64(hours * 3_600_000)) { unsafe try clock.write($0, at: 0) }
+        }
+        try setAhead(hours: 0)
+        let versions = Atomic(0)
+        let setting = try Setting(
+            environment: [try clockShim(in: directory), "BOOT_CLOCK=" + directory.file("ahead")]
+        ) { _ in
+            png(tile(versions.add(1, ordering: .sequentiallyConsistent).newValue)).with {
+                $0.headers.append(.init("Cache-Control", "max-age=3600"))
+            }
+        }
+        let url = setting.url("/a")
+        let keeping = try ImageBroker(path: setting.broker.socketPath, keeping: .init())
+        #expect(version(try keeping.get(url)) == 1)
+        let kept = try keeping.get(url)
+        #expect(try keeping.get(url) === kept)
+
+        let client = try setting.client()
+        #expect(try client.picture(try client.load(url)) == tile(1))
+
+        // The first reply after the suspension shows that the broker has noticed it: no slot is valid any more.
+        try setAhead(hours: 2)
+        _ = try client.stats()
+        let renewed = try keeping.get(url)
+        #expect(renewed !== kept)
+        #expect(version(renewed) == 2)
+        let keptAgain = try keeping.get(url)
+        #expect(try keeping.get(url) === keptAgain)
+
+        // The first request after the suspension is not answered from memory either.
+        try setAhead(hours: 4)
+        #expect(try client.picture(try client.load(url)) == tile(3))
+        #expect(version(try keeping.get(url)) == 3)
+        // Without a suspension in between, slots and responses last.
+        #expect(try client.picture(try client.load(url)) == tile(3))
+        #expect(versions.load(ordering: .sequentiallyConsistent) == 3)
+    }
+
+    private func version(_ image: BrokerImage) -> Int {
+        image.withBytes { unsafe $0.withUnsafeBytes { unsafe Int($0[0]) | Int($0[1]) << 8 } }
+    }
+}
