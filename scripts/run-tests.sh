@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 logs=.build/test-logs
 minutes=20
-# Suites that measure time or processor time: they run last, with nothing beside them.
+# Suites that measure time or processor time, or that affect the whole machine: they run last, with nothing beside them.
 timing='TimingTests'
 
 # As many as `BlockingTrait` in Tests/IntegrationTests lets run at once: time limits do not count the time in this queue.
