@@ -32,6 +32,9 @@ package struct ProcessStatus: Hashable, Sendable {
     /// The number of its threads.
     package var threads: Int? { field("Threads").flatMap { Int($0) } }
 
+    /// The number of times that it has given the processor up to wait for something; of its first thread.
+    package var voluntarySwitches: Int? { field("voluntary_ctxt_switches").flatMap { Int($0) } }
+
     /// The number of its open descriptors.
     package var descriptors: Int {
         (try? FileManager.default.contentsOfDirectory(atPath: folder + "/fd").count) ?? 0

@@ -71,17 +71,24 @@ import WorkerProtocol
     }
 
     /// The warm-up completes one-time initialization: the first job causes no more page faults than the second.
+    ///
+    /// What the warm-up leaves out, it leaves out in every worker. On a busy machine the kernel takes pages from some, so
+    /// the best of five is compared.
     @Test(.enabled(if: CurrentProcess.uid == 0, "only root sees the descriptors of a process that nobody may trace"))
     func firstJobCausesNoMoreFaultsThanTheSecond() throws {
-        let worker = try fork()
-        let status = ProcessStatus(pid: worker.pid)
-        try eventually("the warm-up is over") { status.openFiles.count == 4 && status.state == "S" }
-        let faults = try (0..<2).map { _ in
-            let before = try #require(status.minorFaults)
-            try decode(.gradient(width: 90, height: 50, transparent: true), on: worker)
-            return try #require(status.minorFaults) - before
-        }
-        #expect(faults[0] <= faults[1] + 8)
+        var surpluses: [Int] = []
+        repeat {
+            let worker = try fork()
+            let status = ProcessStatus(pid: worker.pid)
+            try eventually("the warm-up is over") { status.openFiles.count == 4 && status.state == "S" }
+            let faults = try (0..<2).map { _ in
+                let before = try #require(status.minorFaults)
+                try decode(.gradient(width: 90, height: 50, transparent: true), on: worker)
+                return try #require(status.minorFaults) - before
+            }
+            surpluses.append(faults[0] - faults[1])
+        } while surpluses.last! > 8 && surpluses.count < 5
+        #expect(surpluses.min()! <= 8, "\(surpluses)")
     }
 
     /// The kernel limits the descriptors in flight per user, so the warm-up may be unable to send any.
