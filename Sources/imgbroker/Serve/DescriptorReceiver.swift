@@ -32,10 +32,6 @@ final class DescriptorReceiver {
     /// The first word of its command line.
     static let word = "receive-descriptors"
 
-    /// The most helpers that are still closing the descriptors of one user, and of all. Further ones of that user are not
-    /// received until a helper is done.
-    private static let closingOfUser = 2
-    private static let closingOfAll = 8
     /// The time for which others wait at least until a helper that closes descriptors is replaced, and one that receives a
     /// message: there the kernel may close descriptors, too.
     private static let closingMicroseconds = 10_000
@@ -159,7 +155,7 @@ final class DescriptorReceiver {
         exiting.removeAll { $0.reap() != nil }
         closeWaiting()
         while let index = nextTask() {
-            if let helper = current, isLate(helper), replaced.count < Self.closingOfAll {
+            if let helper = current, isLate(helper) {
                 replaced[Int(helper.child.pid)] = helper
                 current = nil
             }
@@ -174,9 +170,14 @@ final class DescriptorReceiver {
         }
     }
 
-    /// The next task of a user that may have one, if possible another than the last one served.
+    /// The next task of a user that may have one, if possible another than the last one served. The others are not received
+    /// until a helper is done.
     private func nextTask() -> Int? {
-        let mayBegin = { (task: Task) in self.closing(of: task.user) < Self.closingOfUser }
+        // The present one is still in its place when it is late, but held up like those that were replaced.
+        let heldUp = replaced.values.map(\.user) + [current].compactMap(\.self).filter(isLate).map(\.user)
+        let mayBegin = { (task: Task) in
+            HelperShares.permits(own: heldUp.count { $0 == task.user }, all: heldUp.count)
+        }
         return waiting.firstIndex { mayBegin($0) && $0.user != current?.user } ?? waiting.firstIndex(where: mayBegin)
     }
 
@@ -257,10 +258,6 @@ final class DescriptorReceiver {
         replaced[Int(helper.child.pid)] = nil
         helper.child.send(SignalNumber.kill)
         exiting.append(helper.child)
-    }
-
-    private func closing(of user: UInt32) -> Int {
-        replaced.values.count { $0.user == user }
     }
 
     private func start() -> Helper? {

@@ -223,4 +223,57 @@ import Testing
         silent.end()
         #expect(try client.answer(to: 1).error?.code == .badRequest)
     }
+
+    /// Four users hold up all processes that they may, and those of a fifth one are still received.
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
+    func filesOfSilentFileSystemsOfFourUsers() throws {
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        let hostile = try (0..<4).map { try setting.client(as: 20_020 + UInt32($0)) }
+        for client in hostile {
+            for number in 1...4 {
+                try client.send(
+                    RawClient.frame(RawClient.storeText(number, setting.url("/b"), #""fds":1"#)),
+                    descriptors: [try silent.open()])
+            }
+        }
+        // Two of each, and one for others.
+        try eventually("all are held up") { setting.broker.descriptorHelpers.count >= 8 }
+        let stranger = try setting.client(as: 20_012)
+        for seed in 1...3 {
+            let good = try WritableBuffer(name: "given").descriptor
+            let bytes = tile(seed).png
+            _ = unsafe bytes.withUnsafeBytes { unsafe pwrite(good.raw, $0.baseAddress, $0.count, 0) }
+            #expect(try stranger.store(setting.url("/c\(seed)"), good).error == nil)
+        }
+        #expect(setting.broker.descriptorHelpers.count <= 10)
+        // The others are answered when their file system has ended, and no process is left over.
+        silent.end()
+        for client in hostile {
+            for number in 1...4 { #expect(try client.answer(to: number).error?.code == .badRequest) }
+        }
+        try eventually("the processes have ended") { setting.broker.descriptorHelpers.count <= 2 }
+    }
+
+    /// Why a process that is held up is not killed and replaced: closing a file of FUSE cannot be interrupted.
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
+    func processesThatCloseFilesOfASilentFileSystemCannotBeKilled() throws {
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        let text = RawClient.storeText(1, setting.url("/b"), #""fds":1"#)
+        try client.send(RawClient.frame(text), descriptors: [try silent.open()])
+        #expect(try client.answer(to: 1).error?.code == .badRequest)
+        // Named before, because an exiting process has no command line.
+        let helpers = setting.broker.descriptorHelpers
+        for helper in helpers { setting.broker.signal(helper, SIGKILL) }
+        var heldUp: ProcessStatus?
+        try eventually("one cannot be killed") {
+            heldUp = helpers.first { $0.state == "D" }
+            return heldUp != nil
+        }
+        usleep(200_000)
+        #expect(heldUp?.isAlive == true)
+        silent.end()
+        try eventually("it has ended") { heldUp?.isAlive == false }
+    }
 }
