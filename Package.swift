@@ -133,7 +133,7 @@ let package = Package(
             name: "imgbroker",
             dependencies: [
                 "BrokerCore", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "ImageBrokerClient", "IPCProtocol",
-                "IPCTransport", "JSONCoding", "LinuxSystem", "SharedCache", "SystemValues", "WorkerProtocol",
+                "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol",
             ],
             swiftSettings: swift),
         .executableTarget(

@@ -12,8 +12,8 @@ package struct SandboxPolicy: Sendable {
     var writable: [String] = []
     /// Whether TCP connections are permitted.
     let connects: Bool
-    /// The limit of open descriptors.
-    let descriptors: UInt64
+    /// The limit of open descriptors; nil for that of the process that started it.
+    let descriptors: UInt64?
     /// Whether threads, which count as processes, can be started.
     let startsThreads: Bool
     /// Whether failing calls are recorded in the kernel's log. For processes in which none is expected.
@@ -109,7 +109,7 @@ extension SandboxPolicy {
     private func limit() {
         _ = csandbox_limit(csandbox_limit_core(), 0)
         _ = csandbox_limit(csandbox_limit_locked_memory(), 0)
-        _ = csandbox_limit(csandbox_limit_files(), descriptors)
+        if let descriptors { _ = csandbox_limit(csandbox_limit_files(), descriptors) }
         // The limit counts the user's threads in all processes, so it would prevent threads.
         if !startsThreads { _ = csandbox_limit(csandbox_limit_processes(), 0) }
         if let memory { _ = csandbox_limit(csandbox_limit_data(), UInt64(memory)) }

@@ -9,8 +9,8 @@ do {
     CurrentProcess.setNameOfProgram()
     switch words.first {
     case "get": CurrentProcess.exit(try GetCommand.run(words.dropFirst()))
-    case DescriptorCloser.word: CurrentProcess.exit(DescriptorCloser.run())
-    case DescriptorReceiver.word: CurrentProcess.exit(DescriptorHelper.run())
+    case DescriptorCloser.word: CurrentProcess.exit(DescriptorCloser.run(words.dropFirst()))
+    case DescriptorReceiver.word: CurrentProcess.exit(DescriptorHelper.run(words.dropFirst()))
     case SocketRemover.word: CurrentProcess.exit(SocketRemover.run(words.dropFirst()))
     case "ctl": CurrentProcess.exit(try CtlCommand.run(words.dropFirst()))
     default:

@@ -17,9 +17,9 @@ import Testing
         return try #require(probe.waitForExit(milliseconds: 20_000))
     }
 
-    /// Calls that only an attack makes kill both kinds of worker.
+    /// Calls that only an attack makes kill every kind of process.
     @Test(
-        arguments: ["decode", "fetch"],
+        arguments: ["decode", "fetch", "descriptors"],
         [
             "execve", "ptrace", "kill", "memfd", "mprotect-exec", "mmap-exec", "io-uring", "listen", "foreign",
         ])
@@ -30,14 +30,26 @@ import Testing
         #expect(try run(policy, attempt) == .signal(SIGSYS))
     }
 
-    @Test(arguments: ["socket", "socket-unix", "fork", "thread", "terminal"])
-    func decoderIsKilled(attempt: String) throws {
-        #expect(try run("decode", attempt) == .signal(SIGSYS))
+    @Test(arguments: ["decode", "descriptors"], ["socket", "socket-unix", "fork", "thread", "terminal"])
+    func decoderIsKilled(policy: String, attempt: String) throws {
+        #expect(try run(policy, attempt) == .signal(SIGSYS))
     }
 
-    @Test(arguments: ["open", "open-home", "open-process", "list", "create", "unlink", "tgkill", "priority", "clone3"])
-    func decoderIsDenied(attempt: String) throws {
-        #expect(try run("decode", attempt) == .status(ENOSYS))
+    @Test(
+        arguments: ["decode", "descriptors"],
+        ["open", "open-home", "open-process", "list", "create", "unlink", "tgkill", "priority", "clone3"])
+    func decoderIsDenied(policy: String, attempt: String) throws {
+        #expect(try run(policy, attempt) == .status(ENOSYS))
+    }
+
+    /// The process for descriptors may do less than a decoder: it has no file to write to.
+    @Test func descriptorsHaveNoContents() throws {
+        #expect(try run("descriptors", "write-little") == .status(ENOSYS))
+        #expect(try run("descriptors", "write-little", "--strict") == .signal(SIGSYS))
+    }
+
+    @Test(arguments: ["nothing", "memory"]) func processForDescriptorsCan(attempt: String) throws {
+        #expect(try run("descriptors", attempt, "--strict") == .status(0))
     }
 
     @Test(arguments: [
@@ -74,7 +86,7 @@ import Testing
     }
 
     /// A crash is still reported as such.
-    @Test(arguments: ["decode", "fetch"]) func abort(policy: String) throws {
+    @Test(arguments: ["decode", "fetch", "descriptors"]) func abort(policy: String) throws {
         #expect(try run(policy, "abort", "--strict") == .signal(SIGABRT))
     }
 

@@ -33,6 +33,7 @@ import Testing
         for (name, rules) in [
             ("imgworker", SystemCallRule.decode(pid: 1)), ("imgfetch", SystemCallRule.fetch(pid: 1)),
             ("imgcache", SystemCallRule.cache(pid: 1)),
+            ("the processes for descriptors", SystemCallRule.descriptors(pid: 1)),
         ] {
             let marks = ("<!-- calls of \(name) -->\n", "\n<!-- end -->")
             let start = try #require(text.range(of: marks.0)?.upperBound)

@@ -1,7 +1,7 @@
 // Enters a worker's sandbox and then makes one attempt that it forbids or allows. The exit status is the error, or 0;
 // 125 when the sandbox is not in force; 126 for wrong usage.
 //
-//     imgprobe decode|fetch|threads ATTEMPT [--strict]
+//     imgprobe decode|fetch|descriptors|threads ATTEMPT [--strict]
 //     imgprobe cache ATTEMPT PATH OWN EXTRA [--strict]
 //
 //     imgprobe watch SOCKET URL FILE
@@ -40,6 +40,7 @@ var policy =
     switch arguments[1] {
     case "cache": SandboxPolicy.cache(directory: arguments[4], extraDirectories: [arguments[5]])
     case "fetch": SandboxPolicy.fetch
+    case "descriptors": SandboxPolicy.descriptors
     default: SandboxPolicy.decode
     }
 policy.isStrict = arguments.contains("--strict")

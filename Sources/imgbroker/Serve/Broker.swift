@@ -133,10 +133,11 @@ final class Broker {
         let adopts = CurrentProcess.pid == 1 ? [SignalNumber.child] : []
         signals = try Signals(ends + adopts + [SignalNumber.terminate, SignalNumber.brokenPipe])
         queue = try EventQueue()
-        nonisolated(unsafe) let closer = DescriptorCloser()
-        nonisolated(unsafe) let receiver = unsafe DescriptorReceiver(queue: queue, closer: closer) {
-            Self.token(.receiver, $0)
-        }
+        let isStrict = configuration.hasStrictSandbox
+        nonisolated(unsafe) let closer = DescriptorCloser(isStrict: isStrict)
+        nonisolated(unsafe) let receiver = unsafe DescriptorReceiver(
+            queue: queue, closer: closer, isStrict: isStrict
+        ) { Self.token(.receiver, $0) }
         closingConnections = { unsafe receiver.close($0) }
         closingMemory = { unsafe closer.dispose($0) }
         unsafe (self.closer, self.receiver) = (closer, receiver)

@@ -17,6 +17,8 @@ final class DescriptorCloser {
     private static let keep: UInt8 = 0
     private static let release: UInt8 = 1
 
+    /// The command line of the process.
+    private let arguments: [String]
     private var child: ChildProcess?
     private var socket: FileDescriptor?
     /// Whether the process keeps something that it may close.
@@ -24,7 +26,9 @@ final class DescriptorCloser {
     /// Given to be closed, and not sent yet, because the process is behind.
     private var pending: [FileDescriptor] = []
 
-    init() {
+    /// - Parameter isStrict: whether an unexpected system call kills the process; for tests.
+    init(isStrict: Bool) {
+        arguments = HelperSandbox.arguments(Self.word, isStrict: isStrict)
         start()
     }
 
@@ -84,16 +88,17 @@ final class DescriptorCloser {
         child?.send(SignalNumber.kill)
         _ = child?.waitForExit(milliseconds: 100)
         (child, socket) = (nil, nil)
-        guard let (child, socket) = try? WorkerLauncher.startAgain([Self.word]) else { return }
+        guard let (child, socket) = try? WorkerLauncher.startAgain(arguments) else { return }
         self.child = child
         try? socket.setNonBlocking()
         self.socket = socket
     }
 
     /// The process's work: receives descriptors and closes them, until the socket ends.
-    static func run() -> Int32 {
+    static func run(_ words: some Sequence<String>) -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
         guard (try? UnixSocket.peerCredentials(of: control)) != nil else { return 2 }
+        HelperSandbox.enter(words)
         var kept: [FileDescriptor] = []
         return unsafe withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { buffer in
             while true {

@@ -65,9 +65,10 @@ enum DescriptorHelper {
     static let longestAnswer = longestMessage + Answer.headerLength
 
     /// The process's work, until its socket ends.
-    static func run() -> Int32 {
+    static func run(_ words: some Sequence<String>) -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
         guard (try? UnixSocket.peerCredentials(of: control)) != nil else { return 2 }
+        HelperSandbox.enter(words)
         var held: [FileDescriptor] = []
         return unsafe withUnsafeTemporaryAllocation(byteCount: 1, alignment: 16) { buffer in
             while true {

@@ -66,6 +66,8 @@ final class DescriptorReceiver {
         }
     }
 
+    /// The command line of a helper.
+    private let arguments: [String]
     private let queue: EventQueue
     private let token: (Int) -> UInt64
     /// Closes files in memory.
@@ -85,8 +87,11 @@ final class DescriptorReceiver {
     private var begun: [UInt32] = []
     private var closed: [UInt32] = []
 
-    /// `token` names a helper's socket in `queue`.
-    init(queue: EventQueue, closer: DescriptorCloser, token: @escaping (Int) -> UInt64) {
+    /// - Parameters:
+    ///   - isStrict: whether an unexpected system call kills a helper; for tests.
+    ///   - token: names a helper's socket in `queue`.
+    init(queue: EventQueue, closer: DescriptorCloser, isStrict: Bool, token: @escaping (Int) -> UInt64) {
+        arguments = HelperSandbox.arguments(Self.word, isStrict: isStrict)
         self.queue = queue
         self.closer = closer
         self.token = token
@@ -261,7 +266,7 @@ final class DescriptorReceiver {
     }
 
     private func start() -> Helper? {
-        guard let (child, socket) = try? WorkerLauncher.startAgain([Self.word]) else { return nil }
+        guard let (child, socket) = try? WorkerLauncher.startAgain(arguments) else { return nil }
         guard (try? socket.setNonBlocking()) != nil,
             (try? queue.add(socket.raw, token: token(Int(child.pid)))) != nil
         else {

@@ -10,7 +10,8 @@ import Testing
     private static let network = ["libcurl", "libssl", "libcrypto", "libnghttp2"]
 
     @Test(arguments: [
-        ("imgbroker", [], codecs + network + ["libsqlite3"]), ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
+        ("imgbroker", ["libseccomp"], codecs + network + ["libsqlite3"]),
+        ("imgfetch", ["libcurl"], codecs + ["libsqlite3"]),
         ("imgworker", codecs, network + ["libsqlite3"]), ("imgcache", ["libsqlite3"], codecs + network),
     ])
     func libraries(program: String, needed: [String], forbidden: [String]) throws {

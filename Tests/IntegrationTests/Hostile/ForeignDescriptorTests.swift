@@ -98,6 +98,16 @@ import Testing
         withExtendedLifetime(peers) {}
     }
 
+    /// The processes that have descriptors of others have a sandbox before they receive the first one.
+    @Test func processesForDescriptorsAreConfined() throws {
+        try setting.idle()
+        let all = setting.broker.status.children.filter {
+            ["receive-descriptors", "close-descriptors"].contains($0.arguments.dropFirst().first)
+        }
+        #expect(Set(all.compactMap { $0.arguments.dropFirst().first }).count == 2)
+        for process in all { try eventually("it is confined") { process.isConfined } }
+    }
+
     /// Urgent bytes and their descriptors are received like others.
     @Test func urgentBytes() throws {
         let warm = try setting.broker.settledDescriptors()

@@ -48,6 +48,9 @@ import Testing
         let client = try RawClient(broker.socketPath)
         #expect(try client.picture(client.load(origin.url("/a"))) == tile(1))
         #expect(try broker.stats().sandbox == "seccomp")
+        try eventually("the processes for descriptors say what they lack") {
+            broker.logLines.contains { $0.contains("the process for descriptors is not confined in full") }
+        }
         #expect(try broker.stop() == .status(0))
     }
 }
