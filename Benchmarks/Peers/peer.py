@@ -5,12 +5,18 @@ peer.py peak LIBRARY PATH SIDE     prints the bytes that one thumbnail adds to t
 peer.py alone LIBRARY URL COUNT SIDE
                                    loads URL/0 ... URL/COUNT-1, makes each small, holds all, says "done", waits for
                                    the end of its input
+peer.py feed LIBRARY BASE FIRST COUNT STEP THREADS SIDE
+                                   says "ready", waits for a line, loads BASE/FIRST, BASE/FIRST+STEP ... below COUNT
+                                   from a server or files, each within SIDE pixels (0: in full size), keeps none, says
+                                   the milliseconds of processor time, waits for the end of its input
 peer.py versions                   prints what there is
 """
 import gc
 import http.client
 import io
+import resource
 import sys
+import threading
 import time
 import urllib.parse
 
@@ -19,6 +25,7 @@ class Pillow:
     def __init__(self):
         from PIL import Image, features
 
+        Image.preinit()
         self.image = Image
         self.version = f"Pillow {__import__('PIL').__version__} (libjpeg-turbo {features.version('libjpeg_turbo')})"
 
@@ -29,6 +36,11 @@ class Pillow:
 
     def from_bytes(self, data, side):
         return self.from_file(io.BytesIO(data), side)
+
+    def whole(self, data):
+        with self.image.open(io.BytesIO(data)) as picture:
+            picture.load()
+            return picture
 
 
 class Vips:
@@ -48,6 +60,9 @@ class Vips:
         # Four bytes a pixel, ready to be shown, as Pillow has them and the broker hands them out.
         picture = self.image.thumbnail_buffer(data, side, size="down")
         return picture.addalpha().write_to_memory()
+
+    def whole(self, data):
+        return self.image.new_from_buffer(data, "", access="sequential").addalpha().write_to_memory()
 
 
 LIBRARIES = {"pillow": Pillow, "pyvips": Vips}
@@ -95,6 +110,58 @@ def alone(name, url, count, side):
     sys.stdin.read()
 
 
+class Feed:
+    """Threads that load a share of the images, each over a persistent connection."""
+
+    def __init__(self, name, base, first, count, step, side):
+        self.library, self.base, self.side = LIBRARIES[name](), base, int(side)
+        self.numbers = iter(range(int(first), int(count), int(step)))
+        self.lock = threading.Lock()
+        self.error = None
+
+    def read(self, connection, number):
+        if connection is None:
+            with open(f"{self.base}/{number}", "rb") as file:
+                return file.read()
+        connection.request("GET", f"/{number}")
+        response = connection.getresponse()
+        data = response.read()
+        if response.status != 200:
+            raise ValueError(f"status {response.status}")
+        return data
+
+    def load(self):
+        parts = urllib.parse.urlsplit(self.base)
+        connection = http.client.HTTPConnection(parts.hostname, parts.port) if parts.scheme else None
+        try:
+            while True:
+                with self.lock:
+                    number = next(self.numbers, None)
+                if number is None:
+                    return
+                data = self.read(connection, number)
+                self.library.from_bytes(data, self.side) if self.side else self.library.whole(data)
+        except Exception as error:
+            self.error = error
+
+
+def feed(name, base, first, count, step, threads, side):
+    loaded = Feed(name, base, first, count, step, side)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    running = [threading.Thread(target=loaded.load) for _ in range(int(threads))]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    if loaded.error:
+        raise loaded.error
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    print((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000, flush=True)
+    sys.stdin.read()
+
+
 def versions():
     for library in LIBRARIES.values():
         try:
@@ -103,4 +170,4 @@ def versions():
             pass
 
 
-{"serve": serve, "peak": peak, "alone": alone, "versions": versions}[sys.argv[1]](*sys.argv[2:])
+{"serve": serve, "peak": peak, "alone": alone, "feed": feed, "versions": versions}[sys.argv[1]](*sys.argv[2:])

@@ -54,7 +54,51 @@ static void paint(uint8_t *row, uint32_t width, uint32_t y, int noise) {
     }
 }
 
-static int write_jpeg(FILE *file, int progressive, uint32_t width, uint32_t height, uint32_t top) {
+/// A smooth random field from -1 to 1 with a new value every `cell` pixels.
+static float field(float x, float y, float cell, uint32_t seed) {
+    float column = x / cell, line = y / cell;
+    uint32_t left = (uint32_t)column, top = (uint32_t)line;
+    float across = column - (float)left, down = line - (float)top, corners[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        corners[i] = (float)(hash(left + (i & 1), top + (i >> 1) + seed * 4099) & 0xffff) / 32767.5f - 1;
+    }
+    across *= across * (3 - 2 * across);
+    down *= down * (3 - 2 * down);
+    float upper = corners[0] + (corners[1] - corners[0]) * across;
+    float lower = corners[2] + (corners[3] - corners[2]) * across;
+    return upper + (lower - upper) * down;
+}
+
+/// Row `y` of a square image of a head before a background: large and small shapes, an outline, grain.
+static void paint_portrait(uint8_t *row, uint32_t side, uint32_t y, uint32_t number) {
+    uint32_t seed = number * 8;
+    for (uint32_t x = 0; x < side; x++, row += 3) {
+        float across = (float)x * 160 / (float)side, down = (float)y * 160 / (float)side;
+        float light = 50 * field(across, down, 60, seed) + 30 * field(across, down, 20, seed + 1)
+            + 18 * field(across, down, 7, seed + 2);
+        float warmth = 45 * field(across, down, 70, seed + 3), blue = 40 * field(across, down, 45, seed + 4);
+        float left = across - 80 - 10 * field(down, down, 30, seed + 5), below = (down - 85) * 0.8f;
+        if (left * left + below * below < 45 * 45) {
+            light += 150;
+            warmth = 25 + warmth * 0.3f;
+        } else {
+            light = light * 1.2f + 100 + 40 * field(across, down, 150, seed + 6);
+        }
+        light += ((float)(hash(x + seed, y) & 15) - 7.5f) * 1.6f;
+        row[0] = clamped((int)(light + warmth));
+        row[1] = clamped((int)(light - warmth * 0.3f - blue * 0.2f));
+        row[2] = clamped((int)(light - warmth * 0.6f + blue));
+    }
+}
+
+static void paint_photograph(uint8_t *row, uint32_t width, uint32_t y, uint32_t number) {
+    paint(row, width, number * 512 + y, 40);
+}
+
+/// Writes rows that `paint_row` makes of the width, the row's position and `number`.
+static int write_jpeg(
+    FILE *file, int progressive, uint32_t width, uint32_t height,
+    void (*paint_row)(uint8_t *, uint32_t, uint32_t, uint32_t), uint32_t number) {
     struct jpeg_compress_struct jpeg;
     struct jpeg_error_mgr errors;
     jpeg.err = jpeg_std_error(&errors);
@@ -70,7 +114,7 @@ static int write_jpeg(FILE *file, int progressive, uint32_t width, uint32_t heig
     jpeg_start_compress(&jpeg, TRUE);
     uint8_t *row = malloc((size_t)width * 3);
     for (uint32_t y = 0; row && y < height; y++) {
-        paint(row, width, top + y, 40);
+        paint_row(row, width, y, number);
         jpeg_write_scanlines(&jpeg, &row, 1);
     }
     jpeg_finish_compress(&jpeg);
@@ -165,7 +209,15 @@ static int write_gif(FILE *file, uint32_t width, uint32_t height) {
 int cref_write_jpeg(const char *path, uint32_t width, uint32_t height, uint32_t number) {
     FILE *file = fopen(path, "wb");
     if (!file) return -1;
-    int result = write_jpeg(file, 0, width, height, number * 512);
+    int result = write_jpeg(file, 0, width, height, paint_photograph, number);
+    return fclose(file) == 0 ? result : -1;
+}
+
+int cref_write_portrait(const char *path, uint32_t number) {
+    FILE *file = fopen(path, "wb");
+    if (!file) return -1;
+    uint32_t side = 64 + hash(number, 1) % 193;
+    int result = write_jpeg(file, 0, side, side, paint_portrait, number);
     return fclose(file) == 0 ? result : -1;
 }
 
@@ -174,8 +226,8 @@ int cref_write_picture(const char *path, cref_format format, uint32_t width, uin
     if (!file) return -1;
     int result = -1;
     switch (format) {
-    case CREF_JPEG: result = write_jpeg(file, 0, width, height, 0); break;
-    case CREF_PROGRESSIVE_JPEG: result = write_jpeg(file, 1, width, height, 0); break;
+    case CREF_JPEG: result = write_jpeg(file, 0, width, height, paint_photograph, 0); break;
+    case CREF_PROGRESSIVE_JPEG: result = write_jpeg(file, 1, width, height, paint_photograph, 0); break;
     case CREF_PNG: result = write_png(file, width, height); break;
     case CREF_WEBP: result = write_webp(file, width, height); break;
     case CREF_AVIF:
@@ -191,7 +243,7 @@ enum { new_memory_header = 4096 };
 
 /// Allocates unused pages, as for an image that is kept. `malloc` would reuse the pages of the previous image, up to some
 /// size.
-static uint8_t *new_memory(size_t bytes) {
+static void *new_memory(size_t bytes) {
     size_t whole = bytes + new_memory_header;
     void *memory = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return NULL;
@@ -206,7 +258,8 @@ static void give_back(uint8_t *memory) {
     munmap(memory - new_memory_header, whole);
 }
 
-static uint8_t *decode_jpeg(const uint8_t *bytes, size_t length) {
+/// Decodes a JPEG into memory that `allocate` returns.
+static uint8_t *decode_jpeg(const uint8_t *bytes, size_t length, void *(*allocate)(size_t)) {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
     jpeg.err = jpeg_std_error(&errors);
@@ -216,7 +269,7 @@ static uint8_t *decode_jpeg(const uint8_t *bytes, size_t length) {
     jpeg.out_color_space = JCS_EXT_RGBA;
     jpeg_start_decompress(&jpeg);
     size_t stride = (size_t)jpeg.output_width * 4;
-    uint8_t *pixels = new_memory(stride * jpeg.output_height);
+    uint8_t *pixels = allocate(stride * jpeg.output_height);
     while (pixels && jpeg.output_scanline < jpeg.output_height) {
         JSAMPROW rows[16];
         JDIMENSION left = jpeg.output_height - jpeg.output_scanline, count = left < 16 ? left : 16;
@@ -330,7 +383,7 @@ long cref_decode(cref_format format, const uint8_t *bytes, size_t length) {
     uint8_t *pixels = NULL;
     switch (format) {
     case CREF_JPEG:
-    case CREF_PROGRESSIVE_JPEG: pixels = decode_jpeg(bytes, length); break;
+    case CREF_PROGRESSIVE_JPEG: pixels = decode_jpeg(bytes, length, new_memory); break;
     case CREF_PNG: pixels = decode_png(bytes, length); break;
     case CREF_WEBP: pixels = decode_webp(bytes, length); break;
     case CREF_AVIF:
@@ -362,8 +415,8 @@ long cref_read_jpeg_rows(const uint8_t *bytes, size_t length, int eighths) {
     return row ? nanoseconds() - begun : -1;
 }
 
-long cref_average_jpeg(const uint8_t *bytes, size_t length, int eighths, unsigned width, unsigned height) {
-    long begun = nanoseconds();
+/// Returns the pixels of a JPEG, scaled by the library to `eighths`/8 and by averages to `width` × `height`; or NULL.
+static uint8_t *average_jpeg(const uint8_t *bytes, size_t length, int eighths, unsigned width, unsigned height) {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
     jpeg.err = jpeg_std_error(&errors);
@@ -396,10 +449,36 @@ long cref_average_jpeg(const uint8_t *bytes, size_t length, int eighths, unsigne
     }
     if (complete) jpeg_finish_decompress(&jpeg);
     jpeg_destroy_decompress(&jpeg);
-    long ended = nanoseconds();
-    free(row), free(result), free(sums), free(counts), free(cells);
-    return complete ? ended - begun : -1;
+    free(row), free(sums), free(counts), free(cells);
+    if (complete) return result;
+    free(result);
+    return NULL;
 }
+
+long cref_average_jpeg(const uint8_t *bytes, size_t length, int eighths, unsigned width, unsigned height) {
+    long begun = nanoseconds();
+    uint8_t *result = average_jpeg(bytes, length, eighths, width, height);
+    long ended = nanoseconds();
+    free(result);
+    return result ? ended - begun : -1;
+}
+
+uint8_t *cref_jpeg_within(const uint8_t *bytes, size_t length, unsigned side) {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    jpeg.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&jpeg);
+    jpeg_mem_src(&jpeg, bytes, length);
+    jpeg_read_header(&jpeg, TRUE);
+    unsigned width = jpeg.image_width, height = jpeg.image_height, longer = width > height ? width : height;
+    jpeg_destroy_decompress(&jpeg);
+    if (side == 0 || longer <= side) return decode_jpeg(bytes, length, malloc);
+    // The smallest factor that leaves the target: the least work, not the best quality.
+    unsigned eighths = 1;
+    while (longer * eighths < side * 8) eighths++;
+    return average_jpeg(bytes, length, (int)eighths, width * side / longer, height * side / longer);
+}
+
 
 int cref_fill_buffer(size_t bytes, size_t band, long *pages, long *seal) {
     char *rows = malloc(band);

@@ -25,6 +25,10 @@ int cref_write_picture(const char *path, cref_format format, uint32_t width, uin
 /// Writes such a JPEG with a different content for each `number`. Returns 0, or -1.
 int cref_write_jpeg(const char *path, uint32_t width, uint32_t height, uint32_t number);
 
+/// Writes a square JPEG of 64 to 256 pixels a side, 8.6 KB on average, that looks like a photograph of a head, with a different
+/// content and size for each `number`. Returns 0, or -1.
+int cref_write_portrait(const char *path, uint32_t number);
+
 /// Decodes a whole file into newly allocated memory, four bytes per pixel. Returns nanoseconds without freeing it, or -1.
 long cref_decode(cref_format format, const uint8_t *bytes, size_t length);
 
@@ -34,6 +38,10 @@ long cref_read_jpeg_rows(const uint8_t *bytes, size_t length, int eighths);
 /// Makes a JPEG smaller by the library to `eighths`/8, and by averages of whole pixels to `width` × `height`. Nanoseconds
 /// without the freeing, or -1.
 long cref_average_jpeg(const uint8_t *bytes, size_t length, int eighths, unsigned width, unsigned height);
+
+/// Decodes a JPEG to four bytes per pixel, scaled down to fit `side` × `side` pixels by the library as far as it can and by
+/// averages; in full size if `side` is 0. Returns memory to be freed, or NULL.
+uint8_t *cref_jpeg_within(const uint8_t *bytes, size_t length, unsigned side);
 
 /// Writes `bytes` bytes, in parts of `band`, into a new memfd and seals it; the nanoseconds of both. 0, or -1.
 int cref_fill_buffer(size_t bytes, size_t band, long *pages, long *seal);

@@ -117,7 +117,7 @@ enum HeadlineBenchmark {
             let program = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
                 .appending(path: "benchclient").path
             return try cost(before, of: broker, processes) {
-                try LineProcess(program, [broker.socketPath] + arguments)
+                try LineProcess(program, ["keep", broker.socketPath] + arguments)
             }
         }
 

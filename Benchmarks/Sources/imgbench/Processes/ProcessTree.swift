@@ -56,7 +56,7 @@ struct ProcessTree {
     }
 
     /// The numbers of /proc/PID/stat from the third on; the state, a letter, is 0.
-    private static func fields(_ process: pid_t) -> [Int]? {
+    static func fields(_ process: pid_t) -> [Int]? {
         guard let text = read(process, "stat"), let name = text.lastIndex(of: ")") else { return nil }
         let words = text[text.index(after: name)...].split(whereSeparator: \.isWhitespace)
         return words.count > 15 ? words.map { Int($0) ?? 0 } : nil
@@ -85,7 +85,8 @@ struct ProcessTree {
         }
     }
 
-    private static func read(_ process: pid_t, _ file: String) -> String? {
+    /// Reads a file of /proc/PID; nil when the process has gone.
+    static func read(_ process: pid_t, _ file: String) -> String? {
         // These files have no length, and one read returns at most a page; a process with many mappings has more.
         guard let handle = FileHandle(forReadingAtPath: "/proc/\(process)/\(file)") else { return nil }
         var bytes = Data()

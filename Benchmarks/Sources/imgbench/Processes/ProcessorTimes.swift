@@ -1,0 +1,99 @@
+import Foundation
+
+/// The processor time of a broker and of each kind of its children, in milliseconds, including children that have exited.
+///
+/// The kernel adds up the time of exited children without their kinds. So the children are sampled while they live; the
+/// rest, after each one's last sample, is divided in proportion to the sampled time of the kinds that have exited.
+struct ProcessorTimes {
+    /// A kind of process. The fork server counts as a decode worker, the broker's helpers as `other`.
+    enum Kind: CaseIterable {
+        case broker, fetch, worker, cache, other
+
+        /// The name in notes.
+        var name: String {
+            switch self {
+            case .broker: "broker"
+            case .fetch: "imgfetch"
+            case .worker: "imgworker"
+            case .cache: "imgcache"
+            case .other: "helpers"
+            }
+        }
+    }
+
+    private struct Time {
+        let kind: Kind
+        let milliseconds: Double
+    }
+
+    private let broker: pid_t
+    private var times: [pid_t: Time] = [:]
+    private var present: Set<pid_t> = []
+
+    init(of broker: pid_t) { self.broker = broker }
+
+    /// Notes the times of the processes that exist now.
+    mutating func sample() {
+        let children = ProcessTree.read(broker, "task/\(broker)/children") ?? ""
+        present = Set(children.split(separator: " ").compactMap { pid_t($0) } + [broker])
+        for process in present {
+            guard let milliseconds = Self.milliseconds(process), let kind = kind(of: process) else { continue }
+            times[process] = Time(kind: kind, milliseconds: milliseconds)
+        }
+    }
+
+    /// Samples until all processes together have used less than a hundredth of a processor for 0.3 s: work that follows the
+    /// replies, such as writing to disk, belongs to the figure.
+    mutating func settle() {
+        var (last, quiet) = (total, 0)
+        for _ in 0..<600 where quiet < 3 {
+            usleep(100_000)
+            sample()
+            quiet = total - last < 1 ? quiet + 1 : 0
+            last = total
+        }
+    }
+
+    /// The time of each kind so far.
+    var milliseconds: [Kind: Double] {
+        var (living, exited): ([Kind: Double], [Kind: Double]) = ([:], [:])
+        for (process, time) in times {
+            if present.contains(process) {
+                living[time.kind, default: 0] += time.milliseconds
+            } else {
+                exited[time.kind, default: 0] += time.milliseconds
+            }
+        }
+        let sampled = exited.values.reduce(0, +)
+        let factor = sampled > 0 ? max(1, reaped / sampled) : 1
+        return living.merging(exited.mapValues { $0 * factor }) { $0 + $1 }
+    }
+
+    private var total: Double { milliseconds.values.reduce(0, +) }
+
+    /// The time of all children that have exited.
+    private var reaped: Double {
+        (ProcessTree.fields(broker)?[13...14].reduce(0, +)).map { Double($0) * Self.tick } ?? 0
+    }
+
+    /// The milliseconds of the unit of /proc/PID/stat.
+    private static let tick = 1000 / Double(sysconf(Int32(_SC_CLK_TCK)))
+
+    /// The exact time of the threads that exist, or, if more, the rounded time that includes exited threads.
+    private static func milliseconds(_ process: pid_t) -> Double? {
+        guard let fields = ProcessTree.fields(process) else { return nil }
+        let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")) ?? []
+        let nanoseconds = threads.reduce(0.0) { sum, thread in
+            let words = ProcessTree.read(process, "task/\(thread)/schedstat")?.split(separator: " ")
+            return sum + (words?.first.flatMap { Double($0) } ?? 0)
+        }
+        return max(nanoseconds / 1e6, Double(fields[11] + fields[12]) * tick)
+    }
+
+    private func kind(of process: pid_t) -> Kind? {
+        if process == broker { return .broker }
+        guard let name = ProcessTree.read(process, "comm") else { return nil }
+        return name.hasPrefix("imgworker")
+            ? .worker : name.hasPrefix("imgfetch") ? .fetch : name.hasPrefix("imgcache") ? .cache : .other
+    }
+}
