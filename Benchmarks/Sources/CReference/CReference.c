@@ -213,10 +213,9 @@ int cref_write_jpeg(const char *path, uint32_t width, uint32_t height, uint32_t 
     return fclose(file) == 0 ? result : -1;
 }
 
-int cref_write_portrait(const char *path, uint32_t number) {
+int cref_write_portrait(const char *path, uint32_t side, uint32_t number) {
     FILE *file = fopen(path, "wb");
     if (!file) return -1;
-    uint32_t side = 64 + hash(number, 1) % 193;
     int result = write_jpeg(file, 0, side, side, paint_portrait, number);
     return fclose(file) == 0 ? result : -1;
 }

@@ -25,9 +25,8 @@ int cref_write_picture(const char *path, cref_format format, uint32_t width, uin
 /// Writes such a JPEG with a different content for each `number`. Returns 0, or -1.
 int cref_write_jpeg(const char *path, uint32_t width, uint32_t height, uint32_t number);
 
-/// Writes a square JPEG of 64 to 256 pixels a side, 8.6 KB on average, that looks like a photograph of a head, with a different
-/// content and size for each `number`. Returns 0, or -1.
-int cref_write_portrait(const char *path, uint32_t number);
+/// Writes a square JPEG that looks like a photograph of a head, with a different content for each `number`. Returns 0, or -1.
+int cref_write_portrait(const char *path, uint32_t side, uint32_t number);
 
 /// Decodes a whole file into newly allocated memory, four bytes per pixel. Returns nanoseconds without freeing it, or -1.
 long cref_decode(cref_format format, const uint8_t *bytes, size_t length);

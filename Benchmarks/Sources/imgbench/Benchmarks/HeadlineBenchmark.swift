@@ -121,20 +121,6 @@ enum HeadlineBenchmark {
             }
         }
 
-        /// Waits until the disk tier has written everything: the speed of the disk is not measured, but the processor time
-        /// of writing is.
-        private func settle(_ broker: BrokerProcess) throws {
-            let client = try broker.client()
-            var (last, unchanged) = ([-1], 0)
-            for _ in 0..<900 where unchanged < 20 {
-                let stats = try client.stats()
-                let bytes = [stats[.memoryBytes], stats[.diskBytes], stats[.leasedBytes]]
-                unchanged = bytes == last ? unchanged + 1 : 0
-                last = bytes
-                usleep(100_000)
-            }
-        }
-
         /// Processes without a broker.
         func alone(_ processes: Int, _ library: String) throws -> Cost {
             try cost(origin.requests.count, of: nil, processes) {
@@ -156,7 +142,8 @@ enum HeadlineBenchmark {
                 throw Failure("a process did not get its pictures")
             }
             let seconds = (clock.now - begun) / .seconds(1)
-            try broker.map(settle)
+            // The speed of the disk is not measured, but the processor time of writing is.
+            try broker?.settle()
             let tree = ProcessTree(processes.map(\.pid) + (broker.map { [$0.pid] } ?? []))
             return Cost(
                 processorSeconds: tree.processorSeconds, seconds: seconds, mebibytes: mebibytes(tree.memory),

@@ -121,12 +121,4 @@ enum ScaleBenchmark {
         return Row(
             "scale.\(id)", what, against: "a broker with nothing else, one core", pairs, unit: "µs", goal: 1.1)
     }
-
-    private static func descriptorLimit() -> Int {
-        var limit = rlimit()
-        getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        limit.rlim_cur = limit.rlim_max
-        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        return Int(clamping: limit.rlim_cur)
-    }
 }

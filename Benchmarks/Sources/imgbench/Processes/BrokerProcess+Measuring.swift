@@ -1,6 +1,8 @@
 import BrokerHarness
 import CEcho
 import Foundation
+import IPCProtocol
+import ImageBrokerClient
 
 extension BrokerProcess {
     /// Starts the program at `path` with a new socket and few log lines; `descriptors` is its limit of open descriptors.
@@ -21,6 +23,20 @@ extension BrokerProcess {
             usleep(1_000)
         }
         throw Failure("the broker does not listen")
+    }
+
+    /// Waits until the disk tier has written everything, at most 90 s: for `tenths` of a second the figures of the
+    /// tiers do not change.
+    func settle(tenths: Int = 20) throws {
+        let client = try client()
+        var (last, unchanged) = ([-1], 0)
+        for _ in 0..<900 where unchanged < tenths {
+            let stats = try client.stats()
+            let bytes = [stats[.memoryBytes], stats[.diskBytes], stats[.leasedBytes]]
+            unchanged = bytes == last ? unchanged + 1 : 0
+            last = bytes
+            usleep(100_000)
+        }
     }
 
     /// The peak memory in bytes of each worker that runs `program`, by process.

@@ -73,6 +73,11 @@ struct ProcessTree {
             .compactMap { $0.split(separator: " ").dropFirst(4).first.flatMap { UInt64($0) } }
     }
 
+    /// The bytes of the pages of the memfds that a process has open.
+    static func bufferBytes(of process: pid_t) -> Int {
+        Dictionary(heldBuffers(process).map { ($0.file, $0.bytes) }) { first, _ in first }.values.reduce(0, +)
+    }
+
     /// The inodes of memfds that are open, and their bytes.
     private static func heldBuffers(_ process: pid_t) -> [(file: UInt64, bytes: Int)] {
         let folder = "/proc/\(process)/fd"
