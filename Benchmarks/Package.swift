@@ -14,6 +14,7 @@ let package = Package(
                 .linkedLibrary("jpeg"), .linkedLibrary("png"), .linkedLibrary("webp"), .linkedLibrary("avif"),
                 .linkedLibrary("gif"),
             ]),
+        .executableTarget(name: "delayrelay"),
         .executableTarget(name: "cfeed", dependencies: ["CReference"], linkerSettings: [.linkedLibrary("curl")]),
         .executableTarget(
             name: "benchclient",

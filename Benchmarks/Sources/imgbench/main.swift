@@ -8,7 +8,7 @@ let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
     ("thumbnail", ThumbnailBenchmark.rows),
     ("memory", MemoryBenchmark.rows), ("footprint", FootprintBenchmark.rows), ("loop", LoopBenchmark.rows),
     ("isolation", IsolationBenchmark.rows), ("formats", FormatBenchmark.rows), ("small", SmallBenchmark.rows),
-    ("small-memory", SmallMemoryBenchmark.rows),
+    ("small-memory", SmallMemoryBenchmark.rows), ("small-latency", SmallLatencyBenchmark.rows),
 ]
 guard let options = Options(Array(CommandLine.arguments.dropFirst()), names: benchmarks.map(\.name)) else {
     let names = (["all"] + benchmarks.map(\.name)).joined(separator: "|")

@@ -114,10 +114,8 @@ enum HeadlineBenchmark {
             let broker = try BrokerProcess(run.broker, ["--memory-limit", "800M", "--cache-dir", cache])
             defer { broker.stop() }
             close(try broker.connect())
-            let program = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
-                .appending(path: "benchclient").path
             return try cost(before, of: broker, processes) {
-                try LineProcess(program, ["keep", broker.socketPath] + arguments)
+                try LineProcess(ownProgram("benchclient"), ["keep", broker.socketPath] + arguments)
             }
         }
 

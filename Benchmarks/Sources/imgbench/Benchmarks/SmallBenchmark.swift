@@ -132,7 +132,7 @@ enum SmallBenchmark {
             let source = variant.isFromDisk ? images.folder : url
             var costs: [Loader: Cost] = [:]
             costs[.c] = try alone([
-                try LineProcess(program("cfeed"), [source, "\(images.count)", "\(Self.workers)", "\(variant.side)"])
+                try LineProcess(ownProgram("cfeed"), [source, "\(images.count)", "\(Self.workers)", "\(variant.side)"])
             ])
             // pyvips is an order of magnitude slower with small images; one variant shows it.
             for library in run.peers.python == nil ? [] : variant.id == "cold" ? ["pillow", "pyvips"] : ["pillow"] {
@@ -158,10 +158,6 @@ enum SmallBenchmark {
             return costs
         }
 
-        private func program(_ name: String) -> String {
-            URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: name).path
-        }
-
         /// The cost of processes that share the images, each for itself.
         private func alone(_ processes: [LineProcess]) throws -> Cost {
             defer { processes.forEach { $0.stop() } }
@@ -184,7 +180,7 @@ enum SmallBenchmark {
             defer { broker.stop() }
             _ = try broker.client()
             let client = try LineProcess(
-                program("benchclient"),
+                ownProgram("benchclient"),
                 ["feed", broker.socketPath, url, "\(images.count)", "\(variant.side)", "\(Self.requestsInFlight)"])
             defer { client.stop() }
             guard client.line() == "ready" else { throw Failure("the client does not start") }

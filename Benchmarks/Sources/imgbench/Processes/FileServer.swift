@@ -2,10 +2,13 @@ import CEcho
 import Foundation
 import Glibc
 
-/// An nginx with one process that serves the files of a folder over HTTP/1.1 with persistent connections.
+/// An nginx with one process that serves the files of a folder: over HTTP/1.1 with persistent connections, and over HTTP/2
+/// with TLS.
 final class FileServer {
-    /// The URL of the folder, without a slash at its end.
-    let url: String
+    /// The port for HTTP/1.1 on the loopback interface.
+    let port: UInt16
+    /// The port for HTTP/2 with TLS; nil without openssl, which makes the certificate.
+    let securePort: UInt16?
     private let server: ServerProcess
     private let folder: String
 
@@ -15,11 +18,14 @@ final class FileServer {
         let folder = NSTemporaryDirectory() + "imgbench-\(getpid()).files"
         self.folder = folder
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        let port = try Self.unusedPort()
-        url = "http://127.0.0.1:\(port)"
+        port = try Self.unusedPort()
+        securePort = Self.makeCertificate(in: folder) ? try Self.unusedPort() : nil
         let socket = "\(folder)/ready.sock"
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map { "\($0)_temp_path \(folder)/\($0);" }.joined(separator: " ")
+        let secure = securePort.map {
+            "listen 127.0.0.1:\($0) ssl http2; ssl_certificate \(folder)/certificate; ssl_certificate_key \(folder)/key;"
+        }
         // One process, so that stopping it stops everything. The socket in the folder shows that it listens.
         let configuration = """
             daemon off; master_process off; pid \(folder)/pid; error_log \(folder)/log crit;
@@ -27,7 +33,10 @@ final class FileServer {
             http {
                 access_log off; keepalive_requests 10000000; sendfile on; tcp_nopush on; open_file_cache max=10000;
                 default_type image/jpeg; \(temporary)
-                server { listen 127.0.0.1:\(port); listen unix:\(socket); root \(files); expires 1d; }
+                server {
+                    listen 127.0.0.1:\(port); listen unix:\(socket); \(secure ?? "")
+                    root \(files); expires 1d;
+                }
             }
             """
         try Data(configuration.utf8).write(to: URL(filePath: folder + "/nginx.conf"))
@@ -36,9 +45,25 @@ final class FileServer {
         close(try server.connect())
     }
 
+    /// The URL of the folder over HTTP/1.1, without a slash at its end.
+    var url: String { "http://127.0.0.1:\(port)" }
+
     func stop() {
         server.stop()
         try? FileManager.default.removeItem(atPath: folder)
+    }
+
+    /// Writes a certificate and its key. Returns whether openssl is installed and has done so.
+    private static func makeCertificate(in folder: String) -> Bool {
+        let openssl = Process()
+        openssl.executableURL = URL(filePath: "/usr/bin/env")
+        openssl.arguments =
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+            + ["-subj", "/CN=127.0.0.1", "-days", "2", "-keyout", "\(folder)/key", "-out", "\(folder)/certificate"]
+        openssl.standardError = FileHandle.nullDevice
+        guard (try? openssl.run()) != nil else { return false }
+        openssl.waitUntilExit()
+        return openssl.terminationStatus == 0
     }
 
     /// Returns a TCP port of the loopback interface that was unused a moment ago.

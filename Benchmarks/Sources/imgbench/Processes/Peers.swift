@@ -21,3 +21,8 @@ struct Peers {
         return FileManager.default.isExecutableFile(atPath: path) ? path : nil
     }
 }
+
+/// The path of a program of this package.
+func ownProgram(_ name: String) -> String {
+    URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: name).path
+}

@@ -34,6 +34,9 @@ final class SamplePicture {
         return origin.url("/\(served)")
     }
 
+    /// A URL under which any number of them are, each with other bytes.
+    func folder() -> String { newURL() }
+
     func stop() { origin.stop() }
 }
 
