@@ -472,7 +472,7 @@ uint8_t *cref_jpeg_within(const uint8_t *bytes, size_t length, unsigned side) {
     unsigned width = jpeg.image_width, height = jpeg.image_height, longer = width > height ? width : height;
     jpeg_destroy_decompress(&jpeg);
     if (side == 0 || longer <= side) return decode_jpeg(bytes, length, malloc);
-    // The smallest factor that leaves the target: the least work, not the best quality.
+    // The smallest factor that leaves the target: little work rather than the best quality.
     unsigned eighths = 1;
     while (longer * eighths < side * 8) eighths++;
     return average_jpeg(bytes, length, (int)eighths, width * side / longer, height * side / longer);

@@ -3,6 +3,8 @@ struct Spread: Codable {
     let median: Double
     let low: Double
     let high: Double
+    /// The number of repetitions; nil in figures of earlier versions, which did not note it.
+    var count: Int?
 }
 
 /// A row of the table: a figure, its reference and its goal.
@@ -71,8 +73,13 @@ struct Row: Codable {
         figures.dropFirst().map { ($0.name == Self.reference ? "" : $0.name + " ") + "\(rounded($0.value)) \(unit)" }
             .joined(separator: ", ")
     }
-    /// The median, with the range of the repetitions in brackets.
-    var ratioText: String { "\(rounded(ratio.median)) (\(rounded(ratio.low)) – \(rounded(ratio.high)))" }
+    /// The median, with the range of the repetitions in brackets if there are several.
+    var ratioText: String {
+        let median = rounded(ratio.median)
+        return ratio.count == 1 ? median : "\(median) (\(rounded(ratio.low)) – \(rounded(ratio.high)))"
+    }
+    /// The number of repetitions, if known.
+    var countText: String { ratio.count.map { "\($0)" } ?? "" }
     var goalText: String { goal.map { "≤ \(rounded($0))" } ?? "" }
     /// Whether the ratio is within the goal.
     var isWithinGoal: Bool { goal.map { ratio.median <= $0 } ?? true }

@@ -26,7 +26,7 @@ struct Sample {
     }
 
     /// The median, and the range without the lowest and the highest tenth; of few values, the full range.
-    var spread: Spread { Spread(median: median, low: quantile(0.1), high: quantile(0.9)) }
+    var spread: Spread { Spread(median: median, low: quantile(0.1), high: quantile(0.9), count: values.count) }
 
     /// The same figures in another unit.
     func scaled(by factor: Double) -> Sample { Sample(values: values.map { $0 * factor }) }
