@@ -52,9 +52,9 @@ enum HeadlineBenchmark {
                 "  \(processes) × \(name): processor \(rounded(cost.processorSeconds)) s, memory "
                     + "\(rounded(cost.mebibytes)) MiB, \(rounded(cost.seconds)) s")
         }
-        for turn in 0..<run.scaled(3, 1) {
-            // Many processes without a broker take long; one run is enough.
-            for processes in run.scaled([1, 2, 4, 8, 16], [1, 2]) where turn == 0 || processes <= 2 {
+        for turn in 0..<run.scaled(5, 1) {
+            // Many processes without a broker take minutes; one run is enough.
+            for processes in run.scaled([1, 2, 4, 8, 16], [1, 2]) where turn == 0 || processes <= 4 {
                 add(processes, "imgbroker", try setting.shared(processes))
                 for peer in peers { add(processes, peer.name, try setting.alone(processes, peer.id)) }
             }
