@@ -4,11 +4,12 @@ import Foundation
 import IPCProtocol
 import ImageBrokerClient
 
-/// A thumbnail of 256 pixels from a large image whose bytes are in memory, against a bare loop over libjpeg-turbo with the
+/// A thumbnail from a large image whose bytes are in memory, against a bare loop over libjpeg-turbo with the
 /// same DCT factor and an area average, and against other programs that make thumbnails, whose files are in the page
 /// cache.
 enum ThumbnailBenchmark {
-    private static let side = 256
+    /// The side of nginx's thumbnails, and of those whose memory is measured.
+    private static let mainSide = 256
     private struct Subject {
         let id: String
         let name: String
@@ -17,9 +18,14 @@ enum ThumbnailBenchmark {
         let height: Int
         /// The goal for the ratio to a peer's time.
         var peerGoal = 1.0
+        /// The widths of the thumbnails in pixels.
+        var sides = [mainSide]
     }
     private static let subjects = [
-        Subject(id: "jpeg-12", name: "12 MP JPEG", format: CREF_JPEG, width: 4000, height: 3000),
+        // On both sides of the width up to which the library may decode an eighth, 263.
+        Subject(
+            id: "jpeg-12", name: "12 MP JPEG", format: CREF_JPEG, width: 4000, height: 3000,
+            sides: [mainSide, 250, 264, 320, 512]),
         Subject(id: "jpeg-36", name: "36 MP JPEG", format: CREF_JPEG, width: 7360, height: 4912),
         Subject(
             id: "progressive-12", name: "12 MP progressive JPEG", format: CREF_PROGRESSIVE_JPEG, width: 4000,
@@ -32,14 +38,18 @@ enum ThumbnailBenchmark {
         let python = try LineProcess(python: run.peers, ["serve"])
         defer { python?.stop() }
         if python == nil { printLine("no Pillow, no pyvips: scripts/bootstrap.sh --for-benchmarks installs them") }
-        let nginx = try Nginx(run.peers, thumbnailSide: side)
+        let nginx = try Nginx(run.peers, thumbnailSide: mainSide)
         defer { nginx?.stop() }
         if nginx == nil { printLine("no nginx: scripts/bootstrap.sh --for-benchmarks installs it") }
-        return try subjects.flatMap { try rows(run, $0, python, nginx) }
+        return try subjects.flatMap { subject in
+            try subject.sides.prefix(run.scaled(subject.sides.count, 2)).flatMap { side in
+                try rows(run, subject, side, python, side == mainSide ? nginx : nil)
+            }
+        }
     }
 
     private static func rows(
-        _ run: BenchmarkRun, _ subject: Subject, _ python: LineProcess?, _ nginx: Nginx?
+        _ run: BenchmarkRun, _ subject: Subject, _ side: Int, _ python: LineProcess?, _ nginx: Nginx?
     ) throws -> [Row] {
         let (width, height) = run.scaled((subject.width, subject.height), (800, 600))
         let picture = try SamplePicture(subject.format, width: width, height: height)
@@ -78,30 +88,33 @@ enum ThumbnailBenchmark {
         }
         let grown = broker.workersPeaks().compactMap { worker, peak in idle[worker].map { peak - $0 } }.max() ?? 0
         let what = "\(side) px of a \(subject.name)"
+        let id = side == mainSide ? subject.id : "\(subject.id)-\(side)"
         var rows: [Row] = []
         if subject.format == CREF_JPEG {
             rows.append(
                 Row(
-                    "thumbnail.\(subject.id)-loop", what,
+                    "thumbnail.\(id)-loop", what,
                     against: "C loop over libjpeg-turbo at \(eighths)/8, area average", loop,
                     unit: "ms", goal: 1.1))
         }
-        for (name, id, pairs) in [("Pillow", "pillow", pillow), ("pyvips", "pyvips", pyvips)]
+        for (name, peer, pairs) in [("Pillow", "pillow", pillow), ("pyvips", "pyvips", pyvips)]
         where !pairs.ours.values.isEmpty {
-            let isThird = subject.format == CREF_PROGRESSIVE_JPEG && id == "pillow"
+            let isThird = subject.format == CREF_PROGRESSIVE_JPEG && peer == "pillow"
             rows.append(
                 Row(
-                    "thumbnail.\(subject.id)-\(id)", what, against: name, pairs, unit: "ms",
+                    "thumbnail.\(id)-\(peer)", what, against: name, pairs, unit: "ms",
                     goal: isThird ? subject.peerGoal : 1, peer: name))
         }
         if !filter.ours.values.isEmpty {
             rows.append(
                 Row(
-                    "thumbnail.\(subject.id)-nginx", what, against: "nginx image_filter", filter, unit: "ms", goal: 1,
+                    "thumbnail.\(id)-nginx", what, against: "nginx image_filter", filter, unit: "ms", goal: 1,
                     peer: "nginx", note: "nginx's time has the encoding as JPEG in it"))
         }
         // A worker that has grown by more than 64 MiB is replaced, and its figure is lost.
-        if grown > 0, let row = try memory(run, subject, "memory for " + what, file, grown) { rows.append(row) }
+        if side == mainSide, grown > 0, let row = try memory(run, subject, "memory for " + what, file, grown) {
+            rows.append(row)
+        }
         return rows
     }
 
@@ -111,18 +124,18 @@ enum ThumbnailBenchmark {
     ) throws -> Row? {
         var peaks: [Row.Figure] = []
         for (name, id) in [("Pillow", "pillow"), ("pyvips", "pyvips")] {
-            guard let process = try LineProcess(python: run.peers, ["peak", id, file.path, "\(side)"]) else {
+            guard let process = try LineProcess(python: run.peers, ["peak", id, file.path, "\(mainSide)"]) else {
                 return nil
             }
             defer { process.stop() }
             guard let peak = process.line().flatMap(Double.init) else { throw Failure("\(name) has no peak") }
             peaks.append(Row.Figure(name: name, value: mebibytes(Int(peak))))
         }
-        let ours = mebibytes(grown + side * side * 4)
+        let ours = mebibytes(grown + mainSide * mainSide * 4)
         let ratio = ours / (peaks.map(\.value).min() ?? 1)
         return Row(
             "thumbnail.\(subject.id)-memory", what, against: "the better of Pillow and pyvips",
-            ratio: Spread(median: ratio, low: ratio, high: ratio), goal: subject.format == CREF_JPEG ? 0.25 : nil,
+            ratio: Sample(values: [ratio]).spread, goal: subject.format == CREF_JPEG ? 0.25 : nil,
             figures: [Row.Figure(name: "imgbroker", value: ours)] + peaks, unit: "MiB",
             note: "growth over idle, result included")
     }
