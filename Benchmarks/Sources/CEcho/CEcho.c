@@ -137,38 +137,11 @@ long cecho_round_trip(
     return nanoseconds() - begun;
 }
 
-static uint64_t sum_of(const void *bytes, size_t count) {
+uint64_t cecho_sum(const void *bytes, size_t count) {
     const uint64_t *words = bytes;
     uint64_t sum = 0;
     for (size_t i = 0; i < count / sizeof *words; i++) sum += words[i];
     return sum;
-}
-
-long cecho_hit_and_read(
-    int socket, const char *request, size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, uint64_t *sum) {
-    static char reply[maximum_bytes];
-    int descriptors[descriptors_at_once], count, kept = -1;
-    long begun = nanoseconds();
-    if (send(socket, request, request_bytes, MSG_NOSIGNAL) != (ssize_t)request_bytes) return -1;
-    for (size_t there = 0; there < reply_bytes;) {
-        ssize_t came = receive(socket, reply, sizeof reply, descriptors, &count);
-        if (came <= 0) return -1;
-        there += (size_t)came;
-        if (count > 0) kept = descriptors[0];
-    }
-    // Like the client library: a small buffer is copied, because that is faster than a mapping for one access.
-    static char copy[256 << 10];
-    if (buffer_bytes <= sizeof copy) {
-        if (pread(kept, copy, buffer_bytes, 0) != (ssize_t)buffer_bytes) return -1;
-        *sum += sum_of(copy, buffer_bytes);
-    } else {
-        void *pixels = mmap(NULL, buffer_bytes, PROT_READ, MAP_SHARED, kept, 0);
-        if (pixels == MAP_FAILED) return -1;
-        *sum += sum_of(pixels, buffer_bytes);
-        munmap(pixels, buffer_bytes);
-    }
-    close(kept);
-    return nanoseconds() - begun;
 }
 
 long cecho_fetch(
@@ -180,7 +153,7 @@ long cecho_fetch(
         if (came <= 0) return -1;
         there += (size_t)came;
     }
-    *sum += sum_of(buffer, reply_bytes);
+    *sum += cecho_sum(buffer, reply_bytes);
     return nanoseconds() - begun;
 }
 

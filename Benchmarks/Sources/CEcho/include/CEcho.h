@@ -30,10 +30,8 @@ long cecho_round_trip(
 /// Receives once, without sending: for the first reply, whose length is unknown. Returns bytes, or -1.
 ssize_t cecho_receive(int socket, char *buffer, size_t capacity);
 
-/// Does a `cecho_round_trip`, then reads the whole buffer of the descriptor: through a new mapping or, up to 256 KiB, as a
-/// copy in reused memory. Returns nanoseconds, or -1.
-long cecho_hit_and_read(
-    int socket, const char *request, size_t request_bytes, size_t reply_bytes, size_t buffer_bytes, uint64_t *sum);
+/// Returns the sum of the words of `count` bytes.
+uint64_t cecho_sum(const void *bytes, size_t count);
 
 /// Sends `request`, receives `reply_bytes` into `buffer` and reads all of them. Returns nanoseconds, or -1.
 long cecho_fetch(

@@ -2,7 +2,8 @@ import BrokerHarness
 import Foundation
 import LocalOrigin
 
-/// A hit with a descriptor, from request to reply, against a bare C echo with a descriptor over the same kind of socket.
+/// A hit with a descriptor, from request to reply, against a bare C echo with a descriptor over the same kind of socket: by
+/// the client library, and by a C client that sends as few bytes and looks at none, which leaves the broker's part.
 /// Both ends run on one processor: on two, the wake-up of an idle processor would dominate.
 enum HitBenchmark {
     /// The goal for the heap allocations of a hit: practically none.
@@ -29,18 +30,38 @@ enum HitBenchmark {
                     hit.close()
                     echo.stop()
                 }
+                let client = try ClientProbe(broker, url: origin.url("/\(picture.width)"))
+                rows.append(
+                    Row(
+                        "hit.\(picture.width)-client", "hit by the client library, \(picture.name), p50",
+                        against: "bare C echo with a descriptor, one core", try clientMedians(run, client, echo.probe),
+                        unit: "µs", goal: nil))
                 for polling in [false, true] {
                     let pairs = try medians(run, hit, echo.probe, polling)
                     rows.append(
                         Row(
                             "hit.\(picture.width)\(polling ? "-poll" : "")",
-                            "hit with a descriptor, \(picture.name)\(polling ? ", client waits in poll" : ""), p50",
+                            "the broker's part: hit by a C client, \(picture.name)\(polling ? ", waiting in poll" : ""), p50",
                             against: "bare C echo with a descriptor, one core", pairs, unit: "µs", goal: 1.5))
                 }
             }
             broker.stop()
             return rows + [try allocations(run, url: origin.url("/128"))]
         }
+    }
+
+    /// The medians of alternating short runs. Both clients wait in poll.
+    private static func clientMedians(
+        _ run: BenchmarkRun, _ client: ClientProbe, _ echo: HitProbe
+    ) throws -> Pairs {
+        var pairs = Pairs()
+        for _ in 0..<run.scaled(25, 3) {
+            let rounds = run.scaled(2_000, 200)
+            pairs.add(
+                try client.roundTrips(rounds).median,
+                against: try echo.roundTrips(rounds, polling: true).median)
+        }
+        return pairs
     }
 
     /// The medians of alternating short runs.

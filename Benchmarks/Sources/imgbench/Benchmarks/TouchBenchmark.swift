@@ -1,11 +1,12 @@
 import BrokerHarness
 import CReference
 import Foundation
+import IPCProtocol
 import LocalOrigin
 
 /// A hit with a read of every byte, against caches that send the bytes through a socket: memcached and Redis over Unix
-/// sockets. The broker's descriptor is mapped, read and unmapped each time, or, up to 256 KiB, copied into memory that is
-/// reused; the others' bytes are received into such memory. Both ends run on one processor.
+/// sockets. The client library maps the broker's descriptor and unmaps it each time, or, up to 256 KiB, copies it; the others'
+/// bytes are received into memory that is reused. Both ends run on one processor.
 enum TouchBenchmark {
     private static let pictures: [(id: String, name: String, width: Int, height: Int)] = [
         ("64k", "64 KB", 128, 128), ("1m", "1 MB", 512, 512), ("48m", "48 MB", 4000, 3000),
@@ -24,8 +25,7 @@ enum TouchBenchmark {
             return try KeyValueStore.all(run.peers).flatMap { store in
                 defer { store.stop() }
                 return try pictures.prefix(run.scaled(3, 2)).map { picture in
-                    let hit = try HitProbe(broker, url: origin.url("/\(picture.id)"))
-                    defer { hit.close() }
+                    let hit = try ClientProbe(broker, url: origin.url("/\(picture.id)"))
                     let bytes = picture.width * picture.height * 4
                     let pairs = try pairs(run, hit, try store.probe(bytes: bytes), bytes)
                     return Row(
@@ -38,7 +38,7 @@ enum TouchBenchmark {
 
     /// The medians of alternating short runs.
     private static func pairs(
-        _ run: BenchmarkRun, _ hit: HitProbe, _ probe: ByteProbe, _ bytes: Int
+        _ run: BenchmarkRun, _ hit: ClientProbe, _ probe: ByteProbe, _ bytes: Int
     ) throws -> Pairs {
         defer { probe.close() }
         let rounds = max(3, min(500, 20_000_000 / bytes))
@@ -46,7 +46,7 @@ enum TouchBenchmark {
         var buffer: [CChar] = []
         for _ in 0..<run.scaled(15, 2) {
             var (hits, fetches) = (Sample(), Sample())
-            for _ in 0..<rounds { hits.add(try hit.roundTripAndRead(bytes: bytes)) }
+            for _ in 0..<rounds { hits.add(try hit.roundTripAndRead()) }
             for _ in 0..<rounds { fetches.add(try probe.fetch(into: &buffer)) }
             pairs.add(hits.median, against: fetches.median)
         }
@@ -66,8 +66,9 @@ enum TouchBenchmark {
             picture.stop()
             file.remove()
         }
-        let hit = try HitProbe(broker, url: picture.newURL(), fields: #","variant":{"width":256}"#)
-        defer { hit.close() }
+        var options = GetOptions()
+        options.variant.width = 256
+        let hit = try ClientProbe(broker, url: picture.newURL(), options)
         let pairs = try pairs(run, hit, try nginx.cachedThumbnail(of: file), 256 * 256 * 4)
         return [
             Row(

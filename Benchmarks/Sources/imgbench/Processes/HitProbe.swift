@@ -10,10 +10,10 @@ struct HitProbe {
     let request: [CChar]
     let replyBytes: Int
 
-    /// Loads `url` and prepares the repeated request. `fields` are further members of it, each after a comma.
-    init(_ broker: BrokerProcess, url: String, fields: String = "") throws {
+    /// Loads `url` and prepares the repeated request.
+    init(_ broker: BrokerProcess, url: String) throws {
         socket = try broker.connect()
-        let get = Self.frame(#"{"type":"get","id":1,"url":"\#(url)"\#(fields)}"#)
+        let get = Self.frame(#"{"type":"get","id":1,"url":"\#(url)"}"#)
         let first = String(decoding: try Self.answer(to: get, on: socket), as: UTF8.self)
         guard let buffer = first.firstMatch(of: /"buffer":([0-9]+)/)?.1 else { throw Failure("no picture: \(first)") }
         request = Self.frame(#"{"type":"release","buffer":\#(buffer)}"#) + get
@@ -42,14 +42,6 @@ struct HitProbe {
         let time = cecho_round_trip(
             socket, request, request.count, replyBytes, polling ? 1 : 0, &descriptors)
         guard time >= 0, descriptors == 1 else { throw Failure("an answer without a descriptor") }
-        return Double(time) / 1000
-    }
-
-    /// Measures a round trip and the read of all bytes, copied or through a new mapping, in microseconds.
-    func roundTripAndRead(bytes: Int) throws -> Double {
-        var sum: UInt64 = 0
-        let time = cecho_hit_and_read(socket, request, request.count, replyBytes, bytes, &sum)
-        guard time >= 0 else { throw Failure("an answer without a buffer") }
         return Double(time) / 1000
     }
 
