@@ -42,7 +42,7 @@ enum ColdBenchmark {
         let rates = (1e6 / pairs.ours.median, 1e6 / pairs.theirs.median)
         return Row(
             "cold.\(id)", "\(count) cold loads at once, \(name) of 12 MP, \(workers) workers",
-            against: "the library on \(workers) processors, bytes at hand, new memory", pairs, unit: "ms/GP",
+            against: "\(libraryName(format)) on \(workers) processors, bytes at hand, new memory", pairs, unit: "ms/GP",
             goal: 1 / 0.9,
             note: "\(rounded(rates.0)) against \(rounded(rates.1)) megapixels a second")
     }

@@ -18,7 +18,8 @@ enum DecodeBenchmark {
             defer { measured.stop() }
             let pairs = try measured.pairs(repetitions: run.scaled(15, 3))
             return Row(
-                "decode.\(id)", "cold decode, \(name) of 12 MP", against: "the library in process, new memory", pairs,
+                "decode.\(id)", "cold decode, \(name) of 12 MP",
+                against: "\(libraryName(format)) in process, new memory", pairs,
                 unit: "ms", goal: 1.1)
         }
     }

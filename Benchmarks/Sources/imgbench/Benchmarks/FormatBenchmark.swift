@@ -31,7 +31,7 @@ enum FormatBenchmark {
         let megapixels = Double(width * height) / 1e6
         return Row(
             "formats.\(id)-\(width)", "\(rounded(megapixels)) MP \(name)",
-            against: "the library in process, one thread",
+            against: "\(libraryName(format)) in process, one thread",
             pairs, unit: "ms", goal: nil,
             // A worker that has grown by more than 64 MiB is replaced when it is idle, so its peak cannot be read.
             note: "worker + \(growth > 0 ? rounded(mebibytes(growth)) : "more than 64") MiB")

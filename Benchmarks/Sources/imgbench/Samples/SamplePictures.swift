@@ -5,6 +5,15 @@ import IPCProtocol
 import ImageBrokerClient
 import LocalOrigin
 
+/// The name of the library that decodes `format` for comparison.
+func libraryName(_ format: cref_format) -> String {
+    #if arch(x86_64)
+        // Its assembly for the filters of rows is left out, see docs/decisions/0018-png-rows.md.
+        if format == CREF_PNG { return "Debian's libpng, built without vector code," }
+    #endif
+    return "the library"
+}
+
 /// A generated image, and an origin that serves it under any number of URLs, each with other bytes: results are found by
 /// the digest of the bytes, and every decode must be a cold one.
 final class SamplePicture {
