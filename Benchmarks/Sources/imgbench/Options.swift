@@ -34,6 +34,7 @@ struct Options {
                 names.insert(word)
             }
         }
-        if names.isEmpty { return nil }
+        // With `--write` alone, the kept figures are drawn again.
+        if names.isEmpty, report == nil { return nil }
     }
 }

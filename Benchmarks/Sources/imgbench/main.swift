@@ -20,6 +20,7 @@ let run = BenchmarkRun(
     peers: Peers(folder: options.peers), index: options.index)
 var hasFailed = false
 var report = options.report.map { Report(folder: $0) }
+if options.names.isEmpty { try report?.write(order: benchmarks.map(\.name), run.peers) }
 for benchmark in benchmarks where options.names.contains(benchmark.name) {
     do {
         let (time, rows) = try timed { try benchmark.rows(run) }

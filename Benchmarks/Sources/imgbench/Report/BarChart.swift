@@ -1,8 +1,9 @@
 import Foundation
 
-/// All rows with a goal, each as a bar from the goal (left: within it, right: above it), on a logarithmic scale, with a
+/// Rows with a goal, each as a bar from the goal (left: within it, right: above it), on a logarithmic scale, with a
 /// line for the range.
 struct BarChart {
+    let title: String
     let sections: [(name: String, rows: [Row])]
 
     private static let (left, right, scaleWidth) = (470.0, 150.0, 380.0)
@@ -15,7 +16,7 @@ struct BarChart {
         let lines = shown.reduce(0) { $0 + $1.1.count + 1 }
         let height = Self.top + Double(lines) * Self.lineHeight + 16
         var drawing = SVG(width: Self.left + Self.scaleWidth + Self.right, height: height)
-        drawing.text("Ratio to the goal: left of the line is within it", x: 16, y: 24, isBold: true)
+        drawing.text(title, x: 16, y: 24, isBold: true)
         for factor in [1.0 / 64, 1.0 / 16, 1.0 / 4, 1, 2, 4, 8] {
             let x = Self.position(factor)
             drawing.text(Self.name(factor), x: x, y: 48, anchor: "middle", color: .faint)
@@ -43,8 +44,10 @@ struct BarChart {
             x: min(line, end), y: y + 4, width: max(1, abs(end - line)), height: lineHeight - 7,
             color: row.isWithinGoal ? .good : .bad)
         let middle = y + 0.5 + lineHeight / 2
-        drawing.line(
-            [(position(row.ratio.low / goal), middle), (position(row.ratio.high / goal), middle)], color: .ink)
+        if row.ratio.count != 1 {
+            drawing.line(
+                [(position(row.ratio.low / goal), middle), (position(row.ratio.high / goal), middle)], color: .ink)
+        }
         drawing.text("\(rounded(row.ratio.median))  \(row.goalText)", x: left + scaleWidth + 16, y: y + 14)
     }
 

@@ -36,8 +36,15 @@ struct Report {
             in: folder.appending(path: "performance.md"),
             with: sections.map { "### \($0.benchmark)\n\n\($0.date), \($0.machine)\n\n\(RowTable.markdown($0.rows))" }
                 + ["Versions: \(peers.versions.joined(separator: ", "))."])
-        let bars = BarChart(sections: sections.map { ($0.benchmark, $0.rows) })
-        try Data(bars.svg.utf8).write(to: folder.appending(path: "performance.svg"))
+        for (file, title, isBudget) in [
+            ("performance.svg", "Against other programs, ratio to the goal: left of the line is within it", false),
+            ("performance-budgets.svg", "Against budgets of our own: left of the line is within it", true),
+        ] {
+            let chart = BarChart(
+                title: title,
+                sections: sections.map { ($0.benchmark, $0.rows.filter { $0.isBudget == isBudget }) })
+            try Data(chart.svg.utf8).write(to: folder.appending(path: file))
+        }
         if let headline = sections.first(where: { $0.benchmark == "headline" }) {
             let curves = CurveChart(panels: HeadlineBenchmark.curves(headline.rows))
             try Data(curves.svg.utf8).write(to: folder.appending(path: "performance-headline.svg"))

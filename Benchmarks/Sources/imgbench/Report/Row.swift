@@ -66,6 +66,8 @@ struct Row: Codable {
         self.note = note
     }
 
+    /// Whether the figure is compared with a fixed amount of our own choice instead of another program.
+    var isBudget: Bool { figures.count == 1 }
     /// Our figure, with its unit.
     var measured: String { figures.first.map { "\(rounded($0.value)) \(unit)" } ?? "" }
     /// The other figures.

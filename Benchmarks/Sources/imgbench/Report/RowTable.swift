@@ -15,18 +15,27 @@ enum RowTable {
         return (["== \(title)"] + lines).joined(separator: "\n")
     }
 
+    /// The comparisons with other programs, then the figures with a budget, as two tables.
     static func markdown(_ rows: [Row]) -> String {
-        let header = [
-            "| what | measured against | imgbroker | the other | ratio (low – high) | n | goal | |",
-            "|---|---|---|---|---|---|---|---|",
+        let (budgets, comparisons) = (rows.filter(\.isBudget), rows.filter { !$0.isBudget })
+        let tables = [
+            table(
+                comparisons,
+                ["what", "measured against", "imgbroker", "the other", "ratio (low – high)", "n", "goal", ""]
+            ) { [$0.what, $0.against, $0.measured, $0.references, ratio($0), $0.countText, $0.goalText, $0.note] },
+            table(budgets, ["what", "budget", "imgbroker", "share of it (low – high)", "n", "goal", ""]) {
+                [$0.what, $0.against, $0.measured, ratio($0), $0.countText, $0.goalText, $0.note]
+            },
         ]
-        let lines = rows.map { row in
-            let ratio = row.isWithinGoal ? row.ratioText : "**\(row.ratioText)**"
-            let cells = [
-                row.what, row.against, row.measured, row.references, ratio, row.countText, row.goalText, row.note,
-            ]
-            return "| " + cells.joined(separator: " | ") + " |"
-        }
-        return (header + lines).joined(separator: "\n")
+        return tables.compactMap(\.self).joined(separator: "\n\n")
+    }
+
+    /// The ratio, in bold if it is not within the goal.
+    private static func ratio(_ row: Row) -> String { row.isWithinGoal ? row.ratioText : "**\(row.ratioText)**" }
+
+    private static func table(_ rows: [Row], _ titles: [String], cells: (Row) -> [String]) -> String? {
+        if rows.isEmpty { return nil }
+        let lines = [titles, titles.map { _ in "---" }] + rows.map(cells)
+        return lines.map { "| " + $0.joined(separator: " | ") + " |" }.joined(separator: "\n")
     }
 }
