@@ -225,7 +225,7 @@ extension CachePolicy {
     }
 
     /// Returns the lifetime in seconds of a redirect that states none.
-    private static func guessedLifetime(ofRedirect status: Int) -> Int {
+    fileprivate static func guessedLifetime(ofRedirect status: Int) -> Int {
         [301, 308].contains(status) ? 86_400 : 0
     }
 
@@ -245,22 +245,30 @@ package struct FailureTerms: Equatable, Sendable {
     package private(set) var lifetime: Int?
     /// Whether the failure is the requesting user's alone.
     package private(set) var isPrivate = false
+    /// Whether a long lifetime may replace a shorter usual time. It may not after a redirect that has to be asked for each
+    /// time, because the URL may lead elsewhere by then (RFC 9110, section 15.4).
+    package private(set) var mayLengthen = true
 
     /// Reads the terms of a response and of the redirects to it.
     package init(_ response: ResponseRecord) {
         for redirect in response.redirects {
             let arrivedBefore = max(0, response.receivedAt / 1000 - redirect.response.receivedAt / 1000)
-            restrict(by: redirect.response, arrivedBefore: arrivedBefore)
+            restrict(by: redirect.response, isRedirect: true, arrivedBefore: arrivedBefore)
         }
         restrict(by: response, arrivedBefore: 0)
     }
 
-    private mutating func restrict(by response: ResponseRecord, arrivedBefore seconds: Int) {
+    private mutating func restrict(
+        by response: ResponseRecord, isRedirect: Bool = false, arrivedBefore seconds: Int
+    ) {
         let control = CacheControl(response.cacheControl)
         if control.contains(.private) { isPrivate = true }
         let isForbidden =
             control.contains(.noStore) || control.contains(.noCache) || Vary.names(response.vary) == nil
-        guard let stated = isForbidden ? 0 : CachePolicy.remainingLifetime(response, control) else { return }
+        guard let stated = isForbidden ? 0 : CachePolicy.remainingLifetime(response, control) else {
+            if isRedirect, CachePolicy.guessedLifetime(ofRedirect: response.status) == 0 { mayLengthen = false }
+            return
+        }
         lifetime = min(lifetime ?? .max, max(0, stated - seconds))
     }
 }

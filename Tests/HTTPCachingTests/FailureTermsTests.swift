@@ -52,4 +52,17 @@ import Testing
         #expect(terms(nil, "max-age=7").lifetime == 7)
         #expect(terms(nil, nil).lifetime == nil)
     }
+
+    @Test func `a temporary redirect without a lifetime lets no lifetime lengthen a failure`() {
+        func mayLengthen(_ status: Int, _ redirect: String?) -> Bool {
+            let redirect = Redirect(Self.response(redirect, status: status))
+            return FailureTerms(Self.response("max-age=3600", redirects: [redirect])).mayLengthen
+        }
+        for status in [302, 303, 307] {
+            #expect(!mayLengthen(status, nil))
+            #expect(mayLengthen(status, "max-age=3600"))
+        }
+        for status in [301, 308] { #expect(mayLengthen(status, nil)) }
+        #expect(FailureTerms(Self.response("max-age=3600", status: 302)).mayLengthen)
+    }
 }

@@ -500,7 +500,8 @@ extension BrokerState {
         let key = terms?.isPrivate == true ? waiter.key.owned(by: waiter.uid) : waiter.key
         error.recentlyFailed = recentFailures.note(
             error, key: key, form: form(of: waiter.request), url: waiter.request.url.text,
-            lifetime: terms?.lifetime.map { max(0, $0 - age) }, of: waiter.original?.content, at: now.instant)
+            lifetime: terms?.lifetime.map { max(0, $0 - age) }, mayLengthen: terms?.mayLengthen ?? true,
+            of: waiter.original?.content, at: now.instant)
         return error
     }
 

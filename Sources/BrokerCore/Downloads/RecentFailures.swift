@@ -42,15 +42,16 @@ struct RecentFailures {
     }
 
     /// Notes a failure. `lifetime` is the lifetime in seconds that the response states (0 for `no-store`); nil leaves it to the
-    /// kind of failure. It lengthens the time of a status, which is the origin's statement, but not that of a body that is
-    /// no image. Returns whether this failure is remembered.
+    /// kind of failure. It lengthens the time of a status, which is the origin's statement, if `mayLengthen` says so, but not
+    /// that of a body that is no image. Returns whether this failure is remembered.
     mutating func note(
-        _ error: WireError, key: OriginalKey, form: Form, url: String, lifetime: Int?, of content: ContentKey? = nil,
+        _ error: WireError, key: OriginalKey, form: Form, url: String, lifetime: Int?, mayLengthen: Bool = true,
+        of content: ContentKey? = nil,
         at now: Instant
     ) -> Bool {
         guard let usual = Self.seconds(for: error) else { return false }
         let place = Place(key: key, form: error.code == .tooManyPixels || form.isOfOtherFrames ? form : nil)
-        let longest = error.code == .httpStatus ? Self.longestSeconds : usual
+        let longest = error.code == .httpStatus && mayLengthen ? Self.longestSeconds : usual
         let seconds = min(lifetime ?? usual, longest)
         guard seconds > 0, capacity > 0 else {
             // The origin's latest response must not be relied on.

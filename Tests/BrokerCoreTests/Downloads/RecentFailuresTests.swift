@@ -76,6 +76,20 @@ struct RecentFailuresTests {
         #expect(list.count(at: start) == 0)
     }
 
+    @Test func `a lifetime that may not lengthen the time may shorten it`() throws {
+        var list = RecentFailures()
+        let key = try key("http://a/1")
+        func retryAfter(lifetime: Int) -> Int? {
+            let error = WireError(.httpStatus, "", httpStatus: 404)
+            _ = list.note(
+                error, key: key, form: .original, url: "", lifetime: lifetime, mayLengthen: false, at: start)
+            return list.refusal(of: key, form: .original, at: start)?.retryAfterMs
+        }
+        #expect(retryAfter(lifetime: 3600) == 60_000)
+        #expect(retryAfter(lifetime: 5) == 5000)
+        #expect(retryAfter(lifetime: 0) == nil)
+    }
+
     @Test func `a body that is no image is not remembered for longer than usual`() throws {
         var list = RecentFailures()
         let key = try key("http://a/1")

@@ -340,6 +340,21 @@ struct CachingTests {
         #expect(try isRemembered("a") == [false, false])
     }
 
+    @Test mutating func `a redirect that is asked for each time does not lengthen a failure`() throws {
+        for (id, path, way) in [(1, "a", redirect(nil)), (2, "b", redirect("max-age=3600"))] {
+            world.get(client, id: id, path)
+            world.failFetch(try #require(world.fetches.keys.first), status: 404) {
+                ($0.cacheControl, $0.redirects) = ("max-age=3600", [way])
+            }
+            #expect(world.error(client, id) == .httpStatus)
+        }
+        world.happen(.timePassed, after: 59_000)
+        #expect(try isRemembered("a") == [true, true])
+        world.happen(.timePassed, after: 1_000)
+        #expect(try isRemembered("a") == [false, false])
+        #expect(try isRemembered("b") == [true, true])
+    }
+
     @Test mutating func `a private failure is its user's, and others load for themselves`() throws {
         let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a")
