@@ -249,22 +249,27 @@ package struct FailureTerms: Equatable, Sendable {
     /// time, because the URL may lead elsewhere by then (RFC 9110, section 15.4).
     package private(set) var mayLengthen = true
 
-    /// Reads the terms of a response and of the redirects to it.
-    package init(_ response: ResponseRecord) {
+    /// Reads the terms of a response and of the redirects to it. With `sendsCookiesFromJar`, requests carry cookies that
+    /// the requester does not know, so a failure that varies by them must not be used without asking.
+    package init(_ response: ResponseRecord, sendsCookiesFromJar: Bool = false) {
         for redirect in response.redirects {
             let arrivedBefore = max(0, response.receivedAt / 1000 - redirect.response.receivedAt / 1000)
-            restrict(by: redirect.response, isRedirect: true, arrivedBefore: arrivedBefore)
+            restrict(
+                by: redirect.response, isRedirect: true, arrivedBefore: arrivedBefore,
+                sendsCookiesFromJar: sendsCookiesFromJar)
         }
-        restrict(by: response, arrivedBefore: 0)
+        restrict(by: response, arrivedBefore: 0, sendsCookiesFromJar: sendsCookiesFromJar)
     }
 
     private mutating func restrict(
-        by response: ResponseRecord, isRedirect: Bool = false, arrivedBefore seconds: Int
+        by response: ResponseRecord, isRedirect: Bool = false, arrivedBefore seconds: Int, sendsCookiesFromJar: Bool
     ) {
         let control = CacheControl(response.cacheControl)
         if control.contains(.private) { isPrivate = true }
+        let varying = Vary.names(response.vary)
         let isForbidden =
-            control.contains(.noStore) || control.contains(.noCache) || Vary.names(response.vary) == nil
+            control.contains(.noStore) || control.contains(.noCache) || varying == nil
+            || sendsCookiesFromJar && varying?.contains("cookie") == true
         guard let stated = isForbidden ? 0 : CachePolicy.remainingLifetime(response, control) else {
             if isRedirect, CachePolicy.guessedLifetime(ofRedirect: response.status) == 0 { mayLengthen = false }
             return

@@ -65,4 +65,16 @@ import Testing
         for status in [301, 308] { #expect(mayLengthen(status, nil)) }
         #expect(FailureTerms(Self.response("max-age=3600", status: 302)).mayLengthen)
     }
+
+    @Test func `a failure that varies by cookies from the jar is not remembered`() {
+        func lifetime(_ vary: String, sendsCookiesFromJar: Bool) -> Int? {
+            FailureTerms(Self.response("max-age=60", vary: vary), sendsCookiesFromJar: sendsCookiesFromJar).lifetime
+        }
+        #expect(lifetime("Accept, COOKIE", sendsCookiesFromJar: true) == 0)
+        #expect(lifetime("Accept", sendsCookiesFromJar: true) == 60)
+        #expect(lifetime("Cookie", sendsCookiesFromJar: false) == 60)
+        let redirect = Redirect(Self.response("max-age=60", status: 302, vary: "Cookie"))
+        let response = Self.response("max-age=60", redirects: [redirect])
+        #expect(FailureTerms(response, sendsCookiesFromJar: true).lifetime == 0)
+    }
 }

@@ -495,7 +495,7 @@ extension BrokerState {
     /// any, allows it.
     mutating func noteFailure(_ error: WireError, of waiter: Waiter, _ response: ResponseRecord?) -> WireError {
         var error = error
-        let terms = response.map { FailureTerms($0) }
+        let terms = response.map { FailureTerms($0, sendsCookiesFromJar: waiter.key.cookies) }
         let age = response.map { max(0, now.unixMs - $0.receivedAt) / 1000 } ?? 0
         let key = terms?.isPrivate == true ? waiter.key.owned(by: waiter.uid) : waiter.key
         error.recentlyFailed = recentFailures.note(

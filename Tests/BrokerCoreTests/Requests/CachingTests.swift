@@ -355,6 +355,19 @@ struct CachingTests {
         #expect(try isRemembered("b") == [true, true])
     }
 
+    @Test mutating func `a failure that varies by cookies from the jar is not remembered`() throws {
+        for (id, vary, isRemembered) in [(1, "Cookie", false), (3, "Accept", true)] {
+            world.get(client, id: id, vary) { $0.cookies = true }
+            world.failFetch(try #require(world.fetches.keys.first), status: 404) {
+                ($0.cacheControl, $0.vary) = ("max-age=3600", vary)
+            }
+            world.get(client, id: id + 1, vary) { $0.cookies = true }
+            #expect(world.fetches.isEmpty == isRemembered)
+            for job in world.fetches.keys { world.failFetch(job, status: 404) }
+            #expect(world.error(client, id + 1) == (isRemembered ? .recentlyFailed : .httpStatus))
+        }
+    }
+
     @Test mutating func `a private failure is its user's, and others load for themselves`() throws {
         let other = world.connect(uid: 2000)
         world.get(client, id: 1, "a")
