@@ -26,7 +26,7 @@ package struct WritableBuffer: ~Copyable {
     /// - Throws: `SystemError` of `fcntl`: `EBUSY` while a process has the memfd mapped writable.
     package consuming func seal() throws(SystemError) -> SealedBuffer {
         try retrying("fcntl") { clinux_add_seals(descriptor.raw, clinux_seal_all()) }
-        return try SealedBuffer(verifying: descriptor, size: try descriptor.size())
+        return SealedBuffer(sealed: descriptor, size: try descriptor.size())
     }
 }
 
@@ -36,6 +36,12 @@ public struct SealedBuffer: Sendable {
     public let descriptor: FileDescriptor
     /// The number of bytes.
     public let size: Int
+
+    /// A memfd to which this process has just added all seals.
+    fileprivate init(sealed descriptor: FileDescriptor, size: Int) {
+        self.descriptor = descriptor
+        self.size = size
+    }
 
     /// Verifies that `descriptor` is a sealed memfd of at least `size` bytes. A file on tmpfs or an unsealable memfd has
     /// a seal too (`F_SEAL_SEAL`), so all four are required.
