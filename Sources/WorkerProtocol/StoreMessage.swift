@@ -12,6 +12,7 @@ package import JSONCoding
 //     broker → query, forget, discard, clear        cache → queried, forgotten, forgotten, cleared
 //     cache → state                                whenever something in it changed
 //     cache → quarantine                           once, when anything is remembered
+//     cache → known                                after each start, once it knows all its entries
 //
 // Requests are answered in the order of their arrival, except `clear`, which takes longer.
 
@@ -105,6 +106,10 @@ package enum StoreReport: Equatable, Sendable {
     case cleared(job: Int, removed: Int, bytes: Int)
     /// The quarantine list stored by an earlier broker.
     case quarantine([QuarantineRecord])
+    /// Hashes of the keys of originals that the disk tier has (`KeyHash`). With `isComplete`, all were reported, except those
+    /// that this broker has had stored since the process started: no other original exists. Without, that is not certain, or
+    /// not any more.
+    case known(hashes: [UInt64], isComplete: Bool)
 }
 
 extension StoreOrder: WorkerMessage {
@@ -218,6 +223,7 @@ extension StoreReport: WorkerMessage {
         case .forgotten: "forgotten"
         case .cleared: "cleared"
         case .quarantine: "quarantine"
+        case .known: "known"
         }
     }
 
@@ -226,7 +232,7 @@ extension StoreReport: WorkerMessage {
             .ready(nil, version: nil), .state(.blank), .foundOriginal(job: 0, .blank),
             .foundRaster(job: 0, .blank, .blank),
             .missing(job: 0), .queried(job: 0, nil), .kept(job: 0), .notKept(job: 0), .forgotten(job: 0, keys: []),
-            .cleared(job: 0, removed: 0, bytes: 0), .quarantine([]),
+            .cleared(job: 0, removed: 0, bytes: 0), .quarantine([]), .known(hashes: [], isComplete: false),
         ]
     }
 
@@ -273,6 +279,10 @@ extension StoreReport: WorkerMessage {
         case .quarantine(var records):
             fields.objects("records", &records)
             self = .quarantine(records)
+        case .known(var hashes, var isComplete):
+            fields.keyHashes("hashes", &hashes)
+            fields.boolean("complete", &isComplete)
+            self = .known(hashes: hashes, isComplete: isComplete)
         }
     }
 }

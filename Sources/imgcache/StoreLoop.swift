@@ -57,6 +57,7 @@ struct StoreLoop {
             store.evict(until: end)
             store.clear(until: end)
             if isIdle { store.reconcile(until: end) }
+            if let keys = store.takeKeys() { try channel.sendMessage(keys) }
             for (job, removed, bytes) in store.clears.takeAnswers() {
                 try send(.cleared(job: job, removed: removed, bytes: bytes))
             }
@@ -65,7 +66,7 @@ struct StoreLoop {
 
     /// The time until work is due, in milliseconds; nil for none.
     private var pause: Int? {
-        if store.hasWork { return 0 }
+        if store.hasWork || store.hasKeysToReport { return 0 }
         var next: Instant?
         func wake(at instant: Instant?) {
             if let instant, next.map({ instant < $0 }) ?? true { next = instant }

@@ -262,6 +262,8 @@ import WorkerProtocol
             ("store-report-kept", .kept(job: 3)), ("store-report-not-kept", .notKept(job: 4)),
             ("store-report-forgotten", .forgotten(job: 6, keys: [original.key])),
             ("store-report-quarantine", .quarantine([quarantined])),
+            ("store-report-known", .known(hashes: [0, 0x0123_4567_89ab_cdef, .max], isComplete: false)),
+            ("store-report-known-complete", .known(hashes: [], isComplete: true)),
         ]
     }
 

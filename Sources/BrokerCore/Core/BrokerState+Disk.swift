@@ -110,6 +110,13 @@ extension BrokerState {
         if disk.noteMissingOwned(lookup, found: key) { memory.endSlots() }
     }
 
+    /// Whether the disk tier certainly has no original of the user's own with this key, which is remembered as after a lookup.
+    mutating func certainlyLacks(owned key: OriginalKey) -> Bool {
+        guard disk.lacks([key]) else { return false }
+        if disk.noteMissing(owned: key) { memory.endSlots() }
+        return true
+    }
+
     mutating func lookupTimePassed(_ job: JobID) {
         guard let lookup = endLookup(job) else { return }
         actions.append(.log(.warning("the disk tier did not answer within \(limits.lookupDeadlineMs) ms")))
@@ -327,6 +334,10 @@ extension BrokerState {
     }
 
     // MARK: The process
+
+    mutating func originalsKnown(_ hashes: [UInt64], isComplete: Bool) {
+        disk.originalsKnown(hashes, isComplete: isComplete)
+    }
 
     mutating func diskReported(_ report: DiskReport) {
         if disk.reported(report) {

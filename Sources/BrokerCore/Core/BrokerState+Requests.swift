@@ -110,7 +110,9 @@ extension BrokerState {
             if let (key, _) = stored(for: waiter) { requests.setKey(key, of: id) }
             return download(for: id)
         }
-        if mayHaveOwnedOnDisk(waiter) { return lookUp(for: id) }
+        if mayHaveOwnedOnDisk(waiter), !certainlyLacks(owned: waiter.key.owned(by: waiter.uid)) {
+            return lookUp(for: id)
+        }
         guard let (key, original) = stored(for: waiter) else {
             if canLookUp, !waiter.hasQueriedDisk { return lookUp(for: id) }
             if mode == .onlyIfCached { return fail(waiter, waiter.notCached) }
@@ -206,6 +208,11 @@ extension BrokerState {
         let jobWaiter = jobWaiter(for: waiter)
         if let job = disk.join(key, jobWaiter, mayStay: waiter.mayEnterMemory) {
             return requests.wait(id, for: .lookingUp(job), joining: true)
+        }
+        if disk.lacks(waiter.keys) {
+            // As after a lookup that found nothing.
+            requests.lookupEnded(id, again: false)
+            return advance(id)
         }
         let job = newJobID()
         disk.enqueue(key, keys: waiter.keys, jobWaiter, mayStay: waiter.mayEnterMemory, as: job)

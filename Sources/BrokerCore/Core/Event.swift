@@ -65,6 +65,8 @@ package enum Event {
     // MARK: The disk tier
 
     case diskReported(DiskReport)
+    /// Hashes of keys that the disk tier has, and whether these were the last.
+    case originalsKnown(hashes: [UInt64], isComplete: Bool)
     /// The original was found, and is the job's product.
     case foundOriginal(WorkerID, JobID, OriginalRecord)
     case foundRaster(WorkerID, JobID, OriginalRecord, RasterRecord)

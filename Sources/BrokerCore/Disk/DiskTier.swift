@@ -34,6 +34,8 @@ package struct DiskTier {
     private(set) var used: Set<OriginalKey> = []
     /// The digests of the keys of users' own originals that the disk tier is known not to have.
     private var missingOwned: Set<ContentDigest> = []
+    /// The originals that may be on disk.
+    private var known = KnownOriginals()
     /// Lookups and requests in a row that were not answered in time.
     private var missedAnswers = 0
     /// The latest report of the cache process about itself.
@@ -48,6 +50,12 @@ package struct DiskTier {
 
     /// Whether the disk tier may have an original of the user's own, which is preferred to the shared one.
     func mayHave(owned key: OriginalKey) -> Bool { report.mayHaveOwned && !missingOwned.contains(key.digest) }
+
+    /// Whether the disk tier certainly has no original with any of these keys.
+    func lacks(_ keys: [OriginalKey]) -> Bool { known.isComplete && !keys.contains(where: known.mayContain) }
+
+    /// Takes the hashes of keys that the cache process has, and whether these were the last.
+    mutating func originalsKnown(_ hashes: [UInt64], isComplete: Bool) { known.report(hashes, isComplete: isComplete) }
 
     /// Lets a waiter join a lookup; nil when none is running or queued for the same.
     mutating func join(_ key: LookupKey, _ waiter: JobWaiter, mayStay: Bool) -> JobID? {
@@ -104,10 +112,17 @@ package struct DiskTier {
     /// Remembers that the disk tier has no original of the user's own, if a lookup for one found only the shared original
     /// (`key`) or nothing. Returns whether everything remembered before was forgotten, for want of room.
     mutating func noteMissingOwned(_ lookup: Lookup, found key: OriginalKey?) -> Bool {
-        guard lookup.keys.count > 1, key != lookup.keys[0], report.mayHaveOwned else { return false }
+        guard lookup.keys.count > 1, key != lookup.keys[0] else { return false }
+        return noteMissing(owned: lookup.keys[0])
+    }
+
+    /// Remembers that the disk tier has no original of the user's own with this key. Returns whether everything remembered before
+    /// was forgotten, for want of room.
+    mutating func noteMissing(owned key: OriginalKey) -> Bool {
+        guard report.mayHaveOwned else { return false }
         let isFull = missingOwned.count >= limits.memoryEntries
         if isFull { missingOwned = [] }
-        missingOwned.insert(lookup.keys[0].digest)
+        missingOwned.insert(key.digest)
         return isFull
     }
 
@@ -121,7 +136,10 @@ package struct DiskTier {
 
     /// Notes that the cache process is given a buffer to save.
     mutating func beginSaving(_ buffer: BufferID, bytes: Int, as key: OriginalKey?, job: JobID) {
-        if let key, key.owner != nil { missingOwned.remove(key.digest) }
+        if let key {
+            known.insert(key)
+            if key.owner != nil { missingOwned.remove(key.digest) }
+        }
         running[job] = .save(buffer, bytes: bytes, as: key)
     }
 
@@ -230,6 +248,7 @@ package struct DiskTier {
     /// Notes that the process exited.
     mutating func processExited() {
         unsaved = []
+        known = KnownOriginals()
         // A reason that the next process gives as well is not logged again.
         report = DiskReport(state: .off, reason: report.state == .off ? report.reason : nil)
     }

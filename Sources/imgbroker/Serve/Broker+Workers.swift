@@ -299,6 +299,7 @@ extension Broker {
         case .cleared(let job, let removed, let bytes):
             handle(.cleared(worker.id, Identifier(number: job), removed: removed, bytes: bytes))
         case .quarantine(let records): handle(.quarantineLoaded(records))
+        case .known(let hashes, let isComplete): handle(.originalsKnown(hashes: hashes, isComplete: isComplete))
         case .kept(let job): handle(.saveFinished(worker.id, Identifier(number: job), isSaved: true))
         case .notKept(let job): handle(.saveFinished(worker.id, Identifier(number: job), isSaved: false))
         case .forgotten(let job, let keys): handle(.forgotten(worker.id, Identifier(number: job), keys: keys))

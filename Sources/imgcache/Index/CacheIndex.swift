@@ -175,6 +175,16 @@ final class CacheIndex {
         return fileName
     }
 
+    /// The first file names of a kind that are not below `lowest`, in their order.
+    func fileNames(_ kind: EntryKind, from lowest: String, most: Int) throws(SQLiteError) -> [String] {
+        var fileNames: [String] = []
+        try table(kind).next.forEach([.text(lowest), .integer(most)]) { row in
+            fileNames.append(row.text(0))
+            return true
+        }
+        return fileNames
+    }
+
     /// The originals of a URL that are public or belong to `owner`; without an owner, all of them.
     func originals(url: String, owner: UInt32?) throws(SQLiteError) -> [(key: String, digest: String)] {
         var found: [(String, String)] = []
@@ -288,6 +298,7 @@ private final class IndexTable {
     let oldest: SQLiteStatement
     let range: SQLiteStatement
     let first: SQLiteStatement
+    let next: SQLiteStatement
     private let lookup: SQLiteStatement
     private let sum: SQLiteStatement
 
@@ -299,6 +310,7 @@ private final class IndexTable {
         oldest = try connection.prepare("SELECT word, used FROM \(kind) ORDER BY used LIMIT 1")
         range = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? AND word < ?")
         first = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT 1")
+        next = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT ?")
         lookup = try connection.prepare("SELECT size, used FROM \(kind) WHERE word = ?")
         let block = CacheIndex.block
         sum = try connection.prepare("SELECT count(*), total((size + \(block - 1)) / \(block) * \(block)) FROM \(kind)")

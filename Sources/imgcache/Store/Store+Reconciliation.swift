@@ -15,6 +15,7 @@ extension Store {
                 forgotten.removeCompleted()
                 for kind in EntryKind.allCases { noteSize(of: kind) }
                 nextAgeCheck = .now
+                beginKeyReport()
             } else {
                 reconciliation = state
             }

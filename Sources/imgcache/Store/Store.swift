@@ -37,6 +37,7 @@ final class Store {
     var forgotten = ForgottenURLs()
     var clears = ClearOrders()
     var extras: ExtraDirectories
+    var keyReport = KeyReport()
 
     /// - Parameter opened: the directory, if `options.directory` leads through a descriptor of it.
     init(_ options: StoreOptions, log: Log, holding opened: FileDescriptor? = nil) {
@@ -160,6 +161,7 @@ final class Store {
         indexFile = nil
         reconciliation = nil
         shrinking = []
+        withdrawKeyReport()
     }
 
     /// Opens the directory's index. If it cannot be used, the present index stays, or one in memory takes its place.

@@ -66,7 +66,9 @@ import WorkerProtocol
             if place < 3 { world.greet(clients[place]) }
         case 34:
             let report = DiskReport(state: .on, mayHaveOwned: Bool.random(using: &random))
-            if world.state.limits.usesDisk { world.happen(.diskReported(report)) }
+            guard world.state.limits.usesDisk else { return }
+            world.happen(.diskReported(report))
+            world.happen(.originalsKnown(hashes: [], isComplete: Bool.random(using: &random)))
         default: world.happen(.timePassed, after: .random(in: 0...1500, using: &random))
         }
     }

@@ -120,6 +120,8 @@ final class CacheProcess {
     let directory: String
     /// The last reported state.
     private(set) var state: DiskReport?
+    /// The reported hashes of keys, and whether they are complete.
+    private(set) var known: (hashes: Set<UInt64>, isComplete: Bool) = ([], false)
     private var job = 0
     private let (arguments, environment): ([String], [String])
 
@@ -202,8 +204,25 @@ final class CacheProcess {
     func next() throws -> (StoreReport, [FileDescriptor]) {
         while true {
             guard let (report, descriptors) = try receive() else { throw Ended() }
-            guard case .state(let state) = report else { return (report, descriptors) }
-            self.state = state
+            if !take(report) { return (report, descriptors) }
+        }
+    }
+
+    /// Takes a report that answers no order; false for any other.
+    private func take(_ report: StoreReport) -> Bool {
+        switch report {
+        case .state(let state): self.state = state
+        case .known(let hashes, let isComplete): known = (known.hashes.union(hashes), isComplete)
+        default: return false
+        }
+        return true
+    }
+
+    /// Waits until all keys have been reported, or until that was withdrawn.
+    func waitForKnown(isComplete: Bool = true) throws {
+        while known.isComplete != isComplete {
+            guard let (report, _) = try receive() else { throw Ended() }
+            _ = take(report)
         }
     }
 
@@ -213,7 +232,7 @@ final class CacheProcess {
         while true {
             if let state, isWanted(state) { return state }
             guard let (report, _) = try receive() else { throw Ended() }
-            if case .state(let state) = report { self.state = state }
+            _ = take(report)
         }
     }
 

@@ -1,0 +1,55 @@
+import DiskRecords
+import WorkerProtocol
+
+/// The progress of the report of all originals' keys to the broker, which lets it answer certain misses itself.
+struct KeyReport {
+    /// The most originals that are reported: the broker holds no more.
+    static let maximum = 1_000_000
+    /// The number of keys in one message.
+    static let keysAtOnce = 4096
+
+    /// The key from which the next message begins; nil when none is due.
+    var next: String?
+    /// Whether the broker relies on the report.
+    var isComplete = false
+    /// Whether the broker must be told that the report is not complete any more.
+    var isWithdrawn = false
+}
+
+// The keys are reported when the reconciliation has seen all files. When another index is opened later, files may have been
+// added that it does not know yet: the report is withdrawn until the next reconciliation is complete.
+extension Store {
+    /// Whether a message for `takeKeys` is due.
+    var hasKeysToReport: Bool { keyReport.isWithdrawn || keyReport.next != nil }
+
+    /// Notes that all entries are in the index.
+    func beginKeyReport() {
+        // Entries of an extra directory are in no index.
+        guard extras.directories.isEmpty, let count = index?.totals[.originals]?.entries, count <= KeyReport.maximum
+        else { return }
+        keyReport.next = ""
+    }
+
+    /// Notes that there may be entries that are not in the index.
+    func withdrawKeyReport() {
+        keyReport = KeyReport(isWithdrawn: keyReport.isComplete || keyReport.isWithdrawn)
+    }
+
+    /// The next message of the report.
+    func takeKeys() -> StoreReport? {
+        if keyReport.isWithdrawn {
+            keyReport.isWithdrawn = false
+            return .known(hashes: [], isComplete: false)
+        }
+        guard let lowest = keyReport.next else { return nil }
+        let keys = withIndex { (index) throws(SQLiteError) in
+            try index.fileNames(.originals, from: lowest, most: KeyReport.keysAtOnce)
+        }
+        // Without the index, another report begins with the next one.
+        guard let keys else { return nil }
+        keyReport.isComplete = keys.count < KeyReport.keysAtOnce
+        // The least text above the last key.
+        keyReport.next = keyReport.isComplete ? nil : keys.last.map { $0 + "0" }
+        return .known(hashes: keys.compactMap(KeyHash.hash), isComplete: keyReport.isComplete)
+    }
+}
