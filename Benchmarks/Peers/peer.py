@@ -1,6 +1,7 @@
 """What a program in Python does for itself, with Pillow or pyvips.
 
-peer.py serve                      reads lines "thumbnail LIBRARY PATH SIDE", answers each with milliseconds
+peer.py serve                      reads lines "thumbnail LIBRARY PATH SIDE", answers each with milliseconds; answers
+                                   "load LIBRARY" with "loaded"
 peer.py peak LIBRARY PATH SIDE     prints the bytes that one thumbnail adds to this process's memory at most
 peer.py alone LIBRARY URL COUNT SIDE
                                    loads URL/0 ... URL/COUNT-1, makes each small, holds all, says "done", waits for
@@ -71,9 +72,13 @@ LIBRARIES = {"pillow": Pillow, "pyvips": Vips}
 def serve():
     libraries = {}
     for line in sys.stdin:
-        _, name, path, side = line.split()
+        command, name, *rest = line.split()
         if name not in libraries:
             libraries[name] = LIBRARIES[name]()
+        if command == "load":
+            print("loaded", flush=True)
+            continue
+        path, side = rest
         begun = time.perf_counter()
         picture = libraries[name].from_file(path, int(side))
         taken = time.perf_counter() - begun

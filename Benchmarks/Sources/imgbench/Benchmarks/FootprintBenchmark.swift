@@ -9,7 +9,7 @@ enum FootprintBenchmark {
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
         let origin = try ManyPictures()
         defer { origin.stop() }
-        return try [starts(run, origin)] + idle(run) + [indexEntry(run, origin)]
+        return try [starts(run, origin)] + idle(run) + allIdle(run) + [indexEntry(run, origin)]
     }
 
     /// The time from the start of the process until the first image is loaded and decoded.
@@ -52,6 +52,38 @@ enum FootprintBenchmark {
                 "footprint.wake-ups", "wake-ups of all its processes in a second, no client", against: "one a second",
                 ratio: wakeUps.spread, goal: 0.01, figures: [Row.Figure(name: "imgbroker", value: wakeUps.median)],
                 unit: "a second", note: "none are wanted"),
+        ]
+    }
+
+    /// The memory of all processes with default settings, against one process that has only loaded Pillow.
+    private static func allIdle(_ run: BenchmarkRun) throws -> [Row] {
+        var (pairs, split) = (Pairs(), "")
+        for _ in 0..<run.scaled(5, 1) {
+            guard let python = try LineProcess(python: run.peers, ["serve"]) else { return [] }
+            defer { python.stop() }
+            python.write("load pillow")
+            guard python.line() == "loaded" else { throw Failure("Pillow is not loaded") }
+            let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
+            defer { try? FileManager.default.removeItem(atPath: cache) }
+            let broker = try BrokerProcess(run.broker, ["--cache-dir", cache])
+            defer { broker.stop() }
+            _ = try broker.client()
+            // Until the spare workers have started, too.
+            usleep(run.scaled(2_000_000, 500_000))
+            guard let all = ProcessTree([broker.pid]).proportionalMemory,
+                let peer = ProcessTree([python.pid]).proportionalMemory
+            else { throw Failure("the memory of a process cannot be read; root may") }
+            func sum(_ memory: [String: [Int]]) -> Double { mebibytes(memory.values.joined().reduce(0, +)) }
+            pairs.add(sum(all), against: sum(peer))
+            split = all.sorted { $0.key < $1.key }
+                .map { "\($0.value.count) × \($0.key) \(rounded(mebibytes($0.value.reduce(0, +))))" }
+                .joined(separator: ", ")
+        }
+        return [
+            Row(
+                "footprint.all", "memory of all idle processes, shared pages divided (PSS)",
+                against: "a Python process that has loaded Pillow", pairs, unit: "MiB", goal: nil, peer: "Pillow",
+                note: split)
         ]
     }
 

@@ -36,7 +36,7 @@ struct ProcessTree {
         for process in processes {
             for (file, bytes) in Self.heldBuffers(process) where !mapped.contains(file) { unmapped[file] = bytes }
         }
-        return processes.reduce(0) { $0 + Self.proportionalMemory($1) } + unmapped.values.reduce(0, +)
+        return processes.reduce(0) { $0 + (Self.proportionalMemory($1) ?? 0) } + unmapped.values.reduce(0, +)
     }
 
     /// The number of voluntary context switches, which is the number of wake-ups.
@@ -62,9 +62,20 @@ struct ProcessTree {
         return words.count > 15 ? words.map { Int($0) ?? 0 } : nil
     }
 
-    private static func proportionalMemory(_ process: pid_t) -> Int {
+    /// The bytes of each process, by name, each mapped page divided by the number of processes that map it; nil when the
+    /// kernel does not tell all of them.
+    var proportionalMemory: [String: [Int]]? {
+        var bytes: [String: [Int]] = [:]
+        for process in processes {
+            guard let name = Self.read(process, "comm"), let own = Self.proportionalMemory(process) else { return nil }
+            bytes[name.trimmingCharacters(in: .whitespacesAndNewlines), default: []].append(own)
+        }
+        return bytes
+    }
+
+    private static func proportionalMemory(_ process: pid_t) -> Int? {
         let line = read(process, "smaps_rollup")?.split(separator: "\n").first { $0.hasPrefix("Pss:") }
-        return (line?.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0) << 10
+        return line?.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 << 10 }
     }
 
     /// The inodes of memfds that are mapped.
