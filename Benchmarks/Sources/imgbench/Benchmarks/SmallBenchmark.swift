@@ -37,7 +37,7 @@ enum SmallBenchmark {
     }
 
     static func rows(_ run: BenchmarkRun) throws -> [Row] {
-        let images = try SmallImages(run.scaled(3_000, 200))
+        let images = try SmallImages(run.scaled(3_000, 60))
         defer { images.remove() }
         guard let server = try FileServer(run.peers, serving: images.folder) else {
             printLine("no nginx: scripts/bootstrap.sh --for-benchmarks brings it")
@@ -186,7 +186,7 @@ enum SmallBenchmark {
             guard client.line() == "ready" else { throw Failure("the client does not start") }
             var times = ProcessorTimes(of: broker.pid)
             times.sample()
-            times.settle()
+            times.settle(pauseMilliseconds: run.scaled(100, 20))
             let before = times.milliseconds
             let (elapsed, line) = timed {
                 client.write("go")
@@ -195,7 +195,7 @@ enum SmallBenchmark {
             guard let own = line?.split(separator: " ").first.flatMap({ Double($0) }) else {
                 throw Failure("the client did not get its images")
             }
-            times.settle()
+            times.settle(pauseMilliseconds: run.scaled(100, 20))
             let kinds = times.milliseconds.reduce(into: [:]) { kinds, time in
                 kinds[time.key] = perImage(time.value - (before[time.key] ?? 0))
             }

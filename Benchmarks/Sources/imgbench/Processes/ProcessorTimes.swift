@@ -42,12 +42,12 @@ struct ProcessorTimes {
         }
     }
 
-    /// Samples until all processes together have used less than a hundredth of a processor for 0.3 s: work that follows the
-    /// replies, such as writing to disk, belongs to the figure.
-    mutating func settle() {
+    /// Samples until all processes together have used less than a millisecond in each of three pauses, at most a minute: work
+    /// that follows the replies, such as writing to disk, belongs to the figure.
+    mutating func settle(pauseMilliseconds: Int = 100) {
         var (last, quiet) = (total, 0)
-        for _ in 0..<600 where quiet < 3 {
-            usleep(100_000)
+        for _ in 0..<60_000 / pauseMilliseconds where quiet < 3 {
+            usleep(UInt32(pauseMilliseconds * 1_000))
             sample()
             quiet = total - last < 1 ? quiet + 1 : 0
             last = total
