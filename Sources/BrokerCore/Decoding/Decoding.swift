@@ -202,7 +202,7 @@ package struct Decoding {
         return (identification.body, decode)
     }
 
-    /// The bounds of an image that is decoded while it is identified: what is done before memory is granted is little.
+    /// The bounds of an image that is decoded while it is identified, before its memory was granted.
     private static let earlyPixels = 1 << 20
     private static let earlyWorkingBytes = 8 << 20
     /// The most refused images that an order states; beyond, images are identified first.

@@ -2,7 +2,7 @@ import DiskRecords
 
 /// Hashes of the keys of all originals that the disk tier may have, so that a certain miss needs no lookup.
 ///
-/// The cache process reports what it has after its start; what is saved later, the broker adds itself. Nothing is ever removed:
+/// The cache process reports its originals after its start; the broker adds those saved later. Nothing is ever removed:
 /// a hash whose original was evicted or removed costs one lookup. Until the process has reported everything, and beyond
 /// `maximum`, nothing is certain.
 struct KnownOriginals {
