@@ -30,7 +30,7 @@ final class WarmDecodes {
     let broker: BrokerProcess
     private let picture: SamplePicture
     private let format: cref_format
-    private let client: ImageBroker
+    let client: ImageBroker
 
     init(_ run: BenchmarkRun, _ format: cref_format, width: Int, height: Int, _ options: [String] = []) throws {
         self.format = format

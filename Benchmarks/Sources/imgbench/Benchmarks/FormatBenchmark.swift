@@ -23,8 +23,8 @@ enum FormatBenchmark {
         let measured = try WarmDecodes(
             run, format, width: width, height: height, ["--workers", "1", "--disk-limit", "0"])
         defer { measured.stop() }
-        // Until the spare worker has started, too.
-        usleep(300_000)
+        // The spare worker included.
+        _ = try measured.broker.idleWorkers("imgworker", 2, measured.client)
         let idle = measured.broker.workersPeaks()
         let pairs = try measured.pairs(repetitions: run.scaled(5, 2))
         let growth = measured.broker.workersPeaks().map { $0.value - idle[$0.key, default: $0.value] }.max() ?? 0

@@ -90,21 +90,3 @@ private struct Loss {
         ]
     }
 }
-
-extension BrokerProcess {
-    /// Waits until `count` workers that run `program` wait for work, and returns them.
-    fileprivate func idleWorkers(_ program: String, _ count: Int, _ client: ImageBroker) throws -> [pid_t] {
-        for _ in 0..<2_000 {
-            // A confined worker that sleeps is ready: it does not sleep before.
-            let workers = workersPeaks(of: program).keys.compactMap { pid_t($0) }.filter(Self.isConfinedAndWaiting)
-            if workers.count == count, try client.stats()[.running] == 0 { return workers.sorted() }
-            usleep(2_000)
-        }
-        throw Failure("the broker has not \(count) workers")
-    }
-
-    private static func isConfinedAndWaiting(_ worker: pid_t) -> Bool {
-        guard let status = try? String(contentsOfFile: "/proc/\(worker)/status", encoding: .utf8) else { return false }
-        return status.contains("Seccomp:\t2") && status.contains("State:\tS")
-    }
-}

@@ -24,8 +24,8 @@ enum MemoryBenchmark {
             picture.stop()
         }
         let client = try broker.client()
-        // Until the spare worker has started, too.
-        usleep(500_000)
+        // The spare worker included.
+        _ = try broker.idleWorkers("imgworker", 2, client)
         let idle = broker.workersPeaks()
         var options = GetOptions()
         options.variant.width = 1024

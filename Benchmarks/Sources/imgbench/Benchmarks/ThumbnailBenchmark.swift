@@ -61,7 +61,8 @@ enum ThumbnailBenchmark {
             file.remove()
         }
         let client = try broker.client()
-        usleep(500_000)
+        // Of a worker that is still warming up, the rest of the warm-up would count as growth.
+        _ = try broker.idleWorkers("imgworker", 2, client)
         let idle = broker.workersPeaks()
         var options = GetOptions()
         options.variant.width = side
