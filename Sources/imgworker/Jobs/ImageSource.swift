@@ -99,10 +99,16 @@ final class ImageSource {
     /// The least bytes to release at once, because a call takes 1 to 2 µs.
     static let releaseStep = 128 << 10
 
-    /// The SHA-256 of the bytes, 64 hexadecimal digits.
+    /// The SHA-256 of the bytes, 64 hexadecimal digits. Of a mapped file, the pages are released as they are read, because
+    /// they would count towards this process's memory.
     var digest: String {
         var hash = SHA256()
-        unsafe hash.update(bytes)
+        let count = unsafe bytes.count
+        for start in stride(from: 0, to: count, by: Self.releaseStep) {
+            let end = min(start + Self.releaseStep, count)
+            unsafe hash.update(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+            _ = pass(from: start, to: end)
+        }
         return hash.hexadecimalDigest()
     }
 

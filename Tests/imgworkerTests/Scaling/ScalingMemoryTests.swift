@@ -28,6 +28,21 @@ import WorkerProtocol
         try measure(file)
     }
 
+    @Test func digestOfALargeFile() throws {
+        let buffer = try WritableBuffer(name: "test")
+        let part = [UInt8](repeating: 7, count: 1 << 20)
+        for number in 0..<32 {
+            unsafe try part.withUnsafeBytes { unsafe try buffer.descriptor.write($0, at: number << 20) }
+        }
+        let file = try buffer.seal().descriptor
+        let worker = try TestWorker()
+        let idle = try worker.kilobytes(of: "VmHWM")
+        try worker.order(.identify(job: 1), [file])
+        guard case .identified(1, _, _) = try worker.next() else { throw WireError(.internal, "no digest") }
+        // The pages of the file are released behind the digest.
+        #expect(try worker.kilobytes(of: "VmHWM") - idle <= 1024)
+    }
+
     private static let geometry = PixelGeometry(width: side, height: side)!
 
     /// Returns a sealed file of the image: incompressible noise at the top, stripes below.
