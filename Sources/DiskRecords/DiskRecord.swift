@@ -91,10 +91,16 @@ extension RasterRecord: FieldList {
 }
 
 extension Fields {
-    /// A SHA-256, as 64 hexadecimal digits.
+    /// A SHA-256, as 64 hexadecimal digits in lower case, which is the only text for it.
     package mutating func digest(_ name: StaticString, _ value: inout String) {
         string(name, &value)
-        if isReading, value.utf8.count != 64 { note("\(name)", expected: "a SHA-256 of 64 digits") }
+        if isReading, value.utf8.count != 64 || !value.utf8.allSatisfy(Self.isHexadecimalDigit) {
+            note("\(name)", expected: "a SHA-256 of 64 hexadecimal digits in lower case")
+        }
+    }
+
+    private static func isHexadecimalDigit(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
     }
 
     /// A user's id, absent when it is nil.

@@ -311,4 +311,15 @@ import WorkerProtocol
         for (_, message) in Self.fetchOrders { try check(message) }
         for (_, message) in Self.fetchReports { try check(message) }
     }
+
+    @Test(arguments: ["g", "A", "+", "\u{E9}", ""])
+    func aDigestIsOfDigitsInLowerCase(text: String) throws {
+        func report(_ digest: String) throws -> DecodeReport {
+            try DecodeReport(
+                decoding: DecodeReport.identified(job: 4, digest: digest).encoded().dropFirst(Frame.headerLength))
+        }
+        let digits = String(repeating: "0", count: 64)
+        #expect(try report(digits) == .identified(job: 4, digest: digits))
+        #expect(throws: BadWorkerMessage.self) { try report(text + digits.dropFirst(max(1, text.utf8.count))) }
+    }
 }

@@ -120,8 +120,9 @@ extension BrokerState {
     /// Goes on with bytes that a decode worker has identified.
     mutating func identified(_ worker: WorkerID, _ job: JobID, _ digest: String, _ early: EarlyResult?) {
         let isExpected = early.map { decoding.expects($0, of: job) } ?? true
-        guard supervision.isRunning(job, on: worker), isExpected,
-            let identification = decoding.end(identification: job), let digest = ContentDigest(hexadecimal: digest)
+        // The identification ends only with a digest; otherwise another worker repeats it.
+        guard supervision.isRunning(job, on: worker), isExpected, let digest = ContentDigest(hexadecimal: digest),
+            let identification = decoding.end(identification: job)
         else { return reportedUnasked(worker, "a digest") }
         supervision.unassign(job, from: worker)
         guard identification.isWanted, let (download, body, transfer) = downloads.identified(job) else {

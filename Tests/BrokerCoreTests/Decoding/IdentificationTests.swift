@@ -110,6 +110,21 @@ import WorkerProtocol
         world.happen(.identified(order.worker, decode, digest: StrictWorld.digest(2)))
         #expect(world.workers[order.worker]?.state == .dying)
     }
+
+    @Test mutating func `a text that is no digest costs the worker, and another one identifies the bytes`() throws {
+        try download(1)
+        let (first, worker) = try #require(world.identifying.first)
+        world.happen(.identified(worker, first, digest: String(repeating: "g", count: 64)))
+        #expect(world.workers[worker]?.state == .dying)
+        world.endWorker(worker, .ended(.signal(9)))
+        for _ in 0..<10 where world.identifying[first] == nil {
+            world.readyAll()
+            world.happen(.timePassed, after: 10_000)
+        }
+        world.identify(first, content: 1)
+        try decode()
+        #expect(world.image(client, 1)?.source == .network)
+    }
 }
 
 /// What a worker has contributed is discarded when it turns out to be compromised.
