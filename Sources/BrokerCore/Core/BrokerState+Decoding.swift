@@ -12,7 +12,7 @@ extension BrokerState {
         if refuseQueued(job) { return }
         guard let decode = decoding[job] else { return }
         supervision.assign(job, to: worker)
-        let hasPlaceholder = memory.header(of: decode.variant.content)?.placeholder != nil
+        let hasPlaceholder = knownHeader(for: decode)?.placeholder != nil
         guard let order = decoding.start(job, on: worker, wantsPlaceholder: !hasPlaceholder, at: now.instant) else {
             return
         }
@@ -58,10 +58,20 @@ extension BrokerState {
         guard let decode = decoding[job],
             let error = decodingRefusal(of: decode.variant, from: decode.responsible)
         else { return false }
-        rejectTrial(of: decode.variant.content)
+        rejectTrial(of: decode)
         if let end = decoding.end(job) { free(end, job) }
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
         return true
+    }
+
+    /// The header of the image that is decoded, if it is in memory.
+    private func knownHeader(for decode: Decode) -> ImageHeader? {
+        decode.isDetached ? nil : memory.header(of: decode.variant.content)
+    }
+
+    /// Ends the trial of bytes that are no image. Returns whether they were on trial.
+    @discardableResult private mutating func rejectTrial(of decode: Decode) -> Bool {
+        !decode.isDetached && rejectTrial(of: decode.variant.content)
     }
 
     /// Bounds the time of a decoding that begins.
@@ -79,13 +89,15 @@ extension BrokerState {
             return reportedUnasked(worker, "a header")
         }
         var plan = plan
-        plan.header.placeholder = memory.header(of: decode.variant.content)?.placeholder
+        plan.header.placeholder = knownHeader(for: decode)?.placeholder
         let outcome = decoding.headerRead(job, plan)
         if case .wrongPlan = outcome {
             return workerMisbehaved(worker, "it planned another result than was ordered")
         }
-        memory.insert(plan.header, of: decode.variant.content)
-        note(decode.variant.content, of: worker)
+        if !decode.isDetached {
+            memory.insert(plan.header, of: decode.variant.content)
+            note(decode.variant.content, of: worker)
+        }
         switch outcome {
         case .wrongPlan: break
         case .described: finish(job, plan, in: decode.body, bytes: decode.bodyBytes, plan.header.geometry)
@@ -128,21 +140,23 @@ extension BrokerState {
         guard expects(result, of: job, on: worker), let decode = decoding[job], let run = decode.run,
             var plan = decode.plan
         else { return reportedUnasked(worker, "a result") }
-        let (buffer, staysInMemory) = publish(job, as: decode.variant, &plan, result, since: run.startedAt)
+        let (buffer, staysInMemory) = publish(
+            job, as: decode.variant, &plan, result, since: run.startedAt, isDetached: decode.isDetached)
         finish(job, plan, in: buffer, bytes: result.bytes, plan.result)
         if !staysInMemory { drop([buffer]) }
     }
 
     /// Makes the product of a job the raster of a variant, unless that exists: the disk tier may have had it under another URL,
     /// and been faster. Returns the buffer, and whether it stays in memory: the original may have been removed or replaced by
-    /// now, and then the result is for its waiters alone.
+    /// now, or its name discarded, and then the result is for its waiters alone.
     private mutating func publish(
-        _ job: JobID, as variant: VariantKey, _ plan: inout DecodePlan, _ result: DecodeResult, since start: Instant
+        _ job: JobID, as variant: VariantKey, _ plan: inout DecodePlan, _ result: DecodeResult, since start: Instant,
+        isDetached: Bool = false
     ) -> (buffer: BufferID, staysInMemory: Bool) {
         plan.header.timing = result.timing
         plan.header.placeholder = plan.header.placeholder ?? result.placeholder
-        memory.insert(plan.header, of: variant.content)
-        if let known = memory.buffer(variant) {
+        if !isDetached { memory.insert(plan.header, of: variant.content) }
+        if !isDetached, let known = memory.buffer(variant) {
             actions.append(.discard(job))
             return (known, true)
         }
@@ -153,7 +167,7 @@ extension BrokerState {
         counters.pixelsDecoded += plan.result.pixels * (result.timing?.delaysMs.count ?? 1)
         if result.ignoredProfile { counters.ignoredProfiles += 1 }
         counters.decodeTimes.record(microseconds: microseconds)
-        guard memory.isKnown(variant.content) else { return (buffer, false) }
+        guard !isDetached, memory.isKnown(variant.content) else { return (buffer, false) }
         memory.insert(
             buffer, as: variant, bytes: result.bytes, geometry: plan.result, at: now.instant, worth: microseconds)
         saveRaster(buffer, variant, plan, bytes: result.bytes, microseconds: microseconds)
@@ -189,7 +203,7 @@ extension BrokerState {
         _ job: JobID, _ plan: DecodePlan, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry
     ) {
         guard let decode = decoding[job] else { return }
-        acceptTrial(of: decode.variant.content)
+        if !decode.isDetached { acceptTrial(of: decode.variant.content) }
         // Requests that come while these are answered are too late for this decoding.
         decoding.close(job)
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
@@ -210,8 +224,7 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker), let end = decoding.end(job) else {
             return reportedUnasked(worker, "a failure")
         }
-        let isRejected =
-            Self.isOfAllForms(error, in: end.decode.variant.form) && rejectTrial(of: end.decode.variant.content)
+        let isRejected = Self.isOfAllForms(error, in: end.decode.variant.form) && rejectTrial(of: end.decode)
         free(end, job)
         actions.append(.discard(job))
         for waiter in end.decode.waiters { imageFailed(waiter.id, error, isReplaced: isRejected) }
@@ -259,7 +272,7 @@ extension BrokerState {
             case .requeued: break
             case .ended(let end): free(end, job)
             case .refused(let end, let error):
-                rejectTrial(of: end.decode.variant.content)
+                rejectTrial(of: end.decode)
                 free(end, job)
                 for waiter in end.decode.waiters.compactMap({ requests[$0.id] }) { failImage(waiter, error) }
             }

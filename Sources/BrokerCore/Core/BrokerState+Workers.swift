@@ -164,16 +164,23 @@ extension BrokerState {
             downloadAgain(receivedFrom: worker)
         case .decode: discard(contents)
         case .cache:
-            for key in memory.keysFromDisk { dropRemoved(memory.remove(key)) }
+            removeFromMemory(Set(memory.keysFromDisk.compactMap { memory.original($0)?.content }))
             ask(.clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0))
         }
     }
 
     /// Discards everything made of some bytes, in memory and on disk.
     private mutating func discard(_ contents: Set<ContentKey>) {
-        for key in contents.flatMap({ memory.keys(of: $0) }) { dropRemoved(memory.remove(key)) }
+        removeFromMemory(contents)
         let digests = Set(contents.map(\.digest.hexadecimal)).sorted()
         if canLookUp, !digests.isEmpty { ask(.discard(digests: digests)) }
+    }
+
+    /// Removes everything made of some bytes from memory, and detaches their decodings, so that none comes back.
+    private mutating func removeFromMemory(_ contents: Set<ContentKey>) {
+        for content in contents { rejectTrial(of: content) }
+        for key in contents.flatMap({ memory.keys(of: $0) }) { dropRemoved(memory.remove(key)) }
+        decoding.detach(contents)
     }
 
     /// Closes the sockets of retired workers that have no job left, so that they exit.

@@ -40,6 +40,9 @@ struct Decode {
     var state = State.queued
     /// The workers that died on it by their own making.
     var crashes = 0
+    /// Whether the name of the bytes was discarded: nothing that is known by it may come from this decoding, which only answers
+    /// its waiters.
+    var isDetached = false
 
     var run: Run? { if case .running(let run) = state { run } else { nil } }
     var phase: Phase? { run?.phase }

@@ -76,7 +76,9 @@ package struct Decoding {
     func needs(_ buffer: BufferID) -> Bool { decodes.values.contains { $0.body == buffer } }
 
     /// Whether there is a decoding of these bytes, queued or running.
-    func isDecoding(_ content: ContentKey) -> Bool { decodes.values.contains { $0.variant.content == content } }
+    func isDecoding(_ content: ContentKey) -> Bool {
+        decodes.values.contains { $0.variant.content == content && !$0.isDetached }
+    }
 
     // MARK: Refusals
 
@@ -372,6 +374,15 @@ package struct Decoding {
         if let variant = decodes[job]?.variant, jobByVariant[variant] == job { jobByVariant[variant] = nil }
     }
 
+    /// Detaches the decodings of these bytes, queued or running, whose names are discarded: the next request for such bytes
+    /// has them decoded anew.
+    mutating func detach(_ contents: Set<ContentKey>) {
+        for (job, decode) in decodes where contents.contains(decode.variant.content) {
+            close(job)
+            decodes[job]?.isDetached = true
+        }
+    }
+
     /// Takes a decoding out, queued or running.
     mutating func end(_ job: JobID) -> End? {
         guard let decode = decodes.removeValue(forKey: job) else { return nil }
@@ -524,7 +535,8 @@ package struct Decoding {
         if decodes.values.contains(where: { $0.waiters.isEmpty && $0.run == nil }) {
             return "a queued decoding without waiters"
         }
-        if jobByVariant.count != decodes.count || jobByVariant.contains(where: { decodes[$1]?.variant != $0 }) {
+        let joinable = decodes.filter { !$0.value.isDetached }
+        if jobByVariant.count != joinable.count || jobByVariant.contains(where: { joinable[$1]?.variant != $0 }) {
             return "two decodings of one variant"
         }
         let queued =
