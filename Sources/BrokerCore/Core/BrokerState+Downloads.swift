@@ -140,7 +140,7 @@ extension BrokerState {
         }
         if let transfer, let response = download.response {
             let content = received(job, download, body, digest, made, since: transfer.startedAt, response)
-            note(content, of: transfer.worker)
+            for writer in download.writers { note(content, of: writer) }
             note(content, of: worker)
         } else {
             storeIdentified(download, body, digest, made, by: worker)
@@ -204,11 +204,11 @@ extension BrokerState {
         return content
     }
 
-    /// Downloads anew what a compromised worker has received.
-    mutating func downloadAgain(receivedFrom worker: WorkerID) {
-        for job in downloads.received(by: worker) {
-            guard let download = downloads[job] else { continue }
-            carryOut(downloads.end(job))
+    /// Downloads anew what a compromised worker has written, alone or with others.
+    mutating func downloadAgain(writtenBy worker: WorkerID) {
+        let (restarting, outcomes) = downloads.discard(writtenBy: worker)
+        carryOut(outcomes)
+        for download in restarting {
             for id in download.waiters.map(\.id) {
                 requests.endStage(id)
                 self.download(for: id, revalidating: download.revalidating)

@@ -161,7 +161,7 @@ extension BrokerState {
         case .fetch:
             discard(contents)
             carryOut(downloads.dropKeptBodies { _ in true })
-            downloadAgain(receivedFrom: worker)
+            downloadAgain(writtenBy: worker)
         case .decode: discard(contents)
         case .cache:
             removeFromMemory(Set(memory.keysFromDisk.compactMap { memory.original($0)?.content }))

@@ -62,6 +62,10 @@ struct Download {
     var state = State.queued
     /// The bytes received; they are reserved memory.
     var received = 0
+    /// The workers that have written to the product. Those of them that still run may turn out to be compromised.
+    var writers: Set<WorkerID> = []
+    /// Whether nothing of the body may be kept, because a compromised worker has written to it.
+    var isCompromised = false
     /// The part of the body that was rendered as partial images.
     var rendered = PartialProgress()
     var expected: Int?
@@ -145,6 +149,8 @@ struct KeptBody {
     /// The URL it came from. With a cache key of the client's own it is one of several.
     let url: SourceURL
     let received: Int
+    /// The workers that have written it.
+    let writers: Set<WorkerID>
     let response: ResponseRecord
     let validator: String
     let total: Int?

@@ -119,6 +119,7 @@ package struct Downloads {
         if let kept {
             // Its bytes stay counted.
             download.received = kept.received
+            download.writers = kept.writers
             download.response = kept.response
             download.validator = kept.validator
             download.total = kept.total
@@ -172,9 +173,11 @@ package struct Downloads {
         let resumption = download.resumption
         if resumption == nil {
             downloads[job]?.attempts += 1
+            downloads[job]?.writers = [worker]
         } else {
             downloads[job]?.resumptions += 1
             downloads[job]?.resumedFrom = download.received
+            downloads[job]?.writers.insert(worker)
         }
         let key = download.original
         var headers = download.headers
@@ -330,12 +333,31 @@ package struct Downloads {
         return (download, body, transfer)
     }
 
-    /// The downloads that a worker has received, and whose bytes are not identified yet.
-    func received(by worker: WorkerID) -> [JobID] {
-        downloads.filter {
-            if case .received(_, let transfer?) = $0.value.state { transfer.worker == worker } else { false }
+    /// Lets nothing come of the bytes that a compromised worker has written, before its downloads are taken back
+    /// (`workerExited`). Those that wait, or ran on it, start over. The caller has the waiters of those in `restarting` download
+    /// anew: the bytes are complete, or another worker continues them. They have ended.
+    mutating func discard(writtenBy worker: WorkerID) -> (restarting: [Download], outcomes: [Outcome]) {
+        var restarting: [Download] = []
+        var outcomes: [Outcome] = []
+        for (job, download) in downloads.sorted(by: { $0.key < $1.key }) where download.writers.contains(worker) {
+            switch download.state {
+            case .stopping: downloads[job]?.isCompromised = true
+            case .running(let transfer) where transfer.worker != worker:
+                outcomes += [.stop(job, transfer.worker), .discard(job)] + end(job)
+                restarting.append(download)
+            case .received:
+                outcomes += end(job)
+                restarting.append(download)
+            case .queued, .backingOff, .running:
+                // The product of one that runs is discarded with its worker.
+                if download.transfer == nil, download.resumption != nil { outcomes.append(.discard(job)) }
+                downloads[job]?.validator = nil
+                downloads[job]?.response = nil
+                downloads[job]?.total = nil
+                setReceived(of: job, 0)
+            }
         }
-        .keys.sorted()
+        return (restarting, outcomes)
     }
 
     /// Notes a failed transfer, of which the worker says that `received` bytes are in the product. Returns what follows if
@@ -529,7 +551,7 @@ package struct Downloads {
     /// is kept already, or the broker is draining.
     private mutating func keepBody(of job: JobID, isDraining: Bool, at now: Instant) -> [Outcome]? {
         guard let download = downloads[job], let validator = download.validator, let response = download.response,
-            download.received > 0, download.body == nil, limits.maxKeptBodies > 0,
+            download.received > 0, download.body == nil, !download.isCompromised, limits.maxKeptBodies > 0,
             download.received <= limits.maxKeptBodyBytes, keptBodies[download.original] == nil, !isDraining
         else { return nil }
         // The beginning of a response must not be kept for users who may not have the whole.
@@ -540,8 +562,8 @@ package struct Downloads {
         else { return nil }
         let until = now.adding(milliseconds: limits.keptBodyMs)
         keptBodies[download.original] = KeptBody(
-            job: job, url: download.url, received: download.received, response: response, validator: validator,
-            total: download.total, until: until)
+            job: job, url: download.url, received: download.received, writers: download.writers, response: response,
+            validator: validator, total: download.total, until: until)
         // `end` leaves these bytes reserved.
         var outcomes = [Outcome.keptBody(download.original, until: until)]
         while keptBodies.count > limits.maxKeptBodies
