@@ -136,6 +136,14 @@ extension BrokerState {
         for job in disk.lookups(where: matches) { if let lookup = endLookup(job) { goOn(lookup) } }
     }
 
+    /// Has lookups that were sent to the cache process ended and sent again, because what they find may be what has been
+    /// discarded since.
+    mutating func repeatLookups() {
+        for job in disk.lookups() where disk[job]?.worker != nil {
+            if let lookup = endLookup(job) { goOn(lookup, looksAgain: true) }
+        }
+    }
+
     /// Lets the waiters of a lookup go on without a result.
     private mutating func goOn(_ lookup: Lookup, looksAgain: Bool = false) {
         for id in lookup.waiters.map(\.id) {

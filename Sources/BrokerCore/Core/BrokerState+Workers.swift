@@ -174,6 +174,7 @@ extension BrokerState {
         removeFromMemory(contents)
         let digests = Set(contents.map(\.digest.hexadecimal)).sorted()
         if canLookUp, !digests.isEmpty { ask(.discard(digests: digests)) }
+        repeatLookups()
     }
 
     /// Removes everything made of some bytes from memory, and detaches their decodings, so that none comes back.

@@ -1,3 +1,4 @@
+import DiskRecords
 import HTTPValues
 import IPCProtocol
 import SystemValues
@@ -234,5 +235,24 @@ import WorkerProtocol
         #expect(try !isInMemory(2))
         world.readyAll()
         #expect(world.diskJobs.values.contains { if case .clear = $0.kind { true } else { false } })
+    }
+
+    @Test mutating func `also what a lookup finds that was sent before`() throws {
+        let (fetch, _) = try load(1)
+        world.get(client, id: 2, "other")
+        let (lookup, (cache, _)) = try #require(world.diskJobs.first)
+        let key = try #require(world.state.disk[lookup]?.keys.last)
+        world.endWorker(fetch, .ended(.signal(31)))
+        #expect(world.discarded == [StrictWorld.digest(1)])
+        let record = OriginalRecord(
+            key: key.word, url: key.url.text, owner: nil, digest: StrictWorld.digest(1), bytes: 1000,
+            response: world.response())
+        world.happen(.foundOriginal(cache, lookup, record))
+        #expect(world.decodes.isEmpty)
+        world.readyAll()
+        let asked = world.diskJobs.filter { if case .find = $0.value.kind { $0.key != lookup } else { false } }
+        #expect(asked.count == 1, "the disk tier is asked again, after the order")
+        world.answerDiskJob(try #require(asked.keys.first), content: nil)
+        #expect(world.fetches.count == 1)
     }
 }
