@@ -261,7 +261,8 @@ extension BrokerState {
                 actions.append(.discard(job))
                 if cause.isOwnMaking { decoding.countDeath(for: early.responsible, at: now.instant) }
             }
-            if decoding.workerExited(identification: job, ownMaking: cause.isOwnMaking) != nil {
+            let waiters = downloads[job]?.waiters ?? []
+            if decoding.workerExited(identification: job, ownMaking: cause.isOwnMaking, waiters: waiters) != nil {
                 downloadFailed(job, WireError(.decoderCrashed, "Decoders died before they had read the image."))
             }
             guard decoding[job] != nil else { continue }

@@ -233,6 +233,7 @@ extension BrokerState {
         let jobWaiter = jobWaiter(for: waiter)
         if let (job, lastActivity) = downloads.join(waiter.key, isForced: waiter.isForced, jobWaiter) {
             requests.wait(id, for: .downloading(job), joining: true)
+            decoding.joined(identification: job, downloads[job]?.waiters ?? [])
             if let lastActivity {
                 let heard = max(lastActivity, now.instant)
                 deadlines.add(.silence(id), at: heard.adding(milliseconds: jobWaiter.silenceMs))
@@ -435,6 +436,7 @@ extension BrokerState {
             if let worker = disk.leave(lookup: job, waiter.id)?.worker { supervision.unassign(job, from: worker) }
         case .downloading(let job):
             carryOut(downloads.leave(job, waiter.id, isDraining: isDraining, at: now.instant))
+            decoding.setPriority(ofIdentification: job, for: downloads[job]?.waiters ?? [])
         case .decoding(let job): if let end = decoding.leave(job, waiter.id) { free(end, job) }
         }
     }

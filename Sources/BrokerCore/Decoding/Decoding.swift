@@ -166,9 +166,25 @@ package struct Decoding {
 
     /// Queues the identification of a body.
     mutating func identify(_ job: JobID, _ body: BufferID, for waiters: [JobWaiter]) {
-        let owner = waiters.first?.owner ?? JobOwner()
-        identifications[job] = Identification(body: body, owner: owner)
-        queue.push(job, priority: waiters.priority ?? .normal, owner: owner)
+        identifications[job] = Identification(body: body)
+        enqueue(identification: job, for: waiters)
+    }
+
+    private mutating func enqueue(identification job: JobID, for waiters: [JobWaiter], atFront: Bool = false) {
+        queue.push(
+            job, priority: waiters.priority ?? .normal, owner: waiters.first?.owner ?? JobOwner(), atFront: atFront)
+    }
+
+    /// Notes that a request has joined the download whose bytes are identified, the last of these waiters.
+    mutating func joined(identification job: JobID, _ waiters: [JobWaiter]) {
+        guard identifications[job] != nil, let waiter = waiters.last else { return }
+        queue.join(job, waiter.owner)
+        setPriority(ofIdentification: job, for: waiters)
+    }
+
+    /// Gives a queued identification the priority of the download's waiters.
+    mutating func setPriority(ofIdentification job: JobID, for waiters: [JobWaiter]) {
+        if identifications[job] != nil, let priority = waiters.priority { queue.change(job, to: priority) }
     }
 
     var identificationCount: Int { identifications.count }
@@ -244,8 +260,11 @@ package struct Decoding {
     /// Takes out a queued identification, which is refused.
     mutating func refuse(identification job: JobID) { identifications[job] = nil }
 
-    /// Takes back the identification of a worker that exited, and queues it again. Returns it if it has ended instead.
-    mutating func workerExited(identification job: JobID, ownMaking: Bool) -> Identification? {
+    /// Takes back the identification of a worker that exited, and queues it again for these waiters. Returns it if it has ended
+    /// instead.
+    mutating func workerExited(
+        identification job: JobID, ownMaking: Bool, waiters: [JobWaiter]
+    ) -> Identification? {
         guard var identification = identifications[job] else { return nil }
         reservedBytes -= identification.run?.early?.reserved ?? 0
         if ownMaking {
@@ -257,7 +276,7 @@ package struct Decoding {
             return identifications.removeValue(forKey: job)
         }
         identifications[job] = identification
-        queue.push(job, priority: .normal, owner: identification.owner, atFront: true)
+        enqueue(identification: job, for: waiters, atFront: true)
         return nil
     }
 

@@ -26,7 +26,6 @@ struct Identification {
     }
 
     let body: BufferID
-    let owner: JobOwner
     /// Nil while it is queued.
     var run: Run?
     /// Whether the digest is still needed.

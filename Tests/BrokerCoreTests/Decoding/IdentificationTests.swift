@@ -126,6 +126,39 @@ import WorkerProtocol
         try decode()
         #expect(world.image(client, 1)?.source == .network)
     }
+
+    /// Has a user's bytes wait behind each other for the only decoder: those of `1` run, those of `2` to `5` are queued.
+    private mutating func queueFive() throws -> [JobID] {
+        for id in 1...5 { try download(id, "\(id)") }
+        let queued = world.state.downloads.active.keys.sorted()
+        #expect(queued.count == 5 && world.identifying.count == 1)
+        return queued
+    }
+
+    /// Ends the identification that runs, of bytes without waiters. Returns the next one.
+    private mutating func next() throws -> JobID {
+        let running = try #require(job)
+        world.identify(running, content: Int(running.number))
+        while let decode = world.decodes.keys.first { world.failDecode(decode) }
+        return try #require(job)
+    }
+
+    @Test mutating func `another user who joins does not wait for the first one's turn`() throws {
+        let queued = try queueFive()
+        let other = world.connect(uid: 2000)
+        world.get(other, id: 1, "5")
+        let (first, second) = (try next(), try next())
+        #expect([first, second].contains(queued[4]))
+    }
+
+    @Test mutating func `who joins raises the priority, until it leaves`() throws {
+        let queued = try queueFive()
+        world.get(client, id: 6, "4") { $0.priority = .high }
+        world.get(client, id: 7, "5") { $0.priority = .high }
+        world.happen(.messageReceived(client, .cancel(id: 10, request: 6)))
+        #expect(try next() == queued[4])
+        #expect(try next() == queued[1])
+    }
 }
 
 /// What a worker has contributed is discarded when it turns out to be compromised.
