@@ -173,7 +173,8 @@ extension BrokerState {
     private mutating func discard(_ contents: Set<ContentKey>) {
         removeFromMemory(contents)
         let digests = Set(contents.map(\.digest.hexadecimal)).sorted()
-        if canLookUp, !digests.isEmpty { ask(.discard(digests: digests)) }
+        // Also while the cache process is restarted: the files stay, and the next process finds them.
+        if limits.usesDisk, !digests.isEmpty { ask(.discard(digests: digests)) }
         repeatLookups()
     }
 

@@ -60,7 +60,21 @@ enum DiskRequest {
     var bytesToSave: Int { if case .save(_, let bytes, _) = self { bytes } else { 0 } }
 
     /// Whether it must be carried out even when many wait: it is the broker's own, and rare.
-    var isDue: Bool { if case .discard = self { true } else { false } }
+    var isDue: Bool {
+        switch self {
+        case .discard, .clear(nil, _, _, _): true
+        case .save, .forget, .query, .clear: false
+        }
+    }
+
+    /// The most digests that one order names; it is to be shorter than a frame.
+    private static let mostDigests = 4096
+
+    /// The order to discard everything made of bytes with these digests; with too many of them, the order to empty the tier.
+    static func discarding(_ digests: Set<String>) -> DiskRequest {
+        digests.count > mostDigests
+            ? .clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0) : .discard(digests: digests.sorted())
+    }
 
     /// The same request after its client was answered.
     var withoutRequester: DiskRequest {

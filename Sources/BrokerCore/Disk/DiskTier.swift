@@ -165,8 +165,21 @@ package struct DiskTier {
     /// Queues a request. Returns it instead if too many wait: then it is answered without the disk tier.
     mutating func enqueue(_ request: DiskRequest, as job: JobID) -> DiskRequest? {
         if queued.count >= limits.maxPendingRequests, !request.isDue { return request }
-        queued[job] = request
+        if case .discard(let digests) = request, let (other, earlier) = queuedDiscard {
+            queued[other] = nil
+            queued[job] = .discarding(Set(earlier).union(digests))
+        } else {
+            queued[job] = request
+        }
         return nil
+    }
+
+    /// The queued order to discard, if there is one. Later ones are merged with it, so that they do not become many while no
+    /// cache process works.
+    private var queuedDiscard: (JobID, digests: [String])? {
+        queued.lazy.compactMap { job, request in
+            if case .discard(let digests) = request { (job, digests) } else { nil }
+        }.first
     }
 
     /// The time that a request may take, in milliseconds. Emptying a large cache takes longer.

@@ -288,4 +288,41 @@ import WorkerProtocol
         world.answerDiskJob(try #require(asked.keys.first), content: nil)
         #expect(world.fetches.count == 1)
     }
+
+    @Test mutating func `once the cache process is back, in one order`() throws {
+        let first = try load(1)
+        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
+        world.endWorker(cache, .ended(.signal(11)))
+        world.endWorker(first.fetch, .ended(.signal(31)))
+        for (id, worker) in world.workers where worker.kind != .cache && worker.state == .starting {
+            world.workers[id]?.state = .ready
+            world.happen(.workerReady(id, SandboxReport(seccomp: true, landlock: 7), build: "first"))
+        }
+        world.get(client, id: 2, "2") { $0.variant.width = 5 }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        world.endWorker(first.decode, .ended(.signal(31)))
+        #expect(world.discarded.isEmpty)
+        for _ in 0..<10 where world.discarded.isEmpty {
+            world.happen(.timePassed, after: 1000)
+            world.readyAll()
+        }
+        #expect(world.discarded == [StrictWorld.digest(1), StrictWorld.digest(2)])
+        #expect(world.diskJobs.values.count { $0.kind == .forget } == 1)
+    }
+
+    @Test mutating func `the disk of a compromised cache process is emptied even when many requests wait`() throws {
+        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
+        world.happen(.workerMisbehaved(cache, "it sent nonsense"))
+        for number in 0..<2 * BrokerLimits().maxPendingRequests {
+            let client = world.connect()
+            let url = try SourceURL("http://origin.test/\(number)")
+            world.happen(.messageReceived(client, .remove(id: 1, url: url)))
+        }
+        world.endWorker(cache, .ended(.signal(9)))
+        for _ in 0..<10 where world.diskJobs.isEmpty {
+            world.readyAll()
+            world.happen(.timePassed, after: 1000)
+        }
+        #expect(world.diskJobs.values.contains { $0.kind == .clear })
+    }
 }
