@@ -164,7 +164,7 @@ extension BrokerState {
             downloadAgain(writtenBy: worker)
         case .decode: discard(contents)
         case .cache:
-            removeFromMemory(Set(memory.keysFromDisk.compactMap { memory.original($0)?.content }))
+            removeFromMemory(memory.contentsFromDisk)
             ask(.clear(nil, olderThanSeconds: nil, removed: 0, bytes: 0))
         }
     }

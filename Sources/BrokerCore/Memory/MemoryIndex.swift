@@ -48,6 +48,8 @@ struct MemoryIndex {
         var header: ImageHeader?
         /// The bytes of its originals' texts.
         var textBytes = 0
+        /// Whether any of its originals came from the disk tier, and so any of its buffers may have.
+        var isFromDisk = false
         /// The originals with these bytes, the oldest first.
         var originals: [Int] = []
         /// The variants, the oldest first.
@@ -240,8 +242,8 @@ struct MemoryIndex {
         contents.slot(of: content).map { contents[$0].originals.map { originals[$0].key } } ?? []
     }
 
-    /// The originals that came from the disk tier.
-    var keysFromDisk: [OriginalKey] { originals.filter(\.isFromDisk).map(\.key) }
+    /// The contents of which something came from the disk tier.
+    var contentsFromDisk: Set<ContentKey> { Set(contents.lazy.filter(\.isFromDisk).map(\.key)) }
 
     /// Returns the originals for which `isMeant` is true.
     func keys(where isMeant: (OriginalKey) -> Bool) -> [OriginalKey] { originals.keys.filter(isMeant) }
@@ -287,6 +289,7 @@ struct MemoryIndex {
             contents.slot(of: original.content)
             ?? contents.insert(Content(key: original.content, bytes: original.bytes))
         contents[content].bytes = original.bytes
+        if original.isFromDisk { contents[content].isFromDisk = true }
         let texts = key.textBytes + original.origin.textBytes
         let entry = OriginalEntry(
             key: key, content: content, origin: original.origin.named(key.url),

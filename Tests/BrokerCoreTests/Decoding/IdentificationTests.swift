@@ -325,4 +325,25 @@ import WorkerProtocol
         }
         #expect(world.diskJobs.values.contains { $0.kind == .clear })
     }
+
+    @Test mutating func `what came from the disk of a compromised cache process, though it was loaded again`() throws {
+        world.get(client, id: 2, "2") { $0.variant.width = 5 }
+        world.answerDiskJob(try #require(world.diskJobs.keys.first), content: 2, asRaster: true)
+        #expect(world.image(client, 2)?.source == .disk)
+        world.get(client, id: 3, "2") {
+            $0.variant.width = 5
+            $0.cache = .reload
+        }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 2)
+        let decode = world.decodes.keys.first
+        if let decode {
+            world.readHeader(decode)
+            world.finishDecode(decode)
+        }
+        #expect(world.image(client, 3) != nil)
+        #expect(try isInMemory(2))
+        let cache = try #require(world.workers.first { $0.value.kind == .cache }).key
+        world.endWorker(cache, .ended(.signal(31)))
+        #expect(try !isInMemory(2))
+    }
 }
