@@ -12,9 +12,11 @@ struct RecentFailures {
         let expires: Instant
         /// The bytes that are no image, if they were received.
         let content: ContentKey?
+        /// The bytes of the texts of its key.
+        fileprivate let keyBytes: Int
 
         /// About its memory, in bytes.
-        fileprivate var bytes: Int { 200 + 2 * url.utf8.count + error.message.utf8.count }
+        fileprivate var bytes: Int { 200 + url.utf8.count + keyBytes + error.message.utf8.count }
     }
 
     /// An original in any form, or in one only.
@@ -61,7 +63,7 @@ struct RecentFailures {
         let expires = now.adding(milliseconds: seconds * 1000)
         var error = error
         error.message = String(error.message.prefix(Self.longestMessage))
-        set(place, Entry(url: url, error: error, expires: expires, content: content))
+        set(place, Entry(url: url, error: error, expires: expires, content: content, keyBytes: key.textBytes))
         expiries.insert(place, key: expires)
         sweep()
         while places.count > capacity || bytes > Self.maximumBytes, let (expires, place) = expiries.popFirst() {

@@ -88,6 +88,20 @@ import WorkerProtocol
         _ = failures.clear(url: nil)
         #expect(failures.bytes == 0)
     }
+
+    @Test func `the cache keys of recent failures count too`() throws {
+        var failures = RecentFailures()
+        let now = Instant(nanoseconds: 0)
+        for number in 0..<5000 {
+            let url = try SourceURL("http://origin.test/")
+            var options = GetOptions()
+            options.cacheKey = "\(number) \(Self.long.prefix(1000))"
+            let key = OriginalKey(GetRequest(id: 1, url: url, options: options), uid: 1)
+            let error = WireError(.decodeFailed, "It failed.")
+            _ = failures.note(error, key: key, form: .original, url: url.text, lifetime: nil, at: now)
+        }
+        #expect(failures.count(at: now) * 1000 <= RecentFailures.maximumBytes)
+    }
 }
 
 /// What `stats` tells a user who is no administrator.
