@@ -92,8 +92,8 @@ import Testing
             a broker without attackers: p99 \(quantile(others, 0.99)) ms, at most \(quantile(others, 1)) ms; \
             iterations of the loop: \(try setting.broker.stats()[.loopMicroseconds])
             """)
-        // Where a broker without attackers is delayed as well, the machine has other work.
-        #expect(quantile(hits, 0.99) < max(5, 2 * quantile(others, 0.99)))
+        // A broker without attackers has 1.5 ms where the machine has no other work; what it has beyond is the machine's.
+        #expect(quantile(hits, 0.99) < max(5, 3.5 + quantile(others, 0.99)))
         #expect(attackers.counts.count == Attack.allCases.count)
         // Nothing is left of it.
         try eventually("the attackers are gone", within: 90) {
