@@ -224,10 +224,23 @@ extension BrokerState {
         beginMore(of: id)
     }
 
-    /// Begins as many URLs of a prefetch as may be loaded concurrently. Those in memory end at once.
-    private mutating func beginMore(of id: PrefetchID) {
+    /// The most URLs of a prefetch that one event begins, so that it takes less than a millisecond.
+    private static let prefetchesInOneEvent = 64
+
+    /// Begins as many URLs of a prefetch as may be loaded concurrently. Those in memory and those that are refused end at once; a
+    /// later event goes on after many of them.
+    mutating func beginMore(of id: PrefetchID) {
         guard requests.beginAdvancing(id) else { return }
-        while let waiter = requests.beginNext(of: id, atMost: limits.prefetchesAtOnce, at: now.instant) {
+        var begun = 0
+        while true {
+            if begun == Self.prefetchesInOneEvent {
+                schedule(.prefetch(id), in: 1)
+                break
+            }
+            guard let waiter = requests.beginNext(of: id, atMost: limits.prefetchesAtOnce, at: now.instant) else {
+                break
+            }
+            begun += 1
             schedule(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
             advance(waiter.id)
         }

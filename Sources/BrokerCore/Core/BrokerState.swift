@@ -342,6 +342,7 @@ package struct BrokerState {
         case .yield(let job, let startedAt): downloads[job]?.transfer?.startedAt == startedAt
         case .suspicion(let worker, let job): supervision.isRunning(job, on: worker)
         case .keptBody(let key): downloads.hasKeptBody(key)
+        case .prefetch(let prefetch): requests[prefetch] != nil
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
         case .memoryGrowth, .reportUse, .workerStart, .workerExit, .restart, .drain: true
@@ -372,6 +373,7 @@ package struct BrokerState {
                 }
             case .suspicion(let worker, let job): suspicionTimePassed(worker, job)
             case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
+            case .prefetch(let prefetch): beginMore(of: prefetch)
             case .nextPart(let job): renderPart(of: job)
             case .memoryGrowth: growMemory()
             case .reportUse: reportUse()

@@ -19,6 +19,8 @@ enum Deadline {
     /// A transfer that is retried alone may have lived long enough.
     case suspicion(WorkerID, JobID)
     case keptBody(OriginalKey)
+    /// More URLs of a prefetch may be begun.
+    case prefetch(PrefetchID)
     /// Another partial image may be made of a download.
     case nextPart(JobID)
     /// The memory budget may grow again.

@@ -82,6 +82,17 @@ struct BoundsTests {
 
     // MARK: Requests
 
+    @Test func `one event begins a few URLs of a prefetch, also if all end at once`() throws {
+        var world = world { _ in }
+        let client = world.connect()
+        var request = PrefetchRequest(id: 1, urls: try (0..<200).map { try SourceURL("http://origin.test/\($0)") })
+        request.options.cache = .onlyIfCached
+        world.happen(.messageReceived(client, .prefetch(request)))
+        #expect(world.news[client]?.count == 64)
+        for _ in 0..<3 { world.happen(.timePassed, after: 1) }
+        #expect(world.news[client]?.last == .prefetched(id: 1, done: 0, failed: 200, total: 200))
+    }
+
     @Test func `the unanswered requests of a client are bounded, all kinds together`() {
         var world = world {
             $0.maxPendingRequests = 10
