@@ -308,6 +308,8 @@ size_t clinux_raise_descriptor_limit(void) {
 }
 
 int clinux_shorten_time_slice(uint64_t nanoseconds) {
+    // Another policy was chosen by who started this process.
+    if (sched_getscheduler(0) != SCHED_OTHER) return 0;
     // The first version of the kernel's structure, which glibc 2.36 has no name for.
     struct {
         uint32_t size, policy;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "CTestSupport.h"
 
+#include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -16,6 +17,18 @@ long ctest_limit_descriptors(pid_t pid, long count) {
     if (prlimit(pid, RLIMIT_NOFILE, NULL, &old) < 0) return -1;
     struct rlimit limit = {(rlim_t)count, old.rlim_max};
     return prlimit(pid, RLIMIT_NOFILE, &limit, NULL) < 0 ? -1 : (long)old.rlim_cur;
+}
+
+long long ctest_time_slice(pid_t thread) {
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } attributes = {0};
+    if (syscall(SYS_sched_getattr, thread, &attributes, sizeof attributes, 0) < 0) return -1;
+    return (long long)attributes.runtime;
 }
 
 int ctest_send_urgent(int socket, int descriptor) {

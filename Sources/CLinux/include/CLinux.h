@@ -155,7 +155,8 @@ ssize_t clinux_peek(int socket, void *buffer, size_t length, int *with_descripto
 
 /// Raises the soft limit of descriptors to the hard limit, and returns it.
 size_t clinux_raise_descriptor_limit(void);
-/// Gives this thread time slices of `nanoseconds`, and its children those of the kernel: 0, or -1 with errno.
+/// Gives this thread time slices of `nanoseconds`, and its children those of the kernel, unless it has a policy of its own:
+/// 0, or -1 with errno.
 int clinux_shorten_time_slice(uint64_t nanoseconds);
 /// Opens /dev/null as each of the descriptors 0 to 2 that is closed.
 void clinux_open_standard_descriptors(void);

@@ -20,4 +20,7 @@ int ctest_send_urgent(int socket, int descriptor);
 /// Limits the descriptors of another process to `count`. Returns the previous limit, or -1 with errno.
 long ctest_limit_descriptors(pid_t pid, long count);
 
+/// The time slice of a thread in nanoseconds, 0 for the calling one; 0 before Linux 6.12, -1 with errno.
+long long ctest_time_slice(pid_t thread);
+
 #endif

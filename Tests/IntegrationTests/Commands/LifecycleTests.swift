@@ -1,3 +1,4 @@
+import CTestSupport
 import Foundation
 import Glibc
 import IPCProtocol
@@ -192,6 +193,15 @@ import Testing
         #expect(try first.stop() == .status(0))
         #expect(directory.names.contains("s"))
         #expect(try RawClient(second.socketPath).stats()[.requests] == 0)
+    }
+
+    /// The broker runs soon after each wake-up, for a short time. Its workers have the kernel's time slices.
+    @Test(.enabled(if: ctest_time_slice(0) > 0, "the kernel has no time slices of processes"))
+    func brokerHasShortTimeSlices() throws {
+        let setting = try Setting(routes: ["/a": png(tile(1))])
+        _ = try setting.client().load(setting.url("/a"))
+        #expect(ctest_time_slice(setting.broker.status.pid) == 100_000)
+        for child in try setting.broker.allChildren() { #expect(ctest_time_slice(child.pid) == ctest_time_slice(0)) }
     }
 
     /// When the deadlines of the start have passed, an idle broker and its workers do not wake up. Counted by the kernel, so
