@@ -189,11 +189,10 @@ extension BrokerState {
     }
 
     /// Stores an early result, before the waiters for the original that was just stored are served.
-    mutating func store(_ early: EarlyVariant?, of content: ContentKey) {
+    mutating func publish(_ early: EarlyVariant?, of content: ContentKey) {
         guard var early else { return }
         let variant = VariantKey(content: content, form: early.form)
-        let placeholder = memory.header(of: content)?.placeholder
-        early.plan.header.placeholder = placeholder
+        early.plan.header.placeholder = memory.header(of: content)?.placeholder
         _ = publish(early.job, as: variant, &early.plan, early.result, since: early.startedAt)
         acceptTrial(of: content)
     }
@@ -257,12 +256,9 @@ extension BrokerState {
     mutating func decodeWorkerExited(_ jobs: Set<JobID>, _ cause: DeathCause) {
         for job in jobs {
             partWorkerExited(job, cause)
-            if let early = decoding.early(of: job) {
-                actions.append(.discard(job))
-                if cause.isOwnMaking { decoding.countDeath(for: early.responsible, at: now.instant) }
-            }
+            if decoding.early(of: job) != nil { actions.append(.discard(job)) }
             let waiters = downloads[job]?.waiters ?? []
-            if decoding.workerExited(identification: job, ownMaking: cause.isOwnMaking, waiters: waiters) != nil {
+            if decoding.workerExited(identification: job, cause, waiters: waiters, at: now.instant) != nil {
                 downloadFailed(job, WireError(.decoderCrashed, "Decoders died before they had read the image."))
             }
             guard decoding[job] != nil else { continue }

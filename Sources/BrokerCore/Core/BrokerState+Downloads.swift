@@ -194,7 +194,7 @@ extension BrokerState {
         // A body that enters the disk tier need not be downloaded again, so its download's time is not its worth.
         let start = entersDisk && limits.usesDisk ? nil : startedAt
         let body = adopt(received, content, bytes: bytes, since: start)
-        store(early, of: content)
+        publish(early, of: content)
         if entersDisk, !isTrial { save(body, as: key, original) }
         // The disk tier's original is older than this one.
         if staysInMemory { endLookups { $0 == key } }
@@ -289,7 +289,7 @@ extension BrokerState {
             content: content, bytes: download.received, origin: storedStatement(request, for: download.original))
         dropRemoved(memory.insert(original, for: download.original))
         let body = adopt(stored, content, bytes: download.received, since: nil)
-        store(early, of: content)
+        publish(early, of: content)
         serve(download.waiters, original, from: body, key: nil)
     }
 

@@ -202,9 +202,9 @@ package struct Decoding {
             worker: worker, deadline: now.instant.adding(milliseconds: limits.decodeDeadlineMs),
             startedAt: now.instant)
         var decode: EarlyDecode?
-        if let form, let transform = form.transform, identification.decoderCrashes == 0,
+        if let form, let transform = form.transform, !identification.isAlone,
             !responsible.contains(where: { isOverCrashBudget($0, at: now.instant) }),
-            let refused = quarantine.refused(build: build, unixMs: now.unixMs, most: Self.mostRefused)
+            let refused = quarantine.refusedDigests(build: build, unixMs: now.unixMs)
         {
             var order = DecodeJob(
                 id: job.number, transform: transform, maxPixels: min(limits.maxPixels, Self.earlyPixels),
@@ -223,8 +223,6 @@ package struct Decoding {
     /// The bounds of an image that is decoded while it is identified, before its memory was granted.
     private static let earlyPixels = 1 << 20
     private static let earlyWorkingBytes = 8 << 20
-    /// The most refused images that an order states; beyond, images are identified first.
-    private static let mostRefused = 16
 
     /// The decoding that goes along with an identification.
     func early(of job: JobID) -> Identification.Early? { identifications[job]?.run?.early }
@@ -263,13 +261,18 @@ package struct Decoding {
     /// Takes back the identification of a worker that exited, and queues it again for these waiters. Returns it if it has ended
     /// instead.
     mutating func workerExited(
-        identification job: JobID, ownMaking: Bool, waiters: [JobWaiter]
+        identification job: JobID, _ cause: DeathCause, waiters: [JobWaiter], at now: Instant
     ) -> Identification? {
         guard var identification = identifications[job] else { return nil }
-        reservedBytes -= identification.run?.early?.reserved ?? 0
-        if ownMaking {
-            identification.crashes += 1
-            if identification.run?.early != nil { identification.decoderCrashes += 1 }
+        if cause.isOwnMaking { identification.crashes += 1 }
+        if let early = identification.run?.early {
+            reservedBytes -= early.reserved
+            if cause.isOwnMaking { identification.isAlone = true }
+            // As for other decodings, processor time is the variant's fault and not the image's.
+            if cause.isOwnMaking, cause != .cpu {
+                identification.decoderCrashes += 1
+                countDeath(for: early.responsible, at: now)
+            }
         }
         identification.run = nil
         guard identification.isWanted, identification.crashes < Identification.fatalCrashes else {

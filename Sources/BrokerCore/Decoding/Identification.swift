@@ -32,8 +32,10 @@ struct Identification {
     var isWanted = true
     /// The workers that died with it by their own making.
     var crashes = 0
-    /// Those of them that had looked at the bytes. Afterwards the bytes are only identified.
+    /// Those of them that died of decoding the bytes in the same job.
     var decoderCrashes = 0
+    /// Whether the bytes are only identified from now on, because a worker has died of more.
+    var isAlone = false
 
     /// The workers that may die with it. Their deaths have another cause than bytes that are not looked at.
     static let fatalCrashes = 3

@@ -12,12 +12,24 @@ struct Quarantine {
         var use: Int
     }
 
+    /// What decoders of a build refuse, from a time on until another one.
+    private struct Answer {
+        let build: String
+        let from: Int
+        let until: Int
+        let refused: [String]?
+    }
+
     static let firstMilliseconds = 10 * 60 * 1000
     static let longestMilliseconds = 24 * 3600 * 1000
     static let maximumEntries = 1024
+    /// The most digests that an order states.
+    static let mostStated = 16
 
     private var entries: [ContentDigest: Entry] = [:]
     private var uses = 0
+    /// The latest answer about all entries; nil after a change.
+    private var answer: Answer?
 
     var count: Int { entries.count }
 
@@ -38,12 +50,16 @@ struct Quarantine {
         return record.until > unixMs && record.until <= unixMs + Self.longestMilliseconds
     }
 
-    /// The beginnings of the digests that are refused now by decoders of this build; nil when they are more than `most`.
-    func refused(build: String, unixMs: Int, most: Int) -> [String]? {
-        // Nearly always empty.
-        let refused = entries.keys.filter { refuses($0, build: build, unixMs: unixMs) }
-        if refused.count > most { return nil }
-        return refused.map { String($0.hexadecimal.prefix(EarlyDecode.prefixLength)) }.sorted()
+    /// The beginnings of the digests that are refused now by decoders of this build; nil when they are more than an order states.
+    /// Every small image asks, so the answer is kept for as long as it is right.
+    mutating func refusedDigests(build: String, unixMs: Int) -> [String]? {
+        if let answer, answer.build == build, (answer.from..<answer.until).contains(unixMs) { return answer.refused }
+        let records = entries.filter { refuses($0.key, build: build, unixMs: unixMs) }
+        let refused = records.keys.map { String($0.hexadecimal.prefix(EarlyDecode.prefixLength)) }.sorted()
+        let until = records.values.map(\.record.until).min() ?? .max
+        answer = Answer(
+            build: build, from: unixMs, until: until, refused: refused.count > Self.mostStated ? nil : refused)
+        return answer?.refused
     }
 
     /// Notes that an image was refused: requested entries are forgotten last.
@@ -73,6 +89,7 @@ struct Quarantine {
 
     private mutating func insert(_ record: QuarantineRecord, _ digest: ContentDigest) {
         uses += 1
+        answer = nil
         entries[digest] = Entry(record: record, use: uses)
         if entries.count > Self.maximumEntries, let oldest = entries.min(by: { $0.value.use < $1.value.use }) {
             entries[oldest.key] = nil

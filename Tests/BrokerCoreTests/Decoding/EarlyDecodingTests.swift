@@ -6,33 +6,8 @@ import WorkerProtocol
 
 @testable import BrokerCore
 
-/// A small image is decoded in the job that computes its digest.
-@Suite struct EarlyDecodingTests {
-    private var world: StrictWorld
-    private let client: ClientID
-
-    init() {
-        var limits = BrokerLimits()
-        limits.workers = 1
-        world = StrictWorld(limits)
-        client = world.connect()
-        world.readyAll()
-    }
-
-    private var fetch: JobID? { world.fetches.keys.first }
-    private var job: JobID? { world.identifying.keys.first }
-
-    private mutating func download(_ id: Int, _ path: String = "a") throws {
-        world.get(client, id: id, path)
-        world.finishFetch(try #require(fetch), content: nil)
-    }
-
-    private mutating func decode() throws {
-        let decode = try #require(world.decodes.keys.first)
-        world.readHeader(decode)
-        world.finishDecode(decode)
-    }
-
+// A small image is decoded in the job that computes its digest.
+extension IdentificationTests {
     @Test mutating func `a small image is decoded while it is identified`() throws {
         world.get(client, id: 1, "a") { $0.variant.width = 5 }
         world.get(client, id: 2, "a")
@@ -99,5 +74,26 @@ import WorkerProtocol
         try download(2, "b")
         let refused = try #require(world.early.values.first?.refused)
         #expect(refused == [String(StrictWorld.digest(1).prefix(EarlyDecode.prefixLength))])
+    }
+
+    @Test mutating func `processor time of an early decoding is not the image's fault`() throws {
+        try download(1)
+        let first = try #require(job)
+        let worker = try #require(world.identifying[first])
+        world.happen(.processorTimeUsed(worker, first, milliseconds: 1000 * BrokerLimits().decodeSeconds))
+        #expect(world.workers[worker]?.state == .dying)
+        world.endWorker(worker, .ended(.signal(9)))
+        world.readyAll()
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        #expect(world.early[first] == nil)
+        world.identify(first, content: 1)
+        world.endWorker(try #require(world.decodes.values.first?.worker), .ended(.signal(11)))
+        world.readyAll()
+        world.happen(.timePassed, after: 1000)
+        world.readyAll()
+        // One decoder has died on it.
+        try decode()
+        #expect(world.image(client, 1) != nil)
     }
 }

@@ -9,8 +9,8 @@ import WorkerProtocol
 
 /// Decode workers compute the digest of bytes before anything is made of them.
 @Suite struct IdentificationTests {
-    private var world: StrictWorld
-    private let client: ClientID
+    var world: StrictWorld
+    let client: ClientID
 
     init() {
         var limits = BrokerLimits()
@@ -20,15 +20,15 @@ import WorkerProtocol
         world.readyAll()
     }
 
-    private var fetch: JobID? { world.fetches.keys.first }
-    private var job: JobID? { world.identifying.keys.first }
+    var fetch: JobID? { world.fetches.keys.first }
+    var job: JobID? { world.identifying.keys.first }
 
-    private mutating func download(_ id: Int, _ path: String = "a") throws {
+    mutating func download(_ id: Int, _ path: String = "a") throws {
         world.get(client, id: id, path)
         world.finishFetch(try #require(fetch), content: nil)
     }
 
-    private mutating func decode() throws {
+    mutating func decode() throws {
         let decode = try #require(world.decodes.keys.first)
         world.readHeader(decode)
         world.finishDecode(decode)

@@ -227,6 +227,26 @@ extension SupervisionTests {
         #expect(waits == [10, 40, 160, 640, 1440, 1440])
     }
 
+    @Test func `what orders state as refused follows time, changes and the build`() throws {
+        var quarantine = Quarantine()
+        #expect(quarantine.refusedDigests(build: "a", unixMs: 0) == [])
+        quarantine.add(digest, build: "a", unixMs: 1000)
+        let prefix = String(digest.hexadecimal.prefix(EarlyDecode.prefixLength))
+        let end = 1000 + Quarantine.firstMilliseconds
+        #expect(quarantine.refusedDigests(build: "a", unixMs: 1000) == [prefix])
+        #expect(quarantine.refusedDigests(build: "b", unixMs: 1000) == [])
+        #expect(quarantine.refusedDigests(build: "a", unixMs: end - 1) == [prefix])
+        #expect(quarantine.refusedDigests(build: "a", unixMs: end) == [])
+        // The clock is set back.
+        #expect(quarantine.refusedDigests(build: "a", unixMs: 1000) == [prefix])
+        for number in 2...Quarantine.mostStated + 1 {
+            #expect(quarantine.refusedDigests(build: "a", unixMs: 1000)?.count == number - 1)
+            quarantine.add(
+                try #require(ContentDigest(hexadecimal: StrictWorld.digest(number))), build: "a", unixMs: 1000)
+        }
+        #expect(quarantine.refusedDigests(build: "a", unixMs: 1000) == nil)
+    }
+
     @Test func `decoders of another build may try a quarantined image`() throws {
         var quarantine = Quarantine()
         quarantine.add(digest, build: "a", unixMs: 0)

@@ -77,6 +77,49 @@ import WorkerProtocol
         return Array(try contents(of: output).prefix(result.bytes))
     }
 
+    /// The report on a file that is to be identified, and decoded into `output` or a memfd of a mebibyte.
+    private func identify(
+        _ file: [UInt8], into output: FileDescriptor? = nil, refused: [String] = [],
+        _ change: (inout DecodeJob) -> Void = { _ in }
+    ) throws -> (digest: String, early: EarlyResult?) {
+        var job = DecodeJob(id: 7, transform: Transform(pixelFormat: .bgra8))
+        change(&job)
+        let output = try output ?? WritableBuffer(name: "test", size: 1 << 20).descriptor
+        try order(.identify(job: 7, early: EarlyDecode(job, refused: refused)), [try memoryFile(file), output])
+        guard case .identified(7, let digest, let early) = try next() else { throw WireError(.internal, "no digest") }
+        return (digest, early)
+    }
+
+    /// One order and one report identify and decode a small image; the buffer can be sealed afterwards.
+    @Test func smallImageIsDecodedWithItsDigest() throws {
+        try order(.identify(job: 1), [try memoryFile(png)])
+        guard case .identified(1, let digest, nil) = try next() else { throw WireError(.internal, "no digest") }
+        let buffer = try WritableBuffer(name: "test", size: 1 << 20, mayShrink: true)
+        let answer = try identify(png, into: buffer.descriptor)
+        #expect(answer.digest == digest)
+        let early = try #require(answer.early)
+        let geometry = try #require(PixelGeometry(width: 300, height: 200))
+        #expect(early.plan.header == ImageHeader(format: .png, geometry: geometry))
+        #expect(early.result == DecodeResult(bytes: geometry.bytes))
+        try buffer.descriptor.truncate(to: geometry.bytes)
+        #expect(try contents(of: buffer.descriptor) == picture.premultiplied.bgra.bytes)
+        #expect(try buffer.seal().size == geometry.bytes)
+    }
+
+    /// Of an image that is not certainly small, of a broken one and of one that is refused, only the digest is reported.
+    @Test func otherImagesAreOnlyIdentified() throws {
+        let digest = try identify(png).digest
+        let small = try WritableBuffer(name: "test", size: 300 * 200 * 4 - 1).descriptor
+        #expect(try identify(png, into: small).early == nil)
+        #expect(try identify(png) { $0.maxPixels = 59_999 }.early == nil)
+        #expect(try identify(png) { $0.maxWorkingBytes = 1 << 20 }.early == nil)
+        #expect(try identify(Array(png.dropLast(100))).early == nil)
+        #expect(try identify(Array("no image".utf8)).early == nil)
+        let prefix = String(digest.prefix(EarlyDecode.prefixLength))
+        #expect(try identify(png, refused: ["0123456789abcdef", prefix]).early == nil)
+        #expect(try identify(png, refused: ["0123456789abcdef"]).early != nil)
+    }
+
     /// A failure at any point releases all memory.
     @Test func failuresLeakNoMemory() throws {
         let files = [
