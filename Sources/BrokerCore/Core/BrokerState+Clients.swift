@@ -232,17 +232,14 @@ extension BrokerState {
     mutating func beginMore(of id: PrefetchID) {
         guard requests.beginAdvancing(id) else { return }
         var begun = 0
-        while true {
+        while let waiter = requests.beginNext(of: id, atMost: limits.prefetchesAtOnce, at: now.instant) {
+            schedule(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
+            advance(waiter.id)
+            begun += 1
             if begun == Self.prefetchesInOneEvent {
                 schedule(.prefetch(id), in: 1)
                 break
             }
-            guard let waiter = requests.beginNext(of: id, atMost: limits.prefetchesAtOnce, at: now.instant) else {
-                break
-            }
-            begun += 1
-            schedule(.total(waiter.id), in: waiter.request.options.totalTimeoutMs)
-            advance(waiter.id)
         }
         requests.endAdvancing(id)
         guard let prefetch = requests[id], prefetch.running.isEmpty, prefetch.remaining.isEmpty else { return }
