@@ -94,13 +94,9 @@ extension Fields {
     /// A SHA-256, as 64 hexadecimal digits in lower case, which is the only text for it.
     package mutating func digest(_ name: StaticString, _ value: inout String) {
         string(name, &value)
-        if isReading, value.utf8.count != 64 || !value.utf8.allSatisfy(Self.isHexadecimalDigit) {
+        if isReading, value.utf8.count != 64 || value.utf8.contains(where: { HexadecimalDigit.value(of: $0) == nil }) {
             note("\(name)", expected: "a SHA-256 of 64 hexadecimal digits in lower case")
         }
-    }
-
-    private static func isHexadecimalDigit(_ byte: UInt8) -> Bool {
-        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
     }
 
     /// A user's id, absent when it is nil.

@@ -2,13 +2,21 @@ package import JSONCoding
 
 /// The hash that stands for an original's key where the key itself is not needed: the first 64 bits of it, as a key is a SHA-256.
 package enum KeyHash {
+    /// The most hashes that the broker holds, so that the cache process reports no more.
+    package static let most = 1_000_000
+
     /// The number of digits.
     private static let digits = 16
 
     /// Returns the hash of a key; nil for a key that is not 64 lower-case hexadecimal digits, which no broker asks for.
     package static func hash(_ key: String) -> UInt64? {
-        guard key.utf8.count == 64, key.utf8.allSatisfy({ value(of: $0) != nil }) else { return nil }
-        return number(key.utf8.prefix(digits))
+        guard key.utf8.count == 64 else { return nil }
+        var hash: UInt64 = 0
+        for (index, byte) in key.utf8.enumerated() {
+            guard let value = HexadecimalDigit.value(of: byte) else { return nil }
+            if index < digits { hash = hash << 4 | value }
+        }
+        return hash
     }
 
     /// The text of hashes: 16 lower-case hexadecimal digits for each, without separators.
@@ -30,7 +38,7 @@ package enum KeyHash {
         var (hashes, hash, count): ([UInt64], UInt64, Int) = ([], 0, 0)
         hashes.reserveCapacity(text.utf8.count / digits)
         for byte in text.utf8 {
-            guard let value = value(of: byte) else { return nil }
+            guard let value = HexadecimalDigit.value(of: byte) else { return nil }
             hash = hash << 4 | value
             count += 1
             if count == digits {
@@ -39,23 +47,6 @@ package enum KeyHash {
             }
         }
         return hashes
-    }
-
-    private static func number(_ text: some Sequence<UInt8>) -> UInt64? {
-        var number: UInt64 = 0
-        for byte in text {
-            guard let value = value(of: byte) else { return nil }
-            number = number << 4 | value
-        }
-        return number
-    }
-
-    private static func value(of digit: UInt8) -> UInt64? {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt64(digit - UInt8(ascii: "0"))
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt64(digit - UInt8(ascii: "a") + 10)
-        default: nil
-        }
     }
 }
 

@@ -28,27 +28,19 @@ package struct Redirect: Equatable, Sendable {
     /// The bytes of its texts.
     var textBytes: Int { [date, age, cacheControl, expires, vary].reduce(0) { $0 + ($1?.utf8.count ?? 0) } }
 
-    /// Keeps the fields of a redirect's header that count for a cache.
-    package init(_ response: ResponseRecord) {
-        func isShort(_ value: String) -> Bool { value.utf8.count <= Self.longestValue }
-        (status, requestedAt, receivedAt) = (response.status, response.requestedAt, response.receivedAt)
-        date = response.date.flatMap { isShort($0) ? $0 : nil }
-        age = response.age.flatMap { isShort($0) ? $0 : nil }
-        cacheControl = response.cacheControl.map { isShort($0) ? $0 : "no-store" }
-        expires = response.expires.map { isShort($0) ? $0 : "0" }
-        vary = response.vary.map { isShort($0) ? $0 : "*" }
-    }
-
-    /// The redirect as a response of its own.
-    package var response: ResponseRecord {
-        ResponseRecord(
-            status: status, requestedAt: requestedAt, receivedAt: receivedAt, date: date, age: age,
-            cacheControl: cacheControl, expires: expires, vary: vary)
+    /// A redirect with these fields.
+    init(
+        status: Int, requestedAt: Int, receivedAt: Int, date: String? = nil, age: String? = nil,
+        cacheControl: String? = nil, expires: String? = nil, vary: String? = nil
+    ) {
+        (self.status, self.requestedAt, self.receivedAt) = (status, requestedAt, receivedAt)
+        (self.date, self.age) = (date, age)
+        (self.cacheControl, self.expires, self.vary) = (cacheControl, expires, vary)
     }
 }
 
 extension Redirect: FieldList {
-    package static var blank: Redirect { Redirect(.blank) }
+    package static var blank: Redirect { Redirect(status: 302, requestedAt: 0, receivedAt: 0) }
 
     package mutating func list(_ fields: inout Fields) {
         fields.integer("status", &status, in: 300...399)

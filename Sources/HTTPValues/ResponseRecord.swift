@@ -92,3 +92,24 @@ extension ResponseRecord: FieldList {
         fields.string("finalURL", &finalURL, most: SourceURL.maximumLength)
     }
 }
+
+extension Redirect {
+    /// Keeps the fields of a redirect's header that count for a cache.
+    package init(_ response: ResponseRecord) {
+        func isShort(_ value: String) -> Bool { value.utf8.count <= Self.longestValue }
+        self.init(
+            status: response.status, requestedAt: response.requestedAt, receivedAt: response.receivedAt,
+            date: response.date.flatMap { isShort($0) ? $0 : nil },
+            age: response.age.flatMap { isShort($0) ? $0 : nil },
+            cacheControl: response.cacheControl.map { isShort($0) ? $0 : "no-store" },
+            expires: response.expires.map { isShort($0) ? $0 : "0" },
+            vary: response.vary.map { isShort($0) ? $0 : "*" })
+    }
+
+    /// The redirect as a response of its own.
+    package var response: ResponseRecord {
+        ResponseRecord(
+            status: status, requestedAt: requestedAt, receivedAt: receivedAt, date: date, age: age,
+            cacheControl: cacheControl, expires: expires, vary: vary)
+    }
+}

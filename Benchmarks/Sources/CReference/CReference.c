@@ -478,7 +478,6 @@ uint8_t *cref_jpeg_within(const uint8_t *bytes, size_t length, unsigned side) {
     return average_jpeg(bytes, length, (int)eighths, width * side / longer, height * side / longer);
 }
 
-
 int cref_fill_buffer(size_t bytes, size_t band, long *pages, long *seal) {
     char *rows = malloc(band);
     int fd = memfd_create("parts", MFD_CLOEXEC | MFD_ALLOW_SEALING);

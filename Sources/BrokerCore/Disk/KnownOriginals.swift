@@ -4,11 +4,8 @@ import DiskRecords
 ///
 /// The cache process reports its originals after its start; the broker adds those saved later. Nothing is ever removed:
 /// a hash whose original was evicted or removed costs one lookup. Until the process has reported everything, and beyond
-/// `maximum`, nothing is certain.
+/// `maximum`, nothing is certain. `KeyHash.most` of them take about 16 MB.
 struct KnownOriginals {
-    /// The most hashes that are held, which take about 16 MB.
-    static let maximum = 1_000_000
-
     private let maximum: Int
     // Many small sets, because a large one stops the event loop for tens of milliseconds when it grows.
     private var parts = [Set<UInt64>](repeating: [], count: 256)
@@ -18,7 +15,7 @@ struct KnownOriginals {
     /// Whether there were more than `maximum`.
     private var isOverflown = false
 
-    init(maximum: Int = KnownOriginals.maximum) { self.maximum = maximum }
+    init(maximum: Int = KeyHash.most) { self.maximum = maximum }
 
     /// Whether a key that is not held is certainly not on disk.
     var isComplete: Bool { isReported && !isOverflown }

@@ -3,15 +3,8 @@ import ImageBrokerClient
 import JSONCoding
 import LinuxSystem
 
-/// The exit statuses and output of the commands that connect to a broker.
+/// The output of the commands that connect to a broker.
 enum CommandConnection {
-    /// The exit statuses.
-    enum Status {
-        static let done: Int32 = 0
-        static let failed: Int32 = 1
-        static let noBroker: Int32 = 3
-    }
-
     /// The milliseconds of silence after which the broker is asked for a sign of life, which it gives within one iteration of
     /// its event loop.
     private static let patience = 5000
@@ -35,8 +28,8 @@ enum CommandConnection {
             StandardError.write("\(error)")
         }
         switch error {
-        case .noBroker, .notAnswering: return Status.noBroker
-        default: return Status.failed
+        case .noBroker, .notAnswering: return CommandStatus.noBroker
+        default: return CommandStatus.failed
         }
     }
 

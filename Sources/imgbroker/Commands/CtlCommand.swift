@@ -44,7 +44,7 @@ enum CtlCommand {
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try CtlRequest(words) else {
             StandardOutput.write(usage + "\n")
-            return CommandConnection.Status.done
+            return CommandStatus.done
         }
         switch request.command {
         case .stats: return perform(request, showStats)
@@ -148,7 +148,7 @@ enum CtlCommand {
     private static func perform(_ request: CtlRequest, _ body: (ImageBroker) throws(ClientError) -> Void) -> Int32 {
         do throws(ClientError) {
             try body(try CommandConnection.open(request.socketPath))
-            return CommandConnection.Status.done
+            return CommandStatus.done
         } catch {
             return CommandConnection.report(error, asJSON: request.asJSON)
         }

@@ -30,7 +30,7 @@ enum CtlEvents {
                 }
                 return true
             }
-            return CommandConnection.Status.done
+            return CommandStatus.done
         } catch {
             return CommandConnection.report(error, asJSON: request.asJSON)
         }

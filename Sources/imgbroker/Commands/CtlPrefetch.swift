@@ -15,7 +15,7 @@ enum CtlPrefetch {
         } catch {
             let source = name == "-" ? "standard input" : name
             StandardError.write("\(source) cannot be read: \(error)")
-            return CommandConnection.Status.failed
+            return CommandStatus.failed
         }
         let bar = request.asJSON ? nil : ProgressBar()
         do throws(ClientError) {
@@ -33,7 +33,7 @@ enum CtlPrefetch {
                 $0.member("failed", failed)
                 $0.member("total", total)
             }
-            return failed > 0 ? CommandConnection.Status.failed : CommandConnection.Status.done
+            return failed > 0 ? CommandStatus.failed : CommandStatus.done
         } catch {
             bar?.clear()
             return CommandConnection.report(error, asJSON: request.asJSON)

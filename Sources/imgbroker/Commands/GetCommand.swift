@@ -41,7 +41,7 @@ enum GetCommand {
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
         guard let request = try read(words) else {
             StandardOutput.write(usage + "\n")
-            return CommandConnection.Status.done
+            return CommandStatus.done
         }
         let bar = request.asJSON ? nil : ProgressBar()
         // Before the file is written: the name may lead elsewhere afterwards.
@@ -67,7 +67,7 @@ enum GetCommand {
             } else if !isOutputTaken {
                 StandardOutput.write(summary(of: image.reply, writtenTo: request.output) + "\n")
             }
-            return CommandConnection.Status.done
+            return CommandStatus.done
         } catch {
             bar?.clear()
             return CommandConnection.report(error, asJSON: request.asJSON, onStandardError: isOutputTaken)

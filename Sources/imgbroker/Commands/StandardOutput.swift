@@ -10,7 +10,7 @@ enum StandardOutput {
             try CurrentProcess.writeToStandardOutput(lines.escapingDeceptiveInLines)
         } catch {
             StandardError.write("standard output cannot be written: \(error)")
-            CurrentProcess.exit(CommandConnection.Status.failed)
+            CurrentProcess.exit(CommandStatus.failed)
         }
     }
 }

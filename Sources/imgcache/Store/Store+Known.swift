@@ -1,21 +1,6 @@
 import DiskRecords
 import WorkerProtocol
 
-/// The progress of the report of all originals' keys to the broker, which lets it answer certain misses itself.
-struct KeyReport {
-    /// The most originals that are reported: the broker holds no more.
-    static let maximum = 1_000_000
-    /// The number of keys in one message.
-    static let keysAtOnce = 4096
-
-    /// The key from which the next message begins; nil when none is due.
-    var next: String?
-    /// Whether the broker relies on the report.
-    var isComplete = false
-    /// Whether the broker must be told that the report is not complete any more.
-    var isWithdrawn = false
-}
-
 // The keys are reported when the reconciliation has seen all files. When another index is opened later, files may have been
 // added that it does not know yet: the report is withdrawn until the next reconciliation is complete.
 extension Store {
@@ -25,7 +10,7 @@ extension Store {
     /// Notes that all entries are in the index.
     func beginKeyReport() {
         // Entries of an extra directory are in no index.
-        guard extras.directories.isEmpty, let count = index?.totals[.originals]?.entries, count <= KeyReport.maximum
+        guard extras.directories.isEmpty, let count = index?.totals[.originals]?.entries, count <= KeyHash.most
         else { return }
         keyReport.next = ""
     }
