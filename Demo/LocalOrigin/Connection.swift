@@ -150,7 +150,14 @@ struct Connection {
         if case .afterBytes(let count) = response.hold { stops.append(count) }
         if let count = response.resetAfterBytes { stops.append(count) }
         var sent = 0
+        var last = ContinuousClock.now
         while true {
+            // Also when the client gives up meanwhile.
+            defer {
+                let pauseMs = Int(last.duration(to: .now) / .milliseconds(1))
+                state.access { $0.statistics[path]?.notePause(pauseMs) }
+                last = .now
+            }
             if response.resetAfterBytes == sent {
                 socket.resetOnClose()
                 throw End.closed

@@ -16,15 +16,15 @@ import Testing
     init() throws {
         setting = try Setting { request in
             let picture = png(tile(request.path.utf8.count, side: 64))
-            switch request.path {
-            case "/silent": return .silent
-            case "/stalls": return picture.with { $0.hold = .afterBytes(1000) }
-            case "/drips":
+            switch request.path.filter(\.isLetter) {
+            case "silent": return .silent
+            case "stalls": return picture.with { $0.hold = .afterBytes(1000) }
+            case "drips":
                 return picture.with {
                     $0.pieceBytes = 200
                     $0.pauseMs = 20
                 }
-            case "/fast": return picture
+            case "fast": return picture
             default: return picture.with { $0.hold = request.number == 1 ? .afterBytes(1000) : .never }
             }
         }
@@ -146,11 +146,19 @@ import Testing
 
     /// Progress keeps a request alive, up to its total timeout.
     @Test func totalTimeoutBoundsSlowTransfers() throws {
-        let late = try client.get(setting.url("/drips"), #""timeoutMs":10000,"totalTimeoutMs":700"#)
-        let patient = try other.get(setting.url("/drips"), #""timeoutMs":3000"#)
-        #expect(try client.answer(to: late).error?.code == .timeout)
-        #expect(try other.picture(try other.answer(to: patient)) == tile(6, side: 64))
-        #expect(setting.origin.statistics("/drips").requests == 1)
+        for attempt in 0..<5 {
+            let path = "/drips\(attempt)"
+            let late = try client.get(setting.url(path), #""timeoutMs":10000,"totalTimeoutMs":700"#)
+            let patient = try other.get(setting.url(path), #""timeoutMs":3000"#)
+            #expect(try client.answer(to: late).error?.code == .timeout)
+            let answer = try other.answer(to: patient)
+            #expect(setting.origin.statistics(path).requests == 1)
+            // On a machine without time for the origin, the transfer was silent indeed.
+            if answer.error?.code == .timeout, setting.origin.statistics(path).longestPauseMs > 1000 { continue }
+            #expect(try other.picture(answer) == tile(7, side: 64))
+            return
+        }
+        Issue.record("the origin sent no body without pauses above a second")
     }
 
     /// The total timeout includes the time in the queue.
