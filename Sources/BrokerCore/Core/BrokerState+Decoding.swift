@@ -122,8 +122,9 @@ extension BrokerState {
 
     // MARK: Results
 
-    /// Whether a worker is about to finish a job, and `result` can be its result. Only then is the product sealed.
-    package func expects(_ result: DecodeResult, of job: JobID, on worker: WorkerID) -> Bool {
+    /// Whether a worker is about to finish a job, and `result` can be its result. Only then is the product sealed. `mutating`
+    /// like all of the shell's queries (`isRunning`).
+    package mutating func expects(_ result: DecodeResult, of job: JobID, on worker: WorkerID) -> Bool {
         supervision.isRunning(job, on: worker) && decoding.expects(result, of: job)
     }
 
@@ -175,7 +176,7 @@ extension BrokerState {
     }
 
     /// Whether a worker is about to finish the decoding that goes along with an identification, and `early` can be its result.
-    package func expects(_ early: EarlyResult, of job: JobID, on worker: WorkerID) -> Bool {
+    package mutating func expects(_ early: EarlyResult, of job: JobID, on worker: WorkerID) -> Bool {
         supervision.isRunning(job, on: worker) && decoding.expects(early, of: job)
     }
 

@@ -145,8 +145,9 @@ extension BrokerState {
         } else {
             storeIdentified(download, body, digest, made, by: worker)
         }
-        let requests = requests
-        guard let next = download.waiters.lazy.compactMap({ requests[$0.id]?.decoding }).first else { return }
+        var next: JobID?
+        for waiter in download.waiters where next == nil { next = requests[waiter.id]?.decoding }
+        guard let next else { return }
         if identification.decoderCrashes > 0 {
             decoding.add(crashes: identification.decoderCrashes, to: next)
         } else if supervision.isIdle(worker), decoding.popQueued(next) {

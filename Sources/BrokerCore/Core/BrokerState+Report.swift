@@ -126,9 +126,12 @@ extension BrokerState {
 
     // MARK: The shell's queries
 
+    // They change nothing, but are `mutating`: any other method of a class's property is called on a copy of the whole
+    // state.
+
     /// Whether `worker` runs `job`: another worker's product is not this one's to seal.
-    package func isRunning(_ job: JobID, on worker: WorkerID) -> Bool { supervision.isRunning(job, on: worker) }
+    package mutating func isRunning(_ job: JobID, on worker: WorkerID) -> Bool { supervision.isRunning(job, on: worker) }
 
     /// Whether the broker has condemned a worker, so that its reports do not count any more.
-    package func isCondemned(_ worker: WorkerID) -> Bool { supervision.isCondemned(worker) }
+    package mutating func isCondemned(_ worker: WorkerID) -> Bool { supervision.isCondemned(worker) }
 }

@@ -240,7 +240,8 @@ extension BrokerState {
             }
             return
         }
-        let body = original.flatMap { self.body(of: $0) }
+        var body: BufferID?
+        if let original { body = self.body(of: original) }
         if let body { memory.hold(body) }
         // As the Fetch standard has it ("HTTP-network-or-cache fetch"), so that no cache on the way answers instead.
         let cacheControl =
@@ -495,9 +496,13 @@ extension BrokerState {
     private func recentFailure(of waiter: Waiter, content: ContentKey? = nil) -> WireError? {
         if waiter.request.options.retryFailed { return nil }
         let form = form(of: waiter.request)
-        return waiter.keys.lazy.compactMap {
-            self.recentFailures.refusal(of: $0, form: form, content: content, at: self.now.instant)
-        }.first
+        // Not `lazy`, which would take a copy of the whole state.
+        for key in waiter.keys {
+            if let refusal = recentFailures.refusal(of: key, form: form, content: content, at: now.instant) {
+                return refusal
+            }
+        }
+        return nil
     }
 
     /// Notes a failure among the recent ones, if it is of a kind that belongs there and the response that has caused it, if

@@ -327,8 +327,11 @@ package struct BrokerState {
         let live =
             2 * requests.count + downloads.deadlineCount + decoding.deadlineCount + disk.deadlineCount
             + clients.count + 64
-        deadlines.sweep(live: live, stillMatters: stillMatters)
+        if deadlines.isSweepDue(live: live) { sweepDeadlines() }
     }
+
+    // Apart, because it takes a copy of the state.
+    private mutating func sweepDeadlines() { deadlines.sweep(stillMatters: stillMatters) }
 
     /// Whether a deadline in the queue may still have an effect.
     private func stillMatters(_ deadline: Deadline) -> Bool {

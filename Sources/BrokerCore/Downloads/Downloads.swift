@@ -268,10 +268,11 @@ package struct Downloads {
 
     /// A silent transfer that another user's job waits for, and the user that it counts for. They give way one at a time:
     /// until the worker has stopped one, it is not known what still waits.
-    mutating func nextToYield(isWorkerFree: Bool) -> (job: JobID, user: JobOwner.User)? {
+    mutating func nextToYield(isWorkerFree: @autoclosure () -> Bool) -> (job: JobID, user: JobOwner.User)? {
         if silent.isEmpty || queue.isEmpty || yielding.map(isStopping) == true { return nil }
+        let isFree = isWorkerFree()
         for job in silent.sorted() where self[job] != nil {
-            guard let user = queue.user(ofRunning: job), queue.isAwaited(job, isWorkerFree: isWorkerFree) else {
+            guard let user = queue.user(ofRunning: job), queue.isAwaited(job, isWorkerFree: isFree) else {
                 continue
             }
             silent.remove(job)

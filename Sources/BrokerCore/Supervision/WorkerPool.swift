@@ -12,6 +12,7 @@ struct WorkerPool {
     }
 
     struct Worker {
+        let id: WorkerID
         var isReady = false
         /// Whether its socket has ended.
         var hasHungUp = false
@@ -41,7 +42,9 @@ struct WorkerPool {
     /// The most concurrent jobs of one worker.
     let capacity: Int
 
-    private var workers: [WorkerID: Worker] = [:]
+    /// In the order of their starts. So few that each is found by looking at all, which is done for every event: in an array,
+    /// without copying one.
+    private var workers: [Worker] = []
     /// Failures of the workers' own making without a healthy minute between them.
     private var failures = 0
     private var recentFailures: [Instant] = []
@@ -65,29 +68,56 @@ struct WorkerPool {
     /// The number of `staying` workers wanted.
     var target: Int { size + spares }
     /// Workers that can work, spares aside.
-    var ready: Int { min(size, workers.values.count(where: \.canWork)) }
-    var runningJobs: Int { workers.values.reduce(0) { $0 + $1.jobs.count } }
+    var ready: Int { min(size, count { $0.canWork }) }
+    var runningJobs: Int {
+        var sum = 0
+        for place in workers.indices { sum += workers[place].jobs.count }
+        return sum
+    }
 
-    func contains(_ worker: WorkerID) -> Bool { workers[worker] != nil }
-    func worker(_ worker: WorkerID) -> Worker? { workers[worker] }
-    func isReady(_ worker: WorkerID) -> Bool { workers[worker]?.isReady == true }
-    func isCondemned(_ worker: WorkerID) -> Bool { workers[worker]?.isCondemned == true }
+    func contains(_ worker: WorkerID) -> Bool { place(of: worker) != nil }
+    func worker(_ worker: WorkerID) -> Worker? { place(of: worker).map { workers[$0] } }
+    func isReady(_ worker: WorkerID) -> Bool { place(of: worker).map { workers[$0].isReady } ?? false }
+    func isCondemned(_ worker: WorkerID) -> Bool { place(of: worker).map { workers[$0].isCondemned } ?? false }
+
+    private func place(of worker: WorkerID) -> Int? {
+        for place in workers.indices where workers[place].id == worker { return place }
+        return nil
+    }
+
+    private func count(where matches: (borrowing Worker) -> Bool) -> Int {
+        var count = 0
+        for place in workers.indices where matches(workers[place]) { count += 1 }
+        return count
+    }
+
+    private func contains(where matches: (borrowing Worker) -> Bool) -> Bool { count(where: matches) > 0 }
+
+    private mutating func change(_ worker: WorkerID, _ body: (inout Worker) -> Void) {
+        if let place = place(of: worker) { body(&workers[place]) }
+    }
 
     /// The worker for the next job: the busy one with the fewest jobs that can take one more or, while fewer are busy
     /// than may be, an idle one.
     var available: WorkerID? {
-        let free = workers.filter { $0.value.canWork && !$0.value.isExclusive && $0.value.jobs.count < capacity }
-        let mayWake = workers.values.count { $0.canWork && !$0.isExclusive && !$0.jobs.isEmpty } < size
-        return free.filter { mayWake || !$0.value.jobs.isEmpty }
-            .min { ($0.value.jobs.count, $0.key) < ($1.value.jobs.count, $1.key) }?.key
+        let mayWake = count { $0.canWork && !$0.isExclusive && !$0.jobs.isEmpty } < size
+        var best: Int?
+        for place in workers.indices where workers[place].canWork && !workers[place].isExclusive {
+            let jobs = workers[place].jobs.count
+            guard jobs < capacity, mayWake || jobs > 0 else { continue }
+            // Of several, the one that was started first.
+            if let best, workers[best].jobs.count <= jobs { continue }
+            best = place
+        }
+        return best.map { workers[$0].id }
     }
 
     /// Whether a worker has a job that is to be its only one, and was not replaced for that.
-    var hasExclusive: Bool { workers.values.contains { $0.isExclusive && !$0.isRetiring } }
+    var hasExclusive: Bool { contains { $0.isExclusive && !$0.isRetiring } }
 
     /// Retires a worker with an exclusive job; false when too many were, because each takes a process beside the others.
     mutating func replaceExclusive(_ worker: WorkerID) -> Bool {
-        guard workers.values.count(where: { $0.isExclusive && $0.isRetiring }) < Self.mostReplaced else { return false }
+        guard count(where: { $0.isExclusive && $0.isRetiring }) < Self.mostReplaced else { return false }
         retire(worker)
         return true
     }
@@ -98,27 +128,29 @@ struct WorkerPool {
     /// The idle worker that has run the fewest jobs, spares included: for a job that another worker died of, so that an
     /// earlier job's traces are not to blame.
     var freshest: WorkerID? {
-        workers.filter { $0.value.canWork && $0.value.jobs.isEmpty }
-            .min { ($0.value.jobsTaken, $0.key) < ($1.value.jobsTaken, $1.key) }?.key
+        workers.filter { $0.canWork && $0.jobs.isEmpty }.min { ($0.jobsTaken, $0.id) < ($1.jobsTaken, $1.id) }?.id
     }
 
-    func isIdle(_ worker: WorkerID) -> Bool { workers[worker].map { $0.canWork && $0.jobs.isEmpty } ?? false }
+    func isIdle(_ worker: WorkerID) -> Bool {
+        place(of: worker).map { workers[$0].canWork && workers[$0].jobs.isEmpty } ?? false
+    }
 
     func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
-        guard let worker = workers[worker], !worker.isCondemned else { return false }
-        return worker.jobs.contains(job)
+        guard let place = place(of: worker), !workers[place].isCondemned else { return false }
+        return workers[place].jobs.contains(job)
     }
 
     /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended.
     mutating func assign(_ job: JobID, to worker: WorkerID, exclusively: Bool = false) {
-        workers[worker]?.jobs.insert(job)
-        workers[worker]?.isExclusive = exclusively
-        workers[worker]?.jobsTaken += 1
+        change(worker) {
+            $0.jobs.insert(job)
+            $0.isExclusive = exclusively
+            $0.jobsTaken += 1
+        }
     }
 
     mutating func unassign(_ job: JobID, from worker: WorkerID) {
-        guard workers[worker]?.jobs.remove(job) != nil else { return }
-        workers[worker]?.isExclusive = false
+        change(worker) { if $0.jobs.remove(job) != nil { $0.isExclusive = false } }
     }
 
     // MARK: Life
@@ -136,7 +168,7 @@ struct WorkerPool {
     }
 
     /// Whether none works, and the last one failed by its own making.
-    var isDown: Bool { failures > 0 && !workers.values.contains(where: \.canWork) }
+    var isDown: Bool { failures > 0 && !contains { $0.canWork } }
 
     /// Whether more than 10 have failed within a minute, so that new jobs are better refused.
     func isBroken(at now: Instant) -> Bool {
@@ -145,33 +177,33 @@ struct WorkerPool {
 
     /// The number of workers that are neither retiring nor found exiting. One that is condemned or has hung up counts until its
     /// exit is reported, so it is not replaced before.
-    var staying: Int { workers.values.count { !$0.isRetiring && !$0.isExiting } }
+    var staying: Int { count { !$0.isRetiring && !$0.isExiting } }
     private static let toleratedFailures = 10
     private static let spareDelayMs = 10
 
     mutating func started(_ worker: WorkerID, at now: Instant) {
-        workers[worker] = Worker(startedAt: now)
+        workers.append(Worker(id: worker, startedAt: now))
     }
 
     mutating func becameReady(_ worker: WorkerID) {
-        workers[worker]?.isReady = true
+        change(worker) { $0.isReady = true }
         lostStarts = 0
     }
 
     mutating func hungUp(_ worker: WorkerID) {
-        workers[worker]?.hasHungUp = true
+        change(worker) { $0.hasHungUp = true }
     }
 
     /// Notes that the kernel is ending a worker's process: it stays no longer, and is replaced.
     mutating func foundExiting(_ worker: WorkerID, at now: Instant) {
-        guard workers[worker]?.isExiting == false else { return }
-        workers[worker]?.isExiting = true
+        guard let place = place(of: worker), !workers[place].isExiting else { return }
+        workers[place].isExiting = true
         noSpareBefore = now.adding(milliseconds: Self.spareDelayMs)
     }
 
     /// Condemns a worker. The first cause counts.
     mutating func condemn(_ worker: WorkerID, _ condemnation: Condemnation) {
-        if workers[worker]?.isCondemned == false { workers[worker]?.condemnation = condemnation }
+        change(worker) { if !$0.isCondemned { $0.condemnation = condemnation } }
     }
 
     /// Removes a worker that exited. Its successor starts at once; a spare starts after 10 ms. When workers fail by their
@@ -179,7 +211,9 @@ struct WorkerPool {
     /// failure. A worker killed from outside is no failure; but while none becomes ready, the next one starts after 2 ms,
     /// doubled up to a second.
     mutating func ended(_ worker: WorkerID, countsAsFailure: Bool, at now: Instant) {
-        guard let ended = workers.removeValue(forKey: worker), !ended.isRetiring else { return }
+        guard let place = place(of: worker) else { return }
+        let ended = workers.remove(at: place)
+        if ended.isRetiring { return }
         restarts += 1
         if !ended.isExiting { noSpareBefore = now.adding(milliseconds: Self.spareDelayMs) }
         if countsAsFailure {
@@ -200,36 +234,36 @@ struct WorkerPool {
 
     /// Notes a worker's memory. One that has grown by more than 64 MiB is retired.
     mutating func measured(_ worker: WorkerID, residentBytes: Int) {
-        guard let entry = workers[worker] else { return }
-        let first = entry.firstResidentBytes ?? residentBytes
-        workers[worker]?.firstResidentBytes = first
-        if residentBytes - first > BrokerLimits.toleratedGrowth { workers[worker]?.isRetiring = true }
+        change(worker) {
+            let first = $0.firstResidentBytes ?? residentBytes
+            $0.firstResidentBytes = first
+            if residentBytes - first > BrokerLimits.toleratedGrowth { $0.isRetiring = true }
+        }
     }
 
     /// Gives a worker no more jobs; it exits after those it has.
-    mutating func retire(_ worker: WorkerID) { workers[worker]?.isRetiring = true }
+    mutating func retire(_ worker: WorkerID) { change(worker) { $0.isRetiring = true } }
 
     /// Retires a worker that has run 500 jobs; its successor is started at once.
     mutating func retireIfWorn(_ worker: WorkerID) {
-        if let entry = workers[worker], entry.jobsTaken >= Self.jobsOfALife { workers[worker]?.isRetiring = true }
+        change(worker) { if $0.jobsTaken >= Self.jobsOfALife { $0.isRetiring = true } }
     }
 
     /// Whether any worker is retiring.
-    var hasRetiring: Bool { workers.values.contains(where: \.isRetiring) }
+    var hasRetiring: Bool { contains { $0.isRetiring } }
 
     /// Retired workers without jobs, whose sockets are still open.
     var finished: [WorkerID] {
-        workers.filter { $0.value.isRetiring && !$0.value.hasHungUp && !$0.value.isCondemned && $0.value.jobs.isEmpty }
-            .keys.sorted()
+        workers.filter { $0.isRetiring && !$0.hasHungUp && !$0.isCondemned && $0.jobs.isEmpty }.map(\.id).sorted()
     }
 
     static let jobsOfALife = 500
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
-        if workers.values.contains(where: { $0.jobs.count > capacity }) { return "too many jobs on one" }
+        if contains(where: { $0.jobs.count > capacity }) { return "too many jobs on one" }
         if staying > target { return "too many" }
-        if workers.values.count(where: { $0.canWork && !$0.isExclusive && !$0.jobs.isEmpty }) > size {
+        if count(where: { $0.canWork && !$0.isExclusive && !$0.jobs.isEmpty }) > size {
             return "a spare at work"
         }
         return nil

@@ -13,9 +13,12 @@ struct DeadlineQueue<Reason> {
         heap.insert(reason, key: instant)
     }
 
-    /// Removes the deadlines that do not matter any more, once they outnumber the about `live` others.
-    mutating func sweep(live: Int, stillMatters: (Reason) -> Bool) {
-        heap.sweep(live: live) { stillMatters($1) }
+    /// Whether the deadlines that do not matter any more outnumber the about `live` others.
+    func isSweepDue(live: Int) -> Bool { heap.isSweepDue(live: live) }
+
+    /// Removes the deadlines that do not matter any more.
+    mutating func sweep(stillMatters: (Reason) -> Bool) {
+        heap.sweep { stillMatters($1) }
     }
 
     /// Removes the earliest deadline that is due.

@@ -26,10 +26,17 @@ struct MinHeap<Key: Comparable, Value> {
         return first
     }
 
-    /// Removes the values that are no longer wanted, once they outnumber the `live` others: amortised, each value costs its
-    /// share of one pass.
+    /// Whether the values that are no longer wanted outnumber the `live` others. When they are swept out only then, each value
+    /// costs its share of one pass.
+    func isSweepDue(live: Int) -> Bool { entries.count > 2 * live + 16 }
+
+    /// Removes the values that are no longer wanted, if that is due.
     mutating func sweep(live: Int, isWanted: (Key, Value) -> Bool) {
-        guard entries.count > 2 * live + 16 else { return }
+        if isSweepDue(live: live) { sweep(isWanted: isWanted) }
+    }
+
+    /// Removes the values that are no longer wanted.
+    mutating func sweep(isWanted: (Key, Value) -> Bool) {
         entries.removeAll { !isWanted($0.key, $0.value) }
         for parent in (0..<entries.count / 2).reversed() { sink(from: parent) }
     }

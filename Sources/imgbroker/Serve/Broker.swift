@@ -29,7 +29,9 @@ final class Broker {
     let maximumClients: Int
 
     var state: BrokerState
+    /// Events that actions have led to.
     var events: [Event] = []
+    private var isHandling = false
     var clients: [ClientID: ClientConnection] = [:]
     let receiveBuffer = FrameChannel.ReceiveBuffer()
     var clientIDs = IdentifierSource<ClientKind>()
@@ -290,14 +292,16 @@ final class Broker {
 
     /// Lets the state handle an event, and performs what follows; that may lead to further events.
     func handle(_ event: Event) {
-        events.append(event)
         // Actions add to the list when something fails; the outermost call works it off.
-        guard events.count == 1 else { return }
-        while let event = events.first {
-            let actions = state.handle(event, at: .now, unixMs: WallClock.milliseconds)
-            for action in actions { perform(action) }
-            events.removeFirst()
-        }
+        if isHandling { return events.append(event) }
+        isHandling = true
+        handleOne(event)
+        while !events.isEmpty { handleOne(events.removeFirst()) }
+        isHandling = false
+    }
+
+    private func handleOne(_ event: Event) {
+        for action in state.handle(event, at: .now, unixMs: WallClock.milliseconds) { perform(action) }
     }
 
     private func perform(_ action: Action) {
