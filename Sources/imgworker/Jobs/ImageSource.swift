@@ -19,8 +19,8 @@ final class ImageSource {
     private let mapping: Mapping?
     private let memory: PixelMemory?
 
-    /// Maps a sealed memfd, and reads any other file: its holder may truncate it at any time, and touching a mapping beyond
-    /// the end of its file raises SIGBUS.
+    /// Maps a large sealed memfd, and reads any other file: its holder may truncate it at any time, and touching a mapping
+    /// beyond the end of its file raises SIGBUS. To read a small one costs less than a mapping.
     ///
     /// - Parameters:
     ///   - part: the number of bytes available of a file that is still being written; nil for a complete file.
@@ -31,7 +31,7 @@ final class ImageSource {
         do {
             let size = try part.map { min($0, try file.size()) } ?? file.size()
             guard size > 0 else { throw WireError(.emptyImage, "There are no bytes.") }
-            if part == nil, let sealed = try? SealedBuffer(verifying: file, size: size) {
+            if part == nil, size > Self.copiedBytes, let sealed = try? SealedBuffer(verifying: file, size: size) {
                 let mapping = try Mapping(sealed)
                 unsafe bytes = mapping.withBytes { unsafe $0 }
                 self.mapping = consume mapping
@@ -95,6 +95,9 @@ final class ImageSource {
     func pass(from start: Int, to position: Int) -> Int {
         memory == nil ? release(from: start, to: position) : position
     }
+
+    /// The size up to which a file is read into memory.
+    private static let copiedBytes = 64 << 10
 
     /// The least bytes to release at once, because a call takes 1 to 2 µs.
     static let releaseStep = 128 << 10

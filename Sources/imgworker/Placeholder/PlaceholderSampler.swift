@@ -4,7 +4,7 @@ import IPCProtocol
 /// The input of a placeholder: a grid of cells with the sum of the pixels in each.
 final class PlaceholderGrid {
     /// The number of cells along the longer side, enough for the seven half waves of a ThumbHash.
-    private static let longestSide = 32
+    private static let longestSide = ThumbHash.longestSide
     /// The maximum number of rows to sample, because sampling all rows would take a tenth of the time of decoding.
     fileprivate static let mostRows = 64
 
@@ -34,17 +34,22 @@ final class PlaceholderGrid {
     func placeholder(_ orientation: Orientation) -> Placeholder? {
         guard rows.allSatisfy({ $0 > 0 }) else { return nil }
         var stored: [SIMD4<Double>] = []
-        for cell in 0..<width * height {
-            let (column, row) = (cell % width, cell / width)
-            let pixels = Double(Int(bounds[column + 1] - bounds[column]) * rows[row])
-            let value = SIMD4(sums[cell * 4], sums[cell * 4 + 1], sums[cell * 4 + 2], sums[cell * 4 + 3])
-            let mean = value / (255 * pixels)
-            stored.append(order == .bgra8 ? SIMD4(mean.z, mean.y, mean.x, mean.w) : mean)
+        stored.reserveCapacity(width * height)
+        for row in 0..<height {
+            for column in 0..<width {
+                let pixels = Double(Int(bounds[column + 1] - bounds[column]) * rows[row])
+                let first = (row * width + column) * 4
+                let mean = SIMD4(sums[first], sums[first + 1], sums[first + 2], sums[first + 3]) / (255 * pixels)
+                stored.append(order == .bgra8 ? SIMD4(mean.z, mean.y, mean.x, mean.w) : mean)
+            }
         }
         let (shownWidth, shownHeight) = orientation.swapsSides ? (height, width) : (width, height)
-        let shown = (0..<width * height).map { cell in
-            let place = orientation.stored(cell % shownWidth, cell / shownWidth, width: width, height: height)
-            return stored[place.row * width + place.column]
+        var shown = stored
+        if orientation != .upright {
+            for cell in shown.indices {
+                let place = orientation.stored(cell % shownWidth, cell / shownWidth, width: width, height: height)
+                shown[cell] = stored[place.row * width + place.column]
+            }
         }
         let hash = ThumbHash.encode(shown, width: shownWidth, height: shownHeight)
         return Placeholder(averageColor: Self.color(shown), thumbHash: hash)

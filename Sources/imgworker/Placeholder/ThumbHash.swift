@@ -6,7 +6,8 @@ import Glibc
 /// channel, the hash contains the cosine transform's coefficients in the triangle of low frequencies, four bits each,
 /// relative to the largest; the constant term and the largest coefficient are in the header.
 enum ThumbHash {
-    /// Returns the hash of an image of `width` × `height` premultiplied RGBA pixels, channels from 0 to 1.
+    /// Returns the hash of an image of `width` × `height` premultiplied RGBA pixels, channels from 0 to 1, at most
+    /// `longestSide` each.
     static func encode(_ pixels: [SIMD4<Double>], width: Int, height: Int) -> [UInt8] {
         let sum = pixels.reduce(SIMD4<Double>()) { $0 + $1 }
         let hasAlpha = sum.w < Double(pixels.count) * (1 - 1e-9)
@@ -50,27 +51,38 @@ enum ThumbHash {
         return bits.bytes
     }
 
+    /// The maximum number of pixels along a side.
+    static let longestSide = 32
+
     /// The maximum number of coefficients in one direction, including the constant term.
     private static let most = 7
 
     /// Returns the coefficients of all channels: seven rows of seven, the lowest frequencies first. Transforms each row
     /// of pixels to seven values, and these by column.
     private static func frequencies(of pixels: [SIMD4<Double>], width: Int, height: Int) -> [SIMD4<Double>] {
-        let waves = { (length: Int) in
-            (0..<most).map { frequency in
-                (0..<length).map { cos(.pi / Double(length) * Double(frequency) * (Double($0) + 0.5)) }
-            }
-        }
-        let (horizontal, vertical) = (waves(width), waves(height))
+        let (horizontal, vertical) = (waves[width], waves[height])
         var result = Array(repeating: SIMD4<Double>(), count: most * most)
         for row in 0..<height {
-            for (x, wave) in horizontal.enumerated() {
+            let line = pixels[row * width..<(row + 1) * width]
+            for x in 0..<most {
                 var sum = SIMD4<Double>()
-                for column in 0..<width { sum += pixels[row * width + column] * wave[column] }
-                for y in 0..<most { result[y * most + x] += sum * vertical[y][row] }
+                for (pixel, factor) in zip(line, horizontal[x * width..<(x + 1) * width]) { sum += pixel * factor }
+                for y in 0..<most { result[y * most + x] += sum * vertical[y * height + row] }
             }
         }
         return result.map { $0 / Double(width * height) }
+    }
+
+    /// For each length up to `longestSide`, the cosines of the `most` lowest frequencies, one frequency after the other.
+    private static let waves: [[Double]] = (0...longestSide).map(waves)
+
+    private static func waves(length: Int) -> [Double] {
+        var waves: [Double] = []
+        for frequency in 0..<most {
+            let step = Double.pi / Double(length) * Double(frequency)
+            for place in 0..<length { waves.append(cos(step * (Double(place) + 0.5))) }
+        }
+        return waves
     }
 
     /// The low frequencies of one channel.
