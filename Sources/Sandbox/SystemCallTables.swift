@@ -10,8 +10,10 @@ extension SystemCallRule {
             .kill("clone"), .kill("socket"), .kill("socketpair"), .kill("connect"), .kill("sendto"),
             // Messages, to standard error.
             .allow("write", .equals(0, 2)),
-            // A buffer's seals are read before it is mapped. No other command is permitted.
-            .allow("fcntl", .equals(1, Kernel.getSeals)), .kill("ioctl"),
+            // A buffer's seals are read before it is mapped, and those of a result are added. No other command is permitted.
+            .allow("fcntl", .equals(1, Kernel.getSeals)), .allow("fcntl", .equals(1, Kernel.addSeals)), .kill("ioctl"),
+            // An encoded result is smaller than its buffer.
+            .allow("ftruncate"),
             // Private memory, which its limit counts. A shared mapping could keep a result from being sealed.
             .allow("mmap", .bits(2, PROT_EXEC, are: false), .mapsPrivately),
             // abort() sends a signal to the process itself. Any other signal would look like an external one.
@@ -111,6 +113,7 @@ extension SystemCallRule {
             .allow("fcntl", .equals(1, F_GETFL)), .allow("fcntl", .equals(1, F_SETFL)),
             .allow("fcntl", .equals(1, F_GETFD)), .allow("fcntl", .equals(1, F_SETFD)),
             .allow("fcntl", .equals(1, F_DUPFD_CLOEXEC)), .allow("fcntl", .equals(1, Kernel.getSeals)),
+            .allow("fcntl", .equals(1, Kernel.addSeals)),
             // Its limits can be read, and not set.
             .allow("prlimit64", .equals(0, 0), .isNull(2)),
             // The length of a name server's answer.
@@ -122,6 +125,7 @@ extension SystemCallRule {
 
 /// Constants of the kernel's headers that Swift does not import.
 private enum Kernel {
+    static let addSeals: Int32 = 1033
     static let getSeals: Int32 = 1034
     static let emptyPath: Int32 = 0x1000
     static let setName: Int32 = 15

@@ -21,11 +21,14 @@ package struct WritableBuffer: ~Copyable {
         descriptor = file
     }
 
-    /// Seals the memfd: no process, including this one, can change the bytes or their number any more.
+    /// Whether the process that was given the memfd has sealed it.
+    package var isSealed: Bool { descriptor.isSealed }
+
+    /// Seals the memfd, unless that is done: no process, including this one, can change the bytes or their number any more.
     ///
     /// - Throws: `SystemError` of `fcntl`: `EBUSY` while a process has the memfd mapped writable.
     package consuming func seal() throws(SystemError) -> SealedBuffer {
-        try retrying("fcntl") { clinux_add_seals(descriptor.raw, clinux_seal_all()) }
+        if !isSealed { try descriptor.seal() }
         return SealedBuffer(sealed: descriptor, size: try descriptor.size())
     }
 }
@@ -37,19 +40,17 @@ public struct SealedBuffer: Sendable {
     /// The number of bytes.
     public let size: Int
 
-    /// A memfd to which this process has just added all seals.
+    /// A memfd with all seals.
     fileprivate init(sealed descriptor: FileDescriptor, size: Int) {
         self.descriptor = descriptor
         self.size = size
     }
 
-    /// Verifies that `descriptor` is a sealed memfd of at least `size` bytes. A file on tmpfs or an unsealable memfd has
-    /// a seal too (`F_SEAL_SEAL`), so all four are required.
+    /// Verifies that `descriptor` is a sealed memfd of at least `size` bytes.
     ///
     /// - Throws: `SystemError` of `fcntl` or `fstat`; `EINVAL` when a seal or a byte is missing.
     public init(verifying descriptor: FileDescriptor, size: Int) throws(SystemError) {
-        let seals = try retrying("fcntl") { clinux_get_seals(descriptor.raw) }
-        guard seals & clinux_seal_all() == clinux_seal_all(), try descriptor.size() >= size else {
+        guard descriptor.isSealed, try descriptor.size() >= size else {
             throw SystemError("fcntl", code: SystemError.invalidArgument)
         }
         self.descriptor = descriptor

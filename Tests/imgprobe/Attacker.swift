@@ -56,7 +56,9 @@ struct Attacker {
             while let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) {
                 switch order {
                 case .decode(let job): try attacker.decode(job, descriptors[0])
-                case .identify(let job, _): try attacker.identify(job, descriptors[0])
+                case .identify(let job, nil): try attacker.identify(job, descriptors[0])
+                case .identify(let job, let early?):
+                    try attacker.identify(job, descriptors[0], early, into: descriptors[1])
                 case .output, .refuse: _exit(1)
                 }
             }
@@ -74,6 +76,33 @@ struct Attacker {
         var bytes = [UInt8](repeating: 0, count: try file.size())
         let count = unsafe try bytes.withUnsafeMutableBytes { unsafe try file.read(into: $0, at: 0) }
         return Array(bytes.prefix(count))
+    }
+
+    /// Seals the seals alone: no others can be added, and the bytes can be written.
+    private static func sealSeals(of file: FileDescriptor) {
+        // F_ADD_SEALS and F_SEAL_SEAL, of the kernel's interface.
+        _ = fcntl(file.raw, 1033, 1)
+    }
+
+    private func identify(
+        _ job: Int, _ file: FileDescriptor, _ early: EarlyDecode, into output: FileDescriptor
+    ) throws {
+        let size = PixelGeometry(width: 8, height: 8)!
+        guard let attack = try Self.words(of: file).first, attack.hasPrefix("early-"),
+            let result = early.job.transform.plan(for: size)?.result
+        else { return try identify(job, file) }
+        _ = unsafe try [UInt8](repeating: 1, count: result.bytes).withUnsafeBytes { unsafe try output.write($0, at: 0) }
+        if attack == "early-half-sealed" {
+            Self.sealSeals(of: output)
+        } else {
+            try output.truncate(to: result.bytes / 2)
+            try output.seal()
+        }
+        let plan = DecodePlan(header: ImageHeader(format: .png, geometry: size), result: result, workingBytes: 0)
+        try channel.sendMessage(
+            DecodeReport.identified(
+                job: job, digest: SHA256.hexadecimalDigest(of: try Self.bytes(of: file)),
+                early: EarlyResult(plan, DecodeResult(bytes: result.bytes))))
     }
 
     private func identify(_ job: Int, _ file: FileDescriptor) throws {
@@ -128,6 +157,10 @@ struct Attacker {
             if try begin(job) != nil {
                 try channel.sendMessage(DecodeReport.finished(job: job.id, DecodeResult(bytes: 252)))
             }
+        case "half-sealed", "early-half-sealed", "early-short":
+            guard let output = try begin(job) else { return }
+            Self.sealSeals(of: output)
+            try fill(output, job, with: 1)
         case "descriptors":
             let report = DecodeReport.failed(job: job.id, WireError(.decodeFailed, "refused: descriptors"))
             try channel.enqueue(report, descriptors: Array(repeating: file, count: 50))

@@ -207,11 +207,11 @@ final class Product {
     /// The descriptor for the worker; nil once it is sealed.
     var descriptor: FileDescriptor? { writable?.descriptor }
 
-    /// Seals the memfd, which must then have `size` bytes.
+    /// Seals the memfd if its worker has not, as each of ours does. It must have `size` bytes then.
     ///
     /// - Throws: `SystemError` of `fcntl`; `EINVAL` for another size.
     func seal(size: Int) throws(SystemError) {
-        if mayShrink { try writable?.descriptor.truncate(to: size) }
+        if mayShrink, let descriptor = writable?.descriptor, !descriptor.isSealed { try descriptor.truncate(to: size) }
         guard let buffer = try writable.take()?.seal(), buffer.size == size else {
             throw SystemError("fcntl", code: SystemError.invalidArgument)
         }

@@ -28,6 +28,11 @@ struct BodyFile: ~Copyable {
         if try descriptor.size() > 0 { try descriptor.truncate(to: 0) }
     }
 
+    /// Seals the complete body. If that fails, the broker tries it, and finds out why.
+    func seal() {
+        try? descriptor.seal()
+    }
+
     /// Appends bytes.
     ///
     /// - Throws: `SystemError` of `pwrite`; the bytes then do not count as received.

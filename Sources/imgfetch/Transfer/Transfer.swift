@@ -347,6 +347,7 @@ import WorkerProtocol
         switch verdict {
         case .redirected, .again: return .nextHop
         case .complete:
+            body.seal()
             return .ended(
                 .finished(
                     job: job.id,

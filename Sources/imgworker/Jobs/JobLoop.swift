@@ -67,7 +67,14 @@ struct JobLoop {
             let room = try? output.size(), image.plan.outputBytes(job.transform, job.encoding) <= room,
             let result = try? image.decode(into: output)
         else { return nil }
+        seal(output, bytes: result.bytes)
         return EarlyResult(image.plan, result)
+    }
+
+    /// Seals a result. If that fails, the broker tries it, and finds out why.
+    private func seal(_ output: FileDescriptor, bytes: Int) {
+        try? output.truncate(to: bytes)
+        try? output.seal()
     }
 
     private func decode(_ job: DecodeJob, _ file: FileDescriptor) throws {
@@ -81,8 +88,10 @@ struct JobLoop {
             if image.plan.workingBytes > Self.unconfirmedMemory, case .refusal = try output.answer() { return }
             let outcome = Result { () throws(WireError) in try image.decode(into: output) }
             // Reads the broker's answer to the header, also after a failure.
-            if case .refusal = try output.answer() { return }
-            try channel.sendMessage(DecodeReport.finished(job: job.id, try outcome.get()))
+            guard case .file(let file) = try output.answer() else { return }
+            let result = try outcome.get()
+            seal(file, bytes: result.bytes)
+            try channel.sendMessage(DecodeReport.finished(job: job.id, result))
         } catch let error as WireError {
             try channel.sendMessage(DecodeReport.failed(job: job.id, error))
         } catch FrameChannel.Failure.tooLong {

@@ -13,7 +13,9 @@ struct WarmUp {
     private let broker: FrameChannel
     private let loop: JobLoop
     private let originals: [FileDescriptor]
-    private let output: FileDescriptor
+    /// The buffers of the jobs, which seal them.
+    private let outputs: [FileDescriptor]
+    private static let transforms = [Transform(pixelFormat: .rgba8), Transform(width: 3, pixelFormat: .bgra8)]
 
     /// Makes the sockets and memfds that the jobs need, which a confined process cannot make.
     ///
@@ -29,7 +31,11 @@ struct WarmUp {
         var originals: [FileDescriptor] = []
         for sample in samples { originals.append(try Self.sealed(sample)) }
         self.originals = originals
-        output = try WritableBuffer(name: "warm-up", size: 1 << 16).descriptor
+        var outputs: [FileDescriptor] = []
+        for _ in 0..<originals.count * Self.transforms.count * 2 {
+            outputs.append(try WritableBuffer(name: "warm-up", size: 1 << 16, mayShrink: true).descriptor)
+        }
+        self.outputs = outputs
     }
 
     /// Runs the jobs, one after the other.
@@ -41,21 +47,23 @@ struct WarmUp {
         // The kernel limits a user's descriptors in flight. Other processes may have used up the limit, so that a
         // confined process can send none.
         var canSend = true
+        var unused = outputs[...]
         for original in originals {
-            for transform in [Transform(pixelFormat: .rgba8), Transform(width: 3, pixelFormat: .bgra8)] {
+            for transform in Self.transforms {
                 if isUrgent() { return }
                 var job = DecodeJob(id: 0, transform: transform)
                 job.wantsPlaceholder = true
+                let (first, second) = (unused.removeFirst(), unused.removeFirst())
                 if canSend {
                     try broker.enqueue(
-                        DecodeOrder.identify(job: job.id, early: EarlyDecode(job)), descriptors: [original, output])
+                        DecodeOrder.identify(job: job.id, early: EarlyDecode(job)), descriptors: [original, first])
                     canSend = try broker.flush()
                 }
                 if canSend {
                     _ = try loop.doNext()
                     try receiveReports()
                     try broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
-                    try broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
+                    try broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [second])
                     canSend = try broker.flush()
                 }
                 if canSend {
@@ -64,7 +72,7 @@ struct WarmUp {
                 } else {
                     let image = try EncodedImage(
                         try ImageSource(reading: original), for: job, conversions: loop.conversions)
-                    _ = try image.decode(into: output)
+                    _ = try image.decode(into: second)
                 }
             }
         }

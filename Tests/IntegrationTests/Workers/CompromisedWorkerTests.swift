@@ -127,6 +127,7 @@ final class AttackedSetting {
         ("nonsense", .protocol), ("no-json", .protocol), ("no-frame", .protocol), ("other-job", .protocol),
         ("ready-again", .protocol), ("unasked-result", .protocol), ("second-header", .protocol),
         ("other-plan", .protocol), ("wrong-size", .protocol), ("descriptors", .protocol),
+        ("half-sealed", .protocol), ("early-half-sealed", .protocol), ("early-short", .protocol),
     ])
     func fatalAttacks(attack: String, cause: DeathCause) throws {
         let result = try attempt(attack)
@@ -136,12 +137,11 @@ final class AttackedSetting {
         #expect(result.milliseconds < 15_000)
     }
 
-    /// Refused by the sandbox and, without one, by the seals.
+    /// Refused by the seals.
     @Test func resizedOutput() throws {
-        #expect(try attempt("resize").error.message == "refused: \(ENOSYS) \(ENOSYS)")
-        let bare = try attempt("resize", arguments: ["--allow-unsandboxed"], marks: ["unconfined": ""])
-        #expect(bare.error.message == "refused: \(EPERM) \(EPERM)")
-        #expect(bare.deaths.isEmpty)
+        let result = try attempt("resize")
+        #expect(result.error.message == "refused: \(EPERM) \(EPERM)")
+        #expect(result.deaths.isEmpty)
     }
 
     /// A mapping prevents sealing. The broker does not wait for it.
