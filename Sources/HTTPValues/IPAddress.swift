@@ -12,7 +12,9 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// Parses "192.0.2.1" or "2001:db8::1"; nil for any other text. Other spellings of IPv4 (octal, fewer parts),
     /// brackets and zones are not accepted.
     package init?(_ text: some StringProtocol) {
-        guard let bytes = text.contains(":") ? Self.sixteenBytes(text) : Self.fourBytes(text) else { return nil }
+        guard let bytes = text.utf8.contains(UInt8(ascii: ":")) ? Self.sixteenBytes(text) : Self.fourBytes(text) else {
+            return nil
+        }
         self.bytes = bytes
     }
 
@@ -36,16 +38,23 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     }
 
     private static func fourBytes(_ text: some StringProtocol) -> [UInt8]? {
-        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 4 else { return nil }
         var bytes: [UInt8] = []
-        for part in parts {
-            guard part.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
-                part.count == 1 || part.first != "0", let byte = UInt8(part)
-            else { return nil }
-            bytes.append(byte)
+        // Of the part before the next dot.
+        var (value, digits) = (0, 0)
+        for character in text.utf8 {
+            switch character {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"):
+                if digits > 0, value == 0 { return nil }
+                (value, digits) = (value * 10 + Int(character - UInt8(ascii: "0")), digits + 1)
+                if value > 255 { return nil }
+            case UInt8(ascii: ".") where digits > 0 && bytes.count < 3:
+                bytes.append(UInt8(value))
+                (value, digits) = (0, 0)
+            default: return nil
+            }
         }
-        return bytes
+        guard digits > 0, bytes.count == 3 else { return nil }
+        return bytes + [UInt8(value)]
     }
 
     private static func sixteenBytes(_ text: some StringProtocol) -> [UInt8]? {

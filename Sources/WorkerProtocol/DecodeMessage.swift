@@ -192,7 +192,7 @@ extension DecodeOrder: WorkerMessage {
         }
     }
 
-    package static var blanks: [DecodeOrder] { [.decode(.blank), .output(job: 0), .refuse(job: 0), .identify(job: 0)] }
+    package static let blanks: [DecodeOrder] = [.decode(.blank), .output(job: 0), .refuse(job: 0), .identify(job: 0)]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
@@ -274,12 +274,10 @@ extension DecodeReport: WorkerMessage {
         }
     }
 
-    package static var blanks: [DecodeReport] {
-        [
-            .ready(nil, version: nil), .header(job: 0, .blank), .finished(job: 0, .blank), .failed(job: 0, .blank),
-            .identified(job: 0, digest: ""),
-        ]
-    }
+    package static let blanks: [DecodeReport] = [
+        .ready(nil, version: nil), .header(job: 0, .blank), .finished(job: 0, .blank), .failed(job: 0, .blank),
+        .identified(job: 0, digest: ""),
+    ]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {

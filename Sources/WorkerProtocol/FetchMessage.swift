@@ -135,7 +135,7 @@ extension FetchOrder: WorkerMessage {
         }
     }
 
-    package static var blanks: [FetchOrder] { [.fetch(.blank), .stop(job: 0)] }
+    package static let blanks: [FetchOrder] = [.fetch(.blank), .stop(job: 0)]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
@@ -177,14 +177,12 @@ extension FetchReport: WorkerMessage {
         }
     }
 
-    package static var blanks: [FetchReport] {
-        [
-            .ready(nil, version: nil), .redirected(job: 0, to: ""),
-            .responded(job: 0, .blank, validator: nil, total: nil),
-            .progress(job: 0, received: 0, expected: nil), .finished(job: 0, .blank), .notModified(job: 0, .blank),
-            .failed(job: 0, .blank), .stopped(job: 0, received: 0),
-        ]
-    }
+    package static let blanks: [FetchReport] = [
+        .ready(nil, version: nil), .redirected(job: 0, to: ""),
+        .responded(job: 0, .blank, validator: nil, total: nil),
+        .progress(job: 0, received: 0, expected: nil), .finished(job: 0, .blank), .notModified(job: 0, .blank),
+        .failed(job: 0, .blank), .stopped(job: 0, received: 0),
+    ]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {

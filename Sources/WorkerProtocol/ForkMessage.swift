@@ -27,7 +27,7 @@ extension ForkOrder: WorkerMessage {
 
     package var type: String { "fork" }
 
-    package static var blanks: [ForkOrder] { [.fork] }
+    package static let blanks: [ForkOrder] = [.fork]
 
     package mutating func list(_ fields: inout Fields) {}
 }
@@ -42,7 +42,7 @@ extension ForkReport: WorkerMessage {
         }
     }
 
-    package static var blanks: [ForkReport] { [.ready, .forked(pid: 0)] }
+    package static let blanks: [ForkReport] = [.ready, .forked(pid: 0)]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {

@@ -135,13 +135,11 @@ extension StoreOrder: WorkerMessage {
         }
     }
 
-    package static var blanks: [StoreOrder] {
-        [
-            .find(job: 0, keys: [], form: nil), .keepOriginal(job: 0, .blank), .keepRaster(job: 0, .blank),
-            .query(job: 0, keys: []), .touch(keys: []), .update(.blank), .forget(job: 0, url: "", owner: nil),
-            .discard(job: 0, digests: []), .clear(job: 0, olderThanSeconds: nil), .quarantine([]),
-        ]
-    }
+    package static let blanks: [StoreOrder] = [
+        .find(job: 0, keys: [], form: nil), .keepOriginal(job: 0, .blank), .keepRaster(job: 0, .blank),
+        .query(job: 0, keys: []), .touch(keys: []), .update(.blank), .forget(job: 0, url: "", owner: nil),
+        .discard(job: 0, digests: []), .clear(job: 0, olderThanSeconds: nil), .quarantine([]),
+    ]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
@@ -227,14 +225,12 @@ extension StoreReport: WorkerMessage {
         }
     }
 
-    package static var blanks: [StoreReport] {
-        [
-            .ready(nil, version: nil), .state(.blank), .foundOriginal(job: 0, .blank),
-            .foundRaster(job: 0, .blank, .blank),
-            .missing(job: 0), .queried(job: 0, nil), .kept(job: 0), .notKept(job: 0), .forgotten(job: 0, keys: []),
-            .cleared(job: 0, removed: 0, bytes: 0), .quarantine([]), .known(hashes: [], isComplete: false),
-        ]
-    }
+    package static let blanks: [StoreReport] = [
+        .ready(nil, version: nil), .state(.blank), .foundOriginal(job: 0, .blank),
+        .foundRaster(job: 0, .blank, .blank),
+        .missing(job: 0), .queried(job: 0, nil), .kept(job: 0), .notKept(job: 0), .forgotten(job: 0, keys: []),
+        .cleared(job: 0, removed: 0, bytes: 0), .quarantine([]), .known(hashes: [], isComplete: false),
+    ]
 
     package mutating func list(_ fields: inout Fields) {
         switch self {
