@@ -133,10 +133,12 @@ package struct Clients {
         return leases.releaseAll(from: client) + sendings.releaseAll(from: client)
     }
 
-    mutating func receivedPage(_ client: ClientID) { clients[client]?.hasPage = true }
+    mutating func receivedPage(_ client: ClientID) { clients.change(client) { $0.hasPage = true } }
 
     /// Notes when the frame began that is arriving; nil when none is.
-    mutating func frameBegan(_ client: ClientID, at instant: Instant?) { clients[client]?.frameBegunAt = instant }
+    mutating func frameBegan(_ client: ClientID, at instant: Instant?) {
+        clients.change(client) { $0.frameBegunAt = instant }
+    }
 
     // MARK: Requests
 
@@ -159,12 +161,12 @@ package struct Clients {
     }
 
     mutating func began(get id: Int, _ waiter: WaiterID, weight: Int, of client: ClientID) {
-        clients[client]?.gets[id] = waiter
+        clients.change(client) { $0.gets[id] = waiter }
         take(weight, of: client)
     }
 
     mutating func ended(get id: Int, weight: Int, of client: ClientID) {
-        clients[client]?.gets[id] = nil
+        clients.change(client) { $0.gets[id] = nil }
         give(weight, of: client)
     }
 
@@ -186,19 +188,19 @@ package struct Clients {
     }
 
     mutating func began(prefetch id: Int, _ prefetch: PrefetchID, weight: Int, of client: ClientID) {
-        clients[client]?.prefetches[id] = prefetch
+        clients.change(client) { $0.prefetches[id] = prefetch }
         take(weight, of: client)
     }
 
     mutating func ended(prefetch id: Int, weight: Int, of client: ClientID) {
-        clients[client]?.prefetches[id] = nil
+        clients.change(client) { $0.prefetches[id] = nil }
         give(weight, of: client)
     }
 
     /// Notes an unanswered request that is neither a `get` nor a `prefetch`.
     mutating func began(other id: Int, weight: Int, of client: ClientID) {
         guard let begun = clients[client], begun.others[id] == nil else { return }
-        clients[client]?.others[id] = weight
+        clients.change(client) { $0.others[id] = weight }
         take(weight, of: client)
     }
 
@@ -211,13 +213,13 @@ package struct Clients {
 
     private mutating func take(_ weight: Int, of client: ClientID) {
         guard let uid = clients[client]?.uid else { return }
-        clients[client]?.weight += weight
+        clients.change(client) { $0.weight += weight }
         requests.take(weight, for: uid)
     }
 
     private mutating func give(_ weight: Int, of client: ClientID) {
         guard let uid = clients[client]?.uid else { return }
-        clients[client]?.weight -= weight
+        clients.change(client) { $0.weight -= weight }
         requests.give(weight, from: uid)
     }
 
@@ -236,7 +238,7 @@ package struct Clients {
             return error(refusal, "\(subscriptions.taken) subscriptions are open already.")
         }
         subscriptions.take(1, for: asking.uid)
-        clients[client]?.subscriptions.append((events, id))
+        clients.change(client) { $0.subscriptions.append((events, id)) }
         subscribers.insert(client)
         return nil
     }

@@ -49,7 +49,7 @@ package struct SharedPool {
 
     package mutating func take(_ amount: Int, for user: UInt32) {
         taken += amount
-        users[user, default: 0] += amount
+        users.change(user, default: 0) { $0 += amount }
     }
 
     package mutating func give(_ amount: Int, from user: UInt32) {

@@ -130,7 +130,9 @@ extension BrokerState {
     // state.
 
     /// Whether `worker` runs `job`: another worker's product is not this one's to seal.
-    package mutating func isRunning(_ job: JobID, on worker: WorkerID) -> Bool { supervision.isRunning(job, on: worker) }
+    package mutating func isRunning(_ job: JobID, on worker: WorkerID) -> Bool {
+        supervision.isRunning(job, on: worker)
+    }
 
     /// Whether the broker has condemned a worker, so that its reports do not count any more.
     package mutating func isCondemned(_ worker: WorkerID) -> Bool { supervision.isCondemned(worker) }

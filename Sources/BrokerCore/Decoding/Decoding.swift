@@ -127,7 +127,7 @@ package struct Decoding {
     /// Lets a waiter join the decoding of a variant; otherwise nil.
     mutating func join(_ variant: VariantKey, _ waiter: JobWaiter) -> JobID? {
         guard let job = jobByVariant[variant], let decode = decodes[job] else { return nil }
-        decodes[job]?.waiters.append(waiter)
+        decodes.change(job) { $0.waiters.append(waiter) }
         queue.join(job, waiter.owner)
         if decode.priority < waiter.priority { setPriority(of: job, waiter.priority) }
         return job
@@ -147,13 +147,13 @@ package struct Decoding {
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
-        decodes[job]?.priority = priority
+        decodes.change(job) { $0.priority = priority }
         queue.change(job, to: priority)
     }
 
     /// Takes a waiter out of a decoding; a queued decoding without waiters is taken out.
     mutating func leave(_ job: JobID, _ waiter: WaiterID) -> End? {
-        decodes[job]?.waiters.remove(waiter)
+        decodes.change(job) { $0.waiters.remove(waiter) }
         guard let decode = decodes[job] else { return nil }
         if let priority = decode.waiters.priority {
             setPriority(of: job, priority)
@@ -216,7 +216,7 @@ package struct Decoding {
             reservedBytes += limits.earlyResultBytes
             decode = EarlyDecode(order, refused: refused)
         }
-        identifications[job]?.run = run
+        identifications.change(job) { $0.run = run }
         return (identification.body, decode)
     }
 
@@ -237,12 +237,14 @@ package struct Decoding {
     }
 
     /// Counts decoders that died with bytes before those were identified, against their decoding.
-    mutating func add(crashes: Int, to job: JobID) { decodes[job]?.crashes += crashes }
+    mutating func add(crashes: Int, to job: JobID) {
+        decodes.change(job) { $0.crashes += crashes }
+    }
 
     /// Notes that the digest is not needed any more. A running identification goes on, because its worker cannot be stopped.
     mutating func abandon(identification job: JobID) {
         if identifications[job]?.run != nil {
-            identifications[job]?.isWanted = false
+            identifications.change(job) { $0.isWanted = false }
         } else if identifications.removeValue(forKey: job) != nil {
             queue.remove(job)
         }
@@ -299,8 +301,10 @@ package struct Decoding {
     mutating func start(_ job: JobID, on worker: WorkerID, wantsPlaceholder: Bool, at now: Instant) -> DecodeJob? {
         guard let decode = decodes[job] else { return nil }
         let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
-        decodes[job]?.state = .running(
-            Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline)))
+        decodes.change(job) {
+            $0.state = .running(
+                Decode.Run(worker: worker, startedAt: now, phase: .readingHeader(deadline: deadline)))
+        }
         var order = DecodeJob(
             id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
             maxWorkingBytes: limits.maxWorkingBytes)
@@ -322,7 +326,7 @@ package struct Decoding {
     mutating func headerRead(_ job: JobID, _ plan: DecodePlan) -> HeaderOutcome {
         guard let decode = decodes[job] else { return .wrongPlan }
         guard let transform = decode.variant.form.transform else {
-            decodes[job]?.enter(.parked(plan))
+            decodes.change(job) { $0.enter(.parked(plan)) }
             return .described(plan)
         }
         let planned = transform.plan(for: plan.header.geometry, frameCount: plan.header.frameCount)
@@ -337,7 +341,7 @@ package struct Decoding {
             let message = "\(size) pixels are too many, or take too much memory to decode."
             return .refused(WireError(.tooManyPixels, message))
         }
-        decodes[job]?.enter(.parked(plan))
+        decodes.change(job) { $0.enter(.parked(plan)) }
         parked.append(job)
         return .parked(plan)
     }
@@ -365,7 +369,7 @@ package struct Decoding {
         guard hasRoom(expected + plan.workingBytes + workingBytes) || isAlone else { return nil }
         parked.removeFirst()
         let deadline = now.adding(milliseconds: limits.decodeDeadlineMs)
-        decodes[job]?.enter(.writing(plan, reserved: expected, deadline: deadline))
+        decodes.change(job) { $0.enter(.writing(plan, reserved: expected, deadline: deadline)) }
         reservedBytes += expected
         return Admission(job: job, worker: run.worker, bytes: output, isExact: encoding == nil)
     }
@@ -401,7 +405,7 @@ package struct Decoding {
     mutating func detach(_ contents: Set<ContentKey>) {
         for (job, decode) in decodes where contents.contains(decode.variant.content) {
             close(job)
-            decodes[job]?.isDetached = true
+            decodes.change(job) { $0.isDetached = true }
         }
     }
 
@@ -516,8 +520,10 @@ package struct Decoding {
     }
 
     mutating func admit(part job: JobID, _ plan: DecodePlan, bytes: Int) {
-        parts[job]?.plan = plan
-        parts[job]?.reserved = bytes
+        parts.change(job) {
+            $0.plan = plan
+            $0.reserved = bytes
+        }
         reservedBytes += bytes
     }
 

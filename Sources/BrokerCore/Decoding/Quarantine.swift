@@ -65,7 +65,7 @@ struct Quarantine {
     /// Notes that an image was refused: requested entries are forgotten last.
     mutating func noteUse(of digest: ContentDigest) {
         uses += 1
-        entries[digest]?.use = uses
+        entries.change(digest) { $0.use = uses }
     }
 
     // MARK: Persistence

@@ -60,9 +60,9 @@ package struct DiskTier {
     /// Lets a waiter join a lookup; nil when none is running or queued for the same.
     mutating func join(_ key: LookupKey, _ waiter: JobWaiter, mayStay: Bool) -> JobID? {
         guard let job = lookupByKey[key], let lookup = lookups[job] else { return nil }
-        lookups[job]?.waiters.append(waiter)
+        lookups.change(job) { $0.waiters.append(waiter) }
         lookupQueue.join(job, waiter.owner)
-        lookups[job]?.mayStay = lookup.mayStay || mayStay
+        lookups.change(job) { $0.mayStay = lookup.mayStay || mayStay }
         return job
     }
 
@@ -84,10 +84,12 @@ package struct DiskTier {
     mutating func start(
         lookup job: JobID, on worker: WorkerID, isForRaster: Bool, isForOwn: Bool, rasterWord: String?
     ) {
-        lookups[job]?.worker = worker
-        lookups[job]?.rasterWord = rasterWord
-        lookups[job]?.isForRaster = isForRaster
-        lookups[job]?.isForOwn = isForOwn
+        lookups.change(job) {
+            $0.worker = worker
+            $0.rasterWord = rasterWord
+            $0.isForRaster = isForRaster
+            $0.isForOwn = isForOwn
+        }
     }
 
     /// Takes a lookup out, queued or running.
@@ -100,7 +102,7 @@ package struct DiskTier {
 
     /// Takes a waiter out of a lookup; returns the lookup if it has ended with it.
     mutating func leave(lookup job: JobID, _ waiter: WaiterID) -> Lookup? {
-        lookups[job]?.waiters.remove(waiter)
+        lookups.change(job) { $0.waiters.remove(waiter) }
         return lookups[job]?.waiters.isEmpty == true ? end(lookup: job) : nil
     }
 

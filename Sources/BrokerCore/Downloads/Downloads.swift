@@ -102,7 +102,7 @@ package struct Downloads {
         let plain = jobByKey[DownloadKey(original: original, isForced: false)]
         let bringsBody = plain.map { downloads[$0]?.revalidating == nil } ?? false
         guard let job = isForced ? forced ?? (bringsBody ? plain : nil) : plain ?? forced else { return nil }
-        downloads[job]?.waiters.append(waiter)
+        downloads.change(job) { $0.waiters.append(waiter) }
         queue.join(job, waiter.owner)
         suspects.join(job, waiter.owner)
         if let priority = downloads[job]?.priority, priority < waiter.priority {
@@ -135,13 +135,13 @@ package struct Downloads {
     /// Adds the bytes in `body`, which a client has stored, as a download that is received.
     mutating func insert(_ download: Download, _ body: BufferID, bytes: Int, as job: JobID) {
         downloads[job] = download
-        downloads[job]?.state = .received(body, by: nil)
+        downloads.change(job) { $0.state = .received(body, by: nil) }
         setReceived(of: job, bytes)
         jobByKey[download.key] = job
     }
 
     private mutating func setPriority(of job: JobID, _ priority: GetOptions.Priority) {
-        downloads[job]?.priority = priority
+        downloads.change(job) { $0.priority = priority }
         queue.change(job, to: priority)
         suspects.change(job, to: priority)
     }
@@ -150,8 +150,10 @@ package struct Downloads {
     private mutating func setReceived(of job: JobID, _ received: Int) {
         guard let before = downloads[job]?.received else { return }
         reservedBytes += received - before
-        downloads[job]?.received = received
-        if received == 0 { downloads[job]?.rendered.startOver() }
+        downloads.change(job) {
+            $0.received = received
+            if received == 0 { $0.rendered.startOver() }
+        }
     }
 
     // MARK: Running
@@ -168,16 +170,18 @@ package struct Downloads {
             if !download.isSuspect { queue.jobEnded(job) }
             return .hostUnavailable(milliseconds: wait)
         }
-        downloads[job]?.state = .running(
-            Download.Transfer(worker: worker, startedAt: now, lastActivity: now, isAlone: download.isSuspect))
         let resumption = download.resumption
-        if resumption == nil {
-            downloads[job]?.attempts += 1
-            downloads[job]?.writers = [worker]
-        } else {
-            downloads[job]?.resumptions += 1
-            downloads[job]?.resumedFrom = download.received
-            downloads[job]?.writers.insert(worker)
+        downloads.change(job) {
+            $0.state = .running(
+                Download.Transfer(worker: worker, startedAt: now, lastActivity: now, isAlone: download.isSuspect))
+            if resumption == nil {
+                $0.attempts += 1
+                $0.writers = [worker]
+            } else {
+                $0.resumptions += 1
+                $0.resumedFrom = download.received
+                $0.writers.insert(worker)
+            }
         }
         let key = download.original
         var headers = download.headers
@@ -197,17 +201,18 @@ package struct Downloads {
     mutating func responded(
         _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?, at now: Instant
     ) -> Download? {
-        guard var download = downloads[job] else { return nil }
+        guard let download = downloads[job] else { return nil }
         answered(download, status: response.status, at: now)
-        download.response = download.complete(response)
-        download.validator = validator
-        download.total = total
-        download.transfer?.lastActivity = now
-        download.transfer?.hasResponded = true
+        downloads.change(job) {
+            $0.response = $0.complete(response)
+            $0.validator = validator
+            $0.total = total
+            $0.transfer?.lastActivity = now
+            $0.transfer?.hasResponded = true
+            // Only a part continues the body; any other response begins it anew.
+            if response.status != 206 { $0.resumedFrom = 0 }
+        }
         silent.remove(job)
-        // Only a part continues the body; any other response begins it anew.
-        if response.status != 206 { download.resumedFrom = 0 }
-        downloads[job] = download
         if response.status != 206 { setReceived(of: job, 0) }
         return self[job]
     }
@@ -216,8 +221,10 @@ package struct Downloads {
     mutating func redirected(_ job: JobID, to origin: String, at now: Instant) {
         guard let download = downloads[job] else { return }
         answered(download, status: 302, at: now)
-        downloads[job]?.transfer?.redirectedTo = origin
-        downloads[job]?.transfer?.lastActivity = now
+        downloads.change(job) {
+            $0.transfer?.redirectedTo = origin
+            $0.transfer?.lastActivity = now
+        }
         silent.remove(job)
     }
 
@@ -248,8 +255,10 @@ package struct Downloads {
     mutating func progressed(_ job: JobID, received: Int, expected: Int?, at now: Instant) -> Download? {
         guard let download = self[job] else { return nil }
         setReceived(of: job, min(max(received, download.received), limits.maxDownloadBytes))
-        downloads[job]?.expected = expected
-        downloads[job]?.transfer?.lastActivity = now
+        downloads.change(job) {
+            $0.expected = expected
+            $0.transfer?.lastActivity = now
+        }
         silent.remove(job)
         return self[job]
     }
@@ -317,9 +326,11 @@ package struct Downloads {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
         var outcomes = unassign(job)
         hosts.abandoned(HostTable.Key(download))
-        downloads[job]?.response = download.complete(response)
-        downloads[job]?.state = .received(body, by: transfer)
-        downloads[job]?.validator = nil
+        downloads.change(job) {
+            $0.response = download.complete(response)
+            $0.state = .received(body, by: transfer)
+            $0.validator = nil
+        }
         setReceived(of: job, bytes)
         if let held = downloads[job]?.revalidatedBody.take() { outcomes.append(.unhold(held)) }
         return outcomes
@@ -342,7 +353,7 @@ package struct Downloads {
         var outcomes: [Outcome] = []
         for (job, download) in downloads.sorted(by: { $0.key < $1.key }) where download.writers.contains(worker) {
             switch download.state {
-            case .stopping: downloads[job]?.isCompromised = true
+            case .stopping: downloads.change(job) { $0.isCompromised = true }
             case .running(let transfer) where transfer.worker != worker:
                 outcomes += [.stop(job, transfer.worker), .discard(job)] + end(job)
                 restarting.append(download)
@@ -352,9 +363,11 @@ package struct Downloads {
             case .queued, .backingOff, .running:
                 // The product of one that runs is discarded with its worker.
                 if download.transfer == nil, download.resumption != nil { outcomes.append(.discard(job)) }
-                downloads[job]?.validator = nil
-                downloads[job]?.response = nil
-                downloads[job]?.total = nil
+                downloads.change(job) {
+                    $0.validator = nil
+                    $0.response = nil
+                    $0.total = nil
+                }
                 setReceived(of: job, 0)
             }
         }
@@ -391,17 +404,17 @@ package struct Downloads {
             setReceived(of: job, 0)
         } else {
             // A continuation counts as an attempt once it has failed.
-            downloads[job]?.attempts += 1
+            downloads.change(job) { $0.attempts += 1 }
         }
         outcomes += unassign(job)
-        downloads[job]?.state = .backingOff(until: at)
+        downloads.change(job) { $0.state = .backingOff(until: at) }
         return outcomes + [.retry(job, at: at)]
     }
 
     /// Queues a download whose pause is over; returns for how many milliseconds its origin must not be asked, if so.
     mutating func retryDue(_ job: JobID, at now: Instant) -> Int? {
         guard let download = downloads[job], let at = download.retryAt, at <= now else { return nil }
-        downloads[job]?.state = .queued
+        downloads.change(job) { $0.state = .queued }
         if let wait = hosts.refusal(of: HostTable.Key(download), at: now) { return wait }
         push(job)
         return nil
@@ -415,7 +428,7 @@ package struct Downloads {
 
     /// Takes a waiter out. A download without waiters is stopped; its body is kept if it can be continued.
     mutating func leave(_ job: JobID, _ waiter: WaiterID, isDraining: Bool, at now: Instant) -> [Outcome] {
-        downloads[job]?.waiters.remove(waiter)
+        downloads.change(job) { $0.waiters.remove(waiter) }
         guard let download = self[job] else { return [] }
         if let priority = download.waiters.priority {
             setPriority(of: job, priority)
@@ -424,9 +437,9 @@ package struct Downloads {
         if let transfer = download.transfer {
             let stop = Outcome.stop(job, transfer.worker)
             if download.resumption == nil { return [stop, .discard(job)] + end(job) }
-            downloads[job]?.state = .stopping(transfer)
+            downloads.change(job) { $0.state = .stopping(transfer) }
             jobByKey[download.key] = nil
-            downloads[job]?.revalidatedBody = nil
+            downloads.change(job) { $0.revalidatedBody = nil }
             return [stop, .stopDeadline(job)] + (download.revalidatedBody.map { [.unhold($0)] } ?? [])
         }
         let kept = keepBody(of: job, isDraining: isDraining, at: now)
@@ -466,13 +479,13 @@ package struct Downloads {
         // A continuation may have begun anew before it said so.
         if download.resumption == nil || !hasResponded {
             outcomes.append(.discard(job))
-            downloads[job]?.validator = nil
+            downloads.change(job) { $0.validator = nil }
             setReceived(of: job, 0)
         }
         outcomes += unassign(job)
         if ownMaking {
-            downloads[job]?.isSuspect = true
-            if wasAlone { downloads[job]?.crashes += 1 }
+            downloads.change(job) { $0.isSuspect = true }
+            if wasAlone { downloads.change(job) { $0.crashes += 1 } }
         }
         if downloads[job]?.crashes ?? 0 >= Self.fatalCrashes { return (.poisonous, outcomes) }
         push(job, atFront: true)
@@ -485,9 +498,9 @@ package struct Downloads {
         if download.isStopping { return stopped(job, received: download.received, isDraining: isDraining, at: now) }
         hosts.abandoned(HostTable.Key(download))
         if download.resumption == nil {
-            downloads[job]?.attempts -= 1
+            downloads.change(job) { $0.attempts -= 1 }
         } else {
-            downloads[job]?.resumptions -= 1
+            downloads.change(job) { $0.resumptions -= 1 }
         }
         return requeue(job)
     }
@@ -512,7 +525,7 @@ package struct Downloads {
         guard let download = downloads[job], let transfer = download.transfer else { return [] }
         if !transfer.isAlone { queue.jobEnded(job) }
         silent.remove(job)
-        downloads[job]?.state = .queued
+        downloads.change(job) { $0.state = .queued }
         return [.freed(job, transfer.worker)]
     }
 
@@ -535,7 +548,7 @@ package struct Downloads {
         guard let download = self[job], let transfer = download.transfer, !transfer.hasResponded, !transfer.isBlamed,
             transfer.startedAt.adding(milliseconds: limits.patienceMs) <= now
         else { return }
-        downloads[job]?.transfer?.isBlamed = true
+        downloads.change(job) { $0.transfer?.isBlamed = true }
         blame(download, error, at: now)
     }
 
@@ -612,23 +625,29 @@ package struct Downloads {
 
     mutating func beganPart(of job: JobID, as part: JobID) {
         guard let received = self[job]?.received else { return }
-        downloads[job]?.rendered.job = part
-        downloads[job]?.rendered.bytes = received
+        downloads.change(job) {
+            $0.rendered.job = part
+            $0.rendered.bytes = received
+        }
     }
 
-    mutating func showedPart(of job: JobID, stage: Int) { downloads[job]?.rendered.stage = stage }
+    mutating func showedPart(of job: JobID, stage: Int) {
+        downloads.change(job) { $0.rendered.stage = stage }
+    }
 
     /// Ends a partial decoding; with `isLast` no other one is made of this body.
     mutating func endedPart(of job: JobID, _ part: JobID, isLast: Bool) {
         guard downloads[job]?.rendered.job == part else { return }
-        downloads[job]?.rendered.job = nil
-        downloads[job]?.rendered.isOver = isLast
+        downloads.change(job) {
+            $0.rendered.job = nil
+            $0.rendered.isOver = isLast
+        }
     }
 
     /// Lets the next partial decoding begin after a pause; false when the download is gone.
     mutating func pauseParts(of job: JobID, until instant: Instant) -> Bool {
         guard self[job] != nil else { return false }
-        downloads[job]?.rendered.notBefore = instant
+        downloads.change(job) { $0.rendered.notBefore = instant }
         return true
     }
 

@@ -118,7 +118,7 @@ struct HostTable {
 
     /// Notes a transfer that ended without an outcome; if it was a probe, another may be made.
     mutating func abandoned(_ origin: Key) {
-        hosts[origin]?.isProbing = false
+        hosts.change(origin) { $0.isProbing = false }
     }
 
     /// Takes a retry from the origin's budget, if there is one left.

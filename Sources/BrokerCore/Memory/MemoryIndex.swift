@@ -307,7 +307,7 @@ struct MemoryIndex {
             let slot = originals.insert(entry)
             contents[content].originals.append(slot)
             linkToURL(slot)
-            if let owner = key.owner { owned[owner, default: 0] += 1 }
+            if let owner = key.owner { owned.change(owner, default: 0) { $0 += 1 } }
         }
         limitKeys(of: content, keeping: key)
         return dropped

@@ -50,8 +50,8 @@ package struct ValiditySlots {
         if slot == generations.endIndex { generations.append(0) }
         generations[slot] += 1
         assignments[slot] = Assignment(buffer: buffer, key: key)
-        slotsByBuffer[buffer, default: []].append(slot)
-        slotsByKey[key, default: []].append(slot)
+        slotsByBuffer.change(buffer, default: []) { $0.append(slot) }
+        slotsByKey.change(key, default: []) { $0.append(slot) }
         changes.append(Change(slot: slot, generation: generations[slot], validUntil: expiry))
         return ImageReply.Slot(number: slot, generation: generations[slot])
     }

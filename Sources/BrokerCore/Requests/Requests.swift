@@ -42,74 +42,88 @@ package struct Requests {
     /// Takes a waiter back to `deciding`, for `advance`. A preview that is being produced is pending again, because the
     /// decision to show it is made anew; `endStage` leaves it.
     mutating func decideAnew(_ id: WaiterID) {
-        waiters[id]?.stage = .deciding
-        if waiters[id]?.preview == .showing { waiters[id]?.preview = .pending }
+        waiters.change(id) {
+            $0.stage = .deciding
+            if $0.preview == .showing { $0.preview = .pending }
+        }
     }
 
     /// Notes that a waiter's job has ended for it. The caller takes the next step itself, so a preview that is being produced
     /// goes on, unlike in `decideAnew`.
-    mutating func endStage(_ id: WaiterID) { waiters[id]?.stage = .deciding }
+    mutating func endStage(_ id: WaiterID) { waiters.change(id) { $0.stage = .deciding } }
 
     /// Lets a waiter wait for a job, which another request had started if `joining`.
     mutating func wait(_ id: WaiterID, for stage: Waiter.Stage, joining: Bool = false) {
-        waiters[id]?.stage = stage
-        if joining { waiters[id]?.isCoalesced = true }
+        waiters.change(id) {
+            $0.stage = stage
+            if joining { $0.isCoalesced = true }
+        }
     }
 
     // MARK: The original
 
-    mutating func setKey(_ key: OriginalKey, of id: WaiterID) { waiters[id]?.key = key }
-    mutating func setOriginal(_ original: MemoryIndex.Original, of id: WaiterID) { waiters[id]?.original = original }
-    mutating func setSource(_ source: ImageReply.Source, of id: WaiterID) { waiters[id]?.source = source }
+    mutating func setKey(_ key: OriginalKey, of id: WaiterID) { waiters.change(id) { $0.key = key } }
+    mutating func setOriginal(_ original: MemoryIndex.Original, of id: WaiterID) {
+        waiters.change(id) { $0.original = original }
+    }
+    mutating func setSource(_ source: ImageReply.Source, of id: WaiterID) { waiters.change(id) { $0.source = source } }
 
     /// Notes that the disk tier found the original.
     mutating func foundOnDisk(_ id: WaiterID, _ key: OriginalKey, source: ImageReply.Source) {
-        waiters[id]?.hasQueriedDisk = true
-        waiters[id]?.key = key
-        waiters[id]?.source = source
-        waiters[id]?.cachedIn = source
+        waiters.change(id) {
+            $0.hasQueriedDisk = true
+            $0.key = key
+            $0.source = source
+            $0.cachedIn = source
+        }
     }
 
     /// Notes that a lookup ended without a result; with `again`, the disk tier is to be queried once more.
     mutating func lookupEnded(_ id: WaiterID, again: Bool) {
-        waiters[id]?.isCoalesced = false
-        waiters[id]?.hasQueriedDisk = !again
+        waiters.change(id) {
+            $0.isCoalesced = false
+            $0.hasQueriedDisk = !again
+        }
     }
 
     /// Notes that the origin confirmed the cached original. When it has left the memory, the disk tier is queried again.
     mutating func confirmed(_ id: WaiterID, isInMemory: Bool) {
-        waiters[id]?.trust = .confirmed
-        if !isInMemory { waiters[id]?.hasQueriedDisk = false }
-        if let source = waiters[id]?.cachedIn { waiters[id]?.source = source }
+        waiters.change(id) {
+            $0.trust = .confirmed
+            if !isInMemory { $0.hasQueriedDisk = false }
+            $0.source = $0.cachedIn
+        }
     }
 
     /// Notes that the stale original is to be served, because the origin failed. When its body has left the memory, the
     /// disk tier is queried again.
     mutating func allowStale(_ id: WaiterID, isInMemory: Bool) {
-        waiters[id]?.trust = .staleAllowed
-        if !isInMemory { waiters[id]?.hasQueriedDisk = false }
-        if let source = waiters[id]?.cachedIn { waiters[id]?.source = source }
+        waiters.change(id) {
+            $0.trust = .staleAllowed
+            if !isInMemory { $0.hasQueriedDisk = false }
+            $0.source = $0.cachedIn
+        }
     }
 
     /// Notes that the confirmed original was removed meanwhile.
     mutating func lostOriginal(_ id: WaiterID) {
-        if let trust = waiters[id]?.trust, trust != .rejected { waiters[id]?.trust = .unchecked }
+        waiters.change(id) { if $0.trust != .rejected { $0.trust = .unchecked } }
     }
 
     /// Notes that the cached original is no answer: the waiter must load another one. Sends nothing.
-    mutating func rejectOriginal(of id: WaiterID) { waiters[id]?.trust = .rejected }
+    mutating func rejectOriginal(of id: WaiterID) { waiters.change(id) { $0.trust = .rejected } }
 
     // MARK: Previews and progress
 
-    mutating func beginPreview(_ id: WaiterID) { waiters[id]?.preview = .showing }
-    mutating func endPreview(_ id: WaiterID) { waiters[id]?.preview = .done }
+    mutating func beginPreview(_ id: WaiterID) { waiters.change(id) { $0.preview = .showing } }
+    mutating func endPreview(_ id: WaiterID) { waiters.change(id) { $0.preview = .done } }
 
     /// The `progress` frames for a waiter that wants them; the first one always says that 0 bytes were received.
     mutating func progress(_ received: Int, of expected: Int?, for id: WaiterID) -> [Reply] {
         guard let waiter = waiters[id], waiter.purpose == .get, waiter.request.options.progress else { return [] }
         let now = Reply.progress(id: waiter.request.id, received: received, expected: expected)
         if waiter.hasReportedProgress { return [now] }
-        waiters[id]?.hasReportedProgress = true
+        waiters.change(id) { $0.hasReportedProgress = true }
         let first = Reply.progress(id: waiter.request.id, received: 0, expected: expected)
         return received == 0 ? [first] : [first, now]
     }
@@ -131,7 +145,7 @@ package struct Requests {
         let waiter = makeWaiter(
             .prefetch(id), request, key: OriginalKey(request, uid: prefetch.uid), of: prefetch.client,
             uid: prefetch.uid, at: now)
-        prefetches[id]?.running.insert(waiter.id)
+        prefetches.change(id) { $0.running.insert(waiter.id) }
         register(waiter)
         return waiter
     }
@@ -139,16 +153,16 @@ package struct Requests {
     /// Marks a prefetch as being advanced; false when it is already, or is gone.
     mutating func beginAdvancing(_ id: PrefetchID) -> Bool {
         guard prefetches[id]?.isAdvancing == false else { return false }
-        prefetches[id]?.isAdvancing = true
+        prefetches.change(id) { $0.isAdvancing = true }
         return true
     }
 
-    mutating func endAdvancing(_ id: PrefetchID) { prefetches[id]?.isAdvancing = false }
+    mutating func endAdvancing(_ id: PrefetchID) { prefetches.change(id) { $0.isAdvancing = false } }
 
     /// Counts an ended URL of a prefetch; nil when the prefetch has ended.
     mutating func ended(_ waiter: WaiterID, of id: PrefetchID, hasFailed: Bool) -> Prefetch? {
         guard prefetches[id]?.running.remove(waiter) != nil else { return nil }
-        if hasFailed { prefetches[id]?.failed += 1 } else { prefetches[id]?.done += 1 }
+        prefetches.change(id) { if hasFailed { $0.failed += 1 } else { $0.done += 1 } }
         return prefetches[id]
     }
 

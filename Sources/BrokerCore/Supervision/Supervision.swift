@@ -144,6 +144,7 @@ package struct Supervision {
 
     /// Starts the workers that are missing and may be started now.
     mutating func startMissing(at now: Instant) -> [(kind: WorkerKind, worker: WorkerID)] {
+        guard fetch.mayStart(at: now) || decode.mayStart(at: now) || cache.mayStart(at: now) else { return [] }
         var started: [(WorkerKind, WorkerID)] = []
         for kind in WorkerKind.allCases {
             while self[kind].mayStart(at: now) {

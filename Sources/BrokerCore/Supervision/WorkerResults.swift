@@ -4,7 +4,9 @@ struct WorkerResults {
     private var contents: [WorkerID: Set<ContentKey>] = [:]
 
     /// Notes that a worker has downloaded, confirmed, identified or decoded these bytes.
-    mutating func note(_ content: ContentKey, of worker: WorkerID) { contents[worker, default: []].insert(content) }
+    mutating func note(_ content: ContentKey, of worker: WorkerID) {
+        contents.change(worker, default: []) { $0.insert(content) }
+    }
 
     /// Takes out the contents of a worker that exited.
     mutating func take(of worker: WorkerID) -> Set<ContentKey> { contents.removeValue(forKey: worker) ?? [] }

@@ -109,7 +109,7 @@ struct JobQueue {
         let level = UserQueue.level(of: priority)
         guard let entry = entries[job], entry.level != level else { return }
         if entry.isFront {
-            entries[job]?.level = level
+            entries.change(job) { $0.level = level }
         } else {
             remove(job)
             // It is not set aside in its new place; `pop` sets it aside again if it may not run.
@@ -133,7 +133,7 @@ struct JobQueue {
         entries[job] = entry
         if entry.isFront { return front.insert(job, entry.standing) }
         let user = entry.owner.user
-        users[user, default: UserQueue()].insert(job, entry.standing, at: entry.level)
+        users.change(user, default: UserQueue()) { $0.insert(job, entry.standing, at: entry.level) }
         if !resting.contains(user) { turns.enter(user) }
     }
 
@@ -144,7 +144,7 @@ struct JobQueue {
         if entry.isFront {
             front.remove(job)
         } else {
-            users[user]?.remove(job, at: entry.level)
+            users.change(user) { $0.remove(job, at: entry.level) }
             forgetIfEmpty(user)
         }
         guard let group = entry.group, groups[group] != nil else { return }
@@ -153,12 +153,14 @@ struct JobQueue {
             return offerPlace(of: group)
         }
         if entry.isFront {
-            groups[group]?.front.remove(job)
+            groups.change(group) { $0.front.remove(job) }
         } else {
-            groups[group]?.asides[user]?.remove(job, at: entry.level)
+            groups.change(group) { $0.asides.change(user) { $0.remove(job, at: entry.level) } }
             if groups[group]?.asides[user]?.isEmpty == true {
-                groups[group]?.asides[user] = nil
-                groups[group]?.turns.remove(user)
+                groups.change(group) {
+                    $0.asides[user] = nil
+                    $0.turns.remove(user)
+                }
             }
         }
         forgetIfUnused(group)
@@ -205,7 +207,7 @@ struct JobQueue {
         if entry.isFront {
             front.serve(job)
         } else {
-            users[user]?.serve(job, at: entry.level)
+            users.change(user) { $0.serve(job, at: entry.level) }
             turns.moveToEnd(user)
             forgetIfEmpty(user)
         }
@@ -213,8 +215,10 @@ struct JobQueue {
         runningJobs[job] = (user, entry.group)
         running.add(user)
         guard let group = entry.group else { return }
-        groups[group, default: Group(running: RunningShares(limit: groupLimit))].running.add(user)
-        groups[group]?.turns.moveToEnd(user)
+        groups.change(group, default: Group(running: RunningShares(limit: groupLimit))) {
+            $0.running.add(user)
+            $0.turns.moveToEnd(user)
+        }
         offerPlace(of: group)
     }
 
@@ -225,7 +229,7 @@ struct JobQueue {
         for user in resting { turns.enter(user) }
         resting = []
         guard let group else { return }
-        groups[group]?.running.remove(user)
+        groups.change(group) { $0.running.remove(user) }
         offerPlace(of: group)
     }
 
@@ -236,7 +240,7 @@ struct JobQueue {
     mutating func yieldTurn(of job: JobID) {
         guard let (user, group) = runningJobs[job] else { return }
         turns.moveToEnd(user)
-        if let group { groups[group]?.turns.moveToEnd(user) }
+        if let group { groups.change(group) { $0.turns.moveToEnd(user) } }
     }
 
     /// Whether another user's job would run if this running one ended. `isWorkerFree` says whether a worker can take a job
@@ -288,14 +292,16 @@ struct JobQueue {
 
     private mutating func setAside(_ job: JobID, _ entry: Entry, of group: String) {
         let user = entry.owner.user
-        entries[job]?.isAside = true
+        entries.change(job) { $0.isAside = true }
         if entry.isFront {
             front.setAside(job)
-            groups[group]?.front.insert(job, entry.standing)
+            groups.change(group) { $0.front.insert(job, entry.standing) }
         } else {
-            users[user]?.setAside(job, at: entry.level)
-            groups[group]?.asides[user, default: UserQueue()].insert(job, entry.standing, at: entry.level)
-            groups[group]?.turns.enter(user)
+            users.change(user) { $0.setAside(job, at: entry.level) }
+            groups.change(group) {
+                $0.asides.change(user, default: UserQueue()) { $0.insert(job, entry.standing, at: entry.level) }
+                $0.turns.enter(user)
+            }
         }
     }
 
@@ -311,14 +317,14 @@ struct JobQueue {
         if group.running.isFull { return }
         if let job = group.front.first() {
             group.front.serve(job)
-            entries[job]?.isAside = false
+            entries.change(job) { $0.isAside = false }
             front.bringBack(job)
         }
         guard let user = group.nextUser(isPassedOver: { !running.permits($0) }) else { return }
         for job in group.asides[user]?.takeFirsts() ?? [] {
             guard let level = entries[job]?.level else { continue }
-            entries[job]?.isAside = false
-            users[user]?.bringBack(job, at: level)
+            entries.change(job) { $0.isAside = false }
+            users.change(user) { $0.bringBack(job, at: level) }
         }
         if !resting.contains(user) { turns.enter(user) }
         if group.asides[user]?.isEmpty == true {
@@ -326,12 +332,12 @@ struct JobQueue {
             group.turns.remove(user)
         }
         group.offeree = user
-        offers[user, default: []].insert(name)
+        offers.change(user, default: []) { $0.insert(name) }
     }
 
     private mutating func withdrawOffer(_ group: inout Group, _ name: String) {
         guard let user = group.offeree.take() else { return }
-        offers[user]?.remove(name)
+        offers.change(user) { $0.remove(name) }
         if offers[user]?.isEmpty == true { offers[user] = nil }
     }
 

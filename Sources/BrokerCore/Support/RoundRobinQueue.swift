@@ -45,7 +45,7 @@ struct RoundRobinQueue {
     /// Adds a job.
     mutating func insert(_ job: JobID, _ standing: Standing) {
         places[job] = Place(standing: standing)
-        clients[standing.client, default: Client()].waiting += 1
+        clients.change(standing.client, default: Client()) { $0.waiting += 1 }
         bringBack(job)
     }
 
@@ -54,31 +54,36 @@ struct RoundRobinQueue {
         guard let place = places[job], place.ticket == nil else { return }
         lastTicket += 1
         let ticket = Ticket(job: job, number: lastTicket)
-        places[job]?.ticket = ticket
+        places.change(job) { $0.ticket = ticket }
         inLine += 1
-        clients[place.standing.client]?.inLine += 1
-        clients[place.standing.client]?.tickets.insert(ticket, key: place.standing.rank)
+        clients.change(place.standing.client) {
+            $0.inLine += 1
+            $0.tickets.insert(ticket, key: place.standing.rank)
+        }
         turns.enter(place.standing.client)
     }
 
     /// Sets a job aside.
     mutating func setAside(_ job: JobID) {
         guard let place = places[job], place.ticket != nil else { return }
-        places[job]?.ticket = nil
+        places.change(job) { $0.ticket = nil }
         inLine -= 1
-        guard let left = clients[place.standing.client].map({ $0.inLine - 1 }) else { return }
-        clients[place.standing.client]?.inLine = left
         let places = places
-        clients[place.standing.client]?.tickets.sweep(live: left) { places[$1.job]?.ticket == $1 }
+        clients.change(place.standing.client) {
+            $0.inLine -= 1
+            $0.tickets.sweep(live: $0.inLine) { places[$1.job]?.ticket == $1 }
+        }
     }
 
     /// Removes a job.
     mutating func remove(_ job: JobID) {
         setAside(job)
-        guard let client = places.removeValue(forKey: job)?.standing.client, let waiting = clients[client]?.waiting
-        else { return }
-        clients[client]?.waiting = waiting - 1
-        guard waiting == 1 else { return }
+        guard let client = places.removeValue(forKey: job)?.standing.client else { return }
+        let waiting = clients.change(client) {
+            $0.waiting -= 1
+            return $0.waiting
+        }
+        guard waiting == 0 else { return }
         clients[client] = nil
         turns.remove(client)
     }
@@ -95,7 +100,7 @@ struct RoundRobinQueue {
         while let client = turns.first() {
             while let ticket = clients[client]?.tickets.first?.value {
                 if places[ticket.job]?.ticket == ticket { return ticket.job }
-                clients[client]?.tickets.popFirst()
+                clients.change(client) { $0.tickets.popFirst() }
             }
             turns.pauseFirst()
         }

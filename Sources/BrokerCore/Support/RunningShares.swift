@@ -18,7 +18,7 @@ struct RunningShares {
 
     mutating func add(_ user: JobOwner.User) {
         total += 1
-        users[user, default: 0] += 1
+        users.change(user, default: 0) { $0 += 1 }
     }
 
     mutating func remove(_ user: JobOwner.User) {

@@ -26,14 +26,14 @@ struct TurnOrder<Key: Hashable> {
     mutating func pauseFirst() {
         guard let key = first() else { return }
         line.popFirst()
-        turns[key]?.isInLine = false
+        turns.change(key) { $0.isInLine = false }
     }
 
     /// Moves a key to the end, after it was served.
     mutating func moveToEnd(_ key: Key) {
         guard let turn = turns[key] else { return }
         let number = nextNumber()
-        turns[key]?.number = number
+        turns.change(key) { $0.number = number }
         guard turn.isInLine else { return }
         line.insert(key, key: number)
         sweep()

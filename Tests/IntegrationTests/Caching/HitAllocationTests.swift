@@ -10,31 +10,22 @@ import Testing
 
     @Test(.enabled("there is a release build") { FileManager.default.isExecutableFile(atPath: folder + "/imgbroker") })
     func allocationsOfAHit() throws {
-        let directory = try TemporaryDirectory()
-        let (library, counts) = (directory.file("counter.so"), directory.file("counts"))
-        try Compiler.makeLibrary(library, of: "Tests/AllocationCounter/AllocationCounter.c")
-
+        let counter = try AllocationCounter()
         let origin = try LocalOrigin(routes: ["/picture-with-a-name-of-some-length.png": png(tile(1))])
         defer { origin.stop() }
         let broker = try TestBroker(
-            environment: ["LD_PRELOAD=\(library)", "ALLOCATION_COUNT=\(counts)"], folder: Self.folder, in: directory)
+            environment: counter.environment, folder: Self.folder, in: counter.directory)
         let client = try RawClient(broker.socketPath)
         let url = origin.url("/picture-with-a-name-of-some-length.png")
         let buffer = try #require(try client.load(url).image().buffer)
         try broker.waitUntilIdle(workers: 2)
 
         func allocations(_ hit: () throws -> Void) throws -> Double {
-            func count() throws -> Int {
-                let file = try FileHandle(forReadingFrom: URL(filePath: counts))
-                let bytes = try #require(try file.read(upToCount: 8))
-                return bytes.reversed().reduce(0) { $0 << 8 | Int($1) }
-            }
             // The first hits let the tables grow.
             for _ in 0..<100 { try hit() }
-            let before = try count()
-            try #require(before > 0, "it counts")
+            let before = try counter.count()
             for _ in 0..<1000 { try hit() }
-            return Double(try count() - before) / 1000
+            return Double(try counter.count() - before) / 1000
         }
         // With a lease held: one allocation, for the URL.
         let held = try allocations { _ = try client.load(url) }
