@@ -13,10 +13,7 @@ package struct AddressRange: Hashable, Sendable, CustomStringConvertible {
         let prefixLength = mapped == nil ? prefixLength : prefixLength - 96
         let address = mapped ?? address
         guard (0...address.bytes.count * 8).contains(prefixLength) else { return nil }
-        let bytes = address.bytes.indices.map { index in
-            let bits = min(max(prefixLength - 8 * index, 0), 8)
-            return address.bytes[index] & ~UInt8(truncatingIfNeeded: 0xFF >> bits)
-        }
+        let bytes = address.bytes.indices.map { address.bytes[$0] & Self.mask(ofByte: $0, prefixLength) }
         guard let base = IPAddress(bytes: bytes) else { return nil }
         self.base = base
         self.prefixLength = prefixLength
@@ -38,7 +35,18 @@ package struct AddressRange: Hashable, Sendable, CustomStringConvertible {
 
     /// Whether `address` is in the range.
     package func contains(_ address: IPAddress) -> Bool {
-        address.bytes.count == base.bytes.count && AddressRange(address, prefixLength: prefixLength)?.base == base
+        guard address.bytes.count == base.bytes.count else { return false }
+        for index in base.bytes.indices {
+            let mask = Self.mask(ofByte: index, prefixLength)
+            if mask == 0 { break }
+            if address.bytes[index] & mask != base.bytes[index] { return false }
+        }
+        return true
+    }
+
+    /// The bits of a byte that belong to a prefix.
+    private static func mask(ofByte index: Int, _ prefixLength: Int) -> UInt8 {
+        ~UInt8(truncatingIfNeeded: 0xFF >> min(max(prefixLength - 8 * index, 0), 8))
     }
 
     /// The range in CIDR notation.

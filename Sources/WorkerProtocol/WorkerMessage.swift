@@ -49,9 +49,11 @@ extension WorkerMessage {
         }
         var type = ""
         fields.string("type", &type)
-        guard var message = Self.blanks.first(where: { $0.type == type }) else {
+        // By index: the sequence's methods, which are not specialized for the type, allocate memory for each element.
+        guard let place = Self.blanks.indices.first(where: { Self.blanks[$0].type == type }) else {
             throw BadWorkerMessage(description: "type is not known")
         }
+        var message = Self.blanks[place]
         message.list(&fields)
         if let problem = fields.problem {
             throw BadWorkerMessage(description: "\(problem.field) is not \(problem.expected)")
