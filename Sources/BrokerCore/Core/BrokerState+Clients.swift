@@ -306,7 +306,7 @@ extension BrokerState {
         let download = Download(
             DownloadKey(original: key, isForced: false), url: request.url, waiter: jobWaiter(for: waiter))
         downloads.insert(download, buffer, bytes: bytes, as: job)
-        decoding.identify(job, buffer, for: download.waiters)
+        decoding.identify(job, buffer, bytes: bytes, for: download.waiters)
         evictToFit()
     }
 

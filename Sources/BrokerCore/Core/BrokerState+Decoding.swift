@@ -20,14 +20,15 @@ extension BrokerState {
         actions.append(.startDecode(worker, order, body: decode.body))
     }
 
-    /// Hands a queued identification to a worker, and with it the decoding of a body that is small.
-    mutating func startIdentifying(_ job: JobID, on worker: WorkerID) {
+    /// Hands a queued identification to a worker, and with it the decoding of a body that is small. With `isSpare`, the worker
+    /// is one more than work otherwise.
+    mutating func startIdentifying(_ job: JobID, on worker: WorkerID, isSpare: Bool = false) {
         let (form, responsible) = earlyForm(of: job)
         guard
             let (body, early) = decoding.start(
                 identification: job, on: worker, as: form, responsible: responsible, at: now)
         else { return }
-        supervision.assign(job, to: worker)
+        supervision.assign(job, to: worker, exclusively: isSpare)
         watchDecoder(job, on: worker)
         if early != nil { evictToFit() }
         actions.append(.identify(worker, job, body, early: early))

@@ -114,7 +114,7 @@ extension BrokerState {
         let body = newBufferID()
         actions.append(.publish(job, body))
         carryOut(downloads.received(job, body, bytes: result.bytes, result.response))
-        decoding.identify(job, body, for: download.waiters)
+        decoding.identify(job, body, bytes: result.bytes, for: download.waiters)
     }
 
     /// Goes on with bytes that a decode worker has identified.
@@ -150,7 +150,7 @@ extension BrokerState {
         guard let next else { return }
         if identification.decoderCrashes > 0 {
             decoding.add(crashes: identification.decoderCrashes, to: next)
-        } else if supervision.isIdle(worker), decoding.popQueued(next) {
+        } else if supervision.isIdle(worker), supervision.available(.decode) != nil, decoding.popQueued(next) {
             // The worker that has read the bytes decodes them, so that they do not wait in the queue again.
             startDecode(next, on: worker)
         }

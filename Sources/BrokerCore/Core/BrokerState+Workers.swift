@@ -24,6 +24,10 @@ extension BrokerState {
                 startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : worker)
             }
         }
+        // A small image does not wait until a large one is decoded.
+        if decoding.isHoldingUpSmall, let spare = supervision.freshest(.decode), let job = decoding.popSmall() {
+            startIdentifying(job, on: spare, isSpare: true)
+        }
     }
 
     /// Assigns queued lookups and downloads.

@@ -43,9 +43,14 @@ package struct Decoding {
     private var jobByVariant: [VariantKey: JobID] = [:]
     private var parts: [JobID: PartialDecode] = [:]
     private var identifications: [JobID: Identification] = [:]
+    private var runningIdentifications = 0
     /// Decodings that wait for memory, in the order of their headers.
     private var parked: [JobID] = []
     private var queue: JobQueue
+    /// The identifications of small bodies, which go first: they take a millisecond, and others up to seconds.
+    private var smallQueue: JobQueue
+    /// The jobs of `smallQueue` that went first in a row while others waited.
+    private var passed = 0
     private var quarantine = Quarantine()
     /// Variants that took too long, until when they are refused, and the order in which they were last refused.
     private var slowVariants: [VariantKey: Instant] = [:]
@@ -63,6 +68,7 @@ package struct Decoding {
     init(limits: BrokerLimits) {
         self.limits = limits
         queue = JobQueue(order: limits.queueOrder)
+        smallQueue = JobQueue(order: limits.queueOrder)
     }
 
     subscript(job: JobID) -> Decode? { decodes[job] }
@@ -70,7 +76,7 @@ package struct Decoding {
     var all: [Decode] { decodes.sorted { $0.key < $1.key }.map(\.value) }
     subscript(part job: JobID) -> PartialDecode? { parts[job] }
     var count: Int { decodes.count }
-    var queued: Int { queue.count }
+    var queued: Int { queue.count + smallQueue.count }
 
     /// Whether a decoding needs this buffer.
     func needs(_ buffer: BufferID) -> Bool { decodes.values.contains { $0.body == buffer } }
@@ -165,26 +171,29 @@ package struct Decoding {
     // MARK: Identifying
 
     /// Queues the identification of a body.
-    mutating func identify(_ job: JobID, _ body: BufferID, for waiters: [JobWaiter]) {
+    mutating func identify(_ job: JobID, _ body: BufferID, bytes: Int, for waiters: [JobWaiter]) {
         identifications[job] = Identification(body: body)
-        enqueue(identification: job, for: waiters)
-    }
-
-    private mutating func enqueue(identification job: JobID, for waiters: [JobWaiter], atFront: Bool = false) {
-        queue.push(
-            job, priority: waiters.priority ?? .normal, owner: waiters.first?.owner ?? JobOwner(), atFront: atFront)
+        let (priority, owner) = (waiters.priority ?? .normal, waiters.first?.owner ?? JobOwner())
+        if bytes <= limits.earlyBodyBytes {
+            smallQueue.push(job, priority: priority, owner: owner)
+        } else {
+            queue.push(job, priority: priority, owner: owner)
+        }
     }
 
     /// Notes that a request has joined the download whose bytes are identified, the last of these waiters.
     mutating func joined(identification job: JobID, _ waiters: [JobWaiter]) {
         guard identifications[job] != nil, let waiter = waiters.last else { return }
         queue.join(job, waiter.owner)
+        smallQueue.join(job, waiter.owner)
         setPriority(ofIdentification: job, for: waiters)
     }
 
     /// Gives a queued identification the priority of the download's waiters.
     mutating func setPriority(ofIdentification job: JobID, for waiters: [JobWaiter]) {
-        if identifications[job] != nil, let priority = waiters.priority { queue.change(job, to: priority) }
+        guard identifications[job] != nil, let priority = waiters.priority else { return }
+        queue.change(job, to: priority)
+        smallQueue.change(job, to: priority)
     }
 
     var identificationCount: Int { identifications.count }
@@ -217,6 +226,7 @@ package struct Decoding {
             decode = EarlyDecode(order, refused: refused)
         }
         identifications.change(job) { $0.run = run }
+        runningIdentifications += 1
         return (identification.body, decode)
     }
 
@@ -247,6 +257,7 @@ package struct Decoding {
             identifications.change(job) { $0.isWanted = false }
         } else if identifications.removeValue(forKey: job) != nil {
             queue.remove(job)
+            smallQueue.remove(job)
         }
     }
 
@@ -254,6 +265,7 @@ package struct Decoding {
     mutating func end(identification job: JobID) -> Identification? {
         guard let run = identifications[job]?.run else { return nil }
         reservedBytes -= run.early?.reserved ?? 0
+        runningIdentifications -= 1
         return identifications.removeValue(forKey: job)
     }
 
@@ -276,19 +288,38 @@ package struct Decoding {
                 countDeath(for: early.responsible, at: now)
             }
         }
-        identification.run = nil
+        if identification.run.take() != nil { runningIdentifications -= 1 }
         guard identification.isWanted, identification.crashes < Identification.fatalCrashes else {
             return identifications.removeValue(forKey: job)
         }
         identifications[job] = identification
-        enqueue(identification: job, for: waiters, atFront: true)
+        queue.push(
+            job, priority: waiters.priority ?? .normal, owner: waiters.first?.owner ?? JobOwner(), atFront: true)
         return nil
     }
 
     // MARK: Running
 
-    var hasQueued: Bool { !queue.isEmpty }
-    mutating func popQueued() -> JobID? { queue.pop() }
+    var hasQueued: Bool { !queue.isEmpty || !smallQueue.isEmpty }
+
+    /// Pops the next job: the identification of a small body before any other, but at most eight of them in a row while
+    /// another job waits.
+    mutating func popQueued() -> JobID? {
+        if passed >= Self.patience || smallQueue.isEmpty, let job = queue.pop() {
+            passed = 0
+            return job
+        }
+        passed = queue.isEmpty ? 0 : passed + 1
+        return smallQueue.pop()
+    }
+
+    private static let patience = 8
+
+    /// Whether a small body waits while decodings alone keep the workers busy.
+    var isHoldingUpSmall: Bool { runningIdentifications == 0 && !smallQueue.isEmpty }
+
+    /// Pops the next identification of a small body.
+    mutating func popSmall() -> JobID? { smallQueue.pop() }
 
     /// Pops a queued decoding ahead of its turn; false if it is not queued.
     mutating func popQueued(_ job: JobID) -> Bool {
@@ -570,11 +601,16 @@ package struct Decoding {
         let queued =
             decodes.filter { $0.value.run == nil }.map(\.key)
             + identifications.filter { $0.value.run == nil }.map(\.key)
-        if queue.count != queued.count || !queued.allSatisfy(queue.contains) { return "queue" }
+        if self.queued != queued.count || !queued.allSatisfy({ queue.contains($0) || smallQueue.contains($0) }) {
+            return "queue"
+        }
+        if identifications.values.count(where: { $0.run != nil }) != runningIdentifications {
+            return "running identifications"
+        }
         if identifications.values.contains(where: { !$0.isWanted && $0.run == nil }) {
             return "a queued identification that nobody needs"
         }
-        if let broken = queue.brokenInvariant() { return "queue: \(broken)" }
+        if let broken = queue.brokenInvariant() ?? smallQueue.brokenInvariant() { return "queue: \(broken)" }
         let waiting = decodes.filter { if case .parked = $0.value.phase { true } else { false } }
         if Set(waiting.keys) != Set(parked) || parked.count != waiting.count { return "decodings that wait for memory" }
         let reserved =

@@ -20,12 +20,15 @@ import WorkerProtocol
         world.readyAll()
     }
 
+    /// The bytes of a body that does not go first.
+    private static let large = 1 << 20
+
     var fetch: JobID? { world.fetches.keys.first }
     var job: JobID? { world.identifying.keys.first }
 
-    mutating func download(_ id: Int, _ path: String = "a") throws {
+    mutating func download(_ id: Int, _ path: String = "a", bytes: Int = 1000) throws {
         world.get(client, id: id, path)
-        world.finishFetch(try #require(fetch), content: nil)
+        world.finishFetch(try #require(fetch), content: nil, bytes: bytes)
     }
 
     mutating func decode() throws {
@@ -53,8 +56,8 @@ import WorkerProtocol
     }
 
     @Test mutating func `the worker that has identified an image decodes it, ahead of others`() throws {
-        try download(1, "a")
-        try download(2, "b")
+        try download(1, "a", bytes: Self.large)
+        try download(2, "b", bytes: Self.large)
         let worker = try #require(world.identifying.values.first)
         world.identify(try #require(job), content: 1)
         #expect(world.decodes.values.map(\.worker) == [worker])
@@ -129,7 +132,7 @@ import WorkerProtocol
 
     /// Has a user's bytes wait behind each other for the only decoder: those of `1` run, those of `2` to `5` are queued.
     private mutating func queueFive() throws -> [JobID] {
-        for id in 1...5 { try download(id, "\(id)") }
+        for id in 1...5 { try download(id, "\(id)", bytes: Self.large) }
         let queued = world.state.downloads.active.keys.sorted()
         #expect(queued.count == 5 && world.identifying.count == 1)
         return queued

@@ -1,0 +1,80 @@
+import IPCProtocol
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// Small bodies are identified before anything else, and on a spare worker while decodings keep the others busy.
+@Suite struct SmallFirstTests {
+    var world: StrictWorld
+    let client: ClientID
+
+    init() {
+        var limits = BrokerLimits()
+        limits.workers = 2
+        world = StrictWorld(limits)
+        client = world.connect()
+        world.readyAll()
+    }
+
+    /// Loads an image, up to its identification.
+    private mutating func download(_ id: Int, bytes: Int) throws {
+        world.get(client, id: id, "\(id)")
+        let job = try #require(world.fetches.keys.first)
+        world.finishFetch(job, content: nil, bytes: bytes)
+    }
+
+    /// Keeps both workers busy with large images.
+    private mutating func occupyWorkers() throws {
+        for id in 1...2 {
+            try download(id, bytes: 1 << 20)
+            world.identify(try #require(world.identifying.keys.first), content: id)
+        }
+        #expect(Set(world.decodes.values.map(\.worker)).count == 2)
+    }
+
+    @Test mutating func `a small image takes the spare while large ones are decoded, one at a time`() throws {
+        try occupyWorkers()
+        try download(3, bytes: 1000)
+        try download(4, bytes: 1000)
+        let spare = try #require(world.identifying.values.first)
+        #expect(world.identifying.count == 1)
+        #expect(!world.decodes.values.contains { $0.worker == spare })
+        world.identify(try #require(world.identifying.keys.first), content: 3, earlyWidth: 8)
+        #expect(world.image(client, 3) != nil)
+        world.identify(try #require(world.identifying.keys.first), content: 4, earlyWidth: 8)
+        #expect(world.image(client, 4) != nil)
+    }
+
+    @Test mutating func `a large image does not take the spare`() throws {
+        try occupyWorkers()
+        try download(3, bytes: 1 << 20)
+        #expect(world.identifying.isEmpty)
+        // Nor does one whose small file has many pixels: it is decoded when a worker is free.
+        try download(4, bytes: 1000)
+        world.identify(try #require(world.identifying.keys.first), content: 4, earlyWidth: 5000)
+        #expect(world.decodes.count == 2)
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+        #expect(world.decodes.count + world.identifying.count == 2)
+    }
+
+    @Test mutating func `a large image waits for eight small ones at most`() throws {
+        try occupyWorkers()
+        try download(3, bytes: 1 << 20)
+        for id in 4..<24 { try download(id, bytes: 1000) }
+        let large = try #require(world.decodes.keys.min())
+        world.readHeader(large)
+        world.finishDecode(large)
+        var served = 0
+        while !world.identifying.values.isEmpty, world.state.report[.queued] > 0, served < 24 {
+            let job = try #require(world.identifying.keys.min())
+            if world.early[job] == nil { break }
+            served += 1
+            world.identify(job, content: 100 + served, earlyWidth: 8)
+        }
+        #expect((8...9).contains(served))
+    }
+}
