@@ -28,6 +28,7 @@ struct CacheProgram: WorkerProgram, Equatable {
             let seconds = try arguments.number(in: Int.min...Int.max / 1000)
             store.maxAge = seconds < 0 ? nil : seconds * 1000
         case "--largest-body": store.largestBody = try arguments.number(in: 1...Int.max)
+        case "--small-entry": store.smallEntry = try arguments.number(in: 0...StoreOptions.largestSmallEntry)
         case "--retry-interval": store.retryInterval = try arguments.number(in: 1...Int.max / 1_000_000)
         default: return false
         }
@@ -76,7 +77,7 @@ extension StoreLoop: WorkerService {
 
     /// Lets SQLite do what it does once.
     func warmUp() {
-        _ = try? CacheIndex(path: ":memory:")
+        _ = try? CacheIndex(path: ":memory:", holdsContents: true)
     }
 
     /// Opens the directory. Others may have written any file in it, the index among them, so this is the first read.

@@ -12,10 +12,15 @@ struct StoreLoop {
     /// The idle time after which writes are committed, the longest time that they wait for it (both in milliseconds),
     /// and the number of writes that is committed at once.
     private static let commitPause = 20
+    /// The idle time, in milliseconds, after which writes are committed that jobs wait for.
+    private static let keepPause = 5
     private static let commitInterval = 100
     private static let commitWrites = 1000
+    /// The time between two steps of the reconciliation under load, and their length, in milliseconds.
+    private static let reconcileInterval = 20
+    private static let reconcileSlice = 2
     /// The least time between two reports of the state, in milliseconds.
-    private static let reportInterval = 100
+    private static let reportInterval = 250
     /// The most keys in one report, because the length of a frame is limited.
     private static let maximumKeys = 5000
 
@@ -23,6 +28,7 @@ struct StoreLoop {
     let store: Store
     private let queue: EventQueue
     private var lastCommit = Instant.now
+    private var lastReconciliation = Instant.now
     private var lastReport: (report: DiskReport, time: Instant)?
 
     init(channel: FrameChannel, store: Store) throws(SystemError) {
@@ -48,6 +54,7 @@ struct StoreLoop {
                 while let (order, descriptors) = try channel.nextMessage(StoreOrder.self) {
                     try handle(order, descriptors)
                     commitIfDue(isIdle: false)
+                    try sendEndedKeeps()
                     store.evict(until: .now.adding(milliseconds: Self.slice))
                 }
             }
@@ -56,8 +63,13 @@ struct StoreLoop {
             let end = Instant.now.adding(milliseconds: Self.slice)
             store.evict(until: end)
             store.clear(until: end)
-            if isIdle { store.reconcile(until: end) }
+            // Under load, too, a little: until its end each entry that is stored costs a look for an older file.
+            if isIdle || lastReconciliation.adding(milliseconds: Self.reconcileInterval) <= .now {
+                lastReconciliation = .now
+                store.reconcile(until: isIdle ? end : min(end, .now.adding(milliseconds: Self.reconcileSlice)))
+            }
             if let keys = store.takeKeys() { try channel.sendMessage(keys) }
+            try sendEndedKeeps()
             for (job, removed, bytes) in store.clears.takeAnswers() {
                 try send(.cleared(job: job, removed: removed, bytes: bytes))
             }
@@ -71,7 +83,9 @@ struct StoreLoop {
         func wake(at instant: Instant?) {
             if let instant, next.map({ instant < $0 }) ?? true { next = instant }
         }
-        if store.index?.pendingWrites ?? 0 > 0 { wake(at: .now.adding(milliseconds: Self.commitPause)) }
+        if store.pendingWrites > 0 {
+            wake(at: .now.adding(milliseconds: store.hasPendingKeeps ? Self.keepPause : Self.commitPause))
+        }
         if let lastReport, lastReport.report != store.report {
             wake(at: lastReport.time.adding(milliseconds: Self.reportInterval))
         }
@@ -83,16 +97,27 @@ struct StoreLoop {
     }
 
     private mutating func commitIfDue(isIdle: Bool) {
-        guard let pending = store.index?.pendingWrites, pending > 0 else {
+        let pending = store.pendingWrites
+        guard pending > 0 else {
             lastCommit = .now
             return
         }
         let isLate = lastCommit.adding(milliseconds: Self.commitInterval) <= .now
         // Between two slices of background work the loop is not idle.
         let isPause = isIdle && !store.hasWork
-        guard isPause || isLate || pending >= Self.commitWrites else { return }
+        // Large transactions would make the logs large.
+        let isLarge = pending >= Self.commitWrites || store.isLogDue
+        guard isPause || isLate || isLarge else { return }
         store.commit()
         lastCommit = .now
+    }
+
+    /// Reports the entries that were committed, all in one write.
+    private func sendEndedKeeps() throws {
+        let ended = store.takeEndedKeeps()
+        if ended.isEmpty { return }
+        for (job, isKept) in ended { try channel.enqueue(isKept ? StoreReport.kept(job: job) : .notKept(job: job)) }
+        try channel.flush()
     }
 
     private mutating func reportState() throws {
@@ -117,11 +142,9 @@ struct StoreLoop {
             case nil: try send(.missing(job: job))
             }
         case .keepOriginal(let job, let record):
-            let isKept = store.keep(.original(record), body: descriptors[0])
-            try send(isKept ? .kept(job: job) : .notKept(job: job))
+            try keep(.original(record), descriptors[0], job)
         case .keepRaster(let job, let record):
-            let isKept = store.keep(.raster(record, digest: ""), body: descriptors[0])
-            try send(isKept ? .kept(job: job) : .notKept(job: job))
+            try keep(.raster(record, digest: ""), descriptors[0], job)
         case .query(let job, let keys): try send(.queried(job: job, store.record(keys: keys)))
         case .quarantine(let records):
             if store.obstacle == nil { QuarantineFile(in: store.directory).write(records) }
@@ -135,6 +158,14 @@ struct StoreLoop {
         case .discard(let job, let digests):
             store.discard(digests: digests)
             try send(.forgotten(job: job, keys: []))
+        }
+    }
+
+    private func keep(_ content: EntryTrailer.Content, _ body: FileDescriptor, _ job: Int) throws {
+        switch store.keep(content, body: body) {
+        case .kept: try send(.kept(job: job))
+        case .notKept: try send(.notKept(job: job))
+        case .pending: store.addPendingKeep(job)
         }
     }
 

@@ -8,6 +8,7 @@ import WorkerProtocol
 ///     CACHEDIR.TAG              tells backups to leave it out
 ///     lock                      locked by the process that uses the directory
 ///     index.sqlite              see `CacheIndex`
+///     small.sqlite              the small entries, see `CacheIndex`
 ///     originals/ab/<key>        see `EntryFile`
 ///     rasters/ab/<digest>
 ///     quarantine                see `QuarantineFile`
@@ -17,6 +18,7 @@ struct CacheDirectory {
 
     private static let tagName = "CACHEDIR.TAG"
     private static let indexName = "index.sqlite"
+    private static let smallName = "small.sqlite"
     private static let lockName = "lock"
     private static let quarantineName = "quarantine"
     private static let temporaryPrefix = ".tmp-"
@@ -29,6 +31,9 @@ struct CacheDirectory {
 
     /// The path of the index.
     var index: String { path + "/" + Self.indexName }
+
+    /// The path of the small entries.
+    var small: String { path + "/" + Self.smallName }
 
     /// The path of the quarantine, see `QuarantineFile`.
     var quarantine: String { path + "/" + Self.quarantineName }
@@ -245,14 +250,24 @@ struct CacheDirectory {
         }
     }
 
-    private var indexFiles: [String] { ["", "-wal", "-shm", "-journal"].map { index + $0 } }
+    private static func files(ofDatabase path: String) -> [String] {
+        ["", "-wal", "-shm", "-journal"].map { path + $0 }
+    }
 
-    /// Whether a file of the index has another name too, as in a copy made of hard links. Writing to it would change the
+    /// Whether a file of a database has another name too, as in a copy made of hard links. Writing to it would change the
     /// copy, or a file that is no cache's.
-    var isIndexShared: Bool { indexFiles.contains { ((try? FileSystem.status(of: $0))?.links ?? 0) > 1 } }
+    static func isShared(database path: String) -> Bool {
+        files(ofDatabase: path).contains { ((try? FileSystem.status(of: $0))?.links ?? 0) > 1 }
+    }
 
-    /// Removes the index's files.
-    func removeIndex() {
-        for file in indexFiles { try? FileDescriptor.remove(file) }
+    /// Removes a database's files.
+    static func remove(database path: String) {
+        for file in files(ofDatabase: path) { try? FileDescriptor.remove(file) }
+    }
+
+    /// Whether the index is a database of another program, found where no cache is: the path is a mistake.
+    var isForeign: Bool {
+        let isMade = EntryKind.allCases.allSatisfy { ((try? FileSystem.status(of: directory(of: $0))) ?? nil) != nil }
+        return !isMade && [index, small].contains(where: CacheIndex.isForeign)
     }
 }

@@ -27,15 +27,29 @@ enum EntryProblem: Error, CustomStringConvertible {
     }
 }
 
-/// A file of the cache whose trailer was read and matches the file's name.
+/// An entry of the cache, in a file or among the small ones, whose trailer was read and matches its name.
 struct EntryFile {
-    let descriptor: FileDescriptor
+    /// The place of an entry's bytes: the body, the trailer and the footer.
+    private enum Place {
+        case file(FileDescriptor)
+        case memory([UInt8])
+    }
+
+    private let place: Place
     let trailer: EntryTrailer
-    let status: FileSystem.Status
+    /// The number of all bytes.
+    let size: Int
+    /// The last known use, in milliseconds since 1970: of a file its modification time.
+    let modified: Int
+
+    /// The file; nil for a small entry.
+    var descriptor: FileDescriptor? { if case .file(let descriptor) = place { descriptor } else { nil } }
 
     /// Opens the file at `path` and reads its trailer. The trailer must match `name`, and the body must have at most
     /// `largestBody` bytes. The body is not read yet.
     init(opening path: String, as name: EntryName, largestBody: Int) throws(EntryProblem) {
+        let descriptor: FileDescriptor
+        let status: FileSystem.Status
         do throws(SystemError) {
             descriptor = try FileSystem.openUntrusted(path)
             status = try descriptor.status()
@@ -48,21 +62,41 @@ struct EntryFile {
             }
         }
         guard status.isRegular else { throw .damaged("it is not a regular file") }
-        trailer = try Self.readTrailer(of: descriptor, size: status.size)
+        place = .file(descriptor)
+        (size, modified) = (status.size, status.modified)
+        let size = size
+        trailer = try Self.readTrailer(size: size) { (count) throws(EntryProblem) in
+            try Self.read(count, of: descriptor, endingAt: size)
+        }
+        try check(name, largestBody: largestBody)
+    }
+
+    /// Reads the trailer of a small entry, which was last used at `used`.
+    init(_ bytes: [UInt8], used: Int, as name: EntryName, largestBody: Int) throws(EntryProblem) {
+        place = .memory(bytes)
+        (size, modified) = (bytes.count, used)
+        trailer = try Self.readTrailer(size: bytes.count) { (count) throws(EntryProblem) in Array(bytes.suffix(count)) }
+        try check(name, largestBody: largestBody)
+    }
+
+    private func check(_ name: EntryName, largestBody: Int) throws(EntryProblem) {
         guard trailer.name == name else { throw .damaged("its trailer is that of another entry") }
         // A sparse file can be of any size, and all of it would be copied into memory.
         guard trailer.bodySize <= largestBody else { throw .damaged("it is larger than the limit of a body") }
     }
 
-    private static func readTrailer(of file: FileDescriptor, size: Int) throws(EntryProblem) -> EntryTrailer {
+    /// Reads the trailer of an entry of `size` bytes. `tail` returns its last bytes.
+    private static func readTrailer(
+        size: Int, _ readTail: (Int) throws(EntryProblem) -> [UInt8]
+    ) throws(EntryProblem) -> EntryTrailer {
         // One read usually gets the whole trailer.
-        var tail = try read(min(size, 4096), of: file, endingAt: size)
+        var tail = try readTail(min(size, 4096))
         guard let footer = DiskFileFooter(decoding: tail.suffix(DiskFileFooter.length), fileSize: size) else {
             throw DiskFileFooter.isOfAnotherVersion(tail.suffix(DiskFileFooter.length))
                 ? .outdated : .damaged("it has no valid footer")
         }
         let length = footer.trailerLength + DiskFileFooter.length
-        if length > tail.count { tail = try read(length, of: file, endingAt: size) }
+        if length > tail.count { tail = try readTail(length) }
         let text = tail.suffix(length).dropLast(DiskFileFooter.length)
         guard footer.describes(text) else { throw .damaged("its trailer has another checksum") }
         guard let trailer = EntryTrailer(decoding: text) else { throw .damaged("its trailer is invalid") }
@@ -90,7 +124,15 @@ struct EntryFile {
     func copyBody() throws(EntryProblem) -> SealedBuffer {
         let (digest, sealed) = try Self.system { () throws(SystemError) in
             let buffer = try WritableBuffer(name: "imgbroker-disk", size: trailer.bodySize)
-            let digest = try Self.copyBytes(trailer.bodySize, from: descriptor, to: buffer.descriptor)
+            let digest: String?
+            switch place {
+            case .file(let file):
+                digest = try Self.copyBytes(trailer.bodySize, from: file, to: buffer.descriptor)
+            case .memory(let bytes):
+                let body = bytes.prefix(trailer.bodySize)
+                digest = Self.digest(of: body)
+                try Self.write(body, to: buffer.descriptor, at: 0)
+            }
             return (digest, try buffer.seal())
         }
         guard digest == trailer.bodyDigest else { throw .damaged("its bytes have another digest") }
@@ -125,26 +167,87 @@ struct EntryFile {
     ) throws(EntryProblem) -> (trailer: EntryTrailer, size: Int) {
         let size = trailer.bodySize
         let copied = try Self.system { () throws(SystemError) in
-            try file.copyWithinKernel(size, from: descriptor)
+            switch place {
+            case .file(let descriptor): return try file.copyWithinKernel(size, from: descriptor)
+            case .memory(let bytes):
+                try Self.write(bytes.prefix(size), to: file, at: 0)
+                return min(size, bytes.count)
+            }
         }
         guard copied == size else { throw .damaged("it became shorter while it was read") }
         let end = try Self.writeEnd(trailer, to: file)
-        try Self.system { () throws(SystemError) in try file.setModified(status.modified) }
+        try Self.system { () throws(SystemError) in try file.setModified(modified) }
         return (trailer, size + end)
+    }
+
+    // MARK: Small entries
+
+    /// The bytes of a small entry: the first `trailer.bodySize` bytes of `body`, then the trailer and the footer. A raster's
+    /// digest is computed; an original's must equal its record's. Nil when these are more than `most` bytes.
+    ///
+    /// - Returns: The trailer as encoded, and the bytes.
+    static func encode(
+        _ trailer: EntryTrailer, body: FileDescriptor, most: Int
+    ) throws(EntryProblem) -> (trailer: EntryTrailer, bytes: [UInt8])? {
+        let size = trailer.bodySize
+        guard size <= most else { return nil }
+        let bytes = try system { () throws(SystemError) in
+            var result: Result<Int, SystemError> = .success(0)
+            let bytes = unsafe [UInt8](unsafeUninitializedCapacity: size + 2048) { buffer, count in
+                let target = unsafe UnsafeMutableRawBufferPointer(
+                    rebasing: UnsafeMutableRawBufferPointer(buffer)[..<size])
+                result = Result { () throws(SystemError) in unsafe try body.read(into: target, at: 0) }
+                if case .success(let read) = result { count = read }
+            }
+            _ = try result.get()
+            return bytes
+        }
+        guard bytes.count == size else { throw .damaged("its bytes are fewer than its record says") }
+        var trailer = trailer
+        let digest = digest(of: bytes[...])
+        switch trailer.content {
+        case .original(let record):
+            guard record.digest == digest else { throw .damaged("its bytes have another digest") }
+        case .raster(let record, _): trailer.content = .raster(record, digest: digest)
+        }
+        let whole = bytes + (try end(trailer))
+        return whole.count > most ? nil : (trailer, whole)
+    }
+
+    /// The bytes of a small entry with a new trailer; nil for a file, or when they are more than `most`.
+    func encoded(as trailer: EntryTrailer, most: Int) throws(EntryProblem) -> [UInt8]? {
+        guard case .memory(let bytes) = place else { return nil }
+        let whole = bytes.prefix(trailer.bodySize) + (try Self.end(trailer))
+        return whole.count > most ? nil : Array(whole)
+    }
+
+    private static func digest(of bytes: ArraySlice<UInt8>) -> String {
+        var hash = SHA256()
+        unsafe bytes.withUnsafeBytes { unsafe hash.update($0) }
+        return hash.hexadecimalDigest()
+    }
+
+    private static func write(
+        _ bytes: ArraySlice<UInt8>, to file: FileDescriptor, at offset: Int
+    ) throws(SystemError) {
+        var result: Result<Void, SystemError> = .success(())
+        unsafe bytes.withUnsafeBytes { buffer in
+            result = Result { () throws(SystemError) in unsafe try file.write(buffer, at: offset) }
+        }
+        try result.get()
+    }
+
+    /// The trailer and the footer.
+    private static func end(_ trailer: EntryTrailer) throws(EntryProblem) -> [UInt8] {
+        let text = trailer.encoded
+        guard let footer = DiskFileFooter(of: text) else { throw .damaged("its record is too long") }
+        return text + footer.encoded
     }
 
     /// Writes the trailer and the footer, and returns their length.
     private static func writeEnd(_ trailer: EntryTrailer, to file: FileDescriptor) throws(EntryProblem) -> Int {
-        let text = trailer.encoded
-        guard let footer = DiskFileFooter(of: text) else { throw .damaged("its record is too long") }
-        let end = text + footer.encoded
-        try system { () throws(SystemError) in
-            var result: Result<Void, SystemError> = .success(())
-            unsafe end.withUnsafeBytes { bytes in
-                result = Result { () throws(SystemError) in unsafe try file.write(bytes, at: trailer.bodySize) }
-            }
-            try result.get()
-        }
+        let end = try end(trailer)
+        try system { () throws(SystemError) in try write(end[...], to: file, at: trailer.bodySize) }
         return end.count
     }
 

@@ -1,5 +1,7 @@
-/// A database of the cache's files: their names, sizes and times of last use. It can be lost at any time, because the
-/// files say everything except the times of use.
+/// A database of the cache's entries: their names, sizes and times of last use. There are two of them.
+///
+/// The index of the files can be lost at any time, because the files say everything except the times of use. The database of the
+/// small entries also holds their contents.
 ///
 /// Writes are collected in a transaction that `commit` ends.
 final class CacheIndex {
@@ -36,6 +38,8 @@ final class CacheIndex {
     fileprivate static let largestSize = 1 << 56
     /// The version of the tables. An index of another version is replaced.
     private static let version = 2
+    /// Marks the databases as this program's: "imgb".
+    private static let application = 0x696d_6762
 
     private let connection: SQLiteConnection
     private let originals: IndexTable
@@ -44,57 +48,100 @@ final class CacheIndex {
     private let originalsOfDigest: SQLiteStatement
     private let rastersOfDigest: SQLiteStatement
     private let touchRasters: SQLiteStatement
-
+    private let pageCount: SQLiteStatement
+    private let freePageCount: SQLiteStatement
+    /// Whether the entries' contents are in the database, too.
+    private let holdsContents: Bool
     /// The present entries.
     private(set) var totals: [EntryKind: Total]
     /// Whether any original belongs, or has belonged, to one user alone.
     private(set) var mayHaveOwned = false
     /// The number of writes since the last commit.
     private(set) var pendingWrites = 0
+    /// The bytes of contents written since the last commit.
+    private(set) var pendingBytes = 0
+    /// The size of a page of the database.
+    private let pageSize: Int
 
     /// Opens or creates the index at `path`; ":memory:" stands for one without a file.
     ///
-    /// - Parameter logBytes: the size from which the write-ahead log is moved to the index; it keeps no more for long.
-    init(path: String, logBytes: Int = 1 << 22) throws(SQLiteError) {
+    /// - Parameters:
+    ///   - logBytes: the size from which the write-ahead log is moved to the index; it keeps no more for long.
+    ///   - holdsContents: whether the entries' contents are in the database, too.
+    init(path: String, logBytes: Int = 1 << 22, holdsContents: Bool = false) throws(SQLiteError) {
         connection = try SQLiteConnection(path: path)
+        self.holdsContents = holdsContents
         // Exclusive: the directory is locked, so one process has the index, and WAL needs no shared memory. That would
-        // be a mapped file, and a process with a mapped file dies when the file is truncated. Synchronous off: after a
-        // power failure the files restore the index.
+        // be a mapped file, and a process with a mapped file dies when the file is truncated.
+        try connection.execute("PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;")
+        try Self.refuseForeign(connection)
+        // Synchronous off: after a power failure the files restore the index. Contents are only in the database, so the log is
+        // synchronised before it is moved, and the database after that: some times a minute under load.
         try connection.execute(
             """
-            PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;
-            PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF;
+            PRAGMA auto_vacuum = \(holdsContents ? "INCREMENTAL" : "NONE");
+            PRAGMA journal_mode = WAL; PRAGMA synchronous = \(holdsContents ? "NORMAL" : "OFF");
+            PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON;
             PRAGMA wal_autocheckpoint = \(logBytes / Self.block); PRAGMA journal_size_limit = \(logBytes);
             """)
-        try Self.makeTables(connection)
-        originals = try IndexTable(.originals, connection)
-        rasters = try IndexTable(.rasters, connection)
+        try Self.makeTables(connection, holdsContents: holdsContents)
+        originals = try IndexTable(.originals, connection, holdsContents: holdsContents)
+        rasters = try IndexTable(.rasters, connection, holdsContents: holdsContents)
         originalsOfURL = try connection.prepare(
             "SELECT word, digest FROM originals WHERE url = ?1 AND (?2 IS NULL OR owner IS NULL OR owner = ?2)")
         originalsOfDigest = try connection.prepare("SELECT word FROM originals WHERE digest = ?")
         rastersOfDigest = try connection.prepare("SELECT word FROM rasters WHERE digest = ?")
         touchRasters = try connection.prepare(
             """
-            UPDATE rasters SET used = ?2 WHERE used > ?3 AND digest = (SELECT digest FROM originals WHERE word = ?1)
+            UPDATE rasters SET used = ?2 WHERE used > ?3 AND digest = ?1
             """)
+        pageCount = try connection.prepare("PRAGMA page_count")
+        freePageCount = try connection.prepare("PRAGMA freelist_count")
+        pageSize = try connection.integer("PRAGMA page_size") ?? Self.block
         mayHaveOwned = try connection.integer("SELECT 1 FROM originals WHERE owner IS NOT NULL LIMIT 1") != nil
         totals = [.originals: try originals.total(), .rasters: try rasters.total()]
     }
 
-    private static func makeTables(_ connection: SQLiteConnection) throws(SQLiteError) {
+    /// Whether the file is a database of another program. It is only read.
+    static func isForeign(_ path: String) -> Bool {
+        do throws(SQLiteError) {
+            try refuseForeign(try SQLiteConnection(readingStill: path))
+            return false
+        } catch {
+            return error.isForeign
+        }
+    }
+
+    /// Refuses a database with tables that are not a cache's. Nothing has been written to it yet.
+    private static func refuseForeign(_ connection: SQLiteConnection) throws(SQLiteError) {
+        var tables: Set<String> = []
+        try connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").forEach([]) { row in
+            tables.insert(row.text(0))
+            return true
+        }
+        // Without one of them it is a damaged index.
+        if !tables.isEmpty, tables.isDisjoint(with: EntryKind.allCases.map(\.rawValue)) { throw .foreign }
+    }
+
+    private static func makeTables(_ connection: SQLiteConnection, holdsContents: Bool) throws(SQLiteError) {
         switch try connection.integer("PRAGMA user_version") {
-        case version: return
+        case version: return try connection.execute("PRAGMA application_id = \(application)")
         case 0: break
         case let other: throw .mismatch("the index has version \(other ?? 0)")
         }
         if try connection.integer("SELECT count(*) FROM sqlite_schema") != 0 {
-            throw .mismatch("it is the database of another program")
+            throw .mismatch("it has no version")
         }
         var sql = "BEGIN;"
         // Column `word` is the file name. Rows are in order of insertion, so that the oldest, which are evicted first, share
         // pages.
         for kind in EntryKind.allCases {
-            let more = kind == .originals ? ", url TEXT NOT NULL, owner INTEGER" : ""
+            var more = kind == .originals ? ", url TEXT NOT NULL, owner INTEGER" : ""
+            if holdsContents {
+                more += ", id INTEGER PRIMARY KEY"
+                // Apart from the rows, which are read without their contents.
+                sql += "CREATE TABLE \(kind)_contents(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
+            }
             sql += """
                 CREATE TABLE \(kind)(
                     word TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL,
@@ -104,7 +151,10 @@ final class CacheIndex {
                 """
         }
         try connection.execute(
-            sql + "CREATE INDEX originals_url ON originals(url); PRAGMA user_version = \(version); COMMIT;")
+            sql + """
+                CREATE INDEX originals_url ON originals(url); PRAGMA user_version = \(version);
+                PRAGMA application_id = \(application); COMMIT;
+                """)
     }
 
     private func table(_ kind: EntryKind) -> IndexTable {
@@ -121,6 +171,45 @@ final class CacheIndex {
     /// The last use of an entry; nil when the entry is not in the index.
     func lastUse(of name: EntryName) throws(SQLiteError) -> Int? {
         try table(name.kind).integers(name.fileName)?.used
+    }
+
+    /// The contents of a small entry, and its last use; nil when it is missing.
+    func contents(of name: EntryName) throws(SQLiteError) -> (bytes: [UInt8], used: Int)? {
+        var found: ([UInt8], Int)?
+        try table(name.kind).contents?.find.forEach([.text(name.fileName)]) { row in
+            found = (row.bytes(0), row.integer(1))
+            return false
+        }
+        return found
+    }
+
+    /// The time at which an entry was made; nil when the entry is not in the index.
+    func created(_ name: EntryName) throws(SQLiteError) -> Int? {
+        try table(name.kind).integers(name.fileName)?.created
+    }
+
+    /// The digest of an original's bytes; nil when the original is not in the index.
+    func digest(ofOriginal name: EntryName) throws(SQLiteError) -> String? {
+        var digest: String?
+        try originals.digest.forEach([.text(name.fileName)]) { row in
+            digest = row.text(0)
+            return false
+        }
+        return digest
+    }
+
+    /// The bytes of the database without its free pages, and those of the free pages.
+    func databaseBytes() throws(SQLiteError) -> (used: Int, free: Int) {
+        var (pages, free) = (0, 0)
+        try pageCount.forEach([]) { row in
+            pages = row.integer(0)
+            return false
+        }
+        try freePageCount.forEach([]) { row in
+            free = row.integer(0)
+            return false
+        }
+        return (max(0, pages - free) * pageSize, free * pageSize)
     }
 
     /// The least recently used entry of a kind.
@@ -227,10 +316,12 @@ final class CacheIndex {
 
     // MARK: Writing
 
-    /// Adds an entry, or replaces it.
-    func insert(_ row: Row) throws(SQLiteError) {
-        let old = try size(of: row.name)
+    /// Adds an entry, or replaces it, with its contents if the database holds them.
+    func insert(_ row: Row, contents: [UInt8]? = nil) throws(SQLiteError) {
+        let present = try table(row.name.kind).integers(row.name.fileName)
+        let old = present?.size
         try begin()
+        if let present { try table(row.name.kind).contents?.remove.run([.integer(present.id)]) }
         var values: [SQLiteValue] = [
             .text(row.name.fileName), .integer(row.size), .integer(row.created), .integer(row.used), .text(row.digest),
         ]
@@ -239,14 +330,19 @@ final class CacheIndex {
             values += [.text(row.url), row.owner.map { .integer(Int($0)) } ?? .null]
         }
         try table(row.name.kind).insert.run(values)
+        if let contents {
+            try table(row.name.kind).contents?.insert.run([.integer(connection.lastRow), .bytes(contents)])
+            pendingBytes += contents.count
+        }
         totals[row.name.kind]!.entries += old == nil ? 1 : 0
         totals[row.name.kind]!.bytes += Self.allocated(row.size) - Self.allocated(old ?? 0)
     }
 
     /// Removes an entry if it exists.
     func remove(_ name: EntryName) throws(SQLiteError) {
-        guard let size = try size(of: name) else { return }
+        guard let (size, _, _, id) = try table(name.kind).integers(name.fileName) else { return }
         try begin()
+        try table(name.kind).contents?.remove.run([.integer(id)])
         try table(name.kind).remove.run([.text(name.fileName)])
         totals[name.kind]!.entries -= 1
         totals[name.kind]!.bytes -= Self.allocated(size)
@@ -259,10 +355,11 @@ final class CacheIndex {
         return connection.changes > 0
     }
 
-    /// Sets the last use of an original's rasters to `time`, except those last used at `earliest` or before.
-    func touchRasters(ofOriginal name: EntryName, at time: Int, usedAfter earliest: Int) throws(SQLiteError) {
+    /// Sets the last use of the rasters of an original with this digest to `time`, except those last used at `earliest` or
+    /// before.
+    func touchRasters(ofDigest digest: String, at time: Int, usedAfter earliest: Int) throws(SQLiteError) {
         try begin()
-        try touchRasters.run([.text(name.fileName), .integer(time), .integer(earliest)])
+        try touchRasters.run([.text(digest), .integer(time), .integer(earliest)])
     }
 
     /// Reduces times of use in the future to `time`: the clock was wrong when they were written.
@@ -280,13 +377,41 @@ final class CacheIndex {
     /// Commits the pending writes.
     func commit() throws(SQLiteError) {
         guard pendingWrites > 0 else { return }
-        pendingWrites = 0
+        (pendingWrites, pendingBytes) = (0, 0)
         try connection.execute("COMMIT")
+    }
+
+    /// Discards the pending writes, after a failed one.
+    func rollBack() throws(SQLiteError) {
+        (pendingWrites, pendingBytes) = (0, 0)
+        // SQLite itself may have done so.
+        if connection.isInTransaction { try connection.execute("ROLLBACK") }
+        totals = [.originals: try originals.total(), .rasters: try rasters.total()]
+    }
+
+    /// Returns free pages to the file system, about `bytes`.
+    func vacuum(bytes: Int) throws(SQLiteError) {
+        try begin()
+        try connection.execute("PRAGMA incremental_vacuum(\(bytes / pageSize))")
     }
 
     private func begin() throws(SQLiteError) {
         if pendingWrites == 0 { try connection.execute("BEGIN") }
         pendingWrites += 1
+    }
+}
+
+/// The statements of the contents of one kind's entries.
+private final class ContentsTable {
+    let find: SQLiteStatement
+    let insert: SQLiteStatement
+    let remove: SQLiteStatement
+
+    init(_ kind: EntryKind, _ connection: SQLiteConnection) throws(SQLiteError) {
+        find = try connection.prepare(
+            "SELECT bytes, used FROM \(kind) JOIN \(kind)_contents USING (id) WHERE word = ?")
+        insert = try connection.prepare("INSERT OR REPLACE INTO \(kind)_contents VALUES (?, ?)")
+        remove = try connection.prepare("DELETE FROM \(kind)_contents WHERE id = ?")
     }
 }
 
@@ -299,11 +424,14 @@ private final class IndexTable {
     let range: SQLiteStatement
     let first: SQLiteStatement
     let next: SQLiteStatement
+    let digest: SQLiteStatement
+    /// Nil for a database without contents.
+    let contents: ContentsTable?
     private let lookup: SQLiteStatement
     private let sum: SQLiteStatement
 
-    init(_ kind: EntryKind, _ connection: SQLiteConnection) throws(SQLiteError) {
-        let columns = kind == .originals ? "?, ?, ?, ?, ?, ?, ?" : "?, ?, ?, ?, ?"
+    init(_ kind: EntryKind, _ connection: SQLiteConnection, holdsContents: Bool) throws(SQLiteError) {
+        let columns = (kind == .originals ? "?, ?, ?, ?, ?, ?, ?" : "?, ?, ?, ?, ?") + (holdsContents ? ", NULL" : "")
         insert = try connection.prepare("INSERT OR REPLACE INTO \(kind) VALUES (\(columns))")
         remove = try connection.prepare("DELETE FROM \(kind) WHERE word = ?")
         touch = try connection.prepare("UPDATE \(kind) SET used = ?2 WHERE word = ?1")
@@ -311,15 +439,17 @@ private final class IndexTable {
         range = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? AND word < ?")
         first = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT 1")
         next = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT ?")
-        lookup = try connection.prepare("SELECT size, used FROM \(kind) WHERE word = ?")
+        lookup = try connection.prepare("SELECT size, used, created, rowid FROM \(kind) WHERE word = ?")
+        digest = try connection.prepare("SELECT digest FROM \(kind) WHERE word = ?")
+        contents = holdsContents ? try ContentsTable(kind, connection) : nil
         let block = CacheIndex.block
         sum = try connection.prepare("SELECT count(*), total((size + \(block - 1)) / \(block) * \(block)) FROM \(kind)")
     }
 
-    func integers(_ fileName: String) throws(SQLiteError) -> (size: Int, used: Int)? {
-        var found: (Int, Int)?
+    func integers(_ fileName: String) throws(SQLiteError) -> (size: Int, used: Int, created: Int, id: Int)? {
+        var found: (Int, Int, Int, Int)?
         try lookup.forEach([.text(fileName)]) { row in
-            found = (row.integer(0), row.integer(1))
+            found = (row.integer(0), row.integer(1), row.integer(2), row.integer(3))
             return false
         }
         if let found, !(0...CacheIndex.largestSize).contains(found.0) {

@@ -22,10 +22,19 @@ struct SQLiteError: Error, CustomStringConvertible {
         SQLiteError(code: SQLITE_NOTADB, description: description)
     }
 
+    /// A database of another program.
+    static let foreign = SQLiteError(code: SQLITE_AUTH, description: "it is the database of another program")
+
+    /// Whether the database is another program's, and must stay as it is.
+    var isForeign: Bool { code == SQLITE_AUTH }
+
     /// Whether the file is damaged, so that a new one helps. Any other error is the disk's.
     var isDamage: Bool {
-        ![SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_NOMEM, SQLITE_BUSY]
-            .contains(code & 0xFF) || code == SQLiteError.shortRead
+        ![
+            SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_NOMEM, SQLITE_BUSY,
+            SQLITE_AUTH,
+        ]
+        .contains(code & 0xFF) || code == SQLiteError.shortRead
     }
 
     /// Whether no space is left.
@@ -41,10 +50,29 @@ final class SQLiteConnection {
     private let handle: OpaquePointer
 
     /// Opens or creates the database at `path`; ":memory:" stands for one without a file.
-    init(path: String) throws(SQLiteError) {
+    convenience init(path: String) throws(SQLiteError) {
+        try self.init(name: path, flags: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
+    }
+
+    /// Opens the database at `path` to read it as it is now: its write-ahead log is not read, and nothing is locked or
+    /// written. After a change by another process, reading may fail, and the database must be opened again.
+    convenience init(readingStill path: String) throws(SQLiteError) {
+        // In an URI all bytes but letters, digits and slashes may have a meaning.
+        let name = path.utf8.map { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "/"):
+                String(Character(Unicode.Scalar(byte)))
+            default: (byte < 16 ? "%0" : "%") + String(byte, radix: 16)
+            }
+        }.joined()
+        try self.init(name: "file:\(name)?immutable=1", flags: SQLITE_OPEN_READONLY | SQLITE_OPEN_URI)
+    }
+
+    private init(name: String, flags: Int32) throws(SQLiteError) {
         var opened: OpaquePointer?
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-        let code = unsafe sqlite3_open_v2(path, &opened, flags, nil)
+        let flags = flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        let code = unsafe sqlite3_open_v2(name, &opened, flags, nil)
         guard code == SQLITE_OK, let opened = unsafe opened else {
             let error = unsafe SQLiteError(opened, code: code)
             unsafe sqlite3_close_v2(opened)
@@ -77,6 +105,12 @@ final class SQLiteConnection {
         return unsafe SQLiteStatement(owning: statement)
     }
 
+    /// Whether a transaction is open.
+    var isInTransaction: Bool { unsafe sqlite3_get_autocommit(handle) == 0 }
+
+    /// The row that was inserted last.
+    var lastRow: Int { Int(unsafe sqlite3_last_insert_rowid(handle)) }
+
     /// The number of rows that the last statement changed.
     var changes: Int { Int(unsafe sqlite3_changes(handle)) }
 
@@ -95,6 +129,7 @@ final class SQLiteConnection {
 enum SQLiteValue {
     case text(String)
     case integer(Int)
+    case bytes([UInt8])
     case null
 }
 
@@ -121,6 +156,14 @@ struct SQLiteStatement: ~Copyable {
         }
 
         func integer(_ column: Int32) -> Int { Int(unsafe sqlite3_column_int64(handle, column)) }
+
+        func byteCount(_ column: Int32) -> Int { Int(unsafe sqlite3_column_bytes(handle, column)) }
+
+        func bytes(_ column: Int32) -> [UInt8] {
+            guard let bytes = unsafe sqlite3_column_blob(handle, column) else { return [] }
+            let count = Int(unsafe sqlite3_column_bytes(handle, column))
+            return unsafe Array(UnsafeRawBufferPointer(start: bytes, count: count))
+        }
 
         func text(_ column: Int32) -> String {
             guard let text = unsafe sqlite3_column_text(handle, column) else { return "" }
@@ -157,6 +200,10 @@ struct SQLiteStatement: ~Copyable {
             switch value {
             case .integer(let integer): unsafe sqlite3_bind_int64(handle, index, Int64(integer))
             case .null: unsafe sqlite3_bind_null(handle, index)
+            case .bytes(let bytes):
+                unsafe bytes.withUnsafeBytes {
+                    unsafe sqlite3_bind_blob(handle, index, $0.baseAddress, Int32($0.count), Self.copied)
+                }
             case .text(let text): unsafe sqlite3_bind_text(handle, index, text, -1, Self.copied)
             }
         if code != SQLITE_OK { throw unsafe SQLiteError(sqlite3_db_handle(handle), code: code) }

@@ -18,8 +18,7 @@ extension Store {
             clears.insert(job: job, usedUntil: isTooLong ? 0 : max(0, now - age))
         } else {
             // Entries may have times in the future if the clock was wrong; they are covered too.
-            let used = withIndex { (index) throws(SQLiteError) in try index.latestUse() }
-            clears.insertAll(job: job, until: max(now, used ?? 0))
+            clears.insertAll(job: job, until: max(now, latestUse))
         }
         // No waiter waits while nothing can be removed.
         if !canClear || clears.isStalled { clears.stall() }
@@ -42,8 +41,10 @@ extension Store {
             } else if reconciliation != nil {
                 // There may be more among the files that the index does not know yet.
                 reconcile(until: deadline)
-            } else {
+            } else if commitSmall() {
                 clears.finishFirst()
+            } else {
+                clears.stall()
             }
         }
     }
@@ -51,8 +52,7 @@ extension Store {
     private func firstUsed(until cutoff: Int) -> (EntryName, size: Int)? {
         for kind in EntryKind.allCases.reversed() {
             guard let oldest = oldest(kind), oldest.used <= cutoff else { continue }
-            let size = withIndex { (index) throws(SQLiteError) in try index.size(of: oldest.name) } ?? nil
-            return (oldest.name, size ?? 0)
+            return (oldest.name, size(of: oldest.name) ?? 0)
         }
         return nil
     }
@@ -69,7 +69,7 @@ extension Store {
     /// The index of the order that covers an entry; nil for none. A covered entry counts as removed.
     func orderToClear(_ entry: EntryFile, _ name: EntryName) -> Int? {
         guard !clears.isEmpty else { return nil }
-        let used = withIndex { (index) throws(SQLiteError) in try index.lastUse(of: name) } ?? nil
-        return clears.orderCovering(created: entry.trailer.created, used: used, modified: entry.status.modified)
+        return clears.orderCovering(
+            created: entry.trailer.created, used: lastUse(of: name), modified: entry.modified)
     }
 }

@@ -14,13 +14,13 @@ extension Store {
 
     /// Starts eviction of a kind if it is over its limit.
     func noteSize(of kind: EntryKind) {
-        if let total = index?.totals[kind], total.bytes > options.limit(kind) { shrinking.insert(kind) }
+        if total(kind).bytes > options.limit(kind) { shrinking.insert(kind) }
     }
 
     /// The time of the next eviction or age check; nil when none is due before something changes.
     var nextEviction: Instant? {
         guard index != nil, obstacle?.state != .readOnly else { return nil }
-        if !shrinking.isEmpty { return .now }
+        if !shrinking.isEmpty || mayOverrun || needsVacuum { return .now }
         return options.maxAge == nil ? nil : nextAgeCheck
     }
 
@@ -32,16 +32,79 @@ extension Store {
     /// Evicts until no entry is due, or `deadline` is past.
     func evict(until deadline: Instant) {
         while needsEviction, Instant.now < deadline {
-            if let kind = shrinking.first { shrink(kind, until: deadline) } else { evictOld(until: deadline) }
+            if let kind = shrinking.first {
+                shrink(kind, until: deadline)
+            } else if mayOverrun {
+                endOverrun(until: deadline)
+            } else if needsVacuum {
+                vacuum()
+            } else {
+                evictOld(until: deadline)
+            }
         }
     }
 
     private func shrink(_ kind: EntryKind, until deadline: Instant) {
-        while let total = index?.totals[kind], total.bytes > target(kind) {
+        while total(kind).bytes > target(kind) {
             guard let oldest = oldest(kind), discard(oldest.name) != .failed else { break }
             if Instant.now >= deadline { return }
         }
         shrinking.remove(kind)
+    }
+
+    // MARK: The size on disk
+
+    /// What may be on disk beyond the limits, apart from the logs of the databases: empty databases, directories, and files of
+    /// a fixed size.
+    private static let allowance = 2 << 20
+    /// The bytes of free pages that stay in the database of small entries, to be used again: a fixed part, and a share.
+    private static let sparePages = 1 << 20
+    private static let spareShare = 16
+    /// The bytes of free pages that are returned at once.
+    private static let vacuumBytes = 1 << 18
+
+    /// The bytes on disk: files in blocks, a directory for each of the first files, and the databases without free pages.
+    private func bytesOnDisk() -> (used: Int, free: Int) {
+        let files = EntryKind.allCases.reduce(CacheIndex.Total()) { sum, kind in
+            let total = index?.totals[kind] ?? .init()
+            return .init(entries: sum.entries + total.entries, bytes: sum.bytes + total.bytes)
+        }
+        let read = { (index: CacheIndex) throws(SQLiteError) in try index.databaseBytes() }
+        let none = (used: 0, free: 0)
+        let (rows, contents) = (withIndex(read) ?? none, withSmall(read) ?? none)
+        let directories = min(files.entries, 512) * CacheIndex.block
+        return (files.bytes + directories + rows.used + contents.used, contents.free)
+    }
+
+    /// Evicts the least recently used entries while all files and databases together are over the limits: the size of an entry
+    /// leaves out its row, and its directory.
+    private func endOverrun(until deadline: Instant) {
+        let (limit, overflow) = options.totalLimit.addingReportingOverflow(Self.allowance)
+        let hasLimit = !overflow
+        var isOver = false
+        while true {
+            let (used, free) = bytesOnDisk()
+            freeBytes = free
+            guard hasLimit, used > (isOver ? limit - options.totalLimit / 20 : limit) else { break }
+            isOver = true
+            let candidates = EntryKind.allCases.compactMap { self.oldest($0) }
+            guard let oldest = candidates.min(by: { $0.used < $1.used }), discard(oldest.name) != .failed else { break }
+            if Instant.now >= deadline { return }
+        }
+        mayOverrun = false
+    }
+
+    /// Whether the database of small entries has more free pages than it needs.
+    private var needsVacuum: Bool {
+        guard obstacle == nil, small != nil else { return false }
+        return freeBytes > Self.sparePages + EntryKind.allCases.reduce(0) { $0 + total($1).bytes } / Self.spareShare
+    }
+
+    /// Returns free pages to the file system.
+    private func vacuum() {
+        let bytes = min(freeBytes, Self.vacuumBytes)
+        freeBytes -= bytes
+        withSmall { (small) throws(SQLiteError) in try small.vacuum(bytes: bytes) }
     }
 
     private func evictOld(until deadline: Instant) {
@@ -59,10 +122,5 @@ extension Store {
             }
         }
         nextAgeCheck = Instant.now.adding(milliseconds: min(max(maxAge / 10, 100), 60_000))
-    }
-
-    /// The least recently used entry of a kind.
-    func oldest(_ kind: EntryKind) -> (name: EntryName, used: Int)? {
-        withIndex { (index) throws(SQLiteError) in try index.oldest(kind) } ?? nil
     }
 }

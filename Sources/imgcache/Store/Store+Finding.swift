@@ -14,8 +14,10 @@ extension Store {
     /// A directory to find entries in.
     struct Source {
         let directory: CacheDirectory
+        /// Its place among the extra directories; nil for the own one.
+        var extra: Int?
         /// Whether it is this process's own directory, and not an extra one.
-        let isOwn: Bool
+        var isOwn: Bool { extra == nil }
     }
 
     /// The age, in milliseconds, from which a file's modification time is updated when its entry is used. It keeps
@@ -24,8 +26,7 @@ extension Store {
 
     /// The directories in search order.
     var sources: [Source] {
-        [Source(directory: directory, isOwn: true)]
-            + extras.directories.map { Source(directory: $0, isOwn: false) }
+        [Source(directory: directory)] + extras.directories.enumerated().map { Source(directory: $1, extra: $0) }
     }
 
     /// Finds the first of these keys with an intact original, and returns its raster in `form`. Without that raster it
@@ -78,16 +79,42 @@ extension Store {
     /// Opens an entry in one of the directories; nil when it is missing or counts as removed.
     func open(_ name: EntryName, in source: Source) -> EntryFile? {
         if source.isOwn, obstacle?.state == .locked || obstacle?.state == .off { return nil }
-        let entry = reading(name, in: source) { () throws(EntryProblem) in
+        for isSmall in [true, false] {
+            let entry = isSmall ? openSmall(name, in: source) : openFile(name, in: source)
+            if let entry, !isGone(entry, name, source) { return entry }
+        }
+        return nil
+    }
+
+    private func openFile(_ name: EntryName, in source: Source) -> EntryFile? {
+        reading(name, in: source) { () throws(EntryProblem) in
             try EntryFile(
                 opening: source.directory.file(name), as: name, largestBody: options.largestBody)
         }
-        guard let entry else { return nil }
+    }
+
+    private func openSmall(_ name: EntryName, in source: Source) -> EntryFile? {
+        guard let (bytes, used) = smallContents(of: name, in: source) else { return nil }
+        return reading(name, in: source) { () throws(EntryProblem) in
+            try EntryFile(bytes, used: used, as: name, largestBody: options.largestBody)
+        }
+    }
+
+    private func smallContents(of name: EntryName, in source: Source) -> (bytes: [UInt8], used: Int)? {
+        if let extra = source.extra {
+            return extraSmall[extra].contents(of: name, most: StoreOptions.largestSmallEntry)
+        }
+        if small == nil { return stillSmall.contents(of: name, most: StoreOptions.largestSmallEntry) }
+        return withSmall { (small) throws(SQLiteError) in try small.contents(of: name) } ?? nil
+    }
+
+    /// Whether an entry counts as removed.
+    private func isGone(_ entry: EntryFile, _ name: EntryName, _ source: Source) -> Bool {
         let isGone =
             source.isOwn
             ? forgotten.contains(entry.trailer) || orderToClear(entry, name) != nil
             : entry.trailer.isOwned || extras.hides(entry.trailer)
-        return isGone ? nil : entry
+        return isGone
     }
 
     private func copyBody(of entry: EntryFile, _ name: EntryName, _ source: Source) -> SealedBuffer? {
@@ -108,7 +135,8 @@ extension Store {
 
     private func handle(_ problem: EntryProblem, _ name: EntryName) {
         switch problem {
-        case .absent: withIndex { (index) throws(SQLiteError) in try index.remove(name) }
+        case .absent:
+            if mayHaveFile(name) { withIndex { (index) throws(SQLiteError) in try index.remove(name) } }
         case .damaged:
             log.warning("\(directory.file(name)) is removed: \(problem)")
             discard(name)
@@ -138,10 +166,15 @@ extension Store {
     private func markUsed(_ entry: EntryFile, _ name: EntryName, _ source: Source) {
         guard source.isOwn else { return }
         let now = now
+        guard entry.descriptor != nil else {
+            // Nothing can be written while there is an obstacle.
+            if obstacle == nil { withSmall { (small) throws(SQLiteError) in _ = try small.touch(name, at: now) } }
+            return
+        }
         let known = withIndex { (index) throws(SQLiteError) in try index.touch(name, at: now) }
         // The file is not in the index yet.
-        if known == false { add(entry.trailer, name, size: entry.status.size, used: now) }
-        if entry.status.modified < now - Self.markInterval { try? entry.descriptor.setModified(now) }
+        if known == false { add(entry.trailer, name, size: entry.size, used: now) }
+        if entry.modified < now - Self.markInterval { try? entry.descriptor?.setModified(now) }
     }
 
     /// Sets the modification time of an entry's file, by descriptor: the sandbox cannot restrict where a path leads.
@@ -156,12 +189,21 @@ extension Store {
         // An entry that is to be cleared is not kept by a use.
         let cleared = clears.latestUse ?? .min
         for name in keys.compactMap(EntryName.original) {
-            withIndex { (index) throws(SQLiteError) in
-                guard let last = try index.lastUse(of: name), last > cleared else { return }
+            guard let digest = digest(ofOriginal: name) else { continue }
+            let touch = { (index: CacheIndex) throws(SQLiteError) -> Int? in
+                guard let last = try index.lastUse(of: name), last > cleared else { return nil }
                 _ = try index.touch(name, at: now)
-                try index.touchRasters(ofOriginal: name, at: now, usedAfter: cleared)
-                if last < now - Self.markInterval { markFile(name, at: now) }
+                return last
             }
+            let inSmall = obstacle == nil ? withSmall(touch) ?? nil : nil
+            let last = withIndex(touch) ?? nil
+            guard inSmall != nil || last != nil else { continue }
+            let touchRasters = { (index: CacheIndex) throws(SQLiteError) in
+                try index.touchRasters(ofDigest: digest, at: now, usedAfter: cleared)
+            }
+            withIndex(touchRasters)
+            if obstacle == nil { withSmall(touchRasters) }
+            if let last, last < now - Self.markInterval { markFile(name, at: now) }
         }
     }
 }

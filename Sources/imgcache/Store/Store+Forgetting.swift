@@ -10,15 +10,14 @@ extension Store {
     func forget(url: String, owner: UInt32?) -> [String] {
         extras.hide(url: url, owner: owner)
         guard obstacle?.state != .locked, obstacle?.state != .off else { return [] }
-        let originals = withIndex { (index) throws(SQLiteError) in try index.originals(url: url, owner: owner) } ?? []
+        let originals = originals(url: url, owner: owner)
         var allRemoved = true
         for (key, digest) in originals {
             guard let name = EntryName.original(key: key) else { continue }
             allRemoved = discard(name) != .failed && allRemoved
-            if withIndex({ (index) throws(SQLiteError) in try index.hasOriginal(digest: digest) }) == false {
-                discardRasters(ofDigest: digest)
-            }
+            if !hasOriginal(digest: digest) { discardRasters(ofDigest: digest) }
         }
+        allRemoved = commitSmall() && allRemoved
         // Files that the index does not know yet, and files that cannot be removed, count as removed too.
         if !allRemoved || reconciliation != nil {
             forgotten.insert(url: url, owner: owner, at: now, hasFailed: !allRemoved)
@@ -30,15 +29,14 @@ extension Store {
     func discard(digests: [String]) {
         guard obstacle?.state != .locked, obstacle?.state != .off else { return }
         for digest in digests {
-            let keys = withIndex { (index) throws(SQLiteError) in try index.originals(ofDigest: digest) }
-            for name in (keys ?? []).compactMap({ EntryName.original(key: $0) }) { discard(name) }
+            for name in originals(ofDigest: digest).compactMap({ EntryName.original(key: $0) }) { discard(name) }
             discardRasters(ofDigest: digest)
         }
+        commitSmall()
     }
 
     private func discardRasters(ofDigest digest: String) {
-        let rasters = withIndex { (index) throws(SQLiteError) in try index.rasters(ofDigest: digest) }
-        for raster in (rasters ?? []).compactMap({ EntryName(kind: .rasters, fileName: $0) }) { discard(raster) }
+        for raster in rasters(ofDigest: digest) { discard(raster) }
     }
 
     /// Repeats the orders whose files could not be removed.

@@ -2,6 +2,7 @@ import DiskRecords
 import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import SharedCache
 import SystemValues
 
 extension Store {
@@ -11,13 +12,51 @@ extension Store {
     private static let costlyCopy = 1 << 20
     private static let sameTime = 60_000
 
-    /// Stores an entry; false when it is not stored.
-    func keep(_ content: EntryTrailer.Content, body: FileDescriptor) -> Bool {
+    /// The result of storing an entry.
+    enum Keeping {
+        case kept, notKept
+        /// It is stored with the next commit.
+        case pending
+    }
+
+    /// Stores an entry: a small one in the database, any other as a file.
+    func keep(_ content: EntryTrailer.Content, body: FileDescriptor) -> Keeping {
         let now = now
         let trailer = EntryTrailer(content, created: now)
-        guard let name = trailer.name, trailer.bodySize <= min(target(name.kind), options.largestBody),
-            let status = try? body.status(), status.isRegular, status.size >= trailer.bodySize
+        guard let name = trailer.name, trailer.bodySize <= min(target(name.kind), options.largestBody) else {
+            return .notKept
+        }
+        do throws(EntryProblem) {
+            if let entry = try EntryFile.encode(trailer, body: body, most: min(options.smallEntry, target(name.kind))) {
+                return keepSmall(entry.bytes, name, Self.row(entry.trailer, name, size: entry.bytes.count, used: now))
+                    ? .pending : .notKept
+            }
+        } catch {
+            log.warning("not kept: \(error)")
+            return .notKept
+        }
+        return keepFile(trailer, name, body: body, used: now) ? .kept : .notKept
+    }
+
+    /// Writes a small entry, which is stored with the next commit; false when it is not.
+    private func keepSmall(_ bytes: [UInt8], _ name: EntryName, _ row: CacheIndex.Row) -> Bool {
+        guard obstacle == nil else { return false }
+        // The directory may have been removed, and made again by another process. Once for all writes of a commit.
+        if small?.pendingWrites ?? 0 == 0, !isPresent { open() }
+        guard obstacle == nil, small != nil,
+            withSmall({ (small) throws(SQLiteError) in try small.insert(row, contents: bytes) }) != nil
         else { return false }
+        noteSize(of: name.kind)
+        // An older file must not be found any more, and not be removed before the entry is stored.
+        if mayHaveFile(name) {
+            guard commitSmall() else { return false }
+            discardFile(name)
+        }
+        return true
+    }
+
+    private func keepFile(_ trailer: EntryTrailer, _ name: EntryName, body: FileDescriptor, used now: Int) -> Bool {
+        guard let status = try? body.status(), status.isRegular, status.size >= trailer.bodySize else { return false }
         return publish(name, bodySize: trailer.bodySize, used: now) { (file) throws(EntryProblem) in
             try EntryFile.write(trailer, body: body, to: file)
         }
@@ -35,7 +74,9 @@ extension Store {
             } else {
                 // The extra directory cannot be written; without an entry here the origin would be asked again each
                 // time.
-                _ = keep(.original(record), body: entry.descriptor)
+                if let body = entry.descriptor ?? (try? entry.copyBody())?.descriptor {
+                    _ = keep(.original(record), body: body)
+                }
             }
             return
         }
@@ -55,8 +96,16 @@ extension Store {
     private func rewrite(_ entry: EntryFile, _ name: EntryName, as record: OriginalRecord) {
         // The bytes keep their age, and an update is not a use.
         let trailer = EntryTrailer(.original(record), created: entry.trailer.created)
-        let used = withIndex { (index) throws(SQLiteError) in try index.lastUse(of: name) } ?? nil
-        _ = publish(name, bodySize: record.bytes, used: used ?? entry.status.modified) { (file) throws(EntryProblem) in
+        let used = lastUse(of: name) ?? entry.modified
+        do throws(EntryProblem) {
+            if let bytes = try entry.encoded(as: trailer, most: StoreOptions.largestSmallEntry) {
+                _ = keepSmall(bytes, name, Self.row(trailer, name, size: bytes.count, used: used))
+                return
+            }
+        } catch {
+            return log.warning("not updated: \(error)")
+        }
+        _ = publish(name, bodySize: record.bytes, used: used) { (file) throws(EntryProblem) in
             try entry.rewrite(as: trailer, to: file)
         }
     }
@@ -68,11 +117,12 @@ extension Store {
     ) -> Bool {
         guard obstacle == nil else { return false }
         // The directory may have been removed, and made again by another process.
-        if lock.map(directory.isLocked) != true || !hasIndexFile { open() }
+        if !isPresent { open() }
         for attempt in 0...1 where obstacle == nil {
             do throws(EntryProblem) {
                 let written = try publishOnce(name, write)
                 add(written.trailer, name, size: written.size, used: used)
+                withSmall { (small) throws(SQLiteError) in try small.remove(name) }
                 neededRoom = 0
                 return true
             } catch {

@@ -10,8 +10,7 @@ extension Store {
     /// Notes that all entries are in the index.
     func beginKeyReport() {
         // Entries of an extra directory are in no index.
-        guard extras.directories.isEmpty, let count = index?.totals[.originals]?.entries, count <= KeyHash.most
-        else { return }
+        guard extras.directories.isEmpty, usesIndexOfAll, total(.originals).entries <= KeyHash.most else { return }
         keyReport.next = ""
     }
 
@@ -20,18 +19,24 @@ extension Store {
         keyReport = KeyReport(isWithdrawn: keyReport.isComplete || keyReport.isWithdrawn)
     }
 
+    /// Whether all entries that can be found are in an index: not those of a database that can only be read.
+    private var usesIndexOfAll: Bool { small != nil || !stillSmall.mayExist }
+
     /// The next message of the report.
     func takeKeys() -> StoreReport? {
         if keyReport.isWithdrawn {
             keyReport.isWithdrawn = false
             return .known(hashes: [], isComplete: false)
         }
-        guard let lowest = keyReport.next else { return nil }
-        let keys = withIndex { (index) throws(SQLiteError) in
+        guard let lowest = keyReport.next, usesIndexOfAll else { return nil }
+        let read = { (index: CacheIndex) throws(SQLiteError) in
             try index.fileNames(.originals, from: lowest, most: KeyReport.keysAtOnce)
         }
-        // Without the index, another report begins with the next one.
-        guard let keys else { return nil }
+        guard let files = withIndex(read), let small = small == nil ? [] : withSmall(read) else {
+            withdrawKeyReport()
+            return nil
+        }
+        let keys = (files + small).sorted().prefix(KeyReport.keysAtOnce)
         keyReport.isComplete = keys.count < KeyReport.keysAtOnce
         // The least text above the last key.
         keyReport.next = keyReport.isComplete ? nil : keys.last.map { $0 + "0" }

@@ -47,6 +47,7 @@ extension Store {
                 dropRow(name)
             } catch {}
         case .knownFile(let name):
+            if removeDuplicate(name) { return }
             let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
             guard let known, let status = try? FileSystem.status(of: directory.file(name)), status.size != known
             else { return }
@@ -67,7 +68,20 @@ extension Store {
         withIndex { (index) throws(SQLiteError) in try index.remove(name) }
     }
 
+    /// Removes the older one of a file and a small entry with the same name: the process was killed after it had stored the
+    /// newer. Returns whether the file was removed.
+    private func removeDuplicate(_ name: EntryName) -> Bool {
+        guard let created = withSmall({ (small) throws(SQLiteError) in try small.created(name) }) ?? nil else {
+            return false
+        }
+        let file = try? EntryFile(opening: directory.file(name), as: name, largestBody: options.largestBody)
+        guard let file, file.trailer.created > created else { return discardFile(name) != .failed }
+        withSmall { (small) throws(SQLiteError) in try small.remove(name) }
+        return false
+    }
+
     private func adopt(_ name: EntryName) {
+        if removeDuplicate(name) { return }
         // The entry may have been found and added since.
         let known = withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil
         if known != nil { return }
@@ -77,9 +91,9 @@ extension Store {
             if forgotten.contains(entry.trailer) {
                 discard(name)
             } else if let order = orderToClear(entry, name) {
-                clear(name, size: entry.status.size, forOrder: order)
+                clear(name, size: entry.size, forOrder: order)
             } else {
-                add(entry.trailer, name, size: entry.status.size, used: entry.status.modified)
+                add(entry.trailer, name, size: entry.size, used: entry.modified)
             }
         } catch {
             switch error {

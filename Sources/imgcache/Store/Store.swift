@@ -5,9 +5,10 @@ import SharedCache
 import SystemValues
 import WorkerProtocol
 
-/// The disk tier: a directory of self-describing files, and an index of them.
+/// The disk tier: a directory of self-describing files with an index of them, and a database of small entries.
 ///
-/// Look-ups use the files alone. The index determines the order of eviction, and may be lost at any time.
+/// Look-ups use the files and the database of small entries. The index determines the order of eviction, and may be lost at any
+/// time.
 final class Store {
     let options: StoreOptions
     let directory: CacheDirectory
@@ -17,9 +18,23 @@ final class Store {
     private(set) var index: CacheIndex?
     /// The index's file; nil when the index is in memory only.
     private var indexFile: FileSystem.Status?
+    /// The small entries; nil when they cannot be written, or are switched off.
+    private(set) var small: CacheIndex?
+    private var smallFile: FileSystem.Status?
+    /// The small entries as they are while they cannot be written.
+    var stillSmall: StillEntries
+    /// The small entries of the extra directories, in the same order.
+    var extraSmall: [StillEntries]
+    /// The jobs to store entries that are not committed yet, and those that have ended.
+    private var keeps: (pending: [Int], ended: [(job: Int, isKept: Bool)]) = ([], [])
     /// The time of day less that since the machine's start, as of the last check.
     private var clockOffset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
     private var lastRebuild: Instant?
+    private var lastSmallLoss: Instant?
+    /// Whether the size on disk is to be compared with the limits.
+    var mayOverrun = false
+    /// The bytes of free pages among the small entries.
+    var freeBytes = 0
     private(set) var obstacle: Obstacle?
     /// The size of the entry that last failed for lack of space: nothing is stored until this much room exists.
     var neededRoom = 0
@@ -46,16 +61,18 @@ final class Store {
         self.log = log
         directory = CacheDirectory(path: options.directory)
         extras = ExtraDirectories(options.extraDirectories.filter { $0 != options.directory })
+        stillSmall = StillEntries(path: directory.small)
+        extraSmall = extras.directories.map { StillEntries(path: $0.small) }
     }
 
     /// The state of the disk tier, for the broker.
     var report: DiskReport {
-        let totals = (index?.totals ?? [:]).values
+        let totals = EntryKind.allCases.map(total)
         return DiskReport(
             state: obstacle?.state ?? .on, reason: obstacle?.reason, entries: totals.reduce(0) { $0 + $1.entries },
             bytes: totals.reduce(0) { $0 + $1.bytes },
             // Unknown until all files were seen.
-            mayHaveOwned: index?.mayHaveOwned == true || reconciliation != nil)
+            mayHaveOwned: index?.mayHaveOwned == true || small?.mayHaveOwned == true || reconciliation != nil)
     }
 
     // MARK: Opening
@@ -82,15 +99,25 @@ final class Store {
             setObstacle(Obstacle(.off, "\(directory.path) was removed or replaced"))
             return exitSoon()
         }
+        if index == nil, directory.isForeign {
+            lock = nil
+            let reason = "\(directory.path) holds the database of another program: name another directory for the cache"
+            return setObstacle(Obstacle(.off, reason))
+        }
         let opened = directory.open(holding: lock, room: max(neededRoom, Self.smallestRoom))
         lock = opened.lock
         var found = opened.obstacle
         switch found?.state {
         case .locked, .off: dropIndex()
         case .readOnly: if index == nil { openIndexInMemory() }
-        case .full: if index == nil { _ = openIndex() }
-        case .on, nil: if !hasIndexFile { found = openIndex() }
+        case .full:
+            if index == nil { _ = openIndex() }
+            if small == nil { _ = openSmall() }
+        case .on, nil:
+            if !hasIndexFile { found = openIndex() }
+            if found == nil, !hasSmallFile { found = openSmall() }
         }
+        if found?.state == .off { dropIndex() }
         setObstacle(found)
         switch found?.state {
         case .locked, .off, .readOnly: break
@@ -156,7 +183,33 @@ final class Store {
         return there.isSameFile(as: indexFile)
     }
 
+    /// Whether the small entries are still those of the directory.
+    private var hasSmallFile: Bool {
+        guard small != nil else { return !usesSmall }
+        guard let smallFile, let there = try? FileSystem.status(of: directory.small) else { return false }
+        return there.isSameFile(as: smallFile)
+    }
+
+    /// Whether there are small entries, or may be.
+    private var usesSmall: Bool {
+        options.smallEntry > 0 || ((try? FileSystem.status(of: directory.small)) ?? nil) != nil
+    }
+
+    /// Whether the directory that has the path is the one that this process has locked and opened.
+    var isPresent: Bool { lock.map(directory.isLocked) == true && hasIndexFile && hasSmallFile }
+
     private func dropIndex() {
+        dropIndexOnly()
+        dropSmall()
+    }
+
+    private func dropSmall() {
+        endKeeps(areKept: false)
+        (small, smallFile, freeBytes) = (nil, nil, 0)
+        stillSmall = StillEntries(path: directory.small)
+    }
+
+    private func dropIndexOnly() {
         index = nil
         indexFile = nil
         reconciliation = nil
@@ -180,11 +233,40 @@ final class Store {
                 failure = error
                 // Without the lock, the files may belong to another process.
                 guard error.isDamage, lock != nil else { break }
-                directory.removeIndex()
+                CacheDirectory.remove(database: directory.index)
             }
         }
         if index == nil { openIndexInMemory() }
-        return failure.map(Self.obstacle)
+        return failure.map { Self.obstacle($0, "the index") }
+    }
+
+    /// Opens the small entries. If they cannot be written, they are read as they are.
+    ///
+    /// - Returns: The obstacle; nil for none.
+    private func openSmall() -> Obstacle? {
+        guard usesSmall else { return nil }
+        let path = directory.small
+        var failure: SQLiteError?
+        for _ in 0...1 {
+            do throws(SQLiteError) {
+                if lock != nil, CacheDirectory.isShared(database: path) { CacheDirectory.remove(database: path) }
+                let opened = try CacheIndex(path: path, logBytes: options.indexLogBytes, holdsContents: true)
+                if hasPlausibleClock { try opened.limitLastUse(to: now) }
+                dropSmall()
+                small = opened
+                smallFile = try? FileSystem.status(of: path)
+                mayOverrun = true
+                for kind in EntryKind.allCases { noteSize(of: kind) }
+                return nil
+            } catch {
+                let line = "the small entries of \(directory.path) cannot be used: \(error)"
+                if error.isDamage { log.warning(line) } else { log.info(line) }
+                failure = error
+                guard error.isDamage, lock != nil else { break }
+                CacheDirectory.remove(database: path)
+            }
+        }
+        return failure.map { Self.obstacle($0, "the database of small entries") }
     }
 
     private func openIndexInMemory() {
@@ -196,18 +278,48 @@ final class Store {
     }
 
     private func useIndex(at path: String) throws(SQLiteError) {
-        if path == directory.index, lock != nil, directory.isIndexShared { directory.removeIndex() }
+        if path == directory.index, lock != nil, CacheDirectory.isShared(database: path) {
+            CacheDirectory.remove(database: path)
+        }
         let opened = try CacheIndex(path: path, logBytes: options.indexLogBytes)
         if hasPlausibleClock { try opened.limitLastUse(to: now) }
         clockOffset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
-        dropIndex()
+        dropIndexOnly()
         index = opened
         indexFile = path == directory.index ? try? FileSystem.status(of: path) : nil
         reconciliation = Reconciliation()
     }
 
-    private static func obstacle(_ error: SQLiteError) -> Obstacle {
-        Obstacle(error.isLackOfSpace ? .full : .readOnly, "the index cannot be written: \(error)")
+    private static func obstacle(_ error: SQLiteError, _ database: String) -> Obstacle {
+        if error.isForeign {
+            return Obstacle(
+                .off, "\(database) is the database of another program: name another directory for the cache")
+        }
+        return Obstacle(error.isLackOfSpace ? .full : .readOnly, "\(database) cannot be written: \(error)")
+    }
+
+    /// Uses the small entries. After an error the pending writes are lost; after damage all small entries are.
+    @discardableResult
+    func withSmall<Value>(_ body: (CacheIndex) throws(SQLiteError) -> Value) -> Value? {
+        guard let small else { return nil }
+        do throws(SQLiteError) {
+            return try body(small)
+        } catch {
+            endKeeps(areKept: false)
+            let isRepeated = lastSmallLoss.map { $0.adding(milliseconds: 10_000) > .now } ?? false
+            if error.isDamage, !isRepeated, lock != nil {
+                log.warning("the small entries of \(directory.path) are lost: \(error)")
+                lastSmallLoss = .now
+                dropSmall()
+                CacheDirectory.remove(database: directory.small)
+                if let obstacle = openSmall() { setObstacle(obstacle) }
+            } else {
+                log.info("the small entries of \(directory.path) cannot be used: \(error)")
+                setObstacle(Self.obstacle(error, "the database of small entries"))
+                do throws(SQLiteError) { try small.rollBack() } catch { dropSmall() }
+            }
+            return nil
+        }
     }
 
     /// Uses the index. After an error the index is replaced, and rebuilt from the files.
@@ -218,24 +330,68 @@ final class Store {
             return try body(index)
         } catch {
             log.warning("the index of \(directory.path) is lost: \(error)")
-            dropIndex()
+            dropIndexOnly()
             // Repeated damage means that the disk is damaged.
             let isRepeated = lastRebuild.map { $0.adding(milliseconds: 10_000) > .now } ?? false
             if error.isDamage, !isRepeated, lock != nil {
                 lastRebuild = .now
-                directory.removeIndex()
+                CacheDirectory.remove(database: directory.index)
                 if let obstacle = openIndex() { setObstacle(obstacle) }
             } else {
-                setObstacle(Self.obstacle(error))
+                setObstacle(Self.obstacle(error, "the index"))
                 openIndexInMemory()
             }
             return nil
         }
     }
 
-    /// Commits the index's pending writes.
+    /// The number of writes that are not committed.
+    var pendingWrites: Int { (index?.pendingWrites ?? 0) + (small?.pendingWrites ?? 0) }
+
+    /// Whether the pending writes are so many that the logs would exceed their size.
+    var isLogDue: Bool {
+        // A write changes a few pages, some of which others change, too.
+        let writes = options.indexLogBytes / (4 * CacheIndex.block)
+        return index?.pendingWrites ?? 0 >= writes || small?.pendingWrites ?? 0 >= writes
+            || small?.pendingBytes ?? 0 >= options.indexLogBytes / 2
+    }
+
+    /// Commits the pending writes.
     func commit() {
         withIndex { (index) throws(SQLiteError) in try index.commit() }
+        commitSmall()
+    }
+
+    /// Commits the pending writes of small entries; false when they are lost.
+    @discardableResult
+    func commitSmall() -> Bool {
+        guard small?.pendingWrites ?? 0 > 0 else { return true }
+        mayOverrun = true
+        let isDone = withSmall { (small) throws(SQLiteError) in try small.commit() } != nil
+        endKeeps(areKept: isDone)
+        return isDone
+    }
+
+    // MARK: Jobs
+
+    /// Whether jobs wait for a commit.
+    var hasPendingKeeps: Bool { !keeps.pending.isEmpty }
+
+    /// Notes that a job has written a small entry.
+    func addPendingKeep(_ job: Int) {
+        // It may have been committed at once.
+        if small?.pendingWrites ?? 0 > 0 { keeps.pending.append(job) } else { keeps.ended.append((job, true)) }
+    }
+
+    private func endKeeps(areKept: Bool) {
+        keeps.ended += keeps.pending.map { ($0, areKept) }
+        keeps.pending = []
+    }
+
+    /// Takes the jobs whose entries were committed, or lost.
+    func takeEndedKeeps() -> [(job: Int, isKept: Bool)] {
+        defer { keeps.ended = [] }
+        return keeps.ended
     }
 
     // MARK: Entries
@@ -267,15 +423,34 @@ final class Store {
         guard abs(step) >= Self.clockStep else { return }
         clockOffset = offset
         log.notice("the time of day was set by \(step / 1000) s: the entries' times of use follow")
-        withIndex { (index) throws(SQLiteError) in
+        let move = { (index: CacheIndex) throws(SQLiteError) in
             try index.moveLastUse(by: step)
-            if hasPlausibleClock { try index.limitLastUse(to: now) }
+            if self.hasPlausibleClock { try index.limitLastUse(to: self.now) }
         }
+        withIndex(move)
+        withSmall(move)
+    }
+
+    /// Removes an entry: its file and its row, or the small entry.
+    @discardableResult
+    func discard(_ name: EntryName) -> Removal {
+        guard withSmall({ (small) throws(SQLiteError) in try small.size(of: name) }) ?? nil != nil else {
+            return discardFile(name)
+        }
+        guard withSmall({ (small) throws(SQLiteError) in try small.remove(name) }) != nil else { return .failed }
+        // An older file is possible only until the reconciliation has removed it.
+        return mayHaveFile(name) && discardFile(name) == .failed ? .failed : .removed
+    }
+
+    /// Whether a file of an entry may exist.
+    func mayHaveFile(_ name: EntryName) -> Bool {
+        if reconciliation != nil, (try? FileSystem.status(of: directory.file(name))) != .some(nil) { return true }
+        return withIndex { (index) throws(SQLiteError) in try index.size(of: name) } ?? nil != nil
     }
 
     /// Removes an entry's file and its row.
     @discardableResult
-    func discard(_ name: EntryName) -> Removal {
+    func discardFile(_ name: EntryName) -> Removal {
         var removal = Removal.removed
         do throws(SystemError) {
             try FileDescriptor.remove(directory.file(name))
@@ -290,21 +465,23 @@ final class Store {
         return removal
     }
 
-    /// Adds an entry to the index.
+    /// Adds an entry's file to the index.
     func add(_ trailer: EntryTrailer, _ name: EntryName, size: Int, used: Int) {
-        withIndex { (index) throws(SQLiteError) in
-            switch trailer.content {
-            case .original(let record):
-                try index.insert(
-                    CacheIndex.Row(
-                        name: name, size: size, created: trailer.created, used: used, digest: record.digest,
-                        url: record.url, owner: record.owner))
-            case .raster(let record, _):
-                try index.insert(
-                    CacheIndex.Row(
-                        name: name, size: size, created: trailer.created, used: used, digest: record.original))
-            }
-        }
+        let row = Self.row(trailer, name, size: size, used: used)
+        withIndex { (index) throws(SQLiteError) in try index.insert(row) }
         noteSize(of: name.kind)
     }
+
+    /// The row of an entry.
+    static func row(_ trailer: EntryTrailer, _ name: EntryName, size: Int, used: Int) -> CacheIndex.Row {
+        switch trailer.content {
+        case .original(let record):
+            CacheIndex.Row(
+                name: name, size: size, created: trailer.created, used: used, digest: record.digest, url: record.url,
+                owner: record.owner)
+        case .raster(let record, _):
+            CacheIndex.Row(name: name, size: size, created: trailer.created, used: used, digest: record.original)
+        }
+    }
+
 }

@@ -11,13 +11,23 @@ struct StoreOptions: Equatable {
     var largestBody = Int.max
     /// Further cache directories, which are only read.
     var extraDirectories: [String] = []
+    /// The size, in bytes, up to which an entry is kept among the small ones; 0 for none.
+    var smallEntry = 1 << 16
     /// The time between two attempts to remove an obstacle, in milliseconds.
     var retryInterval = 30_000
 
+    /// The most that `smallEntry` can be: larger entries are read faster from files.
+    static let largestSmallEntry = 1 << 20
+
     /// The size of the index's log: small for a small cache, of which it is a part.
     var indexLogBytes: Int {
-        let share = (diskLimit.addingReportingOverflow(rasterLimit).overflow ? .max : diskLimit + rasterLimit) / 64
-        return min(max(share, 1 << 16), 1 << 22)
+        min(max(totalLimit / 64, 1 << 16), 1 << 22)
+    }
+
+    /// The limit of all entries together, in bytes.
+    var totalLimit: Int {
+        let (sum, overflow) = diskLimit.addingReportingOverflow(rasterLimit)
+        return overflow ? .max : sum
     }
 
     func limit(_ kind: EntryKind) -> Int {

@@ -33,10 +33,16 @@ struct KnownTests {
     @Test func `more keys than one message holds are reported`() throws {
         let directory = try TemporaryDirectory()
         let originals = (1...4200).map { TestOriginal($0, size: 100) }
-        let first = try CacheProcess(directory.path)
-        for original in originals { #expect(try first.keep(original)) }
+        let first = try CacheProcess(directory.path, smallEntry: 1000)
+        for start in stride(from: 0, to: originals.count, by: 50) {
+            let part = originals[start..<min(start + 50, originals.count)]
+            for original in part {
+                try first.send(.keepOriginal(job: 1, original.record), [try sealed(original.bytes)])
+            }
+            for _ in part { #expect(try first.next().0 == .kept(job: 1)) }
+        }
         try first.close()
-        let second = try CacheProcess(directory.path)
+        let second = try CacheProcess(directory.path, smallEntry: 1000)
         try second.waitForKnown()
         #expect(try second.known.hashes == hashes(originals))
         try second.close()

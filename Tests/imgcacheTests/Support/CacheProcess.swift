@@ -128,19 +128,19 @@ final class CacheProcess {
     /// The process has exited or was killed.
     struct Ended: Error {}
 
-    /// Starts a process and waits until it is ready.
+    /// Starts a process and waits until it is ready. All entries are files unless `smallEntry` says otherwise.
     ///
     /// - Throws: `Ended` and others.
     convenience init(
         _ directory: String, diskLimit: Int = 1 << 30, rasterLimit: Int = 1 << 30, maxAge: Int = -1,
-        retryInterval: Int = 100, more: [String] = [], environment: [String] = []
+        retryInterval: Int = 100, smallEntry: Int = 0, more: [String] = [], environment: [String] = []
     ) throws {
         try self.init(
             directory,
             arguments: [
                 "--directory", directory, "--disk-limit", "\(diskLimit)", "--raster-limit", "\(rasterLimit)",
                 "--max-age", "\(maxAge)", "--retry-interval", "\(retryInterval)", "--log-level", "error",
-                "--strict-sandbox",
+                "--strict-sandbox", "--small-entry", "\(smallEntry)",
             ] + more, environment: environment)
     }
 

@@ -1,0 +1,65 @@
+import IPCProtocol
+import LinuxSystem
+
+/// The small entries of a directory that cannot be written, or is another process's: the database is read as it was when its log
+/// was last moved to it, and opened again when its file has changed. Nothing is written or locked.
+struct StillEntries {
+    private let path: String
+    private var file: FileSystem.Status?
+    private var reader: Reader?
+
+    /// A connection and its statements.
+    private final class Reader {
+        let originals: SQLiteStatement
+        let rasters: SQLiteStatement
+
+        init(_ path: String) throws(SQLiteError) {
+            let connection = try SQLiteConnection(readingStill: path)
+            try connection.execute("PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF;")
+            originals = try connection.prepare(Self.query(.originals))
+            rasters = try connection.prepare(Self.query(.rasters))
+        }
+
+        private static func query(_ kind: EntryKind) -> String {
+            "SELECT bytes, used FROM \(kind) JOIN \(kind)_contents USING (id) WHERE word = ?"
+        }
+    }
+
+    /// The entries of the database at `path`, which may be missing.
+    init(path: String) {
+        self.path = path
+    }
+
+    /// Whether there is a database.
+    var mayExist: Bool { ((try? FileSystem.status(of: path)) ?? nil) != nil }
+
+    /// The contents of an entry, and its last use; nil when it is missing, or cannot be read.
+    mutating func contents(of name: EntryName, most: Int) -> (bytes: [UInt8], used: Int)? {
+        guard let present = (try? FileSystem.status(of: path)) ?? nil, present.isRegular else {
+            (file, reader) = (nil, nil)
+            return nil
+        }
+        if file.map({ !$0.isSameFile(as: present) || $0.size != present.size || $0.modified != present.modified })
+            ?? true
+        {
+            (file, reader) = (present, try? Reader(path))
+        }
+        guard let reader else { return nil }
+        do throws(SQLiteError) {
+            var found: ([UInt8], Int)?
+            let read = { (row: borrowing SQLiteStatement.Row) in
+                if row.byteCount(0) <= most { found = (row.bytes(0), row.integer(1)) }
+                return false
+            }
+            switch name.kind {
+            case .originals: try reader.originals.forEach([.text(name.fileName)], read)
+            case .rasters: try reader.rasters.forEach([.text(name.fileName)], read)
+            }
+            return found
+        } catch {
+            // It may have been changed while it was read.
+            (file, self.reader) = (nil, nil)
+            return nil
+        }
+    }
+}

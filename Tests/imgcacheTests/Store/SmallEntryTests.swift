@@ -1,0 +1,321 @@
+import DiskRecords
+import Glibc
+import HTTPValues
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import SystemValues
+import Testing
+import WorkerProtocol
+
+import struct TestSupport.SeededRandom
+
+@testable import imgcache
+
+/// Small entries are kept in one database, and behave as files do.
+@Suite(.timeLimit(.minutes(10))) struct SmallEntryTests {
+    private let temporary: TemporaryDirectory
+    private var directory: String { temporary.path + "/cache" }
+    private static let small = 1 << 16
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+    }
+
+    private func start(
+        _ diskLimit: Int = 1 << 30, rasterLimit: Int = 1 << 30, small: Int = SmallEntryTests.small, more: [String] = []
+    ) throws -> CacheProcess {
+        try CacheProcess(directory, diskLimit: diskLimit, rasterLimit: rasterLimit, smallEntry: small, more: more)
+    }
+
+    private var entryFiles: [String] {
+        files(below: directory).filter { $0.hasPrefix("originals/") || $0.hasPrefix("rasters/") }
+    }
+
+    /// The bytes on disk of a directory, as `du` counts them.
+    private func blocks(below path: String) -> Int {
+        var status = stat()
+        var bytes = unsafe lstat(path, &status) == 0 ? Int(status.st_blocks) * 512 : 0
+        for name in (try? FileSystem.names(in: path)) ?? [] {
+            let child = path + "/" + name
+            guard unsafe lstat(child, &status) == 0 else { continue }
+            bytes += status.st_mode & S_IFMT == S_IFDIR ? blocks(below: child) : Int(status.st_blocks) * 512
+        }
+        return bytes
+    }
+
+    @Test func `small entries are no files, and are found after a restart and after a kill`() throws {
+        let originals = (0..<30).map { TestOriginal($0, size: 100 + 2000 * $0) }
+        var cache = try start()
+        for original in originals {
+            #expect(try cache.keep(original))
+            #expect(try cache.keep(original.raster()))
+        }
+        #expect(entryFiles.isEmpty)
+        for isKilled in [true, false, false] {
+            for original in originals {
+                #expect(try cache.has(original))
+                #expect(try cache.has(original.raster(), of: original))
+            }
+            if isKilled { cache.kill() } else { try cache.close() }
+            cache = try start()
+        }
+        try cache.waitForState(.on, entries: 60)
+        try cache.waitForKnown()
+        #expect(cache.known.hashes.count == 30)
+        try cache.close()
+    }
+
+    @Test func `an entry replaces one of the other storage`() throws {
+        let cache = try start()
+        var (small, large) = (TestOriginal(1, size: 500), TestOriginal(2, size: 100_000))
+        (large.record.key, large.record.url) = (small.record.key, small.record.url)
+        for _ in 0...1 {
+            #expect(try cache.keep(small))
+            #expect(try cache.has(small) && entryFiles.isEmpty)
+            #expect(try cache.keep(large))
+            #expect(try cache.has(large) && entryFiles.count == 1)
+        }
+        try cache.waitForState(.on, entries: 1)
+        small.record.response.etag = "new"
+        #expect(try cache.keep(small))
+        #expect(try cache.has(small))
+        try cache.waitForState(.on, entries: 1)
+        try cache.close()
+    }
+
+    @Test func `of two entries of one name the newer stays`() throws {
+        // A kill between the two steps of a replacement leaves both.
+        let (small, large) = (TestOriginal(1, size: 500), TestOriginal(1, size: 500))
+        let files = try start(small: 0)
+        #expect(try files.keep(large))
+        try files.close()
+        let path = files.path(large)
+        let copy = try contents(of: path)
+        let both = try start()
+        try both.waitForState(.on, entries: 1)
+        pause(milliseconds: 5)
+        #expect(try both.keep(small))
+        #expect(entryFiles.isEmpty)
+        try both.close()
+        try overwrite(path, with: copy)
+        let next = try start()
+        try eventually { entryFiles.isEmpty }
+        #expect(try next.has(small))
+        try next.waitForState(.on, entries: 1)
+        try next.close()
+    }
+
+    @Test func `updates, removal and clearing apply to small entries`() throws {
+        let cache = try start()
+        let originals = (0..<10).map { TestOriginal($0, size: $0 < 7 ? 800 : 80_000) }
+        for original in originals {
+            #expect(try cache.keep(original))
+            #expect(try cache.keep(original.raster()))
+        }
+        var updated = originals[0]
+        updated.record.response.etag = "another"
+        try cache.send(.update(updated.record))
+        #expect(try cache.has(updated))
+        #expect(try cache.forget(originals[1].record.url, owner: nil) == [originals[1].record.key])
+        #expect(try !cache.has(originals[1]))
+        try cache.send(.discard(job: 1000, digests: [originals[2].record.digest]))
+        #expect(try cache.next().0 == .forgotten(job: 1000, keys: []))
+        #expect(try !cache.has(originals[2]))
+        try cache.waitForState(.on, entries: 16)
+        #expect(try cache.clear(olderThanSeconds: 3600).removed == 0)
+        #expect(try cache.clear().removed == 8)
+        for original in originals { #expect(try !cache.has(original)) }
+        try cache.waitForState(.on, entries: 0)
+        #expect(try cache.keep(originals[4]))
+        cache.kill()
+        let next = try start()
+        #expect(try next.has(originals[4]))
+        #expect(try !next.has(originals[1]))
+        try next.close()
+    }
+
+    @Test func `a removed small entry stays removed after a kill`() throws {
+        let cache = try start()
+        let original = TestOriginal(1, size: 900)
+        #expect(try cache.keep(original))
+        #expect(try cache.forget(original.record.url, owner: nil).count == 1)
+        cache.kill()
+        let next = try start()
+        #expect(try !next.has(original))
+        try next.close()
+    }
+
+    @Test func `the limits hold on disk for small entries`() throws {
+        let limit = 6 << 20
+        let cache = try start(limit, rasterLimit: limit)
+        var most = 0
+        for number in 0..<2500 {
+            let original = TestOriginal(number, size: 200 + number % 40 * 300)
+            try cache.send(.keepOriginal(job: number, original.record), [try sealed(original.bytes)])
+            let raster = original.raster(side: 4 + number % 30)
+            try cache.send(.keepRaster(job: number, raster.record), [try sealed(raster.bytes)])
+            if number % 50 == 49 {
+                for _ in 0..<100 { _ = try cache.next() }
+                most = max(most, blocks(below: directory))
+            }
+        }
+        // The allowance, and the logs of the databases.
+        #expect(most <= 2 * limit + 3 << 20)
+        #expect(most > limit)
+        _ = try cache.clear()
+        try eventually { blocks(below: directory) < 4 << 20 }
+        try cache.close()
+    }
+
+    @Test func `the least recently used entries of both storages are evicted first`() throws {
+        let cache = try start(380_000)
+        // 100 KB each as files, 8 KB each as small entries.
+        let (old, used) = (TestOriginal(1, size: 6000), TestOriginal(2, size: 6000))
+        for original in [old, used] {
+            #expect(try cache.keep(original))
+            pause(milliseconds: 3)
+        }
+        for number in 3..<7 {
+            #expect(try cache.keep(TestOriginal(number, size: 90_000)))
+            pause(milliseconds: 3)
+            #expect(try cache.has(used))
+            pause(milliseconds: 3)
+        }
+        try eventually { try !cache.query(old) }
+        #expect(try cache.query(used) && !cache.query(TestOriginal(3, size: 90_000)))
+        try cache.close()
+    }
+
+    @Test func `a damaged small entry is not found`() throws {
+        let originals = (0..<20).map { TestOriginal($0, size: 3000) }
+        let cache = try start()
+        for original in originals { #expect(try cache.keep(original)) }
+        try cache.close()
+        do {
+            let connection = try SQLiteConnection(path: directory + "/small.sqlite")
+            try connection.execute(
+                """
+                UPDATE originals_contents SET bytes = x'00' || substr(bytes, 2) WHERE id = 3;
+                UPDATE originals_contents SET bytes = substr(bytes, 1, 2000) WHERE id = 4;
+                UPDATE originals_contents SET bytes = (SELECT bytes FROM originals_contents WHERE id = 6) WHERE id = 5;
+                DELETE FROM originals_contents WHERE id = 7;
+                UPDATE originals_contents SET bytes = zeroblob(3000) WHERE id = 8;
+                """)
+        }
+        let next = try start()
+        for (number, original) in originals.enumerated() {
+            let isWhole = ![3, 4, 5, 7, 8].contains(number + 1)
+            #expect(try next.has(original) == isWhole)
+            #expect(try next.keep(original))
+            #expect(try next.has(original))
+        }
+        try next.waitForState(.on, entries: 20)
+        try next.close()
+    }
+
+    @Test func `a damaged database costs the small entries and nothing else`() throws {
+        let (small, large) = (TestOriginal(1, size: 500), TestOriginal(2, size: 100_000))
+        for damage in [0, 100, 4096 + 50] {
+            let cache = try start()
+            #expect(try cache.keep(small))
+            #expect(try cache.keep(large))
+            try cache.close()
+            var bytes = try contents(of: directory + "/small.sqlite")
+            for offset in damage..<min(damage + 3000, bytes.count) { bytes[offset] = 0xA5 }
+            try overwrite(directory + "/small.sqlite", with: bytes)
+            let next = try start()
+            _ = try next.has(small)
+            #expect(try next.has(large))
+            try eventually { try next.keep(small) }
+            #expect(try next.has(small))
+            try next.close()
+        }
+    }
+
+    @Test func `the database of another program stays as it is`() throws {
+        let mistaken = temporary.path + "/documents"
+        try FileSystem.makeDirectory(mistaken, mode: 0o700)
+        do {
+            let connection = try SQLiteConnection(path: mistaken + "/index.sqlite")
+            try connection.execute("CREATE TABLE notes(text TEXT); INSERT INTO notes VALUES ('mine')")
+        }
+        let before = try contents(of: mistaken + "/index.sqlite")
+        let cache = try CacheProcess(mistaken, retryInterval: 60_000, smallEntry: Self.small)
+        let report = try cache.waitForState(.off)
+        #expect(report.reason?.contains("another program") == true)
+        #expect(try !cache.keep(TestOriginal(1)))
+        try cache.close()
+        #expect(try contents(of: mistaken + "/index.sqlite") == before)
+        #expect(Set(files(below: mistaken)).isSubset(of: ["index.sqlite", "lock"]))
+    }
+
+    @Test func `small entries of an extra directory are found`() throws {
+        let cache = try start()
+        let (shared, owned) = (TestOriginal(1, size: 700), TestOriginal(2, size: 700, owner: 1000))
+        for original in [shared, owned] { #expect(try cache.keep(original)) }
+        #expect(try cache.keep(shared.raster()))
+        try cache.close()
+        let own = temporary.path + "/own"
+        let other = try CacheProcess(own, smallEntry: Self.small, more: ["--extra-directory", directory])
+        let before = files(below: directory)
+        #expect(try other.has(shared))
+        #expect(try other.has(shared.raster(), of: shared))
+        #expect(try !other.has(owned))
+        var confirmed = shared
+        confirmed.record.response.etag = "confirmed"
+        try other.send(.update(confirmed.record))
+        #expect(try other.has(confirmed))
+        #expect(files(below: directory) == before)
+        try other.close()
+    }
+
+    /// Random histories against a model: what was reported as kept is found until it is removed or replaced.
+    @Test(arguments: 1...6) func `random histories`(seed: UInt64) throws {
+        var random = SeededRandom(state: seed)
+        var cache = try start()
+        var model: [String: TestOriginal] = [:]
+        let keys = (0..<12).map { TestOriginal($0, size: 100).record }
+        for step in 0..<150 {
+            let number = Int.random(in: 0..<12, using: &random)
+            switch Int.random(in: 0..<20, using: &random) {
+            case 0..<8:
+                // Of both storages.
+                let size = Bool.random(using: &random) ? Int.random(in: 1...60_000, using: &random) : 70_000
+                var original = TestOriginal(number, size: size, content: step)
+                (original.record.key, original.record.url) = (keys[number].key, keys[number].url)
+                #expect(try cache.keep(original))
+                model[original.record.key] = original
+            case 8..<10:
+                guard var original = model[keys[number].key] else { continue }
+                original.record.response.etag = "\(step)"
+                try cache.send(.update(original.record))
+                model[original.record.key] = original
+            case 10:
+                let removed = try cache.forget(keys[number].url, owner: nil)
+                // After a kill a row of the index may be left of a file that was removed.
+                #expect(model[keys[number].key] == nil || removed == [keys[number].key])
+                model[keys[number].key] = nil
+            case 11 where step % 4 == 0:
+                #expect(try cache.clear().removed == model.count)
+                model = [:]
+            case 12, 13:
+                // An update has no answer: this waits for its commit.
+                _ = try cache.forget("http://none/", owner: nil)
+                if Bool.random(using: &random) { cache.kill() } else { try cache.close() }
+                cache = try start()
+            default:
+                guard let original = model[keys[number].key] else {
+                    #expect(try cache.find(keys: [keys[number].key]) == nil)
+                    continue
+                }
+                #expect(try cache.has(original))
+            }
+        }
+        try cache.waitForState(.on, entries: model.count)
+        try cache.close()
+        cache = try start()
+        for original in model.values { #expect(try cache.has(original)) }
+        try cache.close()
+    }
+}
