@@ -46,8 +46,9 @@ struct StoreLoop {
         let quarantined = QuarantineFile(in: store.directory).read()
         if !quarantined.isEmpty { try channel.sendMessage(StoreReport.quarantine(quarantined)) }
         while true {
-            try reportState()
-            if let exitAt = store.exitAt, exitAt <= .now { return }
+            let isLast = store.exitAt.map { $0 <= .now } ?? false
+            try reportState(isLast: isLast)
+            if isLast { return }
             let isIdle = try queue.wait(milliseconds: pause).isEmpty
             if !isIdle {
                 if try channel.fill() == .end { return }
@@ -120,12 +121,12 @@ struct StoreLoop {
         try channel.flush()
     }
 
-    private mutating func reportState() throws {
+    /// Reports the state if it has changed, after some time; the last one at once, because it says why this process exits.
+    private mutating func reportState(isLast: Bool) throws {
         let report = store.report
         if let lastReport {
-            guard lastReport.report != report, lastReport.time.adding(milliseconds: Self.reportInterval) <= .now else {
-                return
-            }
+            let isDue = isLast || lastReport.time.adding(milliseconds: Self.reportInterval) <= .now
+            guard lastReport.report != report, isDue else { return }
         }
         lastReport = (report, .now)
         try channel.sendMessage(StoreReport.state(report))

@@ -168,8 +168,8 @@ import WorkerProtocol
 
     // MARK: Uncacheable and varying answers
 
-    @Test func uncacheableIsNotCached() throws {
-        let setting = try DiskSetting { Self.tagged($0, "no-store") }
+    @Test(arguments: [false, true]) func uncacheableIsNotCached(hasFiles: Bool) throws {
+        let setting = try DiskSetting(hasFiles: hasFiles) { Self.tagged($0, "no-store") }
         try setting.wait(for: .on)
         for _ in 0..<2 { #expect(try setting.load(1).source == .network) }
         let answer = try setting.client.ask("query", #""url":"\#(setting.url(1))""#).fields

@@ -54,8 +54,8 @@ extension BehaviourTests {
         #expect(try query(3, variant) == [true, true])
     }
 
-    @Test func removedDirectoryIsRecreated() throws {
-        let setting = try DiskSetting()
+    @Test(arguments: [false, true]) func removedDirectoryIsRecreated(hasFiles: Bool) throws {
+        let setting = try DiskSetting(hasFiles: hasFiles)
         _ = try setting.load(0)
         try setting.wait(for: .on, entries: 1)
         try FileManager.default.removeItem(atPath: setting.cache)
@@ -63,7 +63,7 @@ extension BehaviourTests {
         try eventually("the disk tier stores again") {
             number += 1
             guard try setting.load(number).picture == flat(number) else { throw TestFailure("\(number) is wrong") }
-            return setting.file(number) != nil
+            return try setting.isOnDisk(number)
         }
         try setting.restart()
         #expect(try setting.load(number).source == .disk)
@@ -119,9 +119,9 @@ extension BehaviourTests {
         #expect((1...16).contains(left))
     }
 
-    @Test func leastRecentlyUsedEntryIsEvictedFromDisk() throws {
+    @Test(arguments: [false, true]) func leastRecentlyUsedEntryIsEvictedFromDisk(hasFiles: Bool) throws {
         // Room for four images of 40 KB.
-        let setting = try DiskSetting(["--disk-limit", "180K"])
+        let setting = try DiskSetting(["--disk-limit", "180K"], hasFiles: hasFiles)
         for number in 0..<4 {
             _ = try setting.load(number)
             try setting.wait(for: .on, entries: number + 1)
@@ -130,8 +130,10 @@ extension BehaviourTests {
         try setting.restart()
         #expect(try setting.load(0).source == .disk)
         _ = try setting.load(4)
-        try eventually("one original is evicted") { setting.file(4) != nil && setting.files("originals").count == 4 }
-        #expect((0...4).map { setting.file($0) != nil } == [true, false, true, true, true])
+        let left = [true, false, true, true, true]
+        try eventually("one original is evicted") { try (0...4).map { try setting.isOnDisk($0) } == left }
+        #expect(setting.files("originals").count == (hasFiles ? 4 : 0))
+        #expect((0...4).map { setting.file($0) != nil } == (hasFiles ? left : left.map { _ in false }))
         try setting.wait(for: .on, entries: 4)
         #expect(try setting.broker.stats()[.diskBytes] <= 180 << 10)
     }
@@ -141,10 +143,10 @@ extension BehaviourTests {
             "/", "/plain", "/a.png?size=1", "/a.png?size=2", "/a.png?", "/x." + String(repeating: "long", count: 200),
             "/%2Fetc%2Fpasswd", "/con:aux|*%00.png", "/a/b/c.d/e", "/caf%C3%A9.jpg", "/-rf", "/.tmp", "/A.PNG?size=1",
         ]
-        let setting = try DiskSetting(other: { request in
+        let setting = try DiskSetting(hasFiles: true) { request in
             let target = request.path + (request.query.isEmpty ? "" : "?" + request.query)
             return targets.firstIndex { $0 == target || $0 == target + "?" }.map { png(tile($0 + 1)) } ?? .status(404)
-        })
+        }
         for run in 0..<2 {
             for (number, target) in targets.enumerated() {
                 let incoming = try setting.client.load(setting.origin.url(target))
@@ -154,6 +156,7 @@ extension BehaviourTests {
             try setting.wait(for: .on, entries: targets.count)
             if run == 0 { try setting.restart() }
         }
+        #expect(setting.files("originals").count == targets.count)
         for path in setting.files("originals") {
             let name = path.split(separator: "/").last ?? ""
             #expect(name.count == 64 && name.allSatisfy { $0.isHexDigit }, "\(name)")
@@ -164,7 +167,7 @@ extension BehaviourTests {
     }
 
     @Test func damagedFilesAreMisses() throws {
-        let setting = try DiskSetting()
+        let setting = try DiskSetting(hasFiles: true)
         for number in 0..<7 { _ = try setting.load(number) }
         try setting.wait(for: .on, entries: 7)
         try setting.end()
@@ -193,7 +196,7 @@ extension BehaviourTests {
     }
 
     @Test func removedFileIsAMiss() throws {
-        let setting = try DiskSetting()
+        let setting = try DiskSetting(hasFiles: true)
         _ = try setting.load(1, #""storage":"disk""#)
         try setting.wait(for: .on, entries: 1)
         #expect(try setting.load(1, #""storage":"disk""#).source == .disk)

@@ -45,10 +45,10 @@ extension ComplaintTests {
         try setting.restart()
         if isMended {
             #expect(try setting.client.picture(try setting.client.load(url)) == flat(1))
-            try eventually("the good original is on disk") { setting.files("originals").count == 1 }
+            try setting.wait(for: .on, entries: 1)
         } else {
             #expect(try setting.client.failure(url).code == .decodeFailed)
-            try eventually("the original is removed from disk") { setting.files("originals").isEmpty }
+            try setting.wait(for: .on, entries: 0)
         }
         #expect(setting.origin.requests.count == 2)
         #expect(try setting.client.stats()[.workerRestarts] == 0)
@@ -56,7 +56,8 @@ extension ComplaintTests {
 
     @Test func sizeLimitsHold() throws {
         let (memory, disk) = (1 << 20, 400 << 10)
-        let setting = try DiskSetting(["--memory-limit", "1M", "--disk-limit", "400K", "--raster-limit", "20K"])
+        let limits = ["--memory-limit", "1M", "--disk-limit", "400K", "--raster-limit", "20K"]
+        let setting = try DiskSetting(limits, hasFiles: true)
         for number in 0..<40 {
             _ = try setting.load(number)
             _ = try setting.load(number, BehaviourTests.thumbnail)
@@ -75,7 +76,7 @@ extension ComplaintTests {
 
     @Test func originalsAreStoredUnchanged() throws {
         let exif = TestExif.inserted(TestExif.block(orientation: 6), intoPNG: flat(1).png)
-        let setting = try DiskSetting(other: { _ in .ok(exif) })
+        let setting = try DiskSetting(hasFiles: true, other: { _ in .ok(exif) })
         let url = setting.origin.url("/a")
         _ = try setting.client.load(url, BehaviourTests.thumbnail)
         for source in [ImageReply.Source.memory, .disk] {

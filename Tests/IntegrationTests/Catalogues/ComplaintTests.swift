@@ -257,7 +257,7 @@ import WorkerProtocol
         try load(.memory)
         try load(.memory, BehaviourTests.thumbnail)
         try setting.wait(for: .on)
-        try eventually("the original is on disk") { setting.files("originals").count == 1 }
+        try eventually("the original is on disk") { try setting.isOnDisk(url) }
         try setting.restart()
         try load(.disk)
         #expect(setting.origin.requests.map { $0["If-None-Match"] } == [nil] + Array(repeating: #""one""#, count: 3))

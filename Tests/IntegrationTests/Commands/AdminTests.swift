@@ -66,8 +66,8 @@ import WorkerProtocol
         #expect(try clients[1].load(setting.url("/3")).image().source == .network)
     }
 
-    @Test func clearEmptiesATier() throws {
-        let setting = try DiskSetting()
+    @Test(arguments: [false, true]) func clearEmptiesATier(hasFiles: Bool) throws {
+        let setting = try DiskSetting(hasFiles: hasFiles)
         try setting.wait(for: .on)
         let client = setting.client
         func clear(_ members: String) throws -> (removed: Int, bytes: Int) {
@@ -76,6 +76,7 @@ import WorkerProtocol
         }
         for number in 1...3 { _ = try setting.load(number) }
         try setting.wait(for: .on, entries: 3)
+        #expect(setting.files("originals").count == (hasFiles ? 3 : 0))
         let memory = try client.stats()[.memoryBytes]
         #expect(try clear(#""tier":"all","olderThanSeconds":3600"#).removed == 0)
         #expect(try client.stats()[.memoryBytes] == memory)

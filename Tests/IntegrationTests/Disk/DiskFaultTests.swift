@@ -22,33 +22,25 @@ import WorkerProtocol
         }
     }
 
-    /// A folder with the programs, one of which has failing calls.
+    /// The programs, one of which has failing calls.
     private final class Programs {
-        let directory: TemporaryDirectory
+        let folder: ProgramFolder
         /// The broker's environment variables.
         let environment: [String]
+        private let directory: TemporaryDirectory
         private let control: FileHandle
 
         /// Lets calls fail in workers of one kind, or in the broker where that is nil.
-        init(failing: TestBroker.Worker?, about folder: String) throws {
+        init(failing: TestBroker.Worker?, about subject: String) throws {
             directory = try TemporaryDirectory()
             let (library, control) = (directory.file("faults.so"), directory.file("control"))
             try Compiler.makeLibrary(library, of: "Tests/FaultInjection/FaultInjection.c")
-            let files = FileManager.default
             try Data(count: 4096).write(to: URL(filePath: control))
             #expect(unsafe chmod(control, 0o666) == 0)
             self.control = try FileHandle(forUpdating: URL(filePath: control))
-            try files.copyItem(
-                atPath: BuiltProducts.folder + "/imgbroker", toPath: directory.file("imgbroker"))
-            let variables = ["LD_PRELOAD=\(library)", "FAULT_CONTROL=\(control)", "FAULT_DIRECTORY=\(folder)"]
+            let variables = ["LD_PRELOAD=\(library)", "FAULT_CONTROL=\(control)", "FAULT_DIRECTORY=\(subject)"]
             environment = failing == nil ? variables : []
-            for worker in TestBroker.Worker.allCases {
-                let program = BuiltProducts.folder + "/" + worker.rawValue
-                let export = worker == failing ? "export '\(variables.joined(separator: "' '"))'\n" : ""
-                let script = Data("#!/bin/sh\n\(export)exec \(program) \"$@\"\n".utf8)
-                try script.write(to: URL(filePath: directory.file(worker.rawValue)))
-                #expect(unsafe chmod(directory.file(worker.rawValue), 0o755) == 0)
-            }
+            folder = try ProgramFolder(failing.map { [$0: .init(environment: variables)] } ?? [:])
         }
 
         /// Restarts the count of calls and selects those that fail: see `Tests/FaultInjection`.
@@ -83,7 +75,7 @@ import WorkerProtocol
         defer { origin.stop() }
         // Little memory, so that nearly every request queries the disk tier.
         let broker = try TestBroker(
-            ["--cache-dir", open + "/cache", "--memory-limit", "128K"], folder: programs.directory.path)
+            ["--cache-dir", open + "/cache", "--memory-limit", "128K"], folder: programs.folder.path)
         let client = try RawClient(broker.socketPath)
         func load(_ numbers: [Int]) throws {
             let ids = try numbers.map {
@@ -124,7 +116,7 @@ import WorkerProtocol
         }
         defer { origin.stop() }
         let broker = try TestBroker(
-            workers: 1, environment: programs.environment, folder: programs.directory.path)
+            workers: 1, environment: programs.environment, folder: programs.folder.path)
         let client = try RawClient(broker.socketPath)
         _ = try client.load(origin.url("/1")).image()
         let before = try broker.waitUntilIdle(workers: 1)
@@ -145,8 +137,8 @@ import WorkerProtocol
 
     /// The directory is replaced by a file, restored and moved away; where the broker cannot create it, it serves
     /// without the disk tier.
-    @Test func replacedDirectory() throws {
-        let setting = try DiskSetting()
+    @Test(arguments: [false, true]) func replacedDirectory(hasFiles: Bool) throws {
+        let setting = try DiskSetting(hasFiles: hasFiles)
         for number in 0..<4 { #expect(try setting.load(number).picture == flat(number)) }
         try setting.wait(for: .on, entries: 4)
         let files = FileManager.default
@@ -179,7 +171,7 @@ import WorkerProtocol
             let picture = try setting.load(number).picture
             #expect(picture == flat(number))
             number += 1
-            return setting.file(number - 1) != nil
+            return try setting.isOnDisk(number - 1)
         }
         #expect(try setting.client.stats()[.failed] == 0)
     }

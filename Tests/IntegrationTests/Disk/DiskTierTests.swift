@@ -16,8 +16,8 @@ import WorkerProtocol
         picture == flat(number, width: 20, height: 20)
     }
 
-    @Test func restartedBrokerServesFromDisk() throws {
-        let setting = try DiskSetting()
+    @Test(arguments: [false, true]) func restartedBrokerServesFromDisk(hasFiles: Bool) throws {
+        let setting = try DiskSetting(hasFiles: hasFiles)
         for number in 0..<10 {
             #expect(isThumbnail(try setting.load(number, Self.thumbnail).picture, of: number))
         }
@@ -54,7 +54,7 @@ import WorkerProtocol
 
     /// The broker is killed repeatedly while it writes.
     @Test func killedWhileWriting() throws {
-        let setting = try DiskSetting()
+        let setting = try DiskSetting(hasFiles: true)
         var found = 0
         for round in 0..<50 {
             try setting.waitForAgreement()
@@ -90,7 +90,7 @@ import WorkerProtocol
     }
 
     @Test func damagedOriginalsAreNotServed() throws {
-        let setting = try DiskSetting()
+        let setting = try DiskSetting(hasFiles: true)
         for number in 0..<10 { #expect(try setting.load(number).picture == flat(number)) }
         try setting.wait(for: .on, entries: 10)
         try setting.end()
@@ -124,7 +124,7 @@ import WorkerProtocol
     }
 
     @Test func damagedRastersAreNotServed() throws {
-        let setting = try DiskSetting()
+        let setting = try DiskSetting(hasFiles: true)
         for number in 0..<4 { _ = try setting.load(number, Self.thumbnail) }
         try setting.wait(for: .on, entries: 8)
         try setting.end()
@@ -163,8 +163,8 @@ import WorkerProtocol
         try second.wait(for: "the second broker stores") { $0[.diskEntries] == 2 }
     }
 
-    @Test func removedDirectory() throws {
-        let setting = try DiskSetting()
+    @Test(arguments: [false, true]) func removedDirectory(hasFiles: Bool) throws {
+        let setting = try DiskSetting(hasFiles: hasFiles)
         for number in 0..<5 { _ = try setting.load(number) }
         try setting.wait(for: .on, entries: 5)
         try FileManager.default.removeItem(atPath: setting.cache)
@@ -172,26 +172,28 @@ import WorkerProtocol
         try eventually("the directory is recreated") {
             guard try setting.load(number).picture == flat(number) else { throw TestFailure("\(number) is wrong") }
             number += 1
-            return !setting.files("originals").isEmpty
+            return try setting.isOnDisk(number - 1)
         }
         // Lost entries cause no failure.
         for number in 0..<5 { #expect(try setting.load(number, #""cache":"reload""#).picture == flat(number)) }
         try setting.wait(for: .on)
         #expect(CurrentProcess.exists(setting.cache + "/CACHEDIR.TAG"))
-        try eventually("the disk tier stores again") { setting.file(4) != nil }
+        try eventually("the disk tier stores again") { try setting.isOnDisk(4) }
         try setting.restart()
         #expect(try setting.load(4).source == .disk)
         #expect(try setting.client.stats()[.failed] == 0)
     }
 
-    @Test(.enabled(if: Mount.isPossible, "mounts need root")) func fullDisk() throws {
+    @Test(.enabled(if: Mount.isPossible, "mounts need root"), arguments: [false, true])
+    func fullDisk(hasFiles: Bool) throws {
         let directory = try TemporaryDirectory()
         let mount = try Mount(memoryOf: 1 << 20, at: directory.file("m"))
-        let setting = try DiskSetting(["--memory-limit", "1M"], cache: mount.path, in: directory)
+        let setting = try DiskSetting(["--memory-limit", "1M"], hasFiles: hasFiles, cache: mount.path, in: directory)
         for number in 0..<80 { #expect(try setting.load(number).picture == flat(number)) }
         try setting.wait(for: .full)
         #expect(setting.broker.logLines.contains { $0.contains("full") })
-        let (kept, report) = (setting.files("originals").count, try setting.client.stats())
+        let report = try setting.client.stats()
+        let kept = hasFiles ? setting.files("originals").count : report[.diskEntries]
         #expect((5..<30).contains(kept))
         #expect(report[.failed] == 0)
         // Existing entries are still found.
@@ -203,9 +205,10 @@ import WorkerProtocol
         try setting.end()
     }
 
-    @Test(.enabled(if: Mount.isPossible, "mounts need root")) func readOnlyDirectory() throws {
+    @Test(.enabled(if: Mount.isPossible, "mounts need root"), arguments: [false, true])
+    func readOnlyDirectory(hasFiles: Bool) throws {
         let directory = try TemporaryDirectory()
-        let first = try DiskSetting(in: directory)
+        let first = try DiskSetting(hasFiles: hasFiles, in: directory)
         for number in 0..<5 { _ = try first.load(number) }
         try first.wait(for: .on, entries: 5)
         try first.end()
@@ -233,8 +236,8 @@ import WorkerProtocol
         try without.stop()
     }
 
-    @Test func queryAndRemoveReachBothTiers() throws {
-        let setting = try DiskSetting()
+    @Test(arguments: [false, true]) func queryAndRemoveReachBothTiers(hasFiles: Bool) throws {
+        let setting = try DiskSetting(hasFiles: hasFiles)
         func query(_ number: Int) throws -> [Bool?] {
             let fields = try setting.client.ask("query", #""url":"\#(setting.url(number))""#).fields
             return ["memory", "disk", "fresh"].map { fields[$0] as? Bool }

@@ -231,7 +231,7 @@ import WorkerProtocol
         let client = setting.client
         #expect(succeeded(try client.store(setting.url(1), picture.png)))
         #expect(try has(client, setting.url(1), picture))
-        try eventually("the original is on disk") { setting.files("originals").count == 1 }
+        try eventually("the original is on disk") { try setting.isOnDisk(1) }
         try setting.restart()
         try setting.wait(for: .on)
         let (found, source) = try setting.load(1)

@@ -186,7 +186,7 @@ struct UserIsolationTests {
         let url = setting.url(1)
         let client = try setting.broker.client(as: ann)
         #expect(stored(try client.store(url, tile(1).png)))
-        try eventually("the original is on disk") { setting.files("originals").count == 1 }
+        try eventually("the original is on disk") { try setting.isOnDisk(url, for: client) }
         client.close()
         try setting.restart()
         try setting.wait(for: .on)
@@ -238,9 +238,10 @@ struct UserIsolationTests {
         try setting.wait(for: .on)
         let url = setting.url(1)
         for uid in [ann, bob] {
-            #expect(stored(try setting.broker.client(as: uid).store(url, tile(Int(uid)).png)))
+            let client = try setting.broker.client(as: uid)
+            #expect(stored(try client.store(url, tile(Int(uid)).png)))
+            try eventually("the original is on disk") { try setting.isOnDisk(url, for: client) }
         }
-        try eventually("both originals are on disk") { setting.files("originals").count == 2 }
         try setting.restart()
         try setting.wait(for: .on)
         let removed = try setting.broker.client(as: ann).ask("remove", #""url":"\#(url)""#)
@@ -262,7 +263,9 @@ struct UserIsolationTests {
         #expect(stored(try first.store(url, tile(1).png)))
         _ = try first.load(url)
         _ = try first.load(url, #""cookies":true"#)
-        try eventually("both originals are on disk") { setting.files("originals").count == 2 }
+        try eventually("both originals are on disk") {
+            try ["", #","cookies":true"#].allSatisfy { try query(ann, $0)[1] == true }
+        }
         for members in ["", #","cookies":true"#] {
             #expect(try query(ann, members) == [true, true, true])
             #expect(try query(bob, members) == [false, false, false])

@@ -17,21 +17,27 @@ final class DiskSetting {
 
     private let directory: TemporaryDirectory
     private let arguments: [String]
+    /// The programs whose disk tier keeps all entries as files; nil for the ordinary ones, which keep small entries in a
+    /// database.
+    private let programs: ProgramFolder?
 
-    /// Starts a broker and an origin that serves `picture` for each numeric path and answers other paths by `other`.
+    /// Starts a broker and an origin that serves `picture` for each numeric path and answers other paths by `other`. With
+    /// `hasFiles` all entries are files, else only large ones.
     convenience init(
-        _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
+        _ arguments: [String] = [], hasFiles: Bool = false, cache: String? = nil,
+        in directory: TemporaryDirectory? = nil,
         picture: @escaping @Sendable (Int) -> TestPicture = { flat($0) },
         other: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response = { _ in .status(404) }
     ) throws {
-        try self.init(arguments, cache: cache, in: directory) { request in
+        try self.init(arguments, hasFiles: hasFiles, cache: cache, in: directory) { request in
             Int(request.path.dropFirst()).map { png(picture($0)) } ?? other(request)
         }
     }
 
     /// Starts a broker and an origin that answers by `respond`.
     init(
-        _ arguments: [String] = [], cache: String? = nil, in directory: TemporaryDirectory? = nil,
+        _ arguments: [String] = [], hasFiles: Bool = false, cache: String? = nil,
+        in directory: TemporaryDirectory? = nil,
         respond: @escaping @Sendable (LocalOrigin.Request) -> LocalOrigin.Response
     ) throws {
         self.directory = try directory ?? TemporaryDirectory()
@@ -42,9 +48,10 @@ final class DiskSetting {
         }
         self.cache = cache ?? open + "/cache"
         self.arguments = ["--cache-dir", self.cache] + arguments
+        programs = hasFiles ? try ProgramFolder([.cache: .init(options: ["--small-entry", "0"])]) : nil
         origin = try LocalOrigin(respond)
         do {
-            broker = try TestBroker(self.arguments, in: self.directory)
+            broker = try Self.start(programs, self.arguments, in: self.directory)
             client = try RawClient(broker.socketPath)
         } catch {
             origin.stop()
@@ -67,8 +74,14 @@ final class DiskSetting {
 
     /// Starts the next broker.
     func start() throws {
-        broker = try TestBroker(arguments, in: directory)
+        broker = try Self.start(programs, arguments, in: directory)
         client = try RawClient(broker.socketPath)
+    }
+
+    private static func start(
+        _ programs: ProgramFolder?, _ arguments: [String], in directory: TemporaryDirectory
+    ) throws -> TestBroker {
+        try TestBroker(arguments, folder: programs?.path ?? BuiltProducts.folder, in: directory)
     }
 
     /// Stops the broker and starts another.
@@ -81,6 +94,16 @@ final class DiskSetting {
 
     /// The number of requests to the origin for an image.
     func downloads(_ number: Int) -> Int { origin.statistics("/\(number)").requests }
+
+    /// Whether the disk tier says that it has the original of an image, or of a URL. With `hasFiles`, the file must exist, too.
+    func isOnDisk(_ number: Int) throws -> Bool {
+        let isFound = try isOnDisk(url(number))
+        return isFound && (programs == nil || file(number) != nil)
+    }
+
+    func isOnDisk(_ url: String, for user: RawClient? = nil) throws -> Bool {
+        try (user ?? client).ask("query", #""url":"\#(url)""#).fields["disk"] as? Bool == true
+    }
 
     /// Waits for a state of the disk tier.
     func wait(for state: DiskReport.State, entries: Int? = nil) throws {
