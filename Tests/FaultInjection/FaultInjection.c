@@ -4,6 +4,10 @@
 // LD_PRELOAD names the library, FAULT_CONTROL a file with a `struct control`, FAULT_DIRECTORY a directory: calls on paths
 // in it, on files opened in it and on memfds are counted, and the calls that the control file selects fail. With
 // FAULT_DIRECTORY=* calls on all open files are counted, and no calls on paths.
+//
+// FAULT_LOG names a file to which the changes of files opened in the directory are appended, each as a `struct change`, the
+// file's name in the directory (empty for the directory itself) and the written bytes, so that a test can tell what a power
+// failure may leave.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -46,12 +50,29 @@ struct control {
 
 enum { MAX_FILES = 4096, MAX_DIRECTORY = 512 };
 
+/// A change of a file.
+enum { WRITE = 1, TRUNCATE = 2, SYNC = 3, REMOVE = 4 };
+
+struct change {
+    int64_t kind;
+    /// Where the bytes were written, or the new size.
+    int64_t at;
+    /// The number of bytes that follow the name.
+    int64_t count;
+    int64_t name_length;
+};
+
 static struct control none;
 static struct control *control = &none;
 static char directory[MAX_DIRECTORY];
 static size_t directory_length;
 static char tracked[MAX_FILES];
 static int all_files;
+/// The log of changes and its length; -1: none.
+static int log_file = -1;
+static int64_t log_length;
+/// The names of open files in the directory, for the log.
+static char *names[MAX_FILES];
 
 #define REAL(name) ((__typeof__(&name))real(#name))
 
@@ -69,6 +90,8 @@ __attribute__((constructor)) static void begin(void) {
     directory_length = strlen(folder);
     all_files = strcmp(folder, "*") == 0;
     control = page;
+    const char *changes = getenv("FAULT_LOG");
+    if (changes) log_file = REAL(open)(changes, O_WRONLY | O_CLOEXEC);
 }
 
 /// Kills the process at once: by the signal or, in a sandbox, by the forbidden call.
@@ -87,6 +110,24 @@ static int is_tracked(int file) { return all_files || (file >= 0 && file < MAX_F
 static int track(int file) {
     if (file >= 0 && file < MAX_FILES) tracked[file] = 1;
     return file;
+}
+
+static void append(const void *bytes, size_t count) {
+    ssize_t (*call)(int, const void *, size_t, off_t) = REAL(pwrite);
+    if (call(log_file, bytes, count, log_length) == (ssize_t)count) log_length += (int64_t)count;
+}
+
+static void note_name(int kind, const char *name, int64_t at, const void *bytes, size_t count) {
+    if (log_file < 0) return;
+    struct change change = {kind, at, (int64_t)count, (int64_t)strlen(name)};
+    append(&change, sizeof change);
+    append(name, strlen(name));
+    if (count > 0) append(bytes, count);
+}
+
+/// Appends a change of an open file to the log.
+static void note(int kind, int file, int64_t at, const void *bytes, size_t count) {
+    if (file >= 0 && file < MAX_FILES && names[file]) note_name(kind, names[file], at, bytes, count);
 }
 
 static int is_lack_of_space(int64_t error) { return error == ENOSPC || error == EDQUOT || error == ENOMEM; }
@@ -113,7 +154,12 @@ static int tears(void) {
 static int open_as(int (*call)(const char *, int, ...), const char *path, int flags, mode_t mode) {
     if (!concerns(path)) return call(path, flags, mode);
     if (fails((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE)) return -1;
-    return track(call(path, flags, mode));
+    int file = track(call(path, flags, mode));
+    const char *name = path + directory_length;
+    // The directory itself, which has an empty name here, is opened to be synchronised.
+    if (log_file >= 0 && file >= 0 && file < MAX_FILES && ((flags & O_ACCMODE) != O_RDONLY || *name == 0))
+        names[file] = strdup(*name ? name + 1 : name);
+    return file;
 }
 
 int open(const char *path, int flags, ...) {
@@ -133,7 +179,11 @@ int open64(const char *path, int flags, ...) {
 }
 
 int close(int file) {
-    if (file >= 0 && file < MAX_FILES) tracked[file] = 0;
+    if (file >= 0 && file < MAX_FILES) {
+        tracked[file] = 0;
+        free(names[file]);
+        names[file] = NULL;
+    }
     return REAL(close)(file);
 }
 
@@ -141,7 +191,6 @@ int close(int file) {
     int name parameters { return concerns(path) && fails(room) ? -1 : REAL(name) arguments; }
 
 ON_PATH(mkdir, 1, path, (const char *path, mode_t mode), (path, mode))
-ON_PATH(unlink, 0, path, (const char *path), (path))
 ON_PATH(rename, 1, to, (const char *from, const char *to), (from, to))
 ON_PATH(access, 0, path, (const char *path, int mode), (path, mode))
 ON_PATH(stat, 0, path, (const char *restrict path, struct stat *restrict status), (path, status))
@@ -154,6 +203,13 @@ ON_PATH(
     utimensat, 0, path, (int folder, const char *path, const struct timespec times[2], int flags),
     (folder, path, times, flags))
 
+int unlink(const char *path) {
+    if (!concerns(path)) return REAL(unlink)(path);
+    if (fails(0)) return -1;
+    if (path[directory_length]) note_name(REMOVE, path + directory_length + 1, 0, NULL, 0);
+    return REAL(unlink)(path);
+}
+
 DIR *opendir(const char *path) { return concerns(path) && fails(0) ? NULL : REAL(opendir)(path); }
 
 // Files
@@ -163,16 +219,31 @@ DIR *opendir(const char *path) { return concerns(path) && fails(0) ? NULL : REAL
 
 ON_FILE(ssize_t, -1, pread, 0, file, (int file, void *bytes, size_t count, off_t at), (file, bytes, count, at))
 ON_FILE(ssize_t, -1, pread64, 0, file, (int file, void *bytes, size_t count, off64_t at), (file, bytes, count, at))
-ON_FILE(int, -1, ftruncate, 1, file, (int file, off_t size), (file, size))
-ON_FILE(int, -1, ftruncate64, 1, file, (int file, off64_t size), (file, size))
 ON_FILE(int, errno, posix_fallocate, 1, file, (int file, off_t at, off_t size), (file, at, size))
 ON_FILE(int, errno, posix_fallocate64, 1, file, (int file, off64_t at, off64_t size), (file, at, size))
 ON_FILE(int, -1, fstat, 0, file, (int file, struct stat *status), (file, status))
 ON_FILE(int, -1, fstat64, 0, file, (int file, struct stat64 *status), (file, status))
 ON_FILE(int, -1, futimens, 0, file, (int file, const struct timespec times[2]), (file, times))
 ON_FILE(int, -1, flock, 0, file, (int file, int operation), (file, operation))
-ON_FILE(int, -1, fsync, 1, file, (int file), (file))
-ON_FILE(int, -1, fdatasync, 1, file, (int file), (file))
+
+static int truncate_as(int (*call)(int, off_t), int file, off_t size) {
+    if (is_tracked(file) && fails(1)) return -1;
+    note(TRUNCATE, file, size, NULL, 0);
+    return call(file, size);
+}
+
+int ftruncate(int file, off_t size) { return truncate_as(REAL(ftruncate), file, size); }
+int ftruncate64(int file, off64_t size) { return truncate_as(REAL(ftruncate64), file, size); }
+
+static int sync_as(int (*call)(int), int file) {
+    if (is_tracked(file) && fails(1)) return -1;
+    int result = call(file);
+    if (result == 0) note(SYNC, file, 0, NULL, 0);
+    return result;
+}
+
+int fsync(int file) { return sync_as(REAL(fsync), file); }
+int fdatasync(int file) { return sync_as(REAL(fdatasync), file); }
 
 static ssize_t write_as(
     ssize_t (*call)(int, const void *, size_t, off_t), int file, const void *bytes, size_t count, off_t at) {
@@ -182,6 +253,7 @@ static ssize_t write_as(
         call(file, bytes, count / 2, at);
         end();
     }
+    note(WRITE, file, at, bytes, count);
     return call(file, bytes, count, at);
 }
 

@@ -11,6 +11,22 @@ import enum TestSupport.Compiler
 
 @testable import imgcache
 
+/// A change of a file in the directory of `Faults`.
+struct FileChange {
+    enum Action {
+        case write([UInt8], at: Int)
+        case truncate(to: Int)
+        case sync
+        case remove
+    }
+
+    /// The file's path in the directory; empty for the directory itself, whose synchronisation makes removals certain.
+    let name: String
+    let action: Action
+    /// The length of the log up to its end.
+    let end: Int
+}
+
 /// Makes calls of a process's file system fail; see `Tests/FaultInjection`.
 final class Faults {
     /// The effect on a call.
@@ -46,14 +62,51 @@ final class Faults {
         case calls, first, last, stride, error, failed, seconds
     }
 
-    /// Faults of calls that are about `directory`.
-    init(_ directory: String) throws {
+    /// The log of changes; empty without one.
+    private let log: String
+
+    /// Faults of calls that are about `directory`. With `logsChanges`, changes of its files are logged.
+    init(_ directory: String, logsChanges: Bool = false) throws {
         let library = try #require(Self.library, "the library could not be compiled")
         folder = try TemporaryDirectory()
         let path = folder.path + "/control"
         file = try FileDescriptor.create(at: path, mode: 0o666)
         try file.truncate(to: 4096)
-        environment = ["LD_PRELOAD=\(library)", "FAULT_CONTROL=\(path)", "FAULT_DIRECTORY=\(directory)"]
+        log = logsChanges ? folder.path + "/changes" : ""
+        if logsChanges { _ = try FileDescriptor.create(at: log, mode: 0o666) }
+        environment =
+            ["LD_PRELOAD=\(library)", "FAULT_CONTROL=\(path)", "FAULT_DIRECTORY=\(directory)"]
+            + (logsChanges ? ["FAULT_LOG=\(log)"] : [])
+    }
+
+    /// The length of the log of changes.
+    var logLength: Int { ((try? FileSystem.status(of: log)) ?? nil)?.size ?? 0 }
+
+    /// The logged changes of files.
+    func changes() throws -> [FileChange] {
+        let bytes = try contents(of: log)
+        var changes: [FileChange] = []
+        var offset = 0
+        func integer(_ field: Int) -> Int {
+            (0..<8).reduce(0) { $0 | Int(bytes[offset + field * 8 + $1]) << (8 * $1) }
+        }
+        while offset < bytes.count {
+            let (kind, at, count, nameLength) = (integer(0), integer(1), integer(2), integer(3))
+            let nameEnd = offset + 32 + nameLength
+            let name = String(decoding: bytes[offset + 32..<nameEnd], as: UTF8.self)
+            let written = Array(bytes[nameEnd..<nameEnd + count])
+            offset = nameEnd + count
+            let action: FileChange.Action? =
+                switch kind {
+                case 1: .write(written, at: at)
+                case 2: .truncate(to: at)
+                case 3: .sync
+                case 4: .remove
+                default: nil
+                }
+            changes.append(FileChange(name: name, action: try #require(action), end: offset))
+        }
+        return changes
     }
 
     private subscript(_ field: Field) -> Int64 {

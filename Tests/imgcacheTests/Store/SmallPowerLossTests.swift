@@ -1,0 +1,161 @@
+import DiskRecords
+import Glibc
+import HTTPValues
+import IPCProtocol
+import LinuxSystem
+import SharedCache
+import Testing
+import WorkerProtocol
+
+import struct TestSupport.SeededRandom
+
+@testable import imgcache
+
+/// The possible contents of the databases after a power failure: all changes of a file up to its last synchronisation, and
+/// of the later ones any part.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct SmallPowerLossTests {
+    private static let originals = (0..<70).map { TestOriginal($0, size: 400 + 631 * ($0 * 7 % 40)) }
+    /// Other bytes for the keys of every fifth.
+    private static let replacements = stride(from: 0, to: 60, by: 5).map { number in
+        var other = TestOriginal(number, size: 3000, content: 1000 + number)
+        (other.record.key, other.record.url) = (originals[number].record.key, originals[number].record.url)
+        return other
+    }
+    private static let removed = 33
+    private static var rasters: [TestRaster] { (originals + replacements).map { $0.raster() } }
+    private static let possible = Possible(originals + replacements, rasters: rasters)
+
+    /// A database's files, by name.
+    private typealias Image = [String: [UInt8]]
+
+    /// What a process did.
+    private struct History {
+        var changes: [FileChange] = []
+        /// The keys that were reported as kept, with the length of the log at that time.
+        var kept: [(key: String, end: Int)] = []
+    }
+
+    /// A process whose log is moved to the database every 64 KiB.
+    private func start(_ directory: String, _ environment: [String] = []) throws -> CacheProcess {
+        try CacheProcess(
+            directory, diskLimit: 2 << 20, rasterLimit: 2 << 20, smallEntry: 1 << 16, environment: environment)
+    }
+
+    private func history() throws -> History {
+        let temporary = try TemporaryDirectory()
+        let directory = temporary.path + "/cache"
+        let faults = try Faults(directory, logsChanges: true)
+        let cache = try start(directory, faults.environment)
+        var history = History()
+        for (number, original) in Self.originals.enumerated() {
+            #expect(try cache.keep(original))
+            if number != Self.removed { history.kept.append((original.record.key, faults.logLength)) }
+            #expect(try cache.keep(original.raster()))
+            if number % 5 == 4, let other = Self.replacements.first(where: { $0.record.key == Self.key(number - 4) }) {
+                #expect(try cache.keep(other))
+                #expect(try cache.keep(other.raster()))
+            }
+            if number == 50 {
+                var record = Self.originals[49].record
+                record.response.etag = "another"
+                try cache.send(.update(record))
+                _ = try cache.forget(Self.originals[Self.removed].record.url, owner: nil)
+            }
+            if number % 10 == 0 { try cache.send(.touch(keys: Self.possible.keys)) }
+        }
+        try cache.close()
+        history.changes = try faults.changes().filter { change in
+            ["small.", "index."].contains { change.name.hasPrefix($0) } || change.name.isEmpty
+        }
+        return history
+    }
+
+    private static func key(_ number: Int) -> String { originals[number].record.key }
+
+    /// What is left of a file after these changes.
+    ///
+    /// - Parameter share: the share of blocks that were written of changes that were not synchronised, in percent.
+    private func remains(
+        of name: String, after changes: ArraySlice<FileChange>, share: Int, _ random: inout SeededRandom
+    ) -> [UInt8]? {
+        func lastSync(of name: String) -> Int {
+            changes.lastIndex { if case .sync = $0.action { $0.name == name } else { false } } ?? -1
+        }
+        let (synced, directorySynced) = (lastSync(of: name), lastSync(of: ""))
+        var bytes: [UInt8]?
+        for (number, change) in changes.enumerated() where change.name == name {
+            func happens(before synced: Int = synced) -> Bool {
+                number < synced || Int.random(in: 0..<100, using: &random) < share
+            }
+            switch change.action {
+            case .write(let written, let start):
+                // By blocks, as disks write them.
+                var from = start
+                while from < start + written.count {
+                    let to = min((from / 4096 + 1) * 4096, start + written.count)
+                    if happens() {
+                        var present = bytes ?? []
+                        if present.count < to { present += [UInt8](repeating: 0, count: to - present.count) }
+                        present.replaceSubrange(from..<to, with: written[from - start..<to - start])
+                        bytes = present
+                    }
+                    from = to
+                }
+            case .truncate(let size):
+                if happens() { bytes = Array((bytes ?? []).prefix(size)) }
+            case .remove: if happens(before: directorySynced) { bytes = nil }
+            case .sync: break
+            }
+        }
+        return bytes
+    }
+
+    /// The keys that are certain to survive a power failure after `count` changes: those kept before a synchronisation of the
+    /// log.
+    private func durable(_ history: History, _ count: Int) -> [String] {
+        let synced = history.changes.prefix(count).last {
+            if case .sync = $0.action { $0.name == "small.sqlite-wal" } else { false }
+        }
+        return history.kept.filter { $0.end <= synced?.end ?? 0 }.map(\.key)
+    }
+
+    private static let history = Result { try SmallPowerLossTests().history() }
+
+    @Test(arguments: 1...20) func anyMoment(_ seed: UInt64) throws {
+        var random = SeededRandom(state: seed)
+        let history = try Self.history.get()
+        let count = Int.random(in: 20...history.changes.count, using: &random)
+        let share = [0, 20, 50, 90, 100][Int(seed) % 5]
+        let temporary = try TemporaryDirectory()
+        let directory = temporary.path + "/cache"
+        for folder in ["", "/originals", "/rasters"] { try FileSystem.makeDirectory(directory + folder, mode: 0o700) }
+        for name in Set(history.changes.map(\.name)).sorted() where !name.isEmpty {
+            guard let bytes = remains(of: name, after: history.changes.prefix(count), share: share, &random) else {
+                continue
+            }
+            try overwrite(directory + "/" + name, with: bytes)
+        }
+        let durable = durable(history, count)
+        var counts: [Int] = []
+        for _ in 0...1 {
+            let cache = try start(directory)
+            try cache.waitForState(.on)
+            for key in durable { #expect(try cache.find(keys: [key]) != nil, "\(key) is lost") }
+            counts.append(try Self.possible.findAll(in: cache))
+            // Entries can be stored.
+            let new = TestOriginal(1000 + counts.count)
+            #expect(try cache.keep(new) && cache.has(new))
+            try cache.close()
+        }
+        #expect(counts[0] == counts[1])
+    }
+
+    /// The simulation is not empty: the log was synchronised between two saves, and most entries are certain in the end.
+    @Test func databaseIsSynchronised() throws {
+        let history = try Self.history.get()
+        let all = durable(history, history.changes.count)
+        #expect(all.count == Self.originals.count - 1)
+        let half = durable(history, history.changes.count / 2)
+        #expect(half.count > 5 && half.count < all.count)
+    }
+}
