@@ -40,6 +40,16 @@ public struct SealedBuffer: Sendable {
     /// The number of bytes.
     public let size: Int
 
+    /// Makes a sealed memfd of `bytes`. `name` appears only in `/proc/PID/fd`.
+    ///
+    /// - Throws: `SystemError` of `memfd_create`, `pwrite` or `fcntl`.
+    package init(copying bytes: UnsafeRawBufferPointer, name: String) throws(SystemError) {
+        let buffer = try WritableBuffer(name: name)
+        unsafe try buffer.descriptor.write(bytes, at: 0)
+        try buffer.descriptor.seal()
+        self.init(sealed: buffer.descriptor, size: bytes.count)
+    }
+
     /// A memfd with all seals.
     fileprivate init(sealed descriptor: FileDescriptor, size: Int) {
         self.descriptor = descriptor

@@ -63,6 +63,7 @@ struct CacheProgram: WorkerProgram, Equatable {
         if let opened, (try? FileSystem.status(of: options.directory)) == nil {
             options.directory = FileSystem.path(ofDescriptor: opened.raw)
         }
+        SQLiteConnection.useOneThread()
         SQLiteConnection.keepPaths()
         let store = Store(options, log: log, holding: opened)
         store.prepare()

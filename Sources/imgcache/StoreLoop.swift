@@ -16,6 +16,10 @@ struct StoreLoop {
     private static let keepPause = 5
     private static let commitInterval = 100
     private static let commitWrites = 1000
+    /// The longest time that times of use wait under load, in milliseconds, and the number that is written at once: the more
+    /// there are, the fewer pages each of them changes.
+    private static let useInterval = 1000
+    private static let usesAtOnce = 8192
     /// The time between two steps of the reconciliation under load, and their length, in milliseconds.
     private static let reconcileInterval = 20
     private static let reconcileSlice = 2
@@ -28,6 +32,7 @@ struct StoreLoop {
     let store: Store
     private let queue: EventQueue
     private var lastCommit = Instant.now
+    private var lastUses = Instant.now
     private var lastReconciliation = Instant.now
     private var lastReport: (report: DiskReport, time: Instant)?
 
@@ -84,7 +89,7 @@ struct StoreLoop {
         func wake(at instant: Instant?) {
             if let instant, next.map({ instant < $0 }) ?? true { next = instant }
         }
-        if store.pendingWrites > 0 {
+        if store.pendingWrites + store.pendingUses > 0 {
             wake(at: .now.adding(milliseconds: store.hasPendingKeeps ? Self.keepPause : Self.commitPause))
         }
         if let lastReport, lastReport.report != store.report {
@@ -98,18 +103,19 @@ struct StoreLoop {
     }
 
     private mutating func commitIfDue(isIdle: Bool) {
-        let pending = store.pendingWrites
-        guard pending > 0 else {
-            lastCommit = .now
-            return
-        }
-        let isLate = lastCommit.adding(milliseconds: Self.commitInterval) <= .now
+        let (pending, uses) = (store.pendingWrites, store.pendingUses)
+        if pending == 0 { lastCommit = .now }
+        if uses == 0 { lastUses = .now }
+        if pending == 0, uses == 0 { return }
         // Between two slices of background work the loop is not idle.
         let isPause = isIdle && !store.hasWork
+        let withUses =
+            isPause || uses >= Self.usesAtOnce || lastUses.adding(milliseconds: Self.useInterval) <= .now
+        let isLate = lastCommit.adding(milliseconds: Self.commitInterval) <= .now
         // Large transactions would make the logs large.
         let isLarge = pending >= Self.commitWrites || store.isLogDue
-        guard isPause || isLate || isLarge else { return }
-        store.commit()
+        guard withUses || isLate || isLarge else { return }
+        store.commit(withUses: withUses)
         lastCommit = .now
     }
 

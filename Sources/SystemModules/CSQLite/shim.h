@@ -8,3 +8,9 @@ static inline int csqlite_keep_paths(void) {
     if (!files || files->iVersion < 3) return SQLITE_ERROR;
     return files->xSetSystemCall(files, "lstat", (sqlite3_syscall_ptr)stat);
 }
+
+/// Turns off mutexes and memory statistics, before SQLite's first use. 0, or an error code.
+static inline int csqlite_use_one_thread(void) {
+    int error = sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+    return error ? error : sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}

@@ -39,8 +39,11 @@ struct EntryFile {
     let trailer: EntryTrailer
     /// The number of all bytes.
     let size: Int
-    /// The last known use, in milliseconds since 1970: of a file its modification time.
+    /// The last known use, in milliseconds since 1970: of a file its modification time, of a small entry 0 where its database
+    /// has it.
     let modified: Int
+    /// The row of a small entry in the own directory; nil for any other.
+    let row: Int?
 
     /// The file; nil for a small entry.
     var descriptor: FileDescriptor? { if case .file(let descriptor) = place { descriptor } else { nil } }
@@ -63,7 +66,7 @@ struct EntryFile {
         }
         guard status.isRegular else { throw .damaged("it is not a regular file") }
         place = .file(descriptor)
-        (size, modified) = (status.size, status.modified)
+        (size, modified, row) = (status.size, status.modified, nil)
         let size = size
         trailer = try Self.readTrailer(size: size) { (count) throws(EntryProblem) in
             try Self.read(count, of: descriptor, endingAt: size)
@@ -71,10 +74,12 @@ struct EntryFile {
         try check(name, largestBody: largestBody)
     }
 
-    /// Reads the trailer of a small entry, which was last used at `used`.
-    init(_ bytes: [UInt8], used: Int, as name: EntryName, largestBody: Int) throws(EntryProblem) {
+    /// Reads the trailer of a small entry, which was last used at `used`, or is in `row` of the own database.
+    init(
+        _ bytes: [UInt8], used: Int = 0, row: Int? = nil, as name: EntryName, largestBody: Int
+    ) throws(EntryProblem) {
         place = .memory(bytes)
-        (size, modified) = (bytes.count, used)
+        (size, modified, self.row) = (bytes.count, used, row)
         trailer = try Self.readTrailer(size: bytes.count) { (count) throws(EntryProblem) in Array(bytes.suffix(count)) }
         try check(name, largestBody: largestBody)
     }
@@ -122,22 +127,30 @@ struct EntryFile {
 
     /// Copies the body to a sealed buffer and verifies its digest.
     func copyBody() throws(EntryProblem) -> SealedBuffer {
+        let file: FileDescriptor
+        switch place {
+        case .file(let descriptor): file = descriptor
+        case .memory(let bytes): return try copyBody(bytes.prefix(trailer.bodySize))
+        }
         let (digest, sealed) = try Self.system { () throws(SystemError) in
-            let buffer = try WritableBuffer(name: "imgbroker-disk", size: trailer.bodySize)
-            let digest: String?
-            switch place {
-            case .file(let file):
-                digest = try Self.copyBytes(trailer.bodySize, from: file, to: buffer.descriptor)
-            case .memory(let bytes):
-                let body = bytes.prefix(trailer.bodySize)
-                digest = Self.digest(of: body)
-                try Self.write(body, to: buffer.descriptor, at: 0)
-            }
+            let buffer = try WritableBuffer(name: Self.bufferName, size: trailer.bodySize)
+            let digest = try Self.copyBytes(trailer.bodySize, from: file, to: buffer.descriptor)
             return (digest, try buffer.seal())
         }
         guard digest == trailer.bodyDigest else { throw .damaged("its bytes have another digest") }
         return sealed
     }
+
+    private func copyBody(_ body: ArraySlice<UInt8>) throws(EntryProblem) -> SealedBuffer {
+        guard Self.digest(of: body) == trailer.bodyDigest else { throw .damaged("its bytes have another digest") }
+        var result: Result<SealedBuffer, SystemError>?
+        unsafe body.withUnsafeBytes { bytes in
+            result = Result { () throws(SystemError) in unsafe try SealedBuffer(copying: bytes, name: Self.bufferName) }
+        }
+        return try Self.system { () throws(SystemError) in try result!.get() }
+    }
+
+    private static let bufferName = "imgbroker-disk"
 
     /// Writes an entry into an empty file: the first `trailer.bodySize` bytes of `body`, then the trailer. A raster's
     /// digest is computed during the copy; an original's must equal its record's.
@@ -191,7 +204,8 @@ struct EntryFile {
     ) throws(EntryProblem) -> (trailer: EntryTrailer, bytes: [UInt8])? {
         let size = trailer.bodySize
         guard size <= most else { return nil }
-        let bytes = try system { () throws(SystemError) in
+        // With room for the trailer and the footer.
+        var bytes = try system { () throws(SystemError) in
             var result: Result<Int, SystemError> = .success(0)
             let bytes = unsafe [UInt8](unsafeUninitializedCapacity: size + 2048) { buffer, count in
                 let target = unsafe UnsafeMutableRawBufferPointer(
@@ -210,8 +224,8 @@ struct EntryFile {
             guard record.digest == digest else { throw .damaged("its bytes have another digest") }
         case .raster(let record, _): trailer.content = .raster(record, digest: digest)
         }
-        let whole = bytes + (try end(trailer))
-        return whole.count > most ? nil : (trailer, whole)
+        bytes += try end(trailer)
+        return bytes.count > most ? nil : (trailer, bytes)
     }
 
     /// The bytes of a small entry with a new trailer; nil for a file, or when they are more than `most`.

@@ -60,6 +60,8 @@ final class CacheIndex {
     private(set) var pendingWrites = 0
     /// The bytes of contents written since the last commit.
     private(set) var pendingBytes = 0
+    /// The times of use that are not written yet, of entries with contents, by their rows.
+    private var uses: [EntryKind: [Int: Int]] = [.originals: [:], .rasters: [:]]
     /// The size of a page of the database.
     private let pageSize: Int
 
@@ -81,7 +83,7 @@ final class CacheIndex {
             """
             PRAGMA auto_vacuum = \(holdsContents ? "INCREMENTAL" : "NONE");
             PRAGMA journal_mode = WAL; PRAGMA synchronous = \(holdsContents ? "NORMAL" : "OFF");
-            PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON;
+            PRAGMA secure_delete = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA cell_size_check = ON;
             PRAGMA wal_autocheckpoint = \(logBytes / Self.block); PRAGMA journal_size_limit = \(logBytes);
             """)
         try Self.makeTables(connection, holdsContents: holdsContents)
@@ -92,9 +94,9 @@ final class CacheIndex {
         originalsOfDigest = try connection.prepare("SELECT word FROM originals WHERE digest = ?")
         rastersOfDigest = try connection.prepare("SELECT word FROM rasters WHERE digest = ?")
         touchRasters = try connection.prepare(
-            """
-            UPDATE rasters SET used = ?2 WHERE used > ?3 AND digest = ?1
-            """)
+            holdsContents
+                ? "UPDATE rasters_uses SET used = ?2 WHERE used > ?3 AND id IN (SELECT id FROM rasters WHERE digest = ?1)"
+                : "UPDATE rasters SET used = ?2 WHERE used > ?3 AND digest = ?1")
         pageCount = try connection.prepare("PRAGMA page_count")
         freePageCount = try connection.prepare("PRAGMA freelist_count")
         pageSize = try connection.integer("PRAGMA page_size") ?? Self.block
@@ -136,19 +138,24 @@ final class CacheIndex {
         // Column `word` is the file name. Rows are in order of insertion, so that the oldest, which are evicted first, share
         // pages.
         for kind in EntryKind.allCases {
-            var more = kind == .originals ? ", url TEXT NOT NULL, owner INTEGER" : ""
+            let more = kind == .originals ? ", url TEXT NOT NULL, owner INTEGER" : ""
+            let common = "word TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, created INTEGER NOT NULL"
             if holdsContents {
-                more += ", id INTEGER PRIMARY KEY"
-                // Apart from the rows, which are read without their contents.
-                sql += "CREATE TABLE \(kind)_contents(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);"
+                // Contents and times of use are apart from the rows: a use writes to a small table, whose pages are shared by
+                // many entries, and a find reads no row.
+                sql += """
+                    CREATE TABLE \(kind)(\(common), digest TEXT NOT NULL\(more), id INTEGER PRIMARY KEY);
+                    CREATE TABLE \(kind)_contents(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+                    CREATE TABLE \(kind)_uses(id INTEGER PRIMARY KEY, used INTEGER NOT NULL, size INTEGER NOT NULL);
+                    CREATE INDEX \(kind)_used ON \(kind)_uses(used);
+                    """
+            } else {
+                sql += """
+                    CREATE TABLE \(kind)(\(common), used INTEGER NOT NULL, digest TEXT NOT NULL\(more));
+                    CREATE INDEX \(kind)_used ON \(kind)(used, size);
+                    """
             }
-            sql += """
-                CREATE TABLE \(kind)(
-                    word TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL,
-                    digest TEXT NOT NULL\(more));
-                CREATE INDEX \(kind)_used ON \(kind)(used, size);
-                CREATE INDEX \(kind)_digest ON \(kind)(digest);
-                """
+            sql += "CREATE INDEX \(kind)_digest ON \(kind)(digest);"
         }
         try connection.execute(
             sql + """
@@ -156,6 +163,9 @@ final class CacheIndex {
                 PRAGMA application_id = \(application); COMMIT;
                 """)
     }
+
+    /// The name of the table with the times of use.
+    private func tableOfUses(_ kind: EntryKind) -> String { holdsContents ? "\(kind)_uses" : "\(kind)" }
 
     private func table(_ kind: EntryKind) -> IndexTable {
         kind == .originals ? originals : rasters
@@ -170,11 +180,12 @@ final class CacheIndex {
 
     /// The last use of an entry; nil when the entry is not in the index.
     func lastUse(of name: EntryName) throws(SQLiteError) -> Int? {
-        try table(name.kind).integers(name.fileName)?.used
+        guard let row = try table(name.kind).integers(name.fileName) else { return nil }
+        return uses[name.kind]?[row.id] ?? row.used
     }
 
-    /// The contents of a small entry, and its last use; nil when it is missing.
-    func contents(of name: EntryName) throws(SQLiteError) -> (bytes: [UInt8], used: Int)? {
+    /// The contents of a small entry, and its row; nil when it is missing.
+    func contents(of name: EntryName) throws(SQLiteError) -> (bytes: [UInt8], row: Int)? {
         var found: ([UInt8], Int)?
         try table(name.kind).contents?.find.forEach([.text(name.fileName)]) { row in
             found = (row.bytes(0), row.integer(1))
@@ -212,8 +223,14 @@ final class CacheIndex {
         return (max(0, pages - free) * pageSize, free * pageSize)
     }
 
+    /// The sum of the entries' sizes.
+    func sumOfSizes(_ kind: EntryKind) throws(SQLiteError) -> Int {
+        try connection.integer("SELECT total(size) FROM \(tableOfUses(kind))") ?? 0
+    }
+
     /// The least recently used entry of a kind.
     func oldest(_ kind: EntryKind) throws(SQLiteError) -> (name: EntryName, used: Int)? {
+        try writeUses()
         var found: (String, Int)?
         try table(kind).oldest.forEach([]) { row in
             found = (row.text(0), row.integer(1))
@@ -228,9 +245,9 @@ final class CacheIndex {
 
     /// The latest use of any entry; 0 when there are no entries.
     func latestUse() throws(SQLiteError) -> Int {
-        var latest = 0
+        var latest = uses.values.flatMap(\.values).max() ?? 0
         for kind in EntryKind.allCases {
-            latest = max(latest, try connection.integer("SELECT max(used) FROM \(kind)") ?? 0)
+            latest = max(latest, try connection.integer("SELECT max(used) FROM \(tableOfUses(kind))") ?? 0)
         }
         return latest
     }
@@ -318,20 +335,23 @@ final class CacheIndex {
 
     /// Adds an entry, or replaces it, with its contents if the database holds them.
     func insert(_ row: Row, contents: [UInt8]? = nil) throws(SQLiteError) {
-        let present = try table(row.name.kind).integers(row.name.fileName)
+        let table = table(row.name.kind)
+        let present = try table.integers(row.name.fileName)
         let old = present?.size
         try begin()
-        if let present { try table(row.name.kind).contents?.remove.run([.integer(present.id)]) }
-        var values: [SQLiteValue] = [
-            .text(row.name.fileName), .integer(row.size), .integer(row.created), .integer(row.used), .text(row.digest),
-        ]
+        if let present { try removeContents(row.name.kind, present.id) }
+        var values: [SQLiteValue] = [.text(row.name.fileName), .integer(row.size), .integer(row.created)]
+        if table.contents == nil { values.append(.integer(row.used)) }
+        values.append(.text(row.digest))
         if row.name.kind == .originals {
             if row.owner != nil { mayHaveOwned = true }
             values += [.text(row.url), row.owner.map { .integer(Int($0)) } ?? .null]
         }
-        try table(row.name.kind).insert.run(values)
-        if let contents {
-            try table(row.name.kind).contents?.insert.run([.integer(connection.lastRow), .bytes(contents)])
+        try table.insert.run(values)
+        if let tables = table.contents, let contents {
+            let id = connection.lastRow
+            try tables.insert.run([.integer(id), .bytes(contents)])
+            try tables.insertUse.run([.integer(id), .integer(row.used), .integer(row.size)])
             pendingBytes += contents.count
         }
         totals[row.name.kind]!.entries += old == nil ? 1 : 0
@@ -342,14 +362,47 @@ final class CacheIndex {
     func remove(_ name: EntryName) throws(SQLiteError) {
         guard let (size, _, _, id) = try table(name.kind).integers(name.fileName) else { return }
         try begin()
-        try table(name.kind).contents?.remove.run([.integer(id)])
+        try removeContents(name.kind, id)
         try table(name.kind).remove.run([.text(name.fileName)])
         totals[name.kind]!.entries -= 1
         totals[name.kind]!.bytes -= Self.allocated(size)
     }
 
+    private func removeContents(_ kind: EntryKind, _ id: Int) throws(SQLiteError) {
+        guard let tables = table(kind).contents else { return }
+        uses[kind]![id] = nil
+        try tables.remove.run([.integer(id)])
+        try tables.removeUse.run([.integer(id)])
+    }
+
+    /// Sets the last use of the entry with contents in a row to `time`. It is written by `writeUses`.
+    func touch(_ kind: EntryKind, row: Int, at time: Int) {
+        uses[kind]![row] = time
+    }
+
+    /// The number of times of use that are not written yet.
+    var pendingUses: Int { uses.values.reduce(0) { $0 + $1.count } }
+
+    /// Writes the pending times of use.
+    func writeUses() throws(SQLiteError) {
+        for kind in EntryKind.allCases {
+            guard let pending = uses[kind], !pending.isEmpty, let tables = table(kind).contents else { continue }
+            uses[kind] = [:]
+            // In the order of the pages.
+            for (row, time) in pending.sorted(by: { $0.key < $1.key }) {
+                try begin()
+                try tables.touch.run([.integer(row), .integer(time)])
+            }
+        }
+    }
+
     /// Sets the last use of an entry to `time`; false when the entry is not in the index.
     func touch(_ name: EntryName, at time: Int) throws(SQLiteError) -> Bool {
+        if holdsContents {
+            guard let row = try table(name.kind).integers(name.fileName) else { return false }
+            touch(name.kind, row: row.id, at: time)
+            return true
+        }
         try begin()
         try table(name.kind).touch.run([.text(name.fileName), .integer(time)])
         return connection.changes > 0
@@ -358,20 +411,25 @@ final class CacheIndex {
     /// Sets the last use of the rasters of an original with this digest to `time`, except those last used at `earliest` or
     /// before.
     func touchRasters(ofDigest digest: String, at time: Int, usedAfter earliest: Int) throws(SQLiteError) {
+        try writeUses()
         try begin()
         try touchRasters.run([.text(digest), .integer(time), .integer(earliest)])
     }
 
     /// Reduces times of use in the future to `time`: the clock was wrong when they were written.
     func limitLastUse(to time: Int) throws(SQLiteError) {
+        try writeUses()
         for kind in EntryKind.allCases {
-            try connection.execute("UPDATE \(kind) SET used = \(time) WHERE used > \(time)")
+            try connection.execute("UPDATE \(tableOfUses(kind)) SET used = \(time) WHERE used > \(time)")
         }
     }
 
     /// Moves all times of use by `step` milliseconds.
     func moveLastUse(by step: Int) throws(SQLiteError) {
-        for kind in EntryKind.allCases { try connection.execute("UPDATE \(kind) SET used = used + \(step)") }
+        try writeUses()
+        for kind in EntryKind.allCases {
+            try connection.execute("UPDATE \(tableOfUses(kind)) SET used = used + \(step)")
+        }
     }
 
     /// Commits the pending writes.
@@ -384,6 +442,7 @@ final class CacheIndex {
     /// Discards the pending writes, after a failed one.
     func rollBack() throws(SQLiteError) {
         (pendingWrites, pendingBytes) = (0, 0)
+        for kind in EntryKind.allCases { uses[kind] = [:] }
         // SQLite itself may have done so.
         if connection.isInTransaction { try connection.execute("ROLLBACK") }
         totals = [.originals: try originals.total(), .rasters: try rasters.total()]
@@ -401,17 +460,23 @@ final class CacheIndex {
     }
 }
 
-/// The statements of the contents of one kind's entries.
+/// The statements of the contents of one kind's entries, and of their times of use.
 private final class ContentsTable {
     let find: SQLiteStatement
     let insert: SQLiteStatement
     let remove: SQLiteStatement
+    let insertUse: SQLiteStatement
+    let removeUse: SQLiteStatement
+    let touch: SQLiteStatement
 
     init(_ kind: EntryKind, _ connection: SQLiteConnection) throws(SQLiteError) {
         find = try connection.prepare(
-            "SELECT bytes, used FROM \(kind) JOIN \(kind)_contents USING (id) WHERE word = ?")
+            "SELECT bytes, id FROM \(kind) JOIN \(kind)_contents USING (id) WHERE word = ?")
         insert = try connection.prepare("INSERT OR REPLACE INTO \(kind)_contents VALUES (?, ?)")
         remove = try connection.prepare("DELETE FROM \(kind)_contents WHERE id = ?")
+        insertUse = try connection.prepare("INSERT OR REPLACE INTO \(kind)_uses VALUES (?, ?, ?)")
+        removeUse = try connection.prepare("DELETE FROM \(kind)_uses WHERE id = ?")
+        touch = try connection.prepare("UPDATE \(kind)_uses SET used = ?2 WHERE id = ?1")
     }
 }
 
@@ -431,19 +496,29 @@ private final class IndexTable {
     private let sum: SQLiteStatement
 
     init(_ kind: EntryKind, _ connection: SQLiteConnection, holdsContents: Bool) throws(SQLiteError) {
-        let columns = (kind == .originals ? "?, ?, ?, ?, ?, ?, ?" : "?, ?, ?, ?, ?") + (holdsContents ? ", NULL" : "")
-        insert = try connection.prepare("INSERT OR REPLACE INTO \(kind) VALUES (\(columns))")
+        let uses = holdsContents ? "\(kind)_uses" : "\(kind)"
+        let count = (kind == .originals ? 7 : 5) - (holdsContents ? 1 : 0)
+        let columns = Array(repeating: "?", count: count) + (holdsContents ? ["NULL"] : [])
+        insert = try connection.prepare(
+            "INSERT OR REPLACE INTO \(kind) VALUES (\(columns.joined(separator: ", ")))")
         remove = try connection.prepare("DELETE FROM \(kind) WHERE word = ?")
-        touch = try connection.prepare("UPDATE \(kind) SET used = ?2 WHERE word = ?1")
-        oldest = try connection.prepare("SELECT word, used FROM \(kind) ORDER BY used LIMIT 1")
+        touch = try connection.prepare("UPDATE \(uses) SET used = ?2 WHERE \(holdsContents ? "id" : "word") = ?1")
+        // CROSS JOIN: the times of use come first.
+        let source = holdsContents ? "\(uses) CROSS JOIN \(kind) USING (id)" : "\(kind)"
+        oldest = try connection.prepare("SELECT word, used FROM \(source) ORDER BY used LIMIT 1")
         range = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? AND word < ?")
         first = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT 1")
         next = try connection.prepare("SELECT word FROM \(kind) WHERE word >= ? ORDER BY word LIMIT ?")
-        lookup = try connection.prepare("SELECT size, used, created, rowid FROM \(kind) WHERE word = ?")
+        lookup = try connection.prepare(
+            holdsContents
+                ? """
+                SELECT \(kind).size, coalesce(used, 0), created, id FROM \(kind) LEFT JOIN \(uses) USING (id) WHERE word = ?
+                """
+                : "SELECT size, used, created, rowid FROM \(kind) WHERE word = ?")
         digest = try connection.prepare("SELECT digest FROM \(kind) WHERE word = ?")
         contents = holdsContents ? try ContentsTable(kind, connection) : nil
         let block = CacheIndex.block
-        sum = try connection.prepare("SELECT count(*), total((size + \(block - 1)) / \(block) * \(block)) FROM \(kind)")
+        sum = try connection.prepare("SELECT count(*), total((size + \(block - 1)) / \(block) * \(block)) FROM \(uses)")
     }
 
     func integers(_ fileName: String) throws(SQLiteError) -> (size: Int, used: Int, created: Int, id: Int)? {

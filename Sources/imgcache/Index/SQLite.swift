@@ -81,6 +81,9 @@ final class SQLiteConnection {
         unsafe handle = opened
     }
 
+    /// Lets SQLite do without locks and statistics, because this process has one thread. No database must have been opened yet.
+    static func useOneThread() { _ = csqlite_use_one_thread() }
+
     /// Has SQLite use the paths of databases as they are, with links. A database that is itself a link is not opened.
     static func keepPaths() { _ = csqlite_keep_paths() }
 

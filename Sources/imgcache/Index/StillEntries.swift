@@ -21,7 +21,9 @@ struct StillEntries {
         }
 
         private static func query(_ kind: EntryKind) -> String {
-            "SELECT bytes, used FROM \(kind) JOIN \(kind)_contents USING (id) WHERE word = ?"
+            """
+            SELECT bytes, used FROM \(kind) JOIN \(kind)_contents USING (id) JOIN \(kind)_uses USING (id) WHERE word = ?
+            """
         }
     }
 

@@ -94,18 +94,21 @@ extension Store {
     }
 
     private func openSmall(_ name: EntryName, in source: Source) -> EntryFile? {
-        guard let (bytes, used) = smallContents(of: name, in: source) else { return nil }
+        if source.isOwn, small != nil {
+            let read = { (small: CacheIndex) throws(SQLiteError) in try small.contents(of: name) }
+            guard let (bytes, row) = withSmall(read) ?? nil else { return nil }
+            return reading(name, in: source) { () throws(EntryProblem) in
+                try EntryFile(bytes, row: row, as: name, largestBody: options.largestBody)
+            }
+        }
+        let most = StoreOptions.largestSmallEntry
+        let found =
+            source.extra.map { extraSmall[$0].contents(of: name, most: most) }
+            ?? stillSmall.contents(of: name, most: most)
+        guard let (bytes, used) = found else { return nil }
         return reading(name, in: source) { () throws(EntryProblem) in
             try EntryFile(bytes, used: used, as: name, largestBody: options.largestBody)
         }
-    }
-
-    private func smallContents(of name: EntryName, in source: Source) -> (bytes: [UInt8], used: Int)? {
-        if let extra = source.extra {
-            return extraSmall[extra].contents(of: name, most: StoreOptions.largestSmallEntry)
-        }
-        if small == nil { return stillSmall.contents(of: name, most: StoreOptions.largestSmallEntry) }
-        return withSmall { (small) throws(SQLiteError) in try small.contents(of: name) } ?? nil
     }
 
     /// Whether an entry counts as removed.
@@ -168,7 +171,7 @@ extension Store {
         let now = now
         guard entry.descriptor != nil else {
             // Nothing can be written while there is an obstacle.
-            if obstacle == nil { withSmall { (small) throws(SQLiteError) in _ = try small.touch(name, at: now) } }
+            if obstacle == nil, let row = entry.row { small?.touch(name.kind, row: row, at: now) }
             return
         }
         let known = withIndex { (index) throws(SQLiteError) in try index.touch(name, at: now) }

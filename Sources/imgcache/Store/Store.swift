@@ -356,9 +356,13 @@ final class Store {
             || small?.pendingBytes ?? 0 >= options.indexLogBytes / 2
     }
 
-    /// Commits the pending writes.
-    func commit() {
+    /// The number of times of use that are not written.
+    var pendingUses: Int { small?.pendingUses ?? 0 }
+
+    /// Commits the pending writes, with the times of use or without.
+    func commit(withUses: Bool = true) {
         withIndex { (index) throws(SQLiteError) in try index.commit() }
+        if withUses { withSmall { (small) throws(SQLiteError) in try small.writeUses() } }
         commitSmall()
     }
 

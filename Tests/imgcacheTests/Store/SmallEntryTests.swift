@@ -187,6 +187,50 @@ import struct TestSupport.SeededRandom
         try cache.close()
     }
 
+    @Test func `times of use outlive the process`() throws {
+        let originals = (0..<3).map { TestOriginal($0, size: 20_000) }
+        let cache = try start()
+        for original in originals {
+            #expect(try cache.keep(original))
+            pause(milliseconds: 3)
+        }
+        #expect(try cache.has(originals[0]))
+        try cache.close()
+        // Room for one: 24 KiB on disk.
+        let next = try start(40_000)
+        try next.waitForState(.on, entries: 1)
+        #expect(try next.has(originals[0]))
+        try next.close()
+    }
+
+    @Test func `pending times of use are those of the database`() throws {
+        let index = try CacheIndex(path: ":memory:", holdsContents: true)
+        let names = (0..<3).map { EntryName.original(key: "key\($0)")! }
+        func insert(_ number: Int, used: Int) throws {
+            let row = CacheIndex.Row(name: names[number], size: 100, created: used, used: used, digest: "d")
+            try index.insert(row, contents: [UInt8(number)])
+        }
+        for number in 0..<3 { try insert(number, used: number) }
+        let (bytes, row) = try #require(try index.contents(of: names[0]))
+        #expect(bytes == [0])
+        index.touch(.originals, row: row, at: 10)
+        #expect(index.pendingUses == 1)
+        #expect(try index.lastUse(of: names[0]) == 10)
+        #expect(try index.oldest(.originals)?.name == names[1])
+        #expect(index.pendingUses == 0)
+        // The row of a removed entry may become another's.
+        #expect(try index.touch(names[2], at: 20))
+        try index.remove(names[2])
+        #expect(index.pendingUses == 0)
+        try insert(2, used: 5)
+        #expect(try index.lastUse(of: names[2]) == 5)
+        #expect(try index.latestUse() == 10)
+        #expect(try index.touch(names[1], at: 30))
+        #expect(try index.latestUse() == 30)
+        try index.commit()
+        #expect(index.totals[.originals] == CacheIndex.Total(entries: 3, bytes: 3 * 4096))
+    }
+
     @Test func `a damaged small entry is not found`() throws {
         let originals = (0..<20).map { TestOriginal($0, size: 3000) }
         let cache = try start()
