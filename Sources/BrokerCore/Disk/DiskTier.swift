@@ -24,6 +24,8 @@ package struct DiskTier {
     private var lookupByKey: [LookupKey: JobID] = [:]
     private var lookupQueue = JobQueue()
     private var running: [JobID: DiskRequest] = [:]
+    /// The bytes of all running requests to save.
+    private var savingBytes = 0
     /// Requests that wait for a cache process.
     private var queued: [JobID: DiskRequest] = [:]
     /// The cache processes that died by their own making with a request that is asked again.
@@ -133,7 +135,7 @@ package struct DiskTier {
     /// Whether the cache process may be given this many bytes more to save.
     func maySave(_ bytes: Int) -> Bool {
         guard report.state != .locked, report.state != .off else { return false }
-        return running.values.reduce(0) { $0 + $1.bytesToSave } + bytes <= limits.maxSavingBytes
+        return savingBytes + bytes <= limits.maxSavingBytes
     }
 
     /// Notes that the cache process is given a buffer to save.
@@ -142,7 +144,15 @@ package struct DiskTier {
             known.insert(key)
             if key.owner != nil { missingOwned.remove(key.digest) }
         }
-        running[job] = .save(buffer, bytes: bytes, as: key)
+        setRunning(.save(buffer, bytes: bytes, as: key), job)
+    }
+
+    /// Sets the request that runs as `job`, or takes it out, and returns the one that was there.
+    @discardableResult
+    private mutating func setRunning(_ request: DiskRequest?, _ job: JobID) -> DiskRequest? {
+        let old = exchange(&running[job], with: request)
+        savingBytes += (request?.bytesToSave ?? 0) - (old?.bytesToSave ?? 0)
+        return old
     }
 
     /// The most originals that are remembered to be saved later: their keys may be long.
@@ -194,14 +204,14 @@ package struct DiskTier {
     /// Starts the oldest queued request.
     mutating func startNext() -> (job: JobID, request: DiskRequest)? {
         guard let job = queued.keys.min(), let request = queued.removeValue(forKey: job) else { return nil }
-        running[job] = request
+        setRunning(request, job)
         return (job, request)
     }
 
     /// Takes the request that the cache process has answered, and resets the count of missed answers.
     mutating func answered(_ job: JobID) -> DiskRequest? {
         missedAnswers = 0
-        return running.removeValue(forKey: job)
+        return setRunning(nil, job)
     }
 
     /// Resets the count of missed answers, because the cache process has answered a lookup, which `end(lookup:)` takes out.
@@ -212,7 +222,7 @@ package struct DiskTier {
     /// process had received the request, and so has missed an answer. Returns nil when the request has ended.
     mutating func requestTimedOut(_ job: JobID) -> (request: DiskRequest, isMissed: Bool)? {
         if let request = running[job] {
-            running[job] = request.withoutRequester
+            setRunning(request.withoutRequester, job)
             return (request, true)
         }
         guard let request = queued[job] else { return nil }
@@ -270,7 +280,7 @@ package struct DiskTier {
 
     /// Takes back the request of a process that exited: it is asked again, but not of a third process after two died of it.
     mutating func lost(_ job: JobID, ownMaking: Bool) -> Loss? {
-        guard let request = running.removeValue(forKey: job) else { return nil }
+        guard let request = setRunning(nil, job) else { return nil }
         if case .save(let buffer, _, _) = request { return .unhold(buffer) }
         if ownMaking { crashes[job, default: 0] += 1 }
         if crashes[job, default: 0] >= 2 { return .dropped(request) }
@@ -310,6 +320,7 @@ package struct DiskTier {
         }
         if let broken = lookupQueue.brokenInvariant() { return "queue of lookups: \(broken)" }
         if queued.values.contains(where: { $0.bytesToSave > 0 }) { return "a queued request to save" }
+        if savingBytes != running.values.reduce(0, { $0 + $1.bytesToSave }) { return "bytes to save" }
         return nil
     }
 }

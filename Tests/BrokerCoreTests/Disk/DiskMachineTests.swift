@@ -51,6 +51,14 @@ import WorkerProtocol
         #expect(tier.maySave(40) && !tier.maySave(41) && tier.needs(BufferID(number: 1)))
         guard case .save? = tier.answered(job) else { return complain("not saved") }
         #expect(tier.maySave(100) && tier.isIdle)
+        // A process that exits saves nothing more; other requests are of no size.
+        tier.beginSaving(BufferID(number: 2), bytes: 100, as: nil, job: job)
+        #expect(!tier.maySave(1) && tier.brokenInvariant() == nil)
+        guard case .unhold? = tier.lost(job, ownMaking: true) else { return complain("not lost") }
+        _ = tier.enqueue(.discard(digests: []), as: job)
+        #expect(tier.startNext()?.job == job && tier.maySave(100) && tier.brokenInvariant() == nil)
+        guard case .discard? = tier.answered(job) else { return complain("not discarded") }
+        #expect(tier.maySave(100) && tier.isIdle && tier.brokenInvariant() == nil)
         _ = tier.reported(DiskReport(state: .locked))
         #expect(!tier.maySave(1))
     }
