@@ -55,9 +55,9 @@ struct ClearOrders {
         }
     }
 
-    /// Counts a file that was removed for an order.
-    mutating func count(_ kind: EntryKind, bytes: Int, forOrder index: Int) {
-        orders[index].removed += kind == .originals ? 1 : 0
+    /// Counts entries of a kind that were removed for an order.
+    mutating func count(_ kind: EntryKind, entries: Int = 1, bytes: Int, forOrder index: Int) {
+        orders[index].removed += kind == .originals ? entries : 0
         orders[index].bytes += bytes
     }
 

@@ -33,6 +33,7 @@ extension Store {
 
     /// Carries out orders until all are complete or `deadline` is past.
     func clear(until deadline: Instant) {
+        if needsClearing, canClear, let cutoff = clears.next { clearSmall(usedUntil: cutoff) }
         while needsClearing, let cutoff = clears.next, Instant.now < deadline {
             if !canClear {
                 clears.stall()
@@ -46,6 +47,21 @@ extension Store {
             } else {
                 clears.stall()
             }
+        }
+    }
+
+    /// Replaces the database of small entries by an empty one if the order covers all of them. On a full disk no row could be
+    /// removed, because that needs room in the log.
+    private func clearSmall(usedUntil cutoff: Int) {
+        guard let totals = small?.totals, totals.values.contains(where: { $0.entries > 0 }),
+            let latest = withSmall({ (small) throws(SQLiteError) in try small.latestUse() }), latest <= cutoff
+        else { return }
+        let sums = EntryKind.allCases.map { kind in
+            (kind, withSmall { (small) throws(SQLiteError) in try small.sumOfSizes(kind) } ?? 0)
+        }
+        guard replaceSmall() else { return }
+        for (kind, bytes) in sums {
+            clears.count(kind, entries: totals[kind]?.entries ?? 0, bytes: bytes, forOrder: 0)
         }
     }
 

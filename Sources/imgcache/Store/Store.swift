@@ -249,7 +249,7 @@ final class Store {
         var failure: SQLiteError?
         for _ in 0...1 {
             do throws(SQLiteError) {
-                if lock != nil, CacheDirectory.isShared(database: path) { CacheDirectory.remove(database: path) }
+                if lock != nil { try Self.removeShared(path) }
                 let opened = try CacheIndex(path: path, logBytes: options.indexLogBytes, holdsContents: true)
                 if hasPlausibleClock { try opened.limitLastUse(to: now) }
                 dropSmall()
@@ -269,6 +269,15 @@ final class Store {
         return failure.map { Self.obstacle($0, "the database of small entries") }
     }
 
+    /// Replaces the database of small entries by an empty one; false when it cannot be removed.
+    func replaceSmall() -> Bool {
+        dropSmall()
+        CacheDirectory.remove(database: directory.small)
+        let isRemoved = (try? FileSystem.status(of: directory.small)) == .some(nil)
+        if let obstacle = openSmall() { setObstacle(obstacle) }
+        return isRemoved
+    }
+
     private func openIndexInMemory() {
         do throws(SQLiteError) {
             try useIndex(at: ":memory:")
@@ -278,9 +287,7 @@ final class Store {
     }
 
     private func useIndex(at path: String) throws(SQLiteError) {
-        if path == directory.index, lock != nil, CacheDirectory.isShared(database: path) {
-            CacheDirectory.remove(database: path)
-        }
+        if path == directory.index, lock != nil { try Self.removeShared(path) }
         let opened = try CacheIndex(path: path, logBytes: options.indexLogBytes)
         if hasPlausibleClock { try opened.limitLastUse(to: now) }
         clockOffset = WallClock.milliseconds - WallClock.millisecondsSinceBoot
@@ -288,6 +295,13 @@ final class Store {
         index = opened
         indexFile = path == directory.index ? try? FileSystem.status(of: path) : nil
         reconciliation = Reconciliation()
+    }
+
+    /// Removes a database with further names, unless it is another program's.
+    private static func removeShared(_ path: String) throws(SQLiteError) {
+        guard CacheDirectory.isShared(database: path) else { return }
+        if CacheIndex.isForeign(path) { throw .foreign }
+        CacheDirectory.remove(database: path)
     }
 
     private static func obstacle(_ error: SQLiteError, _ database: String) -> Obstacle {

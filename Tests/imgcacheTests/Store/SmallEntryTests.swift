@@ -258,23 +258,59 @@ import struct TestSupport.SeededRandom
         try next.close()
     }
 
-    @Test func `a damaged database costs the small entries and nothing else`() throws {
-        let (small, large) = (TestOriginal(1, size: 500), TestOriginal(2, size: 100_000))
-        for damage in [0, 100, 4096 + 50] {
-            let cache = try start()
-            #expect(try cache.keep(small))
-            #expect(try cache.keep(large))
-            try cache.close()
-            var bytes = try contents(of: directory + "/small.sqlite")
-            for offset in damage..<min(damage + 3000, bytes.count) { bytes[offset] = 0xA5 }
-            try overwrite(directory + "/small.sqlite", with: bytes)
+    /// Damage to a file of the database.
+    enum Damage: CaseIterable {
+        case header, schema, middle, cut, short, empty, logHeader, logMiddle, logGarbage, logCut
+
+        func apply(to directory: String) throws {
+            let path = directory + (isOfLog ? "/small.sqlite-wal" : "/small.sqlite")
+            var bytes = try contents(of: path)
+            #expect(bytes.count > 9000)
+            func fill(_ start: Int) {
+                for offset in start..<min(start + 3000, bytes.count) { bytes[offset] = 0xA5 }
+            }
+            switch self {
+            case .header, .logHeader: fill(0)
+            case .schema: fill(100)
+            case .middle, .logMiddle: fill(4096 + 50)
+            case .cut, .logCut: bytes = Array(bytes.prefix(bytes.count / 2 + 7))
+            case .short: bytes = Array(bytes.prefix(10))
+            case .empty: bytes = []
+            case .logGarbage: bytes += (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 167) }
+            }
+            try overwrite(path, with: bytes)
+        }
+
+        var isOfLog: Bool { [.logHeader, .logMiddle, .logGarbage, .logCut].contains(self) }
+    }
+
+    @Test(arguments: Damage.allCases)
+    func `a damaged database costs small entries and nothing else`(_ damage: Damage) throws {
+        let originals = (0..<8).map { TestOriginal($0, size: 500 + 3000 * $0) }
+        let large = TestOriginal(8, size: 100_000)
+        let cache = try start()
+        for original in originals + [large] { #expect(try cache.keep(original)) }
+        // An orderly end leaves no log.
+        if damage.isOfLog { cache.kill() } else { try cache.close() }
+        try damage.apply(to: directory)
+        var found: [Int] = []
+        for _ in 0...1 {
             let next = try start()
-            _ = try next.has(small)
+            try next.waitForState(.on)
+            // `has` checks each byte.
+            found.append(try originals.count { try next.has($0) })
             #expect(try next.has(large))
-            try eventually { try next.keep(small) }
-            #expect(try next.has(small))
             try next.close()
         }
+        #expect(found[0] == found[1])
+        // The part of the log before the damage counts.
+        if damage == .logGarbage { #expect(found[0] == originals.count) }
+        let last = try start()
+        // A write may be the first to find the damage: what was stored before is lost then.
+        for _ in 0...1 { for original in originals { try eventually { try last.keep(original) } } }
+        for original in originals { #expect(try last.has(original)) }
+        try last.waitForState(.on, entries: 9)
+        try last.close()
     }
 
     @Test func `the database of another program stays as it is`() throws {
@@ -292,6 +328,40 @@ import struct TestSupport.SeededRandom
         try cache.close()
         #expect(try contents(of: mistaken + "/index.sqlite") == before)
         #expect(Set(files(below: mistaken)).isSubset(of: ["index.sqlite", "lock"]))
+    }
+
+    /// Another program's database in place of the small entries stays, in a cache and in a directory that is none, also with a
+    /// second name.
+    @Test(arguments: [true, false], [false, true])
+    func `foreign small entries stay as they are`(_ isCache: Bool, _ isLinked: Bool) throws {
+        let large = TestOriginal(1, size: 100_000)
+        if isCache {
+            let cache = try start(small: 0)
+            #expect(try cache.keep(large))
+            try cache.close()
+        } else {
+            try FileSystem.makeDirectory(directory, mode: 0o700)
+        }
+        let path = directory + "/small.sqlite"
+        do {
+            let connection = try SQLiteConnection(path: path)
+            try connection.execute("PRAGMA journal_mode = WAL; CREATE TABLE notes(text TEXT)")
+        }
+        if isLinked { #expect(unsafe link(path, temporary.path + "/other") == 0) }
+        let before = try contents(of: path)
+        let cache = try CacheProcess(directory, retryInterval: 60_000, smallEntry: Self.small)
+        let report = try cache.waitForState(.off)
+        #expect(report.reason?.contains(isCache ? "another program" : "not a cache's") == true)
+        #expect(try !cache.keep(TestOriginal(2)))
+        try cache.close()
+        #expect(try contents(of: path) == before)
+        // Without it the cache is as before.
+        if isCache {
+            try FileDescriptor.remove(path)
+            let next = try start()
+            #expect(try next.has(large) && next.keep(TestOriginal(2)))
+            try next.close()
+        }
     }
 
     @Test func `small entries of an extra directory are found`() throws {

@@ -25,9 +25,11 @@ import struct TestSupport.SeededRandom
     private static var rasters: [TestRaster] { (originals + replacements).map { $0.raster() } }
     private static let possible = Possible(originals + replacements, rasters: rasters)
 
-    private func start(_ directory: String, _ environment: [String] = []) throws -> CacheProcess {
+    private func start(
+        _ directory: String, _ environment: [String] = [], diskLimit: Int = 300_000
+    ) throws -> CacheProcess {
         try CacheProcess(
-            directory, diskLimit: 300_000, rasterLimit: 20_000, retryInterval: 50, smallEntry: 1 << 16,
+            directory, diskLimit: diskLimit, rasterLimit: 20_000, retryInterval: 50, smallEntry: 1 << 16,
             environment: environment)
     }
 
@@ -115,6 +117,85 @@ import struct TestSupport.SeededRandom
             for original in kept { #expect(try second.has(original)) }
             try second.close()
         }
+    }
+
+    /// Sends entries without waiting for the answers, until the process exits or `count` are sent. Returns those that were
+    /// reported as kept, including the answers that were sent before an exit.
+    private func keepAll(_ originals: [TestOriginal], in cache: CacheProcess, killAfter count: Int) -> [TestOriginal] {
+        var kept: [TestOriginal] = []
+        var awaited = 0
+        func take() throws {
+            if case .kept(let job) = try cache.next().0 { kept.append(originals[job]) }
+            awaited -= 1
+        }
+        do {
+            for (job, original) in originals.prefix(count).enumerated() {
+                try cache.send(.keepOriginal(job: job, original.record), [try sealed(original.bytes)])
+                awaited += 1
+                // The socket's buffer is limited.
+                while awaited >= 64 { try take() }
+            }
+            if count < originals.count { cache.kill() }
+            while awaited > 0 { try take() }
+        } catch {
+            // The rest of the answers, up to the end of the stream.
+            while (try? take()) != nil {}
+        }
+        return kept
+    }
+
+    /// Every entry that was reported as kept survives kills in the middle of commits of many entries.
+    @Test func killsAmongGroupsLoseNothing() throws {
+        var random = SeededRandom(state: 11)
+        let temporary = try TemporaryDirectory()
+        let directory = temporary.path + "/cache"
+        var kept: [TestOriginal] = []
+        for round in 0..<(12 + Self.samples) {
+            let originals = (0..<300).map { TestOriginal(round * 1000 + $0, size: 200 + ($0 * 389 + round) % 9000) }
+            let faults = try Faults(directory)
+            // The log is moved to the database every 128 KiB.
+            let cache = try CacheProcess(
+                directory, diskLimit: 8 << 20, rasterLimit: 1 << 20, smallEntry: 1 << 16,
+                environment: faults.environment)
+            var killAfter = Int.random(in: 60..<300, using: &random)
+            if round % 3 > 0 {
+                // By a call, most of which write to the log and the database.
+                faults.plan(round % 3 == 1 ? .kill : .tear, from: Int.random(in: 200...2500, using: &random))
+                killAfter = 299
+            }
+            let new = keepAll(originals, in: cache, killAfter: killAfter)
+            kept += new
+            let next = try CacheProcess(directory, diskLimit: 8 << 20, rasterLimit: 1 << 20, smallEntry: 1 << 16)
+            for original in new { #expect(try next.has(original), "round \(round)") }
+            try next.close()
+        }
+        #expect(kept.count > 1000)
+        let last = try CacheProcess(directory, diskLimit: 1 << 30, rasterLimit: 1 << 30, smallEntry: 1 << 16)
+        // The least recently used are evicted where all are larger than the limit.
+        let found = try kept.count { try last.has($0) }
+        #expect(kept.reduce(0) { $0 + CacheIndex.allocated($1.bytes.count + 1000) } > 8 << 20 || found == kept.count)
+        try last.close()
+    }
+
+    /// A disk becomes full in the middle of commits: what was reported as kept stays, and the rest was reported as not kept.
+    @Test(.enabled(if: getuid() == 0, "mounts need root")) func fullDiskLosesNothing() throws {
+        let temporary = try TemporaryDirectory()
+        let mount = try Mount(memoryOf: 1 << 20, at: temporary.path + "/m")
+        let directory = mount.path + "/cache"
+        let originals = (0..<300).map { TestOriginal($0, size: 200 + $0 * 389 % 9000) }
+        let cache = try start(directory, diskLimit: 1 << 30)
+        let kept = keepAll(originals, in: cache, killAfter: originals.count)
+        #expect((20..<250).contains(kept.count))
+        try cache.waitForState(.full)
+        for original in kept { #expect(try cache.has(original)) }
+        cache.kill()
+        let next = try start(directory, diskLimit: 1 << 30)
+        for original in kept { #expect(try next.has(original)) }
+        // Clearing makes room, on a full disk, too.
+        #expect(try next.clear().removed >= kept.count)
+        try eventually { try next.keep(originals[299]) }
+        #expect(try next.has(originals[299]) && !next.has(kept[0]))
+        try next.close()
     }
 
     /// A disk that fails loses no small entry.
