@@ -14,7 +14,10 @@ package import JSONCoding
 //     cache → quarantine                           once, when anything is remembered
 //     cache → known                                after each start, once it knows all its entries
 //
-// Requests are answered in the order of their arrival, except `clear`, which takes longer.
+// Orders are carried out in the sequence of their arrival: a `find` sees each entry whose order to be kept came before it.
+// Answers come in the same sequence, with two exceptions. `kept` and `notKept` come after the commit of the entry, which may
+// be shared with later entries, and so possibly after the answers to later orders. `cleared` comes when the entries are
+// removed. Jobs tell answers apart.
 
 /// The state of the disk tier.
 package struct DiskReport: Equatable, Sendable {
