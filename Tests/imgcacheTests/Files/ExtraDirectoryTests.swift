@@ -154,7 +154,9 @@ import WorkerProtocol
     @Test func withoutAnOwnDirectory() throws {
         let there = TestOriginal(1)
         try make(extra, [there])
-        let cache = try CacheProcess("/proc/no/such/directory", more: options + ["--extra-directory", "/also/missing"])
+        // The next attempt, for which the process exits, is far.
+        let cache = try CacheProcess(
+            "/proc/no/such/directory", retryInterval: 60_000, more: options + ["--extra-directory", "/also/missing"])
         try cache.waitForState(.off)
         #expect(try cache.has(there.raster(), of: there))
         #expect(try cache.find(TestOriginal(2)) == nil)
