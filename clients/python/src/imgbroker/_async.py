@@ -1,0 +1,224 @@
+"""The client for asyncio: the methods of `Client` as coroutines, over the same connection."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import (
+    TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Sequence, Union, cast,
+)
+
+from . import _memory
+from ._client import (
+    EVENTS, CacheStatus, Client, ClearResult, Event, Events, FailedEntry, Hello, PrefetchResult, Result, Source,
+    failed_of, hello_of, is_url, open_file, source_request, stats_of, status_of, store_request,
+)
+from ._errors import ImageBrokerError
+from ._image import Image
+from ._options import prefetch_parts
+from ._session import Request
+from ._wire import Fields, integer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import GetOptions
+
+
+class AsyncClient:
+    """A connection to the broker for asyncio. No method blocks the event loop, and any loop may use it.
+
+    The arguments are those of `Client`. Cancelling a task cancels its request. Callbacks run on the event loop.
+    """
+
+    def __init__(
+        self, socket: Optional[str] = None, *, patience: Optional[float] = 30.0, reconnect: float = 5.0,
+        keep_images: int = 128, keep_bytes: int = 64 << 20,
+    ) -> None:
+        self._client = Client(
+            socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes)
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connection. Images stay valid."""
+        await _in_thread(self._client.close)
+
+    async def _ask(self, request: Request) -> Any:
+        return await asyncio.wrap_future(self._client.send(request))
+
+    async def _descriptor(self, source: Source) -> Optional[int]:
+        """Opens a local file, which may take long, in a thread."""
+        return None if is_url(source) else cast(int, await _in_thread(open_file, source))
+
+    async def get(
+        self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
+        partial: Optional[Callable[[Image], None]] = None,
+        progress: Optional[Callable[[int, Optional[int]], None]] = None, **options: "Unpack[GetOptions]",
+    ) -> Image:
+        """Loads an image; see `Client.get`."""
+        if preview is None:
+            image = self._client.kept_image(source, **options)
+            if image is not None:
+                return image
+        request = self._client._get_request(
+            source, cast(Dict[str, Any], options), _on_loop(preview), _on_loop(partial), _on_loop(progress),
+            await self._descriptor(source))
+        return cast(Image, await self._ask(request))
+
+    async def get_many(
+        self, sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, **options: "Unpack[GetOptions]"
+    ) -> AsyncIterator[Result]:
+        """Loads images, at most `in_flight` concurrently; see `Client.get_many`."""
+        numbered = enumerate(sources)
+        pending: "Dict[asyncio.Task[Result], int]" = {}
+        is_exhausted = False
+        try:
+            while True:
+                while not is_exhausted and len(pending) < max(1, in_flight):
+                    try:
+                        index, source = next(numbered)
+                    except StopIteration:
+                        is_exhausted = True
+                        break
+                    load = self._load(index, source, cast(Dict[str, Any], options))
+                    pending[asyncio.ensure_future(load)] = index
+                if not pending:
+                    return
+                if ordered:
+                    task = next(iter(pending))
+                    await asyncio.wait([task])
+                else:
+                    done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                    task = done.pop()
+                    del done
+                del pending[task]
+                result = task.result()
+                del task
+                yield result
+                del result
+        finally:
+            for task in pending:
+                task.cancel()
+
+    async def _load(self, index: int, source: Source, options: Dict[str, Any]) -> Result:
+        try:
+            return Result(index, source, await self.get(source, **cast(Any, options)), None)
+        except ImageBrokerError as error:
+            return Result(index, source, None, error)
+
+    async def query(self, source: Source, **options: "Unpack[GetOptions]") -> CacheStatus:
+        """Queries the state of a cached image."""
+        return status_of(await self._ask(source_request(
+            "query", source, cast(Dict[str, Any], options), descriptor=await self._descriptor(source))))
+
+    async def prefetch(
+        self, urls: Sequence[str], *, progress: Optional[Callable[[int, int, int], None]] = None,
+        **options: "Unpack[GetOptions]",
+    ) -> PrefetchResult:
+        """Loads images into the cache; see `Client.prefetch`."""
+        done = failed = 0
+        report = _on_loop(progress)
+        for part in prefetch_parts(urls):
+            callback: Optional[Callable[[PrefetchResult], None]] = None
+            if report is not None:
+                callback = functools.partial(_report, report, done, failed, len(urls))
+            request, last = self._client.prefetch_request(part, cast(Dict[str, Any], options), callback)
+            await self._ask(request)
+            done += last[-1].done
+            failed += last[-1].failed
+        return PrefetchResult(done, failed)
+
+    async def store(
+        self, url: str, data: Union[_memory.Bytes, int], *, content_type: Optional[str] = None
+    ) -> None:
+        """Stores an encoded image; see `Client.store`."""
+        await self._ask(store_request(url, data, content_type))
+
+    async def remove(self, source: Source) -> int:
+        """Removes an image in all its variants. Returns the number of originals removed."""
+        return integer(await self._ask(source_request(
+            "remove", source, {}, descriptor=await self._descriptor(source))), "removed")
+
+    async def hello(self) -> Hello:
+        """Requests the broker's version, formats and limits."""
+        return hello_of(await self._ask(Request({"type": "hello", "protocol": 1})))
+
+    async def stats(self) -> Dict[str, Any]:
+        """Requests the broker's counters and gauges."""
+        return stats_of(await self._ask(Request({"type": "stats"})))
+
+    async def events(self, names: Sequence[str] = EVENTS) -> AsyncIterator[Event]:
+        """Subscribes to events over a connection of its own; see `Client.events`."""
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        events = cast(Events, await _in_thread(self._client.events, names))
+        try:
+            events.notify(lambda: loop.call_soon_threadsafe(ready.set))
+            while True:
+                ready.clear()
+                while not events.is_empty:
+                    yield next(events)
+                await ready.wait()
+        finally:
+            await _in_thread(events.close)
+
+    async def clear(self, tier: str = "all", *, older_than_seconds: Optional[int] = None) -> ClearResult:
+        """Empties a tier of the cache. Administrators only."""
+        fields: Fields = {"type": "clear", "tier": tier}
+        if older_than_seconds is not None:
+            fields["olderThanSeconds"] = older_than_seconds
+        reply = await self._ask(Request(fields))
+        return ClearResult(integer(reply, "removed"), integer(reply, "bytes"))
+
+    async def failed(self, url: Optional[str] = None) -> List[FailedEntry]:
+        """Lists the recently failed URLs. Administrators only."""
+        return failed_of(await self._ask(_failed("list", url)))
+
+    async def clear_failed(self, url: Optional[str] = None) -> int:
+        """Removes a URL, or all, from the recently failed. Administrators only."""
+        return integer(await self._ask(_failed("clear", url)), "removed")
+
+    async def suspend(self) -> None:
+        """Suspends new loads of all clients. Administrators only."""
+        await self._ask(Request({"type": "suspend"}))
+
+    async def resume(self) -> None:
+        """Ends `suspend`. Administrators only."""
+        await self._ask(Request({"type": "resume"}))
+
+    async def cancel_all(self) -> None:
+        """Cancels all pending requests of all clients. Administrators only."""
+        await self._ask(Request({"type": "cancelAll"}))
+
+    def flush(self) -> None:
+        """Releases the leases of images that this process no longer uses now."""
+        self._client.flush()
+
+
+def _failed(action: str, url: Optional[str]) -> Request:
+    return Request({"type": "failed", "action": action, **({} if url is None else {"url": url})})
+
+
+async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *arguments))
+
+
+def _on_loop(callback: Optional[Callable[..., None]]) -> Optional[Callable[..., None]]:
+    """Returns a callback for any thread that calls another on the running loop."""
+    if callback is None:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def call(*arguments: Any) -> None:
+        loop.call_soon_threadsafe(callback, *arguments)
+
+    return call
+
+
+def _report(report: Callable[..., None], done: int, failed: int, total: int, part: PrefetchResult) -> None:
+    report(done + part.done, failed + part.failed, total)

@@ -1,0 +1,603 @@
+"""The client for threads."""
+
+from __future__ import annotations
+
+import functools
+import os
+import queue
+import time
+import weakref
+from concurrent.futures import Future
+from typing import (
+    TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast,
+)
+
+from . import _memory
+from ._engine import Engine
+from ._errors import ConnectionLostError, ImageBrokerError
+from ._image import Image
+from ._options import prefetch_parts, wire_options
+from ._session import Request, RequestFuture
+from ._wire import (
+    Fields, boolean, integer, objects, optional_integer, optional_string, string, violation,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import GetOptions
+
+#: A URL, or the path of a local file: a string without `://`, or an `os.PathLike`.
+Source = Union[str, "os.PathLike[str]"]
+
+#: The events that `events` reports by default.
+EVENTS = ("started", "responded", "finished", "failed", "evicted", "worker")
+
+_clock = time.clock_gettime_ns
+_MONOTONIC = time.CLOCK_MONOTONIC
+
+
+class CacheStatus(NamedTuple):
+    """The state of a cached image."""
+
+    #: Whether the variant is in memory.
+    memory: bool
+    #: Whether the original is on disk.
+    disk: bool
+    #: Whether a `get` would not contact the origin.
+    fresh: bool
+    average_color: Optional[str]
+    thumb_hash: Optional[str]
+
+
+class PrefetchResult(NamedTuple):
+    """The numbers of URLs that were loaded, and that failed."""
+
+    done: int
+    failed: int
+
+
+class ClearResult(NamedTuple):
+    """The number of originals removed, and of their bytes with those of their variants."""
+
+    removed: int
+    bytes: int
+
+
+class FailedEntry(NamedTuple):
+    """A recently failed URL."""
+
+    url: str
+    code: str
+    #: The time until which it is not requested again, in Unix seconds.
+    expires: int
+
+
+class Event(NamedTuple):
+    """An event of the broker."""
+
+    name: str
+    url: Optional[str]
+    pid: Optional[int]
+    reason: Optional[str]
+
+
+class Hello(NamedTuple):
+    """The broker's version, formats, limits and additions to the protocol."""
+
+    server: str
+    formats: Tuple[str, ...]
+    limits: Dict[str, int]
+    features: Tuple[str, ...]
+
+
+class Result(NamedTuple):
+    """The result of one of many requests: an image or an error."""
+
+    #: The place of the source in the sequence, from 0.
+    number: int
+    source: Source
+    image: Optional[Image]
+    error: Optional[ImageBrokerError]
+
+    def get(self) -> Image:
+        """Returns the image, or raises the error."""
+        if self.error is not None:
+            raise self.error
+        assert self.image is not None
+        return self.image
+
+
+def is_url(source: Source) -> bool:
+    """Returns whether a source is a URL, otherwise the path of a local file."""
+    return isinstance(source, str) and "://" in source
+
+
+def open_file(source: Source) -> int:
+    """Opens a local file for a request. Raises `OSError`."""
+    # Without waiting for the writer of a pipe, which the broker refuses.
+    return os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def source_request(
+    kind: str, source: Source, options: Dict[str, Any], *, descriptor: Optional[int] = None, **callbacks: Any
+) -> Request:
+    """Returns a request of type `kind` for a URL, or for a local file that is opened or given."""
+    fields, features = wire_options(options)
+    if is_url(source):
+        return Request({"type": kind, "url": source, **fields}, features=features, **callbacks)
+    if descriptor is None:
+        descriptor = open_file(source)
+    return Request({"type": kind, **fields}, features=features | {"files"}, descriptors=(descriptor,), **callbacks)
+
+
+def hello_of(fields: Fields) -> Hello:
+    """Reads a `hello`."""
+    limits = fields.get("limits", {})
+    if not isinstance(limits, dict):
+        raise violation("limits is not an object")
+    return Hello(
+        server=string(fields, "server", ""), formats=_strings(fields, "formats"),
+        limits={name: integer(limits, name) for name in limits}, features=_strings(fields, "features"))
+
+
+def _strings(fields: Fields, name: str) -> Tuple[str, ...]:
+    value = fields.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise violation(f"{name} is not a list of strings")
+    return tuple(value)
+
+
+def status_of(fields: Fields) -> CacheStatus:
+    """Reads the reply to a `query`."""
+    return CacheStatus(
+        boolean(fields, "memory", False), boolean(fields, "disk", False), boolean(fields, "fresh", False),
+        optional_string(fields, "averageColor"), optional_string(fields, "thumbHash"))
+
+
+def event_of(fields: Fields) -> Event:
+    """Reads an `event`."""
+    return Event(
+        string(fields, "event"), optional_string(fields, "url"), optional_integer(fields, "pid"),
+        optional_string(fields, "reason"))
+
+
+def failed_of(fields: Fields) -> List[FailedEntry]:
+    """Reads the reply to a `failed` with the action `list`."""
+    return [
+        FailedEntry(string(entry, "url"), string(entry, "code"), integer(entry, "expires"))
+        for entry in objects(fields, "entries")
+    ]
+
+
+def stats_of(fields: Fields) -> Dict[str, Any]:
+    """Reads a `stats`."""
+    value = fields.get("stats")
+    if not isinstance(value, dict):
+        raise violation("stats is not an object")
+    return value
+
+
+def progress_of(fields: Fields) -> Tuple[int, Optional[int]]:
+    """Reads the `progress` of a `get`."""
+    return integer(fields, "received"), optional_integer(fields, "expected")
+
+
+def prefetch_progress_of(fields: Fields) -> PrefetchResult:
+    """Reads the `progress` of a `prefetch`."""
+    return PrefetchResult(integer(fields, "done"), integer(fields, "failed"))
+
+
+def store_request(url: str, data: Union[_memory.Bytes, int], content_type: Optional[str]) -> Request:
+    """Returns a `store`: of a copy of the bytes in a sealed memfd, or of a descriptor."""
+    fields: Fields = {"type": "store", "url": url}
+    if content_type is not None:
+        fields["contentType"] = content_type
+    descriptor = os.dup(data) if isinstance(data, int) else _memory.sealed_copy(data)
+    return Request(fields, descriptors=(descriptor,))
+
+
+class Client:
+    """A connection to the broker that any number of threads share.
+
+    It is opened with the first request. A forked process opens one of its own. All methods raise `ImageBrokerError`.
+    """
+
+    def __init__(
+        self, socket: Optional[str] = None, *, patience: Optional[float] = 30.0, reconnect: float = 5.0,
+        keep_images: int = 128, keep_bytes: int = 64 << 20,
+    ) -> None:
+        """Creates a client.
+
+        socket: the broker's path; by default `$IMGBROKER_SOCKET`, then `$XDG_RUNTIME_DIR/imgbroker.sock` if it exists, then
+            `/run/imgbroker.sock`.
+        patience: the seconds of silence after which the broker is asked for a sign of life; after as long again without
+            one, requests fail with `NotAnsweringError`. None waits without a limit.
+        reconnect: the seconds for which a broker that exited may take to come back.
+        keep_images, keep_bytes: the limits of images that are kept mapped, so that a repeated `get` sends no message
+            while the image is valid. 0 images: none.
+        """
+        self._arguments = (socket, patience, reconnect, keep_images, keep_bytes)
+        self._engine = Engine(
+            socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes)
+        kept = self._engine.kept
+        self._kept = kept
+        self._find = kept.entries.get
+        self._hits = kept.hits
+        self._finalizer = weakref.finalize(self, self._engine.close)
+        # A thread that waits for the broker need not be ended before the interpreter is.
+        self._finalizer.atexit = False
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        # For processes that `spawn` starts: they get a client with a connection of its own.
+        return (_client, self._arguments)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection. Images stay valid. Requests in flight end with `ClosedError`."""
+        self._engine.close()
+        self._engine.join()
+
+    # Images
+
+    def get(
+        self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
+        partial: Optional[Callable[[Image], None]] = None,
+        progress: Optional[Callable[[int, Optional[int]], None]] = None, **options: "Unpack[GetOptions]",
+    ) -> Image:
+        """Loads an image and waits for it.
+
+        preview: called with the cached image before it is revalidated; not called if none is cached.
+        partial: called with the image as far as it has been downloaded, if the format permits that.
+        progress: called with the number of bytes downloaded so far, and with their total or None.
+        The callbacks run on another thread.
+        """
+        # A kept image takes no message. `Entry.is_valid` explains the condition.
+        try:
+            entry = self._find((source, *options.items()))
+        except TypeError:  # An option is not hashable.
+            entry = None
+        if entry is not None and preview is None:
+            tenth = _clock(_MONOTONIC) // 100_000_000
+            if entry.floor + tenth < entry.words[entry.index] <= entry.ceiling and entry.numbers[4] == entry.owner:
+                entry.is_used = entry.is_unreported = True
+                next(self._hits)
+                if tenth >= self._kept.report_at:
+                    self._engine.report()
+                return entry.image
+        request = self._get_request(source, cast(Dict[str, Any], options), preview, partial, progress)
+        return cast(Image, self._engine.ask(request))
+
+    def kept_image(self, source: Source, **options: "Unpack[GetOptions]") -> Optional[Image]:
+        """Returns the image that a `get` would return without a message to the broker; None if it needs one."""
+        try:
+            entry = self._find((source, *options.items()))
+        except TypeError:
+            return None
+        tenth = _memory.now()
+        if entry is None or not entry.is_valid(tenth):
+            return None
+        entry.is_used = entry.is_unreported = True
+        next(self._hits)
+        if tenth >= self._kept.report_at:
+            self._engine.report()
+        return entry.image
+
+    def submit(
+        self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
+        partial: Optional[Callable[[Image], None]] = None,
+        progress: Optional[Callable[[int, Optional[int]], None]] = None, **options: "Unpack[GetOptions]",
+    ) -> "Future[Image]":
+        """Requests an image without waiting. Cancelling the future cancels the request."""
+        if preview is None:
+            image = self.kept_image(source, **options)
+            if image is not None:
+                future: "Future[Image]" = Future()
+                future.set_result(image)
+                return future
+        return self.send(self._get_request(source, cast(Dict[str, Any], options), preview, partial, progress))
+
+    def send(self, request: Request) -> "Future[Any]":
+        """Sends a request; a part of this package's interior."""
+        request.future.on_cancel = self._engine.cancel
+        self._engine.submit(request)
+        return request.future
+
+    def cancel(self, future: "Future[Any]") -> None:
+        """Cancels a request of `submit`, which then ends with the code `cancelled`, unless it has ended before."""
+        request = future.request() if isinstance(future, RequestFuture) else None
+        if request is not None:
+            self._engine.cancel(request)
+
+    def _get_request(
+        self, source: Source, options: Dict[str, Any], preview: Optional[Callable[[Image], None]],
+        partial: Optional[Callable[[Image], None]], progress: Optional[Callable[[int, Optional[int]], None]],
+        descriptor: Optional[int] = None,
+    ) -> Request:
+        request = source_request("get", source, options, descriptor=descriptor)
+        if preview is not None:
+            request.fields.update(cache="no-cache", staleFirst=True)
+        if partial is not None:
+            request.fields["progressive"] = True
+        if preview is not None or partial is not None:
+
+            def show(image: Image) -> None:
+                # A preview comes from the cache.
+                callback = partial if image.source == "network" else preview
+                if callback is not None:
+                    callback(image)
+
+            request.on_image = self._guarded(request, show)
+        if progress is not None:
+            request.fields["progress"] = True
+            request.on_progress = self._guarded(request, lambda fields: progress(*progress_of(fields)))
+        if preview is None and is_url(source):
+            key = (source, *options.items())
+            try:
+                hash(key)
+            except TypeError:
+                pass
+            else:
+                request.key = key
+        return request
+
+    def _guarded(self, request: Request, callback: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Returns a callback whose error ends its request, and not the thread that receives."""
+        engine = self._engine
+
+        def call(value: Any) -> None:
+            if request.future.done():
+                return
+            try:
+                callback(value)
+            except BaseException as error:
+                request.future.set_exception(error)
+                engine.cancel(request)
+
+        return call
+
+    def get_many(
+        self, sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, **options: "Unpack[GetOptions]"
+    ) -> Iterator[Result]:
+        """Loads images, at most `in_flight` concurrently, and returns a result for each: in the order of the sources, or
+        in the order in which they become ready. An error ends no other request. Closing the iterator cancels the rest.
+        """
+        forks = self._engine.forks
+        pending: Dict[int, Tuple[Source, "Future[Image]"]] = {}
+        ready: "queue.SimpleQueue[int]" = queue.SimpleQueue()
+        numbered = enumerate(sources)
+        is_exhausted = False
+        try:
+            while True:
+                while not is_exhausted and len(pending) < max(1, in_flight):
+                    try:
+                        index, source = next(numbered)
+                    except StopIteration:
+                        is_exhausted = True
+                        break
+                    try:
+                        future = self.submit(source, **options)
+                    except ImageBrokerError as error:
+                        future = Future()
+                        future.set_exception(error)
+                    pending[index] = (source, future)
+                    if not ordered:
+                        # Without a reference to the future, so that its image lives no longer than its user wants.
+                        future.add_done_callback(functools.partial(_put, ready, index))
+                if not pending:
+                    return
+                if self._engine.forks != forks:
+                    raise ConnectionLostError("the request belongs to the parent process")
+                index = next(iter(pending)) if ordered else ready.get()
+                source, future = pending[index]
+                try:
+                    result = Result(index, source, future.result(), None)
+                except ImageBrokerError as error:
+                    result = Result(index, source, None, error)
+                del pending[index], future
+                yield result
+                del result
+        finally:
+            for _, future in pending.values():
+                future.cancel()
+
+    # The cache
+
+    def query(self, source: Source, **options: "Unpack[GetOptions]") -> CacheStatus:
+        """Queries whether an image is cached, in which tier, and whether it is fresh."""
+        return status_of(self._engine.ask(source_request("query", source, cast(Dict[str, Any], options))))
+
+    def prefetch(
+        self, urls: Sequence[str], *, progress: Optional[Callable[[int, int, int], None]] = None,
+        **options: "Unpack[GetOptions]",
+    ) -> PrefetchResult:
+        """Loads images into the cache, at low priority by default, and waits for the last one.
+
+        Continues after URLs that fail. progress: called after each URL with the numbers of URLs loaded, failed and in all,
+        on another thread.
+        """
+        done = failed = 0
+        for part in prefetch_parts(urls):
+            request, last = self.prefetch_request(
+                part, cast(Dict[str, Any], options),
+                None if progress is None else _added(progress, done, failed, len(urls)))
+            self._engine.ask(request)
+            done += last[-1].done
+            failed += last[-1].failed
+        return PrefetchResult(done, failed)
+
+    def prefetch_request(
+        self, urls: Sequence[str], options: Dict[str, Any], progress: Optional[Callable[[PrefetchResult], None]]
+    ) -> Tuple[Request, List[PrefetchResult]]:
+        """Returns the request for a part, and a list whose last element is its state; a part of this package's
+        interior."""
+        fields, features = wire_options(options)
+        request = Request({"type": "prefetch", "urls": list(urls), **fields}, features=features)
+        last = [PrefetchResult(0, 0)]
+
+        def note(fields: Fields) -> None:
+            last[:] = [prefetch_progress_of(fields)]
+            if progress is not None:
+                progress(last[0])
+
+        request.on_progress = self._guarded(request, note)
+        return request, last
+
+    def store(
+        self, url: str, data: Union[_memory.Bytes, int], *, content_type: Optional[str] = None
+    ) -> None:
+        """Stores an encoded image in the cache as if it had been loaded from `url`, and waits until it is validated.
+
+        data: the bytes, which are copied, or the descriptor of a memfd or of a file on a tmpfs. A memfd with all four seals
+            is used without a copy.
+        """
+        self._engine.ask(store_request(url, data, content_type))
+
+    def remove(self, source: Source) -> int:
+        """Removes an image in all its variants from the cache. Returns the number of originals removed."""
+        return integer(self._engine.ask(source_request("remove", source, {})), "removed")
+
+    # The broker
+
+    def hello(self) -> Hello:
+        """Requests the broker's version, formats and limits."""
+        return hello_of(self._engine.ask(Request({"type": "hello", "protocol": 1})))
+
+    def stats(self) -> Dict[str, Any]:
+        """Requests the broker's counters and gauges."""
+        return stats_of(self._engine.ask(Request({"type": "stats"})))
+
+    def events(self, names: Sequence[str] = EVENTS) -> "Events":
+        """Subscribes to events of this user's requests, for administrators of all, over a connection of its own."""
+        return Events(Engine(self._arguments[0], patience=self._arguments[1], reconnect=0.0, keep_images=0, keep_bytes=0),
+                      names)
+
+    # Administration
+
+    def clear(self, tier: str = "all", *, older_than_seconds: Optional[int] = None) -> ClearResult:
+        """Empties a tier of the cache: `memory`, `disk` or `all`. Administrators only."""
+        fields: Fields = {"type": "clear", "tier": tier}
+        if older_than_seconds is not None:
+            fields["olderThanSeconds"] = older_than_seconds
+        reply = self._engine.ask(Request(fields))
+        return ClearResult(integer(reply, "removed"), integer(reply, "bytes"))
+
+    def failed(self, url: Optional[str] = None) -> List[FailedEntry]:
+        """Lists the recently failed URLs. Administrators only."""
+        return failed_of(self._engine.ask(_failed("list", url)))
+
+    def clear_failed(self, url: Optional[str] = None) -> int:
+        """Removes a URL, or all, from the recently failed. Returns the number removed. Administrators only."""
+        return integer(self._engine.ask(_failed("clear", url)), "removed")
+
+    def suspend(self) -> None:
+        """Suspends new loads of all clients; hits are served. Administrators only."""
+        self._engine.ask(Request({"type": "suspend"}))
+
+    def resume(self) -> None:
+        """Ends `suspend`. Administrators only."""
+        self._engine.ask(Request({"type": "resume"}))
+
+    def cancel_all(self) -> None:
+        """Cancels all pending requests of all clients. Administrators only."""
+        self._engine.ask(Request({"type": "cancelAll"}))
+
+    def flush(self) -> None:
+        """Releases the leases of images that this process no longer uses now; otherwise within a second."""
+        self._engine.report()
+
+
+def _client(
+    socket: Optional[str], patience: Optional[float], reconnect: float, keep_images: int, keep_bytes: int
+) -> Client:
+    return Client(
+        socket, patience=patience, reconnect=reconnect, keep_images=keep_images, keep_bytes=keep_bytes)
+
+
+def _put(ready: "queue.SimpleQueue[int]", index: int, _: object) -> None:
+    ready.put(index)
+
+
+def _failed(action: str, url: Optional[str]) -> Request:
+    fields: Fields = {"type": "failed", "action": action}
+    if url is not None:
+        fields["url"] = url
+    return Request(fields)
+
+
+def _added(
+    progress: Callable[[int, int, int], None], done: int, failed: int, total: int
+) -> Callable[[PrefetchResult], None]:
+    return lambda part: progress(done + part.done, failed + part.failed, total)
+
+
+class Events:
+    """An iterator over events, and a context manager. It ends with `ConnectionLostError` when the broker exits, and when
+    `close` is called in another thread."""
+
+    #: The maximum number of events that were not read.
+    LIMIT = 100_000
+
+    def __init__(self, engine: Engine, names: Sequence[str]) -> None:
+        self._engine = engine
+        self._queue: "queue.SimpleQueue[Union[Event, ImageBrokerError]]" = queue.SimpleQueue()
+        self._request = Request(
+            {"type": "subscribe", "events": list(names)}, on_event=self._take, is_repeatable=False)
+        self._request.on_end = self._put
+        self._notify: Callable[[], object] = lambda: None
+        engine.ask(self._request)
+
+    def _take(self, fields: Fields) -> None:
+        self._put(event_of(fields))
+        if self._queue.qsize() > self.LIMIT:
+            self._engine.close()
+
+    def _put(self, event: Union[Event, ImageBrokerError]) -> None:
+        self._queue.put(event)
+        self._notify()
+
+    def notify(self, callback: Callable[[], object]) -> None:
+        """Calls `callback`, on any thread, now and when there are further events."""
+        self._notify = callback
+        callback()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the next event has not arrived yet."""
+        return self._queue.empty()
+
+    def __iter__(self) -> "Events":
+        return self
+
+    def __next__(self) -> Event:
+        event = self._queue.get()
+        if isinstance(event, ImageBrokerError):
+            # For the next call, too.
+            self._queue.put(event)
+            raise event
+        return event
+
+    def __enter__(self) -> "Events":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the subscription."""
+        self._engine.close()
+        self._engine.join()
+
+    def __del__(self) -> None:
+        self._engine.close()
+
+
+__all__ = [
+    "CacheStatus", "ClearResult", "Client", "Event", "Events", "FailedEntry", "Hello", "PrefetchResult", "Result",
+    "Source",
+]

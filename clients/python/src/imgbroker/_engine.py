@@ -1,0 +1,346 @@
+"""The connection of a client: one thread receives, any thread sends."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+import weakref
+from typing import Any, Callable, List, Optional, Tuple
+
+from . import _options
+from ._errors import (
+    ClientError, ClosedError, ConnectionLostError, ErrorCode, ImageBrokerError, NoBrokerError, NotAnsweringError,
+    RefusedError,
+)
+from ._kept import KeptImages
+from ._session import Effect, Request, Session
+
+#: The time between two attempts to connect to a broker that restarts, in seconds.
+_PAUSE = 0.05
+#: The time after which leases are released at the latest, in seconds.
+_RELEASE_INTERVAL = 1.0
+
+
+class Engine:
+    """Owns the connection, and the thread that receives. The thread starts with the first request, and ends when the
+    connection is lost and no request is in flight.
+
+    Requests that were in flight when the connection was lost are sent once more, over a new connection. A client that
+    was connected waits up to `reconnect` seconds for the broker to come back; otherwise the first failure counts.
+    """
+
+    def __init__(
+        self, path: Optional[str], *, patience: Optional[float], reconnect: float, keep_images: int, keep_bytes: int
+    ) -> None:
+        self._path = path
+        self._patience = patience
+        self._reconnect = reconnect
+        self.kept = KeptImages(keep_images, keep_bytes)
+        self._wants_page = keep_images > 0
+        #: The number of forks between the process that made this object and this one.
+        self.forks = 0
+        # Reentrant, because a collected client may close its engine while the same thread is using it.
+        self._lock = threading.RLock()
+        self._session: Optional[Session] = None
+        #: The session of the receiving thread, also while it connects.
+        self._owned: Optional[Session] = None
+        self._queue: List[Request] = []
+        self._thread: Optional[threading.Thread] = None
+        self._wake_read = self._wake_write = -1
+        self._is_closed = False
+        self._was_connected = False
+        _engines.add(self)
+
+    # Any thread
+
+    def submit(self, request: Request) -> None:
+        """Sends a request; its future gets the result.
+
+        Raises `ClosedError`, `MessageError` or `TypeError`; never blocks.
+        """
+        try:
+            with self._lock:
+                if self._is_closed:
+                    raise ClosedError("the client was closed")
+                if self._session is None:
+                    self._queue.append(request)
+                    self._start()
+                    return
+                self._session.send(request)
+                if self._session.has_outgoing:
+                    self._wake()
+        except BaseException:
+            request.close()
+            raise
+
+    def ask(self, request: Request) -> Any:
+        """Sends a request and waits for its result."""
+        self.submit(request)
+        try:
+            return request.future.result()
+        except BaseException:
+            if request.future.cancel():
+                self.cancel(request)
+            raise
+
+    def cancel(self, request: Request) -> None:
+        """Sends `cancel` for a request; it ends with the code `cancelled`."""
+        with self._lock:
+            session = self._session
+            if request in self._queue:
+                self._queue.remove(request)
+            elif session is not None and request.id is not None and session.pending.get(request.id) is request:
+                session.send(Request({"type": "cancel", "request": request.id}, is_repeatable=False))
+                if session.has_outgoing:
+                    self._wake()
+                return
+            else:
+                return
+        request.finish(RefusedError.of(ErrorCode.CANCELLED, "The request was cancelled."))
+
+    def report(self) -> None:
+        """Sends what is due: released leases, and the report of uses of kept images."""
+        with self._lock:
+            if self._session is not None:
+                self._session.flush()
+
+    def close(self) -> None:
+        """Ends the connection and all requests in flight; a further request is a `ClosedError`."""
+        with self._lock:
+            self._is_closed = True
+            self._wake()
+
+    def join(self) -> None:
+        """Waits until the receiving thread has ended."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _start(self) -> None:
+        if self._thread is not None:
+            return
+        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._thread = threading.Thread(target=self._run, name="imgbroker", daemon=True)
+        try:
+            self._thread.start()
+        except BaseException:
+            self._thread = None
+            self._queue.clear()
+            self._close_wake()
+            raise
+
+    def _wake(self) -> None:
+        if self._wake_write >= 0:
+            try:
+                os.write(self._wake_write, b"\0")
+            except BlockingIOError:
+                pass
+
+    def _close_wake(self) -> None:
+        for descriptor in (self._wake_read, self._wake_write):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._wake_read = self._wake_write = -1
+
+    # The receiving thread
+
+    def _run(self) -> None:
+        retry_for = self._reconnect if self._was_connected else 0.0
+        while True:
+            error: ImageBrokerError
+            try:
+                error = self._serve(self._connect(retry_for))
+            except ImageBrokerError as failure:
+                error = failure
+            except Exception as fault:  # A fault of this module: no request may wait for ever.
+                error = ClientError(f"the client failed: {fault!r}")
+                error.__cause__ = fault
+            if self._leave(error):
+                return
+            retry_for = self._reconnect
+
+    def _connect(self, retry_for: float) -> Session:
+        """Connects and exchanges `hello`."""
+        deadline = time.monotonic() + retry_for
+        while True:
+            try:
+                path = self._path or _options.default_socket(os.environ, os.path.exists)
+                session = Session.connect(path, self._patience)
+                break
+            except NoBrokerError:
+                if time.monotonic() >= deadline:
+                    raise
+            self._poll(None, _PAUSE)
+        with self._lock:
+            self._owned = session
+            session.take_report = self.kept.take_report
+            session.keep = self.kept.keep
+            session.make_room = self.kept.clear
+        fields = {"type": "hello", "protocol": 1, "client": "imgbroker-python/0.1.0"}
+        hello = Request({**fields, "validity": True} if self._wants_page else fields, is_repeatable=False)
+        session.send(hello)
+        self._exchange(session, lambda: hello.future.done())
+        hello.future.result()
+        with self._lock:
+            self._session = session
+            self._was_connected = True
+            queue, self._queue = self._queue, []
+            failed: List[Tuple[Request, Exception]] = []
+            for request in queue:
+                try:
+                    session.send(request)
+                except Exception as failure:
+                    failed.append((request, failure))
+        for request, reason in failed:
+            request.finish(reason)
+        return session
+
+    def _serve(self, session: Session) -> ImageBrokerError:
+        """Receives until the connection ends. Returns the reason."""
+        try:
+            self._exchange(session, lambda: False)
+        except ImageBrokerError as error:
+            return error
+        raise AssertionError
+
+    def _exchange(self, session: Session, is_done: Callable[[], bool]) -> None:
+        """Receives until `is_done`. Raises the error that ended the connection."""
+        heard = time.monotonic()
+        ping: Optional[Request] = None
+        while not is_done():
+            timeout = self._patience
+            if session.holds_leases:
+                timeout = _RELEASE_INTERVAL if timeout is None else min(timeout, _RELEASE_INTERVAL)
+            if self._poll(session, timeout):
+                try:
+                    with self._lock:
+                        if session.receive():
+                            heard = time.monotonic()
+                            session.dispatch()
+                finally:
+                    self._perform(session.take_effects())
+            with self._lock:
+                if session.has_outgoing or session.releases:
+                    session.flush()
+                if self._patience is None:
+                    continue
+                if ping is not None and ping.future.done():
+                    ping = None
+                oldest = next(iter(session.pending.values()), None)
+                if oldest is None:
+                    continue
+                since = max(heard, ping.sent_at if ping is not None else oldest.sent_at)
+                if time.monotonic() - since < self._patience:
+                    continue
+                if ping is not None:
+                    raise NotAnsweringError("the broker does not answer: it is stopped, or hangs")
+                ping = Request({"type": "stats"}, is_repeatable=False)
+                session.send(ping)
+
+    def _poll(self, session: Optional[Session], timeout: Optional[float]) -> bool:
+        """Waits for the socket or a wake-up. Returns whether the socket is readable or closed.
+
+        Raises `ClosedError` when the client was closed.
+        """
+        poller = select.poll()
+        poller.register(self._wake_read, select.POLLIN)
+        if session is not None:
+            poller.register(
+                session.socket, select.POLLIN | (select.POLLOUT if session.has_outgoing else 0))
+        ready = dict(poller.poll(None if timeout is None else max(1, int(timeout * 1000))))
+        if ready.pop(self._wake_read, 0):
+            try:
+                os.read(self._wake_read, 4096)
+            except BlockingIOError:
+                pass
+        if self._is_closed:
+            raise ClosedError("the client was closed")
+        return any(events & ~select.POLLOUT for events in ready.values())
+
+    @staticmethod
+    def _perform(effects: List[Effect]) -> None:
+        for effect in effects:
+            effect()
+
+    def _leave(self, error: ImageBrokerError) -> bool:
+        """Leaves the connection. Returns whether the thread ends; otherwise requests are to be sent again."""
+        with self._lock:
+            session, self._session, self._owned = self._owned, None, None
+            self.kept.clear()
+            requests, self._queue = self._queue, []
+            again: List[Request] = []
+            if session is not None:
+                in_flight = [*session.deferred, *session.pending.values()]
+                is_lost = isinstance(error, ConnectionLostError)
+                again = [request for request in in_flight if is_lost and request.may_repeat]
+                requests = [request for request in in_flight if request not in again] + requests
+                session.close()
+                if is_lost and not self._is_closed:
+                    # Requests that were not sent yet do not fail with this connection.
+                    again += [request for request in requests if not request.attempts]
+                    requests = [request for request in requests if request.attempts]
+            requests += [request for request in again if request.future.done()]
+            self._queue = again = [request for request in again if not request.future.done()]
+            ends = not again
+            if ends:
+                self._thread = None
+                self._close_wake()
+        for request in requests:
+            request.finish(error)
+        return ends
+
+    # Forks
+
+    def before_fork(self) -> None:
+        """Waits until no other thread uses the connection, and keeps it so."""
+        self._lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Continues in the parent process."""
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Leaves the connection to the parent process: closes this process's copies of the descriptors, and sends
+        nothing. The next request opens a connection of this process."""
+        self.forks += 1
+        self._lock = threading.RLock()
+        session, self._session, self._owned = self._owned, None, None
+        requests, self._queue = self._queue, []
+        self._thread = None
+        self._was_connected = False
+        self._close_wake()
+        self.kept.clear()
+        if session is not None:
+            requests += [*session.deferred, *session.pending.values()]
+            session.close()
+        for request in requests:
+            # Only a thread of this process that asks for the result is notified.
+            request.future.reset_after_fork()
+            request.finish(ConnectionLostError("the request belongs to the parent process"))
+
+
+_engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+_locked: List[Engine] = []
+
+
+def _before_fork() -> None:
+    # So that the child finds each engine in a consistent state. No lock is held while a thread waits.
+    _locked[:] = list(_engines)
+    for engine in _locked:
+        engine.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    while _locked:
+        _locked.pop().after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    while _locked:
+        _locked.pop().after_fork_in_child()
+
+
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

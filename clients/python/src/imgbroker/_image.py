@@ -1,0 +1,242 @@
+"""Images in memory that is shared with the broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional, Tuple
+
+from ._wire import CHANNELS, FrameTiming, ImageReply
+
+if TYPE_CHECKING:
+    import numpy
+    import numpy.typing
+    import PIL.Image
+
+    Pixels = numpy.typing.NDArray[numpy.uint8]
+
+_CPU = (1, 0)
+
+
+class Image:
+    """An image from the broker. Its bytes are shared with every process that requested the same, and cannot change.
+
+    They stay valid as long as this object, an array or a view of it exists, even after the broker has exited.
+    """
+
+    __slots__ = ("_reply", "_bytes", "__weakref__")
+
+    def __init__(self, reply: ImageReply, data: "memoryview[int]") -> None:
+        self._reply = reply
+        self._bytes = data
+
+    def __repr__(self) -> str:
+        form = self.pixel_format or self.content_type
+        return f"<imgbroker.Image {self.width}x{self.height} {form} from {self.source}>"
+
+    # Description
+
+    @property
+    def width(self) -> int:
+        """The width of the image, or of one frame, in pixels."""
+        return self._reply.width
+
+    @property
+    def height(self) -> int:
+        """The height of the image, or of one frame, in pixels. Rows are stored from the top, with the orientation of the
+        file applied."""
+        return self._reply.height
+
+    @property
+    def stride(self) -> Optional[int]:
+        """The distance of two rows in bytes; None for an encoded image."""
+        return self._reply.stride
+
+    @property
+    def pixel_format(self) -> Optional[str]:
+        """`rgba8`, `bgra8`, `rgb8` or `gray8`, in sRGB; None for an encoded image."""
+        return self._reply.pixel_format
+
+    @property
+    def alpha(self) -> Optional[str]:
+        """`premultiplied`, `straight` or `none`; None for an encoded image."""
+        return self._reply.alpha
+
+    @property
+    def premultiplied(self) -> bool:
+        """Whether colour is multiplied by alpha."""
+        return self._reply.alpha == "premultiplied"
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of all frames, or of the encoded image; also of an image that was not delivered."""
+        return self._reply.bytes
+
+    @property
+    def final(self) -> bool:
+        """False for a preview or a partial image."""
+        return self._reply.final
+
+    @property
+    def source(self) -> str:
+        """`memory`, `disk`, `network` or `file`: the place where the image was found."""
+        return self._reply.source
+
+    @property
+    def url(self) -> Optional[str]:
+        """The URL in canonical spelling; None for a local file."""
+        return self._reply.url
+
+    @property
+    def content_type(self) -> Optional[str]:
+        """The media type of the original, or of the encoding."""
+        return self._reply.content_type
+
+    @property
+    def original_size(self) -> Tuple[int, int]:
+        """The width and height of the original as shown, in pixels."""
+        return (self._reply.original_width, self._reply.original_height)
+
+    @property
+    def frame_count(self) -> int:
+        """The number of frames of the original."""
+        return self._reply.frame_count
+
+    @property
+    def frames(self) -> Tuple[FrameTiming, ...]:
+        """The frames of an animation that was requested with `frame="all"`; otherwise empty."""
+        return self._reply.frames
+
+    @property
+    def loops(self) -> Optional[int]:
+        """The repetitions of an animation, 0 for endless; None unless all frames were requested."""
+        return self._reply.loops
+
+    @property
+    def average_color(self) -> Optional[str]:
+        """The mean of all pixels, `#rrggbb` or `#rrggbbaa`."""
+        return self._reply.average_color
+
+    @property
+    def thumb_hash(self) -> Optional[str]:
+        """The ThumbHash in Base64."""
+        return self._reply.thumb_hash
+
+    @property
+    def etag(self) -> Optional[str]:
+        """The entity tag of the original."""
+        return self._reply.etag
+
+    @property
+    def expires(self) -> Optional[int]:
+        """The time at which it becomes or became stale, in Unix seconds."""
+        return self._reply.expires
+
+    @property
+    def stale(self) -> bool:
+        """Whether it is not fresh."""
+        return self._reply.stale
+
+    @property
+    def damaged(self) -> bool:
+        """Whether parts of the image could not be decoded, which the request accepted."""
+        return self._reply.damaged
+
+    @property
+    def damage(self) -> Optional[str]:
+        """A sentence about the damage."""
+        return self._reply.damage
+
+    # Bytes
+
+    @property
+    def buffer(self) -> "memoryview[int]":
+        """The bytes, read-only and without a copy: rows of `stride` bytes, or the encoded image. Empty if it was not
+        delivered."""
+        return self._bytes
+
+    def __buffer__(self, flags: int) -> "memoryview[int]":
+        """The buffer protocol, from Python 3.12 on: as `buffer`."""
+        return self._bytes
+
+    def __len__(self) -> int:
+        return self._bytes.nbytes
+
+    def __bytes__(self) -> bytes:
+        return self._bytes.tobytes()
+
+    def _layout(self, frame: int) -> Tuple[int, int, int]:
+        """Returns the offset of a frame, its stride and the bytes of a pixel."""
+        reply = self._reply
+        if reply.stride is None or reply.pixel_format is None:
+            raise ValueError(f"the image is encoded as {reply.content_type}; request pixels")
+        if not self._bytes.nbytes:
+            raise ValueError("the image was not delivered")
+        offsets = [timing.offset for timing in reply.frames] or [0]
+        if not 0 <= frame < len(offsets):
+            raise IndexError(f"frame {frame} of {len(offsets)}")
+        return offsets[frame], reply.stride, CHANNELS[reply.pixel_format]
+
+    def numpy(self, frame: int = 0) -> "Pixels":
+        """Returns the pixels as a read-only array of shape (height, width, channels), without a copy; `gray8` has the
+        shape (height, width).
+
+        Raises `ValueError` for an encoded image, `IndexError` for a missing frame, `ImportError` without numpy.
+        """
+        import numpy
+
+        offset, stride, channels = self._layout(frame)
+        shape: Tuple[int, ...] = (self.height, self.width, channels)
+        strides: Tuple[int, ...] = (stride, channels, 1)
+        if channels == 1:
+            shape, strides = shape[:2], strides[:2]
+        return numpy.ndarray(shape, numpy.uint8, buffer=self._bytes, offset=offset, strides=strides)
+
+    def pil(self, frame: int = 0) -> "PIL.Image.Image":
+        """Returns a Pillow image: `RGBA` with straight alpha, `RGB` or `L`. Its pixels are a copy, except for `rgba8` with
+        straight alpha and `gray8`, which are read-only.
+
+        An encoded image is decoded by Pillow. Raises `ImportError` without Pillow.
+        """
+        import PIL.Image
+
+        if self._reply.stride is None:
+            import io
+
+            return PIL.Image.open(io.BytesIO(self._bytes))
+        offset, stride, _ = self._layout(frame)
+        size = (self.width, self.height)
+        rows: Any = self._bytes[offset:offset + stride * self.height]
+        mode, raw = _PIL_MODES[str(self.pixel_format)]
+        if self.premultiplied:
+            # Pillow has premultiplied pixels only in this order.
+            pixels = PIL.Image.frombuffer("RGBa", size, rows, "raw", "RGBa", stride, 1).convert("RGBA")
+            if raw == "BGRA":
+                blue, green, red, alpha = pixels.split()
+                pixels = PIL.Image.merge("RGBA", (red, green, blue, alpha))
+            return pixels
+        return PIL.Image.frombuffer(mode, size, rows, "raw", raw, stride, 1)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Optional[Tuple[int, int]] = None,
+        dl_device: Optional[Tuple[int, int]] = None, copy: Optional[bool] = None,
+    ) -> Any:
+        """Returns a DLPack capsule of shape (height, width, channels).
+
+        The capsule is read-only, which a consumer of DLPack before 1.0 cannot express: such a consumer gets a
+        `BufferError`, unless it passes `copy=True`.
+        """
+        from ._dlpack import capsule
+
+        if dl_device not in (None, _CPU):
+            raise BufferError("the image is in the memory of the CPU")
+        offset, stride, channels = self._layout(0)
+        shape: Tuple[int, ...] = (self.height, self.width, channels)
+        strides: Tuple[int, ...] = (stride, channels, 1)
+        if channels == 1:
+            shape, strides = shape[:2], strides[:2]
+        return capsule(self._bytes[offset:], shape, strides, max_version=max_version, copy=copy)
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return _CPU
+
+
+_PIL_MODES = {"rgba8": ("RGBA", "RGBA"), "bgra8": ("RGBA", "BGRA"), "rgb8": ("RGB", "RGB"), "gray8": ("L", "L")}

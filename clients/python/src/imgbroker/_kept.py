@@ -1,0 +1,112 @@
+"""Images that a client keeps mapped, each with the word of the validity page that tells whether it is still valid."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Dict, List, Optional, Tuple
+
+from ._image import Image
+from ._memory import ValidityPage, now
+from ._wire import BUFFERS_IN_ONE_FRAME, Fields, ImageReply
+
+#: The minimum time between reports, in tenths of a second.
+_TENTHS_BETWEEN_REPORTS = 10
+
+
+class Entry:
+    """An image, and the place that tells whether a request would return it."""
+
+    __slots__ = (
+        "buffer", "ceiling", "floor", "image", "index", "is_unreported", "is_used", "numbers", "owner", "size", "words",
+    )
+
+    def __init__(self, image: Image, reply: ImageReply, page: ValidityPage, slot: int) -> None:
+        self.image = image
+        self.size = reply.bytes
+        self.buffer = reply.buffer
+        self.words = page.words
+        self.numbers = page.numbers
+        self.owner = page.owner
+        self.index = page.index(slot)
+        #: The slot is valid while its word is above `floor` plus the clock, and not above `ceiling`.
+        self.floor = reply.generation << 32
+        self.ceiling = self.floor | 0xFFFFFFFF
+        self.is_used = False
+        self.is_unreported = False
+
+    def is_valid(self, tenth: int) -> bool:
+        """Returns whether a request would return the image. `Client.get` contains the same expression."""
+        return self.floor + tenth < self.words[self.index] <= self.ceiling and self.numbers[4] == self.owner
+
+
+class KeptImages:
+    """The images. Changed under the engine's lock; `entries` is read without it."""
+
+    def __init__(self, images: int, size: int) -> None:
+        self._maximum_images = images
+        self._maximum_size = size
+        self._size = 0
+        #: By URL and options, in the order of the eviction algorithm (CLOCK).
+        self.entries: Dict[Tuple[Any, ...], Entry] = {}
+        #: Counts hits; `next` is atomic.
+        self.hits = itertools.count(1)
+        self._reported_hits = 0
+        #: The tenth of a second from which the next report is due.
+        self.report_at = 0
+
+    def keep(self, key: Tuple[Any, ...], image: Image, reply: ImageReply, page: ValidityPage) -> None:
+        """Keeps the image of a request, if it has a slot, instead of an earlier image of the same request."""
+        before = self.entries.pop(key, None)
+        if before is not None:
+            self._size -= before.size
+        size = reply.bytes
+        if (
+            reply.slot is None or reply.slot >= page.slots or reply.buffer is None or not self._maximum_images
+            or size > self._maximum_size
+        ):
+            return
+        while len(self.entries) >= self._maximum_images or self._size + size > self._maximum_size:
+            self._evict_one()
+        self.entries[key] = Entry(image, reply, page, reply.slot)
+        self._size += size
+
+    def _evict_one(self) -> None:
+        while True:
+            key = next(iter(self.entries))
+            entry = self.entries.pop(key)
+            if not entry.is_used:
+                self._size -= entry.size
+                return
+            entry.is_used = False
+            self.entries[key] = entry
+
+    def clear(self) -> bool:
+        """Removes all images, whose leases are then released. Returns whether there were any."""
+        had_any = bool(self.entries)
+        self.entries.clear()
+        self._size = 0
+        return had_any
+
+    def take_report(self) -> Optional[Fields]:
+        """Takes the report of uses that the broker did not see; None if there were none, or within a second of the last
+        report. Also removes the images that are no longer valid."""
+        tenth = now()
+        if tenth < self.report_at:
+            return None
+        self.report_at = tenth + _TENTHS_BETWEEN_REPORTS
+        for key, entry in list(self.entries.items()):
+            if not entry.is_valid(tenth):
+                del self.entries[key]
+                self._size -= entry.size
+        # Reading the counter counts, too.
+        count = next(self.hits) - 1
+        hits = count - self._reported_hits
+        self._reported_hits = count + 1
+        if not hits:
+            return None
+        buffers: List[Optional[int]] = []
+        for entry in self.entries.values():
+            if entry.is_unreported and len(buffers) < BUFFERS_IN_ONE_FRAME:
+                entry.is_unreported = False
+                buffers.append(entry.buffer)
+        return {"type": "touch", "buffers": buffers, "hits": min(hits, 1_000_000_000)}

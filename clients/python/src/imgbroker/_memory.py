@@ -1,0 +1,146 @@
+"""Memory that processes share: sealed memfds, their mappings, and the broker's validity page."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import sys
+import time
+from collections import deque
+from typing import Deque, Union
+
+from ._wire import violation
+
+# Not all versions of Python name these.
+F_ADD_SEALS = 1033
+F_GET_SEALS = 1034
+F_SEAL_SEAL = 1
+F_SEAL_SHRINK = 2
+F_SEAL_GROW = 4
+F_SEAL_WRITE = 8
+F_SEAL_FUTURE_WRITE = 16
+
+IMAGE_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE
+PAGE_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE
+
+Bytes = Union[bytes, bytearray, memoryview]
+
+
+def verify_sealed(descriptor: int, seals: int, size: int) -> None:
+    """Verifies that a descriptor is a memfd with `seals` and at least `size` bytes.
+
+    Raises `ProtocolViolationError`. A file on a tmpfs or an unsealable memfd has a seal too (`F_SEAL_SEAL`), so all
+    are required.
+    """
+    try:
+        present = fcntl.fcntl(descriptor, F_GET_SEALS)
+    except OSError:
+        raise violation("a descriptor is not a memfd") from None
+    if present & seals != seals:
+        raise violation(f"a buffer has the seals {present:#x} and requires {seals:#x}")
+    available = os.fstat(descriptor).st_size
+    if available < size:
+        raise violation(f"a buffer of {available} bytes for an image that ends at {size}")
+
+
+def sealed_copy(data: Bytes) -> int:
+    """Returns the descriptor of a memfd with a copy of `data` and all seals."""
+    descriptor = os.memfd_create("imgbroker-client", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        rest = memoryview(data).cast("B")
+        while rest.nbytes:
+            rest = rest[os.write(descriptor, rest):]
+        fcntl.fcntl(descriptor, F_ADD_SEALS, IMAGE_SEALS)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+class Lease:
+    """The right of this process to one buffer. It is released when the object is.
+
+    The release is sent with the next message or within a second: this may run in any thread at any time, so it takes
+    no lock and makes no system call.
+    """
+
+    __slots__ = ("_buffer", "_releases")
+
+    def __init__(self, buffer: int, releases: "Deque[int]") -> None:
+        self._buffer = buffer
+        self._releases = releases
+
+    def __del__(self) -> None:
+        self._releases.append(self._buffer)
+
+
+class Mapping(mmap.mmap):
+    """The mapping of a buffer. Views of its bytes keep it alive, and it keeps the lease alive."""
+
+    lease: Lease
+
+
+def map_buffer(descriptor: int, size: int) -> Mapping:
+    """Maps the first `size` bytes of a sealed buffer, which are at least one.
+
+    The mapping is private because kernels before about 6.7 refuse a shared one of a sealed memfd; the pages are shared
+    in either case. Raises `OSError`.
+    """
+    if sys.version_info >= (3, 13):
+        return Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ, trackfd=False)
+    return Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+
+
+_MAGIC = 0x3164696C61766269  # "ibvalid1"
+_VERSION = 1
+_HEADER = 64
+_WORDS_OF_HEADER = _HEADER // 8
+_OWNER = 4
+_OWNER_DIED = 0x40000000
+_MAXIMUM_SLOTS = 1 << 24
+
+
+class ValidityPage:
+    """The broker's validity page, which tells whether a request would get an image again.
+
+    `words` and `numbers` are the page as numbers of 8 and 4 bytes; CPython reads each element in one access.
+    """
+
+    def __init__(self, descriptor: int, slots: int) -> None:
+        """Maps the page of a broker that reported `slots` slots. Raises `ProtocolViolationError` or `OSError`."""
+        if not 1 <= slots <= _MAXIMUM_SLOTS:
+            raise violation(f"a validity page with {slots} slots")
+        size = _HEADER + 8 * slots
+        verify_sealed(descriptor, PAGE_SEALS, size)
+        if sys.version_info >= (3, 13):
+            page = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, trackfd=False)
+        else:
+            page = mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        self.words: "memoryview[int]" = memoryview(page).cast("Q")
+        self.numbers: "memoryview[int]" = memoryview(page).cast("I")
+        self.slots = slots
+        self.owner: int = self.numbers[_OWNER]
+        if self.words[0] != _MAGIC:
+            raise violation("the validity page is invalid")
+        #: Whether this client knows the page's version; otherwise it does not use the page.
+        self.is_known = self.numbers[2] == _VERSION
+
+    @property
+    def has_owner(self) -> bool:
+        """Whether the broker that made the page is alive."""
+        return self.owner != 0 and not self.owner & _OWNER_DIED and self.numbers[_OWNER] == self.owner
+
+    def index(self, slot: int) -> int:
+        """Returns the index in `words` of a slot's word."""
+        return _WORDS_OF_HEADER + slot
+
+
+def now() -> int:
+    """Returns the monotonic clock in tenths of a second."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 100_000_000
+
+
+def new_releases() -> "Deque[int]":
+    """Returns an empty queue of buffers to be released, to which any thread may append."""
+    return deque()

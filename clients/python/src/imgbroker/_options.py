@@ -1,0 +1,139 @@
+"""The options of requests, and their form on the wire."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, FrozenSet, List, Literal, Mapping, Sequence, Set, Tuple, TypedDict, Union
+
+from ._wire import Fields
+
+
+class GetOptions(TypedDict, total=False):
+    """How to load an image; the fields of the protocol's `get` and of its variant object. What is left out has the
+    protocol's default. Sizes are pixels; times end in `_ms`."""
+
+    width: int
+    height: int
+    fit: Literal["inside", "contain", "cover", "fill"]
+    scale_down: bool
+    linear: bool
+    pixel_format: Literal["rgba8", "bgra8", "rgb8", "gray8"]
+    alpha: Literal["premultiplied", "straight"]
+    frame: Union[int, Literal["all"]]
+    #: (x, y, width, height) in pixels of the source as shown; needs the addition `steps`.
+    crop: Tuple[int, int, int, int]
+    #: Objects with `op`, in order; needs the addition `steps`.
+    steps: Sequence[Mapping[str, Any]]
+    #: `#rrggbb` behind `rgb8` and `gray8`.
+    background: str
+    #: The protocol's `as`.
+    as_: Literal["pixels", "original", "png", "jpeg", "webp"]
+    quality: int
+    delivery: Literal["fd", "inline", "none"]
+    cache: Literal["default", "no-cache", "reload", "force-cache", "only-if-cached", "no-store"]
+    storage: Literal["both", "memory", "disk", "none"]
+    priority: Literal["normal", "low", "high"]
+    retry_failed: bool
+    timeout_ms: int
+    total_timeout_ms: int
+    headers: Mapping[str, str]
+    #: (user name, password).
+    credentials: Tuple[str, str]
+    cookies: bool
+    cache_key: str
+    allow_invalid_certificates: bool
+    #: `accept` decodes as much of a damaged image as possible; needs the addition `damaged`.
+    damaged: Literal["refuse", "accept"]
+    #: The name of a local file in events and logs.
+    name: str
+
+
+_IN_VARIANT = {
+    "width": "width", "height": "height", "fit": "fit", "scale_down": "scaleDown", "linear": "linear",
+    "pixel_format": "pixelFormat", "alpha": "alpha", "frame": "frame", "crop": "crop", "steps": "steps",
+    "background": "background",
+}
+_IN_REQUEST = {
+    "as_": "as", "quality": "quality", "delivery": "delivery", "cache": "cache", "storage": "storage",
+    "priority": "priority", "retry_failed": "retryFailed", "timeout_ms": "timeoutMs",
+    "total_timeout_ms": "totalTimeoutMs", "headers": "headers", "credentials": "credentials", "cookies": "cookies",
+    "cache_key": "cacheKey", "allow_invalid_certificates": "allowInvalidCertificates", "damaged": "damaged",
+    "name": "name",
+}
+
+
+def wire_options(options: Mapping[str, Any]) -> Tuple[Fields, FrozenSet[str]]:
+    """Returns the fields for `options`, and the additions to the protocol that they need.
+
+    A broker without an addition would ignore its fields and return another image, so such a request is not sent to it.
+    Raises `TypeError` for an unknown option.
+    """
+    fields: Fields = {}
+    variant: Fields = {}
+    features: Set[str] = set()
+    for name, value in options.items():
+        if name in _IN_VARIANT:
+            if name == "crop":
+                value = dict(zip(("x", "y", "width", "height"), value))
+            elif name == "steps":
+                value = [dict(step) for step in value]
+            if name in ("crop", "steps"):
+                features.add("steps")
+            elif name == "pixel_format" and value in ("rgb8", "gray8"):
+                features.add(value)
+            variant[_IN_VARIANT[name]] = value
+        elif name in _IN_REQUEST:
+            if name == "credentials":
+                value = {"username": value[0], "password": value[1]}
+            elif name == "headers":
+                value = dict(value)
+            elif name == "damaged" and value == "accept":
+                features.add("damaged")
+            fields[_IN_REQUEST[name]] = value
+        else:
+            raise TypeError(f"unknown option {name!r}")
+    if variant:
+        fields["variant"] = variant
+    return fields, frozenset(features)
+
+
+#: The protocol's limits of one `prefetch`.
+_URLS_IN_ONE_PREFETCH = 1_000
+_BYTES_IN_ONE_PREFETCH = 196_608
+#: Below the limit of values, escapes and characters beyond ASCII in a request.
+_SPECIALS_IN_ONE_PREFETCH = 16_384
+
+
+def prefetch_parts(urls: Sequence[str]) -> List[List[str]]:
+    """Divides URLs into parts that the broker accepts in one request each; one empty part for no URLs."""
+    parts: List[List[str]] = [[]]
+    size = specials = 0
+    for url in urls:
+        encoded = len(url.encode("utf-8", "surrogatepass"))
+        special = sum(1 for character in url if not "\x20" <= character < "\x7f" or character in '"\\<>^`{|} ')
+        # In canonical spelling, such a character has three characters for each of its bytes.
+        length = encoded if not special else 3 * encoded
+        if parts[-1] and (
+            len(parts[-1]) >= _URLS_IN_ONE_PREFETCH or size + length > _BYTES_IN_ONE_PREFETCH
+            or specials + special > _SPECIALS_IN_ONE_PREFETCH
+        ):
+            parts.append([])
+            size = specials = 0
+        parts[-1].append(url)
+        size += length
+        specials += special
+    return parts
+
+
+def default_socket(environment: Mapping[str, str], exists: Any) -> str:
+    """Returns the default path of the socket: `$IMGBROKER_SOCKET`, else the user's broker if it exists, else the
+    system's."""
+    if environment.get("IMGBROKER_SOCKET"):
+        return environment["IMGBROKER_SOCKET"]
+    directory = environment.get("XDG_RUNTIME_DIR")
+    if directory and exists(f"{directory}/imgbroker.sock"):
+        return f"{directory}/imgbroker.sock"
+    return "/run/imgbroker.sock"
+
+
+Key = Tuple[Any, ...]
+Options = Dict[str, Any]

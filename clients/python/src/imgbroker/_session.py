@@ -1,0 +1,534 @@
+"""One connection to the broker: its frames, its requests in flight, its leases.
+
+A session has no thread and no lock. The engine calls it under its lock.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import os
+import socket
+import threading
+import time
+import weakref
+from collections import deque
+from concurrent.futures import Future
+from typing import Any, Callable, Deque, Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
+
+from . import _memory
+from ._errors import (
+    ConnectionLostError, ErrorCode, FeatureMissingError, ImageBrokerError, NoBrokerError, ProcessLimitError,
+)
+from ._image import Image
+from ._memory import IMAGE_SEALS, Lease, Mapping, ValidityPage, map_buffer, verify_sealed
+from ._wire import (
+    BUFFERS_IN_ONE_FRAME, Fields, Frame, FrameDecoder, ImageReply, encode_frame, error_of, image_of, integer,
+    request_id, string, violation,
+)
+
+#: The maximum number of descriptors in one message of a Unix socket.
+_MOST_DESCRIPTORS = 253
+_RECEIVED_AT_ONCE = 1 << 16
+
+
+class RequestFuture(Future):  # type: ignore[type-arg]
+    """The result of a request. Cancelling it sends the protocol's `cancel`."""
+
+    #: The request, which is alive while it is in flight. Not a reference, because the request has one to its future, and
+    #: an image in a cycle would live until it is collected.
+    request: "weakref.ref[Request]"
+    on_cancel: "Optional[Callable[[Request], None]]" = None
+
+    def cancel(self) -> bool:
+        """Cancels the request, unless it has ended."""
+        is_cancelled = super().cancel()
+        request = self.request()
+        if is_cancelled and request is not None and self.on_cancel is not None:
+            self.on_cancel(request)
+        return is_cancelled
+
+    def reset_after_fork(self) -> None:
+        """Replaces the locks that another thread of the parent process may have held, and forgets its waiters."""
+        self._condition = threading.Condition()
+        self._waiters: List[Any] = []
+        self._done_callbacks: List[Any] = []
+
+
+class Request:
+    """A request: sent again over a new connection if its connection is lost."""
+
+    def __init__(
+        self, fields: Fields, *, descriptors: Tuple[int, ...] = (), features: FrozenSet[str] = frozenset(),
+        on_image: Optional[Callable[[Image], None]] = None, on_progress: Optional[Callable[[Fields], None]] = None,
+        on_event: Optional[Callable[[Fields], None]] = None, is_repeatable: bool = True,
+    ) -> None:
+        self.fields = fields
+        #: Descriptors that the request owns until it ends.
+        self.descriptors = descriptors
+        self.features = features
+        self.on_image = on_image
+        self.on_progress = on_progress
+        self.on_event = on_event
+        self.is_repeatable = is_repeatable
+        self.attempts = 0
+        self.id: Optional[int] = None
+        #: The time at which it was sent, of `time.monotonic`.
+        self.sent_at = 0.0
+        #: The key under which its image is kept for repeated requests; None for no keeping.
+        self.key: Optional[Tuple[Any, ...]] = None
+        #: Called with the error that ends a subscription.
+        self.on_end: Optional[Callable[[ImageBrokerError], None]] = None
+        self.future = RequestFuture()
+        self.future.request = weakref.ref(self)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it is sent again if its connection is lost: once."""
+        return self.is_repeatable and self.attempts < 2
+
+    def close(self) -> None:
+        """Closes the request's descriptors."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.descriptors = ()
+
+    def finish(self, result: Any) -> None:
+        """Ends the request with a result or an error."""
+        self.close()
+        if self.on_end is not None and isinstance(result, ImageBrokerError):
+            self.on_end(result)
+        if self.future.done():
+            return
+        try:
+            if isinstance(result, BaseException):
+                self.future.set_exception(result)
+            else:
+                self.future.set_result(result)
+        except Exception:  # It was cancelled meanwhile.
+            if not self.future.done():
+                raise
+
+
+#: An effect of a received frame, performed without the lock.
+Effect = Callable[[], None]
+
+
+class _Arrival(NamedTuple):
+    """Descriptors that came with received bytes."""
+
+    #: The position in the stream after the message that carried them.
+    end: int
+    #: None if the kernel dropped some of them, because this process may open no more.
+    descriptors: Optional[List[int]]
+
+
+class _Held:
+    """A buffer whose descriptor this process has."""
+
+    __slots__ = ("descriptor", "leases", "mapping", "needed_until", "size")
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self.descriptor = descriptor
+        self.size = size
+        #: The number of leases that were granted and not released.
+        self.leases = 0
+        self.mapping: "Optional[weakref.ref[Mapping]]" = None
+        #: The last request that was sent before the last lease was released: until its reply, the broker may assume that
+        #: this process still has the descriptor.
+        self.needed_until = 0
+
+
+class Session:
+    """A connection. All methods except the constructor are called by one thread at a time."""
+
+    def __init__(self, connection: socket.socket, path: str) -> None:
+        connection.setblocking(False)
+        self.socket = connection
+        self.path = path
+        self.pending: Dict[int, Request] = {}
+        self.page: Optional[ValidityPage] = None
+        self.features: FrozenSet[str] = frozenset()
+        self.has_outgoing = False
+        self.releases = _memory.new_releases()
+        #: Returns the report of uses through the validity page; sent before releases, which may include its buffers.
+        self.take_report: Callable[[], Optional[Fields]] = lambda: None
+        #: Offers an image with a slot to the store of kept images.
+        self.keep: Callable[[Tuple[Any, ...], Image, ImageReply, ValidityPage], None] = lambda *_: None
+        self._outgoing: Deque[Tuple[bytes, Tuple[int, ...]]] = deque()
+        self._decoder = FrameDecoder()
+        self._arrivals: List[_Arrival] = []
+        self._waiting_for_payload: Optional[Tuple[Frame, ImageReply]] = None
+        self._held: Dict[int, _Held] = {}
+        #: Buffers whose descriptor was lost. The broker assumes that it arrived until all leases are released.
+        self._lost: Set[int] = set()
+        self._has_released = False
+        self._last_id = 0
+        #: Releases the kept images to make room for a requested one. Returns whether there were any.
+        self.make_room: Callable[[], bool] = lambda: False
+        #: Requests that the broker refused because it is shutting down, to be sent again over the next connection.
+        self.deferred: List[Request] = []
+        #: The effects of handled frames that are to be performed, also after an error of `dispatch`.
+        self.effects: List[Effect] = []
+
+    @staticmethod
+    def connect(path: str, timeout: Optional[float]) -> "Session":
+        """Connects to the broker at `path`. Raises `NoBrokerError`."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(timeout)
+            connection.connect(path)
+            return Session(connection, path)
+        except OSError as error:
+            connection.close()
+            reason = error.strerror or str(error)
+            raise NoBrokerError(f"no broker answers at {path} ({reason})") from error
+        except BaseException:
+            connection.close()
+            raise
+
+    @property
+    def holds_leases(self) -> bool:
+        """Whether leases will have to be released."""
+        return bool(self._held)
+
+    def close(self) -> None:
+        """Closes all descriptors. Images stay valid; the broker ends their leases with the connection."""
+        self.socket.close()
+        for arrival in self._arrivals:
+            _close(arrival.descriptors)
+        self._arrivals = []
+        for held in self._held.values():
+            os.close(held.descriptor)
+        self._held = {}
+
+    # Sending
+
+    def send(self, request: Request) -> None:
+        """Sends a request; what the socket does not accept now is sent by `flush`.
+
+        Raises `FeatureMissingError`, `MessageError`, or `TypeError` and `ValueError` for values without a JSON form.
+        Errors of the socket are left to the receiving side, which finds the connection closed.
+        """
+        missing = request.features - self.features
+        if missing:
+            raise FeatureMissingError(
+                f"the broker at {self.path} does not have {', '.join(sorted(missing))} among its features")
+        number = self._last_id + 1
+        fields = {"type": request.fields["type"], "id": number, **request.fields}
+        if request.descriptors:
+            fields["fds"] = len(request.descriptors)
+        frame = encode_frame(fields)
+        self._last_id = number
+        request.id = number
+        request.attempts += 1
+        request.sent_at = time.monotonic()
+        self.pending[number] = request
+        self._write(frame, request.descriptors)
+
+    def flush(self) -> None:
+        """Sends what is queued, and the leases to be released."""
+        self._write(b"", ())
+
+    def _write(self, frame: bytes, descriptors: Tuple[int, ...]) -> None:
+        report = self.take_report()
+        if report is not None:
+            self._outgoing.append((encode_frame(report), ()))
+        self._enqueue_releases()
+        if frame:
+            # Only the descriptors' numbers are queued: the request owns them until it has ended.
+            self._outgoing.append((frame, descriptors))
+        try:
+            while self._outgoing:
+                data, attached = self._outgoing[0]
+                if attached:
+                    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", attached))]
+                    sent = self.socket.sendmsg([data], rights, socket.MSG_NOSIGNAL)
+                else:
+                    sent = self.socket.send(data, socket.MSG_NOSIGNAL)
+                if sent == len(data):
+                    self._outgoing.popleft()
+                else:
+                    self._outgoing[0] = (data[sent:], ())
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._outgoing.clear()
+        except BaseException:
+            # A signal handler raised: it is unknown how much was sent.
+            self.shut_down()
+            raise
+        self.has_outgoing = bool(self._outgoing)
+        if self._has_released:
+            self._forget_released()
+
+    def shut_down(self) -> None:
+        """Ends the connection, which wakes the thread that receives."""
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def _enqueue_releases(self) -> None:
+        released: List[int] = []
+        while self.releases:
+            released.append(self.releases.popleft())
+        if not released:
+            return
+        self._has_released = True
+        for buffer in released:
+            held = self._held.get(buffer)
+            if held is not None:
+                held.leases -= 1
+                held.needed_until = self._last_id
+        for start in range(0, len(released), BUFFERS_IN_ONE_FRAME):
+            part = released[start:start + BUFFERS_IN_ONE_FRAME]
+            self._outgoing.append((encode_frame({"type": "release", "buffers": part}), ()))
+
+    def _forget_released(self) -> None:
+        oldest = next(iter(self.pending), self._last_id + 1)
+        self._has_released = False
+        for buffer, held in list(self._held.items()):
+            if held.leases > 0:
+                continue
+            if held.needed_until >= oldest:
+                self._has_released = True
+                continue
+            os.close(held.descriptor)
+            del self._held[buffer]
+
+    # Receiving
+
+    def receive(self) -> bool:
+        """Receives the available bytes. Returns whether there were any. Raises `ConnectionLostError`."""
+        try:
+            data, ancillary, flags, _ = self.socket.recvmsg(
+                _RECEIVED_AT_ONCE, socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError as error:
+            raise ConnectionLostError(f"the broker closed the connection ({error.strerror})") from error
+        descriptors: List[int] = []
+        for level, kind, content in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                numbers = array.array("i")
+                numbers.frombytes(content[:len(content) - len(content) % numbers.itemsize])
+                descriptors += numbers
+        if not data:
+            _close(descriptors)
+            raise ConnectionLostError("the broker closed the connection")
+        self._decoder.append(data)
+        if flags & socket.MSG_CTRUNC:
+            # It is unknown which ones are missing, so none is used.
+            _close(descriptors)
+            self._arrivals.append(_Arrival(self._decoder.end, None))
+        elif descriptors:
+            self._arrivals.append(_Arrival(self._decoder.end, descriptors))
+        return True
+
+    def take_effects(self) -> List[Effect]:
+        """Takes the effects of the frames that were handled."""
+        effects, self.effects = self.effects, []
+        return effects
+
+    def dispatch(self) -> None:
+        """Handles the complete frames, and appends what is to be done without the lock to `effects`.
+
+        Raises `ProtocolViolationError`, or the `RefusedError` that the broker sent for the whole connection.
+        """
+        effects = self.effects
+        while True:
+            if self._waiting_for_payload is not None:
+                frame, reply = self._waiting_for_payload
+                payload = self._decoder.take_payload(reply.payload)
+                if payload is None:
+                    break
+                self._waiting_for_payload = None
+                self._finish_image(frame, reply, Image(reply, memoryview(payload)), effects)
+                continue
+            next_frame = self._decoder.next()
+            if next_frame is None:
+                break
+            self._discard_arrivals(next_frame.position)
+            self._handle(next_frame, effects)
+        self._discard_arrivals(self._decoder.position)
+        if self._has_released:
+            self._forget_released()
+        if not self.pending:
+            self._lost.clear()
+
+    def _handle(self, frame: Frame, effects: List[Effect]) -> None:
+        fields = frame.fields
+        kind = string(fields, "type")
+        if kind == "error" and fields.get("id") is None:
+            raise error_of(fields)
+        number = request_id(fields)
+        request = self.pending.get(number)
+        if request is None:
+            raise violation(f"a reply to a request {number} that is not pending")
+        expected = _EXPECTED.get(request.fields["type"], ("ok",))
+        if kind == "error":
+            error = error_of(fields)
+            del self.pending[number]
+            if error.code is ErrorCode.SHUTTING_DOWN and request.may_repeat:
+                self.deferred.append(request)
+            elif error.code in _FULL and request.fields["type"] == "get" and self.make_room():
+                # Requested images take precedence over kept ones.
+                request.attempts -= 1
+                self.send(request)
+            else:
+                effects.append(lambda: request.finish(error))
+        elif kind not in expected:
+            raise violation(f"{kind} as the reply to {request.fields['type']}")
+        elif kind == "image":
+            reply = image_of(fields)
+            if reply.payload:
+                self._waiting_for_payload = (frame, reply)
+                return
+            image: "Image | ImageBrokerError"
+            try:
+                image = self._image(frame, reply)
+            except ProcessLimitError as limit:
+                image = limit
+            self._finish_image(frame, reply, image, effects)
+        elif kind == "progress":
+            on_progress = request.on_progress
+            if on_progress is not None:
+                effects.append(lambda: on_progress(fields))
+        elif kind == "event":
+            on_event = request.on_event
+            if on_event is None:
+                raise violation("an event without a subscription")
+            effects.append(lambda: on_event(fields))
+        else:
+            if request.on_event is None:
+                del self.pending[number]
+            result: Any = fields
+            if kind == "hello":
+                self._hello(frame)
+            effects.append(lambda: request.finish(result))
+
+    def _finish_image(
+        self, frame: Frame, reply: ImageReply, image: "Image | ImageBrokerError", effects: List[Effect]
+    ) -> None:
+        number = request_id(frame.fields)
+        request = self.pending[number]
+        if not reply.final:
+            on_image = request.on_image
+            if on_image is not None and isinstance(image, Image):
+                partial = image
+                effects.append(lambda: on_image(partial))
+            return
+        del self.pending[number]
+        if isinstance(image, Image) and request.key is not None and self.page is not None:
+            self.keep(request.key, image, reply, self.page)
+        effects.append(lambda: request.finish(image))
+
+    def _hello(self, frame: Frame) -> None:
+        fields = frame.fields
+        integer(fields, "protocol", 1, 1)
+        features = fields.get("features", [])
+        if not isinstance(features, list):
+            raise violation("features is not a list")
+        self.features = frozenset(name for name in features if isinstance(name, str))
+        if not integer({"fds": 0, **fields}, "fds", 0, 1):
+            return
+        descriptor = self._take_descriptor(frame)
+        # The page is optional: a process without free descriptors keeps no images.
+        if descriptor is None:
+            return
+        try:
+            page = ValidityPage(descriptor, integer(fields, "slots", 1))
+            self.page = page if page.is_known and page.has_owner else None
+        except OSError:
+            pass
+        finally:
+            os.close(descriptor)
+
+    # Images
+
+    def _image(self, frame: Frame, reply: ImageReply) -> Image:
+        """Combines a reply with its bytes, after verifying the seals of their buffer.
+
+        Raises `ProtocolViolationError`, or `ProcessLimitError` if the image exists but cannot be mapped.
+        """
+        number = reply.buffer
+        if number is None:
+            return Image(reply, memoryview(b""))
+        end = reply.offset + reply.bytes
+        if reply.fds:
+            descriptor = self._take_descriptor(frame)
+            if descriptor is None:
+                self._lost.add(number)
+            else:
+                self._lost.discard(number)
+                self._hold(number, descriptor, end)
+        held = self._held.get(number)
+        if held is None:
+            if number not in self._lost:
+                raise violation(f"an unknown buffer {number}")
+            self.releases.append(number)
+            raise ProcessLimitError("this process may open no more descriptors (RLIMIT_NOFILE); the image is lost")
+        held.leases += 1
+        lease = Lease(number, self.releases)
+        mapping = held.mapping() if held.mapping is not None else None
+        if mapping is None or len(mapping) < end:
+            if held.size < end:
+                raise violation(f"a buffer of {held.size} bytes for an image that ends at {end}")
+            if reply.bytes == 0:
+                return Image(reply, memoryview(b""))
+            try:
+                mapping = map_buffer(held.descriptor, held.size)
+            except (OSError, ValueError, OverflowError) as error:
+                if isinstance(error, OSError) and error.errno == errno.EMFILE:
+                    raise ProcessLimitError(
+                        "this process may open no more descriptors (RLIMIT_NOFILE); the image is lost") from error
+                raise ProcessLimitError(f"this process cannot map an image of {end} bytes ({error})") from error
+            mapping.lease = lease
+            held.mapping = weakref.ref(mapping)
+        # Otherwise `lease` is released at once: the mapping has one already.
+        return Image(reply, memoryview(mapping)[reply.offset:end])
+
+    def _hold(self, number: int, descriptor: int, end: int) -> None:
+        try:
+            verify_sealed(descriptor, IMAGE_SEALS, end)
+            size = os.fstat(descriptor).st_size
+        except BaseException:
+            os.close(descriptor)
+            raise
+        before = self._held.get(number)
+        held = _Held(descriptor, size)
+        if before is not None:
+            held.leases = before.leases
+            os.close(before.descriptor)
+        self._held[number] = held
+
+    def _take_descriptor(self, frame: Frame) -> Optional[int]:
+        """Takes the descriptor that came with a frame's first byte; None if the kernel dropped it."""
+        if not self._arrivals:
+            raise violation("a descriptor is missing")
+        arrival = self._arrivals[0]
+        if arrival.descriptors is None:
+            del self._arrivals[0]
+            return None
+        descriptor = arrival.descriptors.pop(0)
+        if not arrival.descriptors:
+            del self._arrivals[0]
+        return descriptor
+
+    def _discard_arrivals(self, position: int) -> None:
+        """Closes the descriptors of messages that end at or before a position, which no frame expected."""
+        while self._arrivals and self._arrivals[0].end <= position:
+            _close(self._arrivals.pop(0).descriptors)
+
+
+_FULL = (ErrorCode.QUOTA_EXCEEDED, ErrorCode.OVERLOADED)
+_EXPECTED = {
+    "hello": ("hello",), "get": ("image", "progress"), "stats": ("stats",), "prefetch": ("progress", "ok"),
+    "subscribe": ("ok", "event"),
+}
+
+
+def _close(descriptors: Optional[List[int]]) -> None:
+    for descriptor in descriptors or ():
+        os.close(descriptor)

@@ -1,0 +1,286 @@
+"""Frames and messages: values without descriptors, sockets and clocks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from ._errors import ErrorCode, ProtocolViolationError, RefusedError
+
+HEADER_LENGTH = 4
+MAXIMUM_FRAME = 1 << 20
+MAXIMUM_INTEGER = (1 << 53) - 1
+MAXIMUM_SIDE = 65_535
+#: The protocol's maximum of an inline image, `maxInlineBytes`.
+MAXIMUM_INLINE_BYTES = 64 << 20
+#: The maximum of buffers in one `release` or `touch`.
+BUFFERS_IN_ONE_FRAME = 10_000
+
+#: The bytes of a pixel in each pixel format.
+CHANNELS: Mapping[str, int] = {"rgba8": 4, "bgra8": 4, "rgb8": 3, "gray8": 1}
+ALPHAS = ("premultiplied", "straight", "none")
+
+Fields = Dict[str, Any]
+
+
+def encode_frame(fields: Mapping[str, Any]) -> bytes:
+    """Returns a message as a frame.
+
+    Raises `MessageError` if it is too long, and `TypeError` or `ValueError` if a value has no JSON form.
+    """
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+    if len(text) > MAXIMUM_FRAME:
+        raise RefusedError.of(ErrorCode.BAD_REQUEST, f"The request of {len(text)} bytes is too long for a frame.")
+    return len(text).to_bytes(HEADER_LENGTH, "big") + text
+
+
+class Frame(NamedTuple):
+    """A received message."""
+
+    fields: Fields
+    #: The position of its first byte in the stream.
+    position: int
+
+
+class FrameDecoder:
+    """Cuts a stream of bytes into frames and the payloads between them."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        #: The position in the stream of the buffer's first byte.
+        self.position = 0
+
+    def append(self, data: bytes) -> None:
+        """Appends received bytes."""
+        self._buffer += data
+
+    @property
+    def end(self) -> int:
+        """The position in the stream after the last received byte."""
+        return self.position + len(self._buffer)
+
+    def next(self) -> Optional[Frame]:
+        """Takes the next complete frame; None until all of it has arrived.
+
+        Raises `ProtocolViolationError`; the stream is then unusable.
+        """
+        if len(self._buffer) < HEADER_LENGTH:
+            return None
+        length = int.from_bytes(self._buffer[:HEADER_LENGTH], "big")
+        if not 1 <= length <= MAXIMUM_FRAME:
+            raise violation(f"a frame of {length} bytes")
+        end = HEADER_LENGTH + length
+        if len(self._buffer) < end:
+            return None
+        text = bytes(self._buffer[HEADER_LENGTH:end])
+        position = self.position
+        self._consume(end)
+        return Frame(_object(text), position)
+
+    def take_payload(self, count: int) -> Optional[bytes]:
+        """Takes the `count` bytes of payload after the frame last returned; None until all of them have arrived."""
+        if len(self._buffer) < count:
+            return None
+        payload = bytes(memoryview(self._buffer)[:count])
+        self._consume(count)
+        return payload
+
+    def _consume(self, count: int) -> None:
+        del self._buffer[:count]
+        self.position += count
+
+
+def _object(text: bytes) -> Fields:
+    try:
+        value = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise violation("a frame is not JSON") from error
+    if not isinstance(value, dict):
+        raise violation("a frame is not an object")
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def violation(problem: str) -> ProtocolViolationError:
+    """Returns the error for a violation of the protocol."""
+    return ProtocolViolationError(f"the broker does not follow the protocol: {problem}")
+
+
+# Reading of fields. A field of a wrong type or out of its range is a violation.
+
+
+def integer(fields: Fields, name: str, least: int = 0, most: int = MAXIMUM_INTEGER) -> int:
+    """Returns a required integer."""
+    value = optional_integer(fields, name, least, most)
+    if value is None:
+        raise violation(f"{name} is missing")
+    return value
+
+
+def optional_integer(
+    fields: Fields, name: str, least: int = 0, most: int = MAXIMUM_INTEGER
+) -> Optional[int]:
+    """Returns an integer; None if it is missing or null."""
+    value = fields.get(name)
+    if value is None:
+        return None
+    if type(value) is not int or not least <= value <= most:
+        raise violation(f"{name} is not an integer from {least} to {most}")
+    return value
+
+
+def string(fields: Fields, name: str, default: Optional[str] = None) -> str:
+    """Returns a string, required unless it has a default."""
+    value = fields.get(name, default)
+    if not isinstance(value, str):
+        raise violation(f"{name} is not a string")
+    return value
+
+
+def optional_string(fields: Fields, name: str) -> Optional[str]:
+    """Returns a string; None if it is missing or null."""
+    return None if fields.get(name) is None else string(fields, name)
+
+
+def boolean(fields: Fields, name: str, default: bool) -> bool:
+    """Returns a bool."""
+    value = fields.get(name, default)
+    if not isinstance(value, bool):
+        raise violation(f"{name} is not a bool")
+    return value
+
+
+def choice(fields: Fields, name: str, choices: Tuple[str, ...]) -> str:
+    """Returns a string out of `choices`."""
+    value = string(fields, name)
+    if value not in choices:
+        raise violation(f"{name} is not one of {', '.join(choices)}")
+    return value
+
+
+def request_id(fields: Fields) -> int:
+    """Returns the id of a reply that has one."""
+    return integer(fields, "id")
+
+
+def error_of(fields: Fields) -> RefusedError:
+    """Reads an `error`."""
+    cause = optional_string(fields, "cause")
+    return RefusedError.of(
+        _code(string(fields, "code")), string(fields, "message", ""),
+        http_status=optional_integer(fields, "httpStatus", 0, 999),
+        retry_after_ms=optional_integer(fields, "retryAfterMs"),
+        cause=None if cause is None else _code(cause), recently_failed=boolean(fields, "blacklisted", False))
+
+
+def _code(text: str) -> ErrorCode:
+    try:
+        return ErrorCode(text)
+    except ValueError:
+        raise violation("code is not an error code") from None
+
+
+class FrameTiming(NamedTuple):
+    """A frame of an animation."""
+
+    #: The position of its pixels, in bytes from the beginning of the image.
+    offset: int
+    #: The time for which it is shown, in milliseconds.
+    delay_ms: int
+
+
+class ImageReply(NamedTuple):
+    """The fields of an `image`."""
+
+    final: bool
+    source: str
+    url: Optional[str]
+    width: int
+    height: int
+    stride: Optional[int]
+    pixel_format: Optional[str]
+    alpha: Optional[str]
+    bytes: int
+    offset: int
+    buffer: Optional[int]
+    slot: Optional[int]
+    generation: int
+    fds: int
+    payload: int
+    content_type: Optional[str]
+    original_width: int
+    original_height: int
+    frame_count: int
+    frames: Tuple[FrameTiming, ...]
+    loops: Optional[int]
+    average_color: Optional[str]
+    thumb_hash: Optional[str]
+    etag: Optional[str]
+    expires: Optional[int]
+    stale: bool
+    damaged: bool
+    damage: Optional[str]
+
+
+def image_of(fields: Fields) -> ImageReply:
+    """Reads an `image`, and checks that its pixels lie within its bytes."""
+    width = integer(fields, "width", 0, MAXIMUM_SIDE)
+    height = integer(fields, "height", 0, MAXIMUM_SIDE)
+    size = integer(fields, "bytes")
+    offset = optional_integer(fields, "offset") or 0
+    # No overflow follows in C or in the kernel.
+    if offset + size > MAXIMUM_INTEGER:
+        raise violation("the sizes are invalid")
+    stride = optional_integer(fields, "stride")
+    pixel_format = alpha = None
+    frames = _frames(fields, offset)
+    if stride is not None:
+        pixel_format = choice(fields, "pixelFormat", tuple(CHANNELS))
+        alpha = choice(fields, "alpha", ALPHAS)
+        if stride < width * CHANNELS[pixel_format]:
+            raise violation(f"a stride of {stride} bytes for {width} pixels")
+        for begin in [frame.offset for frame in frames] or [0]:
+            if begin < 0 or begin + stride * height > size:
+                raise violation(f"{height} rows of {stride} bytes in an image of {size} bytes")
+    buffer = optional_integer(fields, "buffer", 1)
+    fds = optional_integer(fields, "fds", 0, 1) or 0
+    payload = optional_integer(fields, "payload") or 0
+    if payload and (buffer is not None or fds or payload != size or offset or payload > MAXIMUM_INLINE_BYTES):
+        raise violation(f"a payload of {payload} bytes for an image of {size}")
+    if fds and buffer is None:
+        raise violation("a descriptor without a buffer")
+    return ImageReply(
+        final=boolean(fields, "final", True),
+        source=choice(fields, "source", ("memory", "disk", "network", "shared", "file")),
+        url=optional_string(fields, "url"), width=width, height=height, stride=stride, pixel_format=pixel_format,
+        alpha=alpha, bytes=size, offset=offset, buffer=buffer, slot=optional_integer(fields, "slot"),
+        generation=optional_integer(fields, "generation", 0, (1 << 32) - 1) or 0, fds=fds, payload=payload,
+        content_type=optional_string(fields, "contentType"),
+        original_width=_or(optional_integer(fields, "originalWidth"), width),
+        original_height=_or(optional_integer(fields, "originalHeight"), height),
+        frame_count=_or(optional_integer(fields, "frameCount"), 1), frames=frames,
+        loops=optional_integer(fields, "loops"), average_color=optional_string(fields, "averageColor"),
+        thumb_hash=optional_string(fields, "thumbHash"), etag=optional_string(fields, "etag"),
+        expires=optional_integer(fields, "expires"), stale=boolean(fields, "stale", False),
+        damaged=boolean(fields, "damaged", False), damage=optional_string(fields, "damage"))
+
+
+def _or(value: Optional[int], default: int) -> int:
+    return default if value is None else value
+
+
+def _frames(fields: Fields, offset: int) -> Tuple[FrameTiming, ...]:
+    return tuple(
+        FrameTiming(integer(frame, "offset") - offset, integer(frame, "delayMs"))
+        for frame in objects(fields, "frames"))
+
+
+def objects(fields: Fields, name: str) -> List[Fields]:
+    """Returns a list of objects; an empty one if it is missing."""
+    value = fields.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise violation(f"{name} is not a list of objects")
+    return value
