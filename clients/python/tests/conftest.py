@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import io
+import pathlib
+import sys
+from typing import Any, Callable, Iterator
+
+import PIL.Image
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import imgbroker  # noqa: E402
+from support import Broker, Origin  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker for tests that do not end it."""
+    broker = Broker(tmp_path_factory.mktemp("broker"))
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def origin() -> Iterator[Origin]:
+    """An HTTP server; tests use paths of their own."""
+    origin = Origin()
+    yield origin
+    origin.close()
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[imgbroker.Client]:
+    """A client of the broker."""
+    with imgbroker.Client(broker.socket) as client:
+        yield client
+
+
+@pytest.fixture
+def picture() -> Callable[..., bytes]:
+    """Encodes an image of one colour, or a gradient."""
+
+    def encode(width: int = 64, height: int = 32, color: Any = None, format: str = "PNG") -> bytes:
+        if color is None:
+            image = PIL.Image.linear_gradient("L").resize((width, height)).convert("RGB")
+        else:
+            image = PIL.Image.new("RGBA" if len(color) == 4 else "RGB", (width, height), color)
+        file = io.BytesIO()
+        image.save(file, format)
+        return file.getvalue()
+
+    return encode

@@ -1,0 +1,136 @@
+"""What the tests start: brokers, origins and scripted brokers."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import pathlib
+import socket
+import subprocess
+import threading
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+CONFORMANCE = ROOT / "clients" / "conformance"
+#: Where the programs are.
+PRODUCTS = pathlib.Path(os.environ.get("IMGBROKER_TEST_PRODUCTS") or ROOT / ".build" / "release")
+
+Value = TypeVar("Value")
+
+
+def eventually(condition: Callable[[], Value], seconds: float = 20.0) -> Value:
+    """Waits for a condition; its value must be true in the end."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > deadline:
+            assert value, "the condition did not come true"
+            return value
+        time.sleep(0.01)
+
+
+def open_descriptors() -> int:
+    """Returns the number of open descriptors of this process."""
+    return len(os.listdir("/proc/self/fd")) - 1
+
+
+class Page(NamedTuple):
+    """What an origin answers to one path."""
+
+    body: bytes
+    status: int = 200
+    headers: Dict[str, str] = {}
+    #: Closes the connection after this number of bytes of the body.
+    close_after: Optional[int] = None
+    #: The answer waits for it.
+    gate: Optional[threading.Event] = None
+
+
+class Origin:
+    """A local HTTP server."""
+
+    def __init__(self) -> None:
+        self.pages: Dict[str, Page] = {}
+        self.requests: List[str] = []
+        origin = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                origin.requests.append(self.path)
+                page = origin.pages.get(self.path, Page(b"", 404))
+                if page.gate is not None:
+                    page.gate.wait(30)
+                self.send_response(page.status)
+                for name, value in page.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(page.body)))
+                self.end_headers()
+                self.wfile.write(page.body if page.close_after is None else page.body[:page.close_after])
+                if page.close_after is not None:
+                    self.close_connection = True
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    def add(self, path: str, body: bytes, **arguments: Any) -> str:
+        """Serves a body at a path. Returns its URL."""
+        arguments.setdefault("headers", {"Cache-Control": "max-age=3600"})
+        self.pages[path] = Page(body, **arguments)
+        return self.url + path
+
+    def close(self) -> None:
+        """Stops it."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class Broker:
+    """A real broker."""
+
+    def __init__(self, folder: pathlib.Path, *options: str) -> None:
+        self.socket = str(folder / "socket")
+        self._folder = folder
+        self._options = options
+        self.process: Optional["subprocess.Popen[bytes]"] = None
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, and waits until it listens."""
+        program = PRODUCTS / "imgbroker"
+        assert program.exists(), f"{program} is missing: run make build, or set IMGBROKER_TEST_PRODUCTS"
+        log = open(self._folder / "log", "ab")
+        with log:
+            self.process = subprocess.Popen(
+                [str(program), "--socket", self.socket, "--cache-dir", str(self._folder / "cache"), "--allow-address",
+                 "127.0.0.0/8", "--workers", "1", *self._options], stdout=log, stderr=log)
+        eventually(self._listens)
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(self.socket) == 0
+
+    def stop(self, signal: str = "terminate") -> None:
+        """Ends it: `terminate` or `kill`."""
+        if self.process is not None:
+            getattr(self.process, signal)()
+            self.process.wait(30)
+            self.process = None
+
+
+def run_python(code: str, *arguments: str, timeout: float = 60) -> str:
+    """Runs code in a Python process of its own. Returns its output; it must succeed."""
+    import sys
+
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
+        check=False)
+    assert result.returncode == 0, result.stderr.decode()
+    return result.stdout.decode()
+
+

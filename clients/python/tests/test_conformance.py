@@ -1,0 +1,173 @@
+"""Runs clients/conformance."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import pathlib
+import re
+from typing import Any, Dict, Iterator, List
+
+import pytest
+
+import imgbroker
+from scripted import ScriptedBroker
+from support import CONFORMANCE, Broker, Origin, Page, eventually, open_descriptors
+
+Fields = Dict[str, Any]
+
+_FAILURES = {
+    "protocol-violation": imgbroker.ProtocolViolationError, "connection-lost": imgbroker.ConnectionLostError,
+    "no-broker": imgbroker.NoBrokerError, "not-answering": imgbroker.NotAnsweringError,
+}
+
+
+def _cases(*names: str) -> Iterator[Any]:
+    for name in names:
+        content = json.loads((CONFORMANCE / f"{name}.json").read_text())
+        for number, case in enumerate(content["cases"]):
+            yield pytest.param({"image": content.get("image"), "number": number, **case}, id=f"{name}: {case['name']}")
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"([A-Z])", lambda match: "_" + match[1].lower(), name)
+
+
+def _options(request: Fields) -> Fields:
+    """Returns the options of the client for the fields of a request."""
+    options: Fields = {}
+    for name, value in request.items():
+        if name == "variant":
+            options.update({_snake(key): item for key, item in value.items()})
+        elif name == "credentials":
+            options["credentials"] = (value["username"], value["password"])
+        elif name == "as":
+            options["as_"] = value
+        elif name not in ("type", "url", "urls", "progress", "staleFirst"):
+            options[_snake(name)] = value
+    return options
+
+
+def _described(image: imgbroker.Image) -> Fields:
+    return {
+        "width": image.width, "height": image.height, "stride": image.stride, "pixelFormat": image.pixel_format,
+        "alpha": image.alpha, "bytes": image.nbytes, "source": image.source, "url": image.url,
+        "contentType": image.content_type, "originalWidth": image.original_size[0],
+        "originalHeight": image.original_size[1], "frameCount": image.frame_count, "loops": image.loops,
+        "frames": [{"offset": frame.offset, "delayMs": frame.delay_ms} for frame in image.frames],
+        "averageColor": image.average_color, "etag": image.etag, "expires": image.expires, "stale": image.stale,
+    }
+
+
+def _assert_contains(actual: Fields, expected: Fields) -> None:
+    assert {name: actual[name] for name in expected} == expected
+
+
+def _reply(client: imgbroker.Client, request: Fields) -> Fields:
+    """Performs a request that returns no image."""
+    options: Any = _options(request)
+    kind = request["type"]
+    if kind == "query":
+        status = client.query(request["url"], **options)
+        return {"memory": status.memory, "disk": status.disk, "fresh": status.fresh,
+                "averageColor": status.average_color}
+    if kind == "remove":
+        return {"removed": client.remove(request["url"])}
+    if kind == "prefetch":
+        return dict(client.prefetch(request["urls"], **options)._asdict())
+    if kind == "clear":
+        return dict(client.clear(request["tier"], older_than_seconds=request.get("olderThanSeconds"))._asdict())
+    assert kind == "stats"
+    return client.stats()
+
+
+def _call(client: imgbroker.Client, call: Fields) -> Any:
+    """Performs a call, and compares the result. Returns the image if there is one."""
+    request, expected = call["request"], call["expect"]
+    received: List[Any] = []
+    before: List[imgbroker.Image] = []
+    callbacks: Dict[str, Any] = {}
+    if request.get("progress"):
+        callbacks["progress"] = lambda *numbers: received.append(list(numbers))
+    if request.get("staleFirst"):
+        callbacks["preview"] = before.append
+    options: Any = _options(request)
+
+    def perform() -> Any:
+        if request["type"] == "get":
+            return client.get(request["url"], **callbacks, **options)
+        return _reply(client, request)
+
+    if "failure" in expected:
+        with pytest.raises(_FAILURES[expected["failure"]]):
+            perform()
+        return None
+    if "error" in expected:
+        with pytest.raises(imgbroker.RefusedError) as info:
+            perform()
+        error = info.value
+        _assert_contains({
+            "code": error.code.value, "retryable": error.retryable, "httpStatus": error.http_status,
+            "retryAfterMs": error.retry_after_ms, "cause": error.cause and error.cause.value,
+            "blacklisted": error.recently_failed,
+        }, expected["error"])
+        return None
+    result = perform()
+    if "reply" in expected:
+        _assert_contains(result, expected["reply"])
+        return None
+    _assert_contains(_described(result), expected["image"])
+    if "byte" in expected:
+        assert result.buffer == bytes([expected["byte"]]) * result.nbytes
+    if "pixel" in expected:
+        assert list(result.buffer[:4]) == expected["pixel"]
+    if "body" in expected:
+        assert bytes(result) == base64.b64decode(expected["body"])
+    assert received == expected.get("progress", received)
+    for image, fields in zip(before, expected.get("before", [])):
+        _assert_contains(_described(image), fields)
+    assert len(before) == len(expected.get("before", before))
+    return result
+
+
+@pytest.mark.parametrize("case", list(_cases("requests", "replies", "faults", "validity")))
+def test_scripted(case: Fields, tmp_path: pathlib.Path) -> None:
+    gc.collect()
+    descriptors = open_descriptors()
+    broker = ScriptedBroker(str(tmp_path / "socket"), case["connections"], case["image"])
+    keeps = any(step.get("read") == "hello" for script in case["connections"] for step in script)
+    client = imgbroker.Client(broker.path, keep_images=8 if keeps else 0, reconnect=10)
+    kept: List[Any] = []
+    try:
+        for call in case["calls"]:
+            if "do" in call:
+                broker.do(call["do"])
+                continue
+            image = _call(client, call)
+            if call.get("keep"):
+                kept.append(image)
+            del image
+    finally:
+        client.close()
+        broker.close()
+    kept.clear()
+    gc.collect()
+    # No descriptor is lost by a fault; the scripted broker's threads close theirs.
+    eventually(lambda: open_descriptors() <= descriptors)
+
+
+@pytest.mark.parametrize("case", list(_cases("broker")))
+def test_broker(case: Fields, broker: Broker, origin: Origin) -> None:
+    prefix = f"/conformance-{case['number']}"
+    for page in case["origin"]:
+        origin.pages[prefix + page["path"]] = Page(
+            base64.b64decode(page["body"]), page.get("status", 200), page["headers"], page.get("closeAfter"))
+
+    def located(value: Any) -> Any:
+        return json.loads(json.dumps(value).replace("$origin", origin.url + prefix))
+
+    # Without kept images, because the source is compared.
+    with imgbroker.Client(broker.socket, keep_images=0) as client:
+        for call in case["calls"]:
+            _call(client, {**call, "request": located(call["request"])})
