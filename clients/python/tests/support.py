@@ -7,6 +7,7 @@ import os
 import pathlib
 import socket
 import subprocess
+import sys
 import threading
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar
@@ -66,7 +67,10 @@ class Origin:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(page.body)))
                 self.end_headers()
-                self.wfile.write(page.body if page.close_after is None else page.body[:page.close_after])
+                try:
+                    self.wfile.write(page.body if page.close_after is None else page.body[:page.close_after])
+                except OSError:
+                    self.close_connection = True
                 if page.close_after is not None:
                     self.close_connection = True
 
@@ -123,14 +127,10 @@ class Broker:
             self.process = None
 
 
-def run_python(code: str, *arguments: str, timeout: float = 60) -> str:
-    """Runs code in a Python process of its own. Returns its output; it must succeed."""
-    import sys
-
+def run_script(script: pathlib.Path, *arguments: str) -> str:
+    """Runs a script in a Python process of its own. Returns its output; it must succeed."""
     result = subprocess.run(
-        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
+        [sys.executable, str(script), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
         check=False)
     assert result.returncode == 0, result.stderr.decode()
     return result.stdout.decode()
-
-

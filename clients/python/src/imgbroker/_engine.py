@@ -157,32 +157,26 @@ class Engine:
             except Exception as fault:  # A fault of this module: no request may wait for ever.
                 error = ClientError(f"the client failed: {fault!r}")
                 error.__cause__ = fault
-            if self._leave(error):
+            _forget_frames(error)
+            ends = self._leave(error)
+            # The frames that the error's traceback had, and this one, would otherwise form a cycle.
+            del error
+            if ends:
                 return
             retry_for = self._reconnect
 
     def _connect(self, retry_for: float) -> Session:
-        """Connects and exchanges `hello`."""
+        """Connects, exchanges `hello`, and sends the waiting requests."""
         deadline = time.monotonic() + retry_for
         while True:
             try:
-                path = self._path or _options.default_socket(os.environ, os.path.exists)
-                session = Session.connect(path, self._patience)
+                session = self._connect_once()
                 break
-            except NoBrokerError:
+            except (NoBrokerError, ConnectionLostError):
+                # A broker that exits may accept a connection that it does not serve.
                 if time.monotonic() >= deadline:
                     raise
             self._poll(None, _PAUSE)
-        with self._lock:
-            self._owned = session
-            session.take_report = self.kept.take_report
-            session.keep = self.kept.keep
-            session.make_room = self.kept.clear
-        fields = {"type": "hello", "protocol": 1, "client": "imgbroker-python/0.1.0"}
-        hello = Request({**fields, "validity": True} if self._wants_page else fields, is_repeatable=False)
-        session.send(hello)
-        self._exchange(session, lambda: hello.future.done())
-        hello.future.result()
         with self._lock:
             self._session = session
             self._was_connected = True
@@ -195,6 +189,27 @@ class Engine:
                     failed.append((request, failure))
         for request, reason in failed:
             request.finish(reason)
+        return session
+
+    def _connect_once(self) -> Session:
+        path = self._path or _options.default_socket(os.environ, os.path.exists)
+        session = Session.connect(path, self._patience)
+        with self._lock:
+            self._owned = session
+            session.take_report = self.kept.take_report
+            session.keep = self.kept.keep
+            session.make_room = self.kept.clear
+        try:
+            fields = {"type": "hello", "protocol": 1, "client": "imgbroker-python/0.1.0"}
+            hello = Request({**fields, "validity": True} if self._wants_page else fields, is_repeatable=False)
+            session.send(hello)
+            self._exchange(session, hello.future.done)
+            hello.future.result()
+        except BaseException:
+            with self._lock:
+                self._owned = None
+                session.close()
+            raise
         return session
 
     def _serve(self, session: Session) -> ImageBrokerError:
@@ -267,23 +282,17 @@ class Engine:
     def _leave(self, error: ImageBrokerError) -> bool:
         """Leaves the connection. Returns whether the thread ends; otherwise requests are to be sent again."""
         with self._lock:
-            session, self._session, self._owned = self._owned, None, None
+            session, self._session, self._owned = self._session, None, None
             self.kept.clear()
             requests, self._queue = self._queue, []
-            again: List[Request] = []
             if session is not None:
-                in_flight = [*session.deferred, *session.pending.values()]
-                is_lost = isinstance(error, ConnectionLostError)
-                again = [request for request in in_flight if is_lost and request.may_repeat]
-                requests = [request for request in in_flight if request not in again] + requests
+                requests += [*session.deferred, *session.pending.values()]
                 session.close()
-                if is_lost and not self._is_closed:
-                    # Requests that were not sent yet do not fail with this connection.
-                    again += [request for request in requests if not request.attempts]
-                    requests = [request for request in requests if request.attempts]
-            requests += [request for request in again if request.future.done()]
-            self._queue = again = [request for request in again if not request.future.done()]
-            ends = not again
+                if isinstance(error, ConnectionLostError):
+                    self._queue = [
+                        request for request in requests if request.may_repeat and not request.future.done()]
+                    requests = [request for request in requests if request not in self._queue]
+            ends = not self._queue
             if ends:
                 self._thread = None
                 self._close_wake()
@@ -319,6 +328,13 @@ class Engine:
             # Only a thread of this process that asks for the result is notified.
             request.future.reset_after_fork()
             request.finish(ConnectionLostError("the request belongs to the parent process"))
+
+
+def _forget_frames(error: Optional[BaseException]) -> None:
+    """Removes the tracebacks of an error and its causes, whose frames refer to the connection."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 _engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()

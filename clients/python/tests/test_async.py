@@ -1,0 +1,141 @@
+"""The client for asyncio, with a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import threading
+from typing import Any, Callable, Coroutine, List
+
+import pytest
+
+import imgbroker
+from support import Broker, Origin, eventually
+
+Picture = Callable[..., bytes]
+Test = Callable[[imgbroker.AsyncClient], Coroutine[Any, Any, None]]
+
+
+def _run(broker: Broker, test: Test) -> None:
+    async def main() -> None:
+        async with imgbroker.AsyncClient(broker.socket) as client:
+            await asyncio.wait_for(test(client), 60)
+
+    asyncio.run(main())
+
+
+def test_methods(broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path) -> None:
+    url = origin.add("/async.png", picture(20, 10))
+    missing = origin.url + "/async-missing.png"
+
+    async def test(client: imgbroker.AsyncClient) -> None:
+        assert (await client.get(url, width=10)).numpy().shape == (5, 10, 4)
+        # An image has no slot before it comes from memory.
+        while await client.get(url, width=10) is not await client.get(url, width=10):
+            await asyncio.sleep(0.01)
+        with pytest.raises(imgbroker.DownloadError):
+            await client.get(missing)
+        assert (await client.query(url)).disk in (True, False)
+        assert await client.remove(url) == 1
+        await client.store(url, picture(7, 7))
+        assert (await client.get(url)).width == 7
+        assert (await client.hello()).server.startswith("imgbroker/")
+        assert (await client.stats())["requests"] > 0
+        assert await client.failed(missing) != []
+        assert await client.clear_failed(missing) == 1
+        assert (await client.clear("memory", older_than_seconds=1000)).removed == 0
+        await client.suspend()
+        await client.resume()
+        await client.cancel_all()
+        client.flush()
+        numbers: List[Any] = []
+        loop_thread = threading.get_ident()
+        urls = [url, missing]
+        result = await client.prefetch(
+            urls, progress=lambda *state: numbers.append((*state, threading.get_ident() == loop_thread)))
+        assert result == (1, 1)
+        await asyncio.sleep(0)
+        assert numbers[-1] == (1, 1, 2, True)
+        with pytest.raises(FileNotFoundError):
+            await client.get(tmp_path / "missing")
+
+    _run(broker, test)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_many(broker: Broker, origin: Origin, picture: Picture, ordered: bool) -> None:
+    urls = [origin.add(f"/async-{width}.png", picture(width, 10)) for width in range(10, 30)]
+    urls.insert(3, origin.url + "/async-many-missing.png")
+
+    async def test(client: imgbroker.AsyncClient) -> None:
+        results = [result async for result in client.get_many(urls, in_flight=6, ordered=ordered)]
+        numbers = [result.number for result in results]
+        assert (numbers if ordered else sorted(numbers)) == list(range(21))
+        assert [result.number for result in results if result.error is not None] == [3]
+
+    _run(broker, test)
+
+
+def test_cancelling_a_task_cancels_its_request(broker: Broker, origin: Origin, picture: Picture) -> None:
+    gate = threading.Event()
+    url = origin.add("/async-cancel.png", picture(8, 8), gate=gate)
+
+    async def test(client: imgbroker.AsyncClient) -> None:
+        before = (await client.stats())["cancelled"]
+        task = asyncio.ensure_future(client.get(url))
+        while "/async-cancel.png" not in origin.requests:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while (await client.stats())["cancelled"] != before + 1:
+            await asyncio.sleep(0.01)
+
+    try:
+        _run(broker, test)
+    finally:
+        gate.set()
+
+
+def test_events(broker: Broker, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/async-events.png", picture(8, 8))
+
+    async def test(client: imgbroker.AsyncClient) -> None:
+        events = client.events(["finished"])
+        next_event = asyncio.ensure_future(events.__anext__())
+        clients = (await client.stats())["clients"]
+        while not next_event.done():
+            await client.get(url, cache="reload")
+        assert (await next_event).url == url
+        await events.aclose()  # type: ignore[attr-defined]
+        while (await client.stats())["clients"] > clients:
+            await asyncio.sleep(0.01)
+
+    _run(broker, test)
+
+
+def test_no_broker(tmp_path: pathlib.Path) -> None:
+    async def main() -> None:
+        async with imgbroker.AsyncClient(str(tmp_path / "missing")) as client:
+            with pytest.raises(imgbroker.NoBrokerError):
+                await client.stats()
+
+    asyncio.run(main())
+
+
+def test_restart(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/async-restart.png", picture(8, 8))
+    broker = Broker(tmp_path)
+
+    async def test(client: imgbroker.AsyncClient) -> None:
+        await client.get(url)
+        broker.stop("kill")
+        waiting = asyncio.ensure_future(client.get(url))
+        await asyncio.get_running_loop().run_in_executor(None, broker.start)
+        assert (await waiting).width == 8
+
+    try:
+        _run(broker, test)
+    finally:
+        broker.stop()
+    eventually(lambda: broker.process is None)

@@ -1,0 +1,463 @@
+"""Requests, threads, many images in flight, and restarts, with a real broker."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pathlib
+import resource
+import threading
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from typing import Any, Callable, List
+
+import pytest
+
+import imgbroker
+from imgbroker import ErrorCode
+from scripted import ScriptedBroker
+from support import Broker, Origin, eventually, open_descriptors, run_script
+
+Picture = Callable[..., bytes]
+
+
+def test_no_broker(tmp_path: pathlib.Path) -> None:
+    client = imgbroker.Client(str(tmp_path / "missing"))
+    with pytest.raises(imgbroker.NoBrokerError, match="missing") as info:
+        client.stats()
+    assert info.value.code is None and info.value.retryable
+    client.close()
+    with pytest.raises(imgbroker.ClosedError):
+        client.stats()
+
+
+def test_default_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, broker: Broker) -> None:
+    from imgbroker._options import default_socket
+
+    assert default_socket({"IMGBROKER_SOCKET": "/a", "XDG_RUNTIME_DIR": "/b"}, lambda _: True) == "/a"
+    assert default_socket({"IMGBROKER_SOCKET": "", "XDG_RUNTIME_DIR": "/b"}, lambda _: True) == "/b/imgbroker.sock"
+    assert default_socket({"XDG_RUNTIME_DIR": "/b"}, lambda _: False) == "/run/imgbroker.sock"
+    assert default_socket({}, lambda _: True) == "/run/imgbroker.sock"
+    monkeypatch.setenv("IMGBROKER_SOCKET", broker.socket)
+    assert imgbroker.Client().hello().server.startswith("imgbroker/")
+
+
+def test_module_functions(broker: Broker, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/module.png", picture(64, 32))
+    os.environ["IMGBROKER_SOCKET"] = broker.socket
+    try:
+        assert imgbroker.get(url, width=16).numpy().shape == (8, 16, 4)
+        assert [result.get().width for result in imgbroker.get_many([url, url], width=8)] == [8, 8]
+    finally:
+        del os.environ["IMGBROKER_SOCKET"]
+        imgbroker.default_client().close()
+
+
+def test_unknown_option_and_value(client: imgbroker.Client) -> None:
+    options: Any = {"widht": 3}
+    with pytest.raises(TypeError, match="widht"):
+        client.get("http://127.0.0.1/a.png", **options)
+    options = {"width": object()}
+    with pytest.raises(TypeError):
+        client.get("http://127.0.0.1/a.png", **options)
+    assert client.stats()["requests"] >= 0
+
+
+def test_request_that_is_too_long(client: imgbroker.Client) -> None:
+    with pytest.raises(imgbroker.MessageError):
+        client.get("http://127.0.0.1/" + "a" * (1 << 20))
+    assert client.hello().limits["maxFrameBytes"] == 1 << 20
+
+
+def test_many(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    urls = [origin.add(f"/many-{width}.png", picture(width, 10)) for width in range(10, 40)]
+    urls.insert(5, origin.url + "/many-missing.png")
+    results = list(client.get_many(urls, in_flight=8))
+    assert [result.number for result in results] == list(range(31)) and [r.source for r in results] == urls
+    assert isinstance(results[5].error, imgbroker.DownloadError) and results[5].image is None
+    with pytest.raises(imgbroker.DownloadError):
+        results[5].get()
+    assert [r.get().width for r in results if r.error is None] == list(range(10, 40))
+    unordered = list(client.get_many(urls, ordered=False))
+    assert sorted(result.number for result in unordered) == list(range(31))
+
+
+def test_many_as_they_come(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    gate = threading.Event()
+    slow = origin.add("/come-slow.png", picture(8, 8), gate=gate)
+    fast = origin.add("/come-fast.png", picture(9, 9))
+    results = client.get_many([slow, fast], ordered=False)
+    assert next(results).source == fast
+    gate.set()
+    assert next(results).source == slow
+    assert list(results) == []
+
+
+def test_closing_many_cancels_the_rest(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    gate = threading.Event()
+    urls = [origin.add(f"/cancel-{i}.png", picture(8, 8), gate=gate) for i in range(3)]
+    fast = origin.add("/cancel-fast.png", picture(8, 8))
+    before = client.stats()["cancelled"]
+    for _ in client.get_many([*urls, fast], ordered=False):
+        break
+    eventually(lambda: client.stats()["cancelled"] == before + 3)
+    gate.set()
+
+
+def test_cancel(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    gate = threading.Event()
+    url = origin.add("/cancel.png", picture(8, 8), gate=gate)
+    future = client.submit(url)
+    client.cancel(future)
+    with pytest.raises(imgbroker.OutcomeError) as info:
+        future.result(20)
+    assert info.value.code is ErrorCode.CANCELLED
+    future = client.submit(url)
+    assert future.cancel()
+    with pytest.raises(CancelledError):
+        future.result(20)
+    gate.set()
+    assert client.get(url).width == 8
+
+
+def test_callbacks(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/callbacks.png", picture(8, 8))
+    numbers: List[Any] = []
+    client.get(url, progress=lambda received, expected: numbers.append((received, expected)))
+    assert numbers[0][0] == 0 and numbers[-1][0] == numbers[-1][1] == len(origin.pages["/callbacks.png"].body)
+    previews: List[imgbroker.Image] = []
+    image = client.get(url, preview=previews.append)
+    assert [preview.final for preview in previews] == [False] and image.final
+
+
+def test_error_of_a_callback_ends_its_request_only(
+    client: imgbroker.Client, origin: Origin, picture: Picture
+) -> None:
+    url = origin.add("/callback-error.png", picture(8, 8))
+
+    def fail(*_: Any) -> None:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        client.get(url, progress=fail)
+    assert client.get(url).width == 8
+
+
+def test_cache(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    url = "http://127.0.0.1:1/stored.png"
+    client.store(url, picture(20, 10), content_type="image/png")
+    assert client.query(url).fresh
+    assert client.get(url, cache="only-if-cached").width == 20
+    assert client.remove(url) == 1
+    with pytest.raises(imgbroker.OutcomeError):
+        client.get(url, cache="only-if-cached")
+    with pytest.raises(imgbroker.ImageError):
+        client.store(url, b"no image")
+    descriptor = os.memfd_create("test")
+    os.write(descriptor, picture(7, 7))
+    client.store(url, descriptor)
+    os.close(descriptor)
+    assert client.get(url, cache="only-if-cached").width == 7
+    progress: List[Any] = []
+    urls = [origin.add(f"/prefetch-{i}.png", picture(8, 8)) for i in range(3)] + [origin.url + "/prefetch-missing"]
+    assert client.prefetch(urls, progress=lambda *numbers: progress.append(numbers)) == (3, 1)
+    assert progress[-1] == (3, 1, 4)
+    assert client.prefetch([]) == (0, 0)
+
+
+def test_prefetch_is_divided() -> None:
+    from imgbroker._options import prefetch_parts
+
+    assert [len(part) for part in prefetch_parts(["http://a/"] * 2500)] == [1000, 1000, 500]
+    assert [len(part) for part in prefetch_parts(["http://a/" + "b" * 8000] * 30)] == [24, 6]
+    # In canonical spelling, an "ä" has six bytes.
+    assert [len(part) for part in prefetch_parts(["http://a/" + "ä" * 1000] * 40)] == [16, 16, 8]
+    assert prefetch_parts([]) == [[]]
+
+
+def test_administration(tmp_path: pathlib.Path, origin: Origin, picture: Picture) -> None:
+    broker = Broker(tmp_path)
+    try:
+        with imgbroker.Client(broker.socket) as client:
+            url = origin.add("/administration.png", picture(8, 8))
+            client.get(url)
+            with pytest.raises(imgbroker.DownloadError):
+                client.get(origin.url + "/administration-missing.png")
+            assert [entry.code for entry in client.failed()] == ["http-status"]
+            assert client.clear_failed() == 1
+            assert client.clear("memory").removed == 1
+            client.suspend()
+            future = client.submit(url, cache="reload")
+            eventually(lambda: client.stats()["queued"] == 1)
+            client.cancel_all()
+            with pytest.raises(imgbroker.OutcomeError):
+                future.result(20)
+            client.resume()
+            assert client.get(url).width == 8
+    finally:
+        broker.stop()
+
+
+def test_events(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/events.png", picture(8, 8))
+    with client.events(["started", "finished"]) as events:
+        client.get(url)
+        first = next(event for event in events if event.url == url)
+        assert first.name == "started"
+        assert next(event for event in events if event.url == url).name == "finished"
+    with pytest.raises(imgbroker.ClosedError):
+        while True:
+            next(events)
+
+
+def test_threads_share_a_connection(broker: Broker, origin: Origin, picture: Picture) -> None:
+    urls = [origin.add(f"/thread-{width}.png", picture(width, 10)) for width in range(10, 26)]
+    with imgbroker.Client(broker.socket, keep_images=4) as client:
+        clients = client.stats()["clients"]
+
+        def load(number: int) -> List[int]:
+            return [client.get(urls[(number + i) % len(urls)]).width for i in range(60)]
+
+        with ThreadPoolExecutor(12) as pool:
+            for number, widths in enumerate(pool.map(load, range(12))):
+                assert widths == [10 + (number + i) % 16 for i in range(60)]
+        assert client.stats()["clients"] == clients
+
+
+def test_descriptors_and_threads_end_with_the_client(broker: Broker, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/ends.png", picture(8, 8))
+    gc.collect()
+    before = open_descriptors()
+    threads = threading.active_count()
+    client = imgbroker.Client(broker.socket)
+    image = client.get(url)
+    client.close()
+    del image
+    # The origin is in this process, too.
+    eventually(lambda: open_descriptors() == before)
+    other = imgbroker.Client(broker.socket)
+    other.get(url)
+    # Without `close`.
+    del other, client
+    gc.collect()
+    eventually(lambda: open_descriptors() == before and threading.active_count() == threads)
+
+
+@pytest.mark.parametrize("signal", ["terminate", "kill"])
+def test_restart(tmp_path: pathlib.Path, origin: Origin, picture: Picture, signal: str) -> None:
+    url = origin.add(f"/restart-{signal}.png", picture(8, 8))
+    gate = threading.Event()
+    slow = origin.add(f"/restart-{signal}-slow.png", picture(9, 9), gate=gate)
+    broker = Broker(tmp_path)
+    client = imgbroker.Client(broker.socket, reconnect=20)
+    try:
+        image = client.get(url)
+        in_flight = client.submit(slow)
+        eventually(lambda: f"/restart-{signal}-slow.png" in origin.requests)
+        broker.stop(signal)
+        assert client.kept_image(url) is None
+        assert image.numpy().shape == (8, 8, 4)
+        # Sent while no broker listens.
+        meanwhile = client.submit(url)
+        broker.start()
+        gate.set()
+        assert in_flight.result(20).width == 9
+        assert meanwhile.result(20).width == 8
+        assert client.get(url).width == 8
+    finally:
+        gate.set()
+        client.close()
+        broker.stop()
+
+
+def test_broker_that_does_not_come_back(tmp_path: pathlib.Path) -> None:
+    broker = Broker(tmp_path)
+    with imgbroker.Client(broker.socket, reconnect=0.2) as client:
+        client.stats()
+        broker.stop()
+        start = time.monotonic()
+        with pytest.raises((imgbroker.NoBrokerError, imgbroker.ConnectionLostError)):
+            client.stats()
+        assert time.monotonic() - start < 10
+
+
+def test_broker_that_hangs(tmp_path: pathlib.Path) -> None:
+    broker = ScriptedBroker(str(tmp_path / "socket"), [[{"read": "get"}]])
+    with imgbroker.Client(broker.path, patience=0.2) as client:
+        with pytest.raises(imgbroker.NotAnsweringError):
+            client.get("http://origin/a.png")
+    broker.close()
+    assert [frame["type"] for frame in broker.received[0]] == ["hello", "get", "stats"]
+
+
+def test_full_descriptor_table(broker: Broker, origin: Origin, picture: Picture) -> None:
+    urls = [origin.add(f"/full-{i}.png", picture(8 + i, 8)) for i in range(3)]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with imgbroker.Client(broker.socket, keep_images=0) as client:
+        first = client.get(urls[0])
+        # The origin is in this process, and needs descriptors, too.
+        assert client.prefetch(urls) == (3, 0)
+        # The next descriptor would be above the limit.
+        gap = os.dup(0)
+        os.close(gap)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (gap, limit[1]))
+        try:
+            with pytest.raises(imgbroker.ProcessLimitError, match="RLIMIT_NOFILE") as info:
+                client.get(urls[1])
+            assert info.value.retryable
+            # Neither the connection nor other images are affected.
+            assert client.get(urls[0]).buffer == first.buffer
+            assert client.get(urls[1], delivery="inline").width == 9
+            with pytest.raises(imgbroker.ProcessLimitError):
+                client.get(urls[1])
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+        assert client.get(urls[1]).numpy().shape == (8, 9, 4)
+        assert first.numpy().shape == (8, 8, 4)
+
+
+def test_repeated_hits_take_no_request(broker: Broker, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/repeated.png", picture(8, 8))
+    with imgbroker.Client(broker.socket) as client:
+        # An image has no slot before it comes from memory.
+        image = eventually(lambda: client.get(url, width=4) and client.kept_image(url, width=4))
+        assert image is not None
+        before = client.stats()
+        assert all(client.get(url, width=4) is image for _ in range(1000))
+        assert client.stats()["requests"] == before["requests"]
+        eventually(lambda: (client.get(url, width=4), client.stats()["mappedHits"] >= before["mappedHits"] + 1000)[1])
+        # The page is valid until the reply to the request that changes it.
+        assert client.remove(url) == 1
+        assert client.kept_image(url, width=4) is None
+        assert client.get(url, width=4) is not image
+
+
+def test_kept_images_are_limited(broker: Broker, origin: Origin, picture: Picture) -> None:
+    urls = [origin.add(f"/kept-{i}.png", picture(10, 10)) for i in range(4)]
+    with imgbroker.Client(broker.socket, keep_images=2) as client:
+        for url in urls:
+            eventually(lambda: client.get(url) is client.kept_image(url))
+        assert [client.kept_image(url) is not None for url in urls] == [False, False, True, True]
+    with imgbroker.Client(broker.socket, keep_bytes=500) as client:
+        for url in urls:
+            eventually(lambda: client.get(url) is client.kept_image(url))
+        assert sum(client.kept_image(url) is not None for url in urls) == 1
+
+
+_FORK = """
+import os, sys, threading, imgbroker
+socket, url = sys.argv[1:3]
+client = imgbroker.Client(socket)
+image = client.get(url)
+client.get(url)
+stop = threading.Event()
+def work():
+    other = imgbroker.Client(socket, keep_images=0)
+    while not stop.is_set():
+        client.get(url, cache="no-cache"); other.get(url)
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads: thread.start()
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            inherited = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+                         if os.path.exists(f"/proc/self/fd/{fd}")]
+            assert not any(link.startswith("socket:") for link in inherited), inherited
+            pixels = image.numpy().copy()
+            assert client.get(url).numpy().tolist() == pixels.tolist()
+            assert client.get(url).width == image.width
+            del image
+            client.close()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for thread in threads: thread.join()
+# Neither the stream nor the leases of the parent were used.
+assert client.get(url).numpy().tolist() == image.numpy().tolist()
+client.close()
+print("done")
+"""
+
+
+def test_fork(broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(_FORK)
+    assert run_script(script, broker.socket, origin.add("/fork.png", picture(8, 8))) == "done\n"
+
+
+_SPAWN = """
+import multiprocessing, sys, imgbroker
+def load(client, url): return client.get(url).numpy().sum().item()
+"""
+
+
+def test_spawn(broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(_SPAWN + """
+if __name__ == "__main__":
+    client = imgbroker.Client(sys.argv[1])
+    expected = load(client, sys.argv[2])
+    for method in ("spawn", "fork", "forkserver"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.starmap(load, [(client, sys.argv[2])] * 4) == [expected] * 4
+    print("done")
+""")
+    url = origin.add("/spawn.png", picture(8, 8))
+    assert run_script(script, broker.socket, url) == "done\n"
+
+
+def test_local_file(client: imgbroker.Client, tmp_path: pathlib.Path, picture: Picture) -> None:
+    path = tmp_path / "picture.png"
+    path.write_bytes(picture(20, 10))
+    with pytest.raises(FileNotFoundError):
+        client.get(tmp_path / "missing.png")
+    if "files" not in client.hello().features:
+        with pytest.raises(imgbroker.FeatureMissingError, match="files"):
+            client.get(path)
+        with pytest.raises(imgbroker.FeatureMissingError):
+            client.query(str(path))
+        pytest.skip("the broker does not serve local files: `files` is not among its features")
+    image = client.get(path, width=10, name="picture.png")
+    assert image.source == "file" and image.url is None and image.width == 10
+    assert client.get(str(path), width=10).source == "memory"
+    path.write_bytes(picture(30, 10))
+    assert client.get(path).width == 30
+
+
+def test_additions_are_not_sent_to_a_broker_without_them(tmp_path: pathlib.Path) -> None:
+    broker = ScriptedBroker(str(tmp_path / "socket"), [[{"read": "get"}]])
+    with imgbroker.Client(broker.path) as client:
+        additions: List[Any] = [
+            {"crop": (0, 0, 1, 1)}, {"steps": [{"op": "blur", "sigma": 1}]}, {"damaged": "accept"},
+            {"pixel_format": "rgb8"}, {"pixel_format": "gray8"}]
+        for options in additions:
+            with pytest.raises(imgbroker.FeatureMissingError):
+                client.get("http://origin/a.png", **options)
+    broker.close()
+
+
+def test_file_over_the_wire(tmp_path: pathlib.Path) -> None:
+    """The client's side of local files, with a scripted broker that has them."""
+    path = tmp_path / "picture"
+    path.write_bytes(b"1")
+    hello = {"type": "hello", "id": "$id", "protocol": 1, "server": "s", "features": ["files", "steps"]}
+    reply = {"type": "image", "id": "$id", "source": "file", "width": 1, "height": 1, "bytes": 4, "fds": 1, "buffer": 1,
+             "stride": 4, "pixelFormat": "rgba8", "alpha": "premultiplied", "contentType": "image/png"}
+    broker = ScriptedBroker(str(tmp_path / "socket"), [[
+        {"read": "hello"}, {"send": hello},
+        {"read": "get", "fields": {"type": "get", "fds": 1, "name": "n", "variant": {
+            "crop": {"x": 1, "y": 2, "width": 3, "height": 4}, "steps": [{"op": "flip", "axis": "vertical"}]}}},
+        {"send": reply, "descriptors": [{"size": 4, "byte": 1}]}]])
+    with imgbroker.Client(broker.path) as client:
+        before = open_descriptors()
+        # Two for the connection and its other end, two to wake its thread.
+        image = client.get(path, name="n", crop=(1, 2, 3, 4), steps=[{"op": "flip", "axis": "vertical"}])
+        assert image.source == "file" and image.url is None
+        del image
+        client.flush()
+        assert open_descriptors() == before + 4
+    broker.close()
