@@ -89,6 +89,11 @@ test-nginx: ## Tests of TLS and HTTP/2 with nginx, which is installed if it is m
 	IMGBROKER_STRICT=1 $(swift) build --build-tests
 	IMGBROKER_TEST_NGINX=1 scripts/run-tests.sh --filter NginxTests
 
+.PHONY: test-python
+test-python: build ## Types and tests of the Python client, with the release build; needs pip and a package index
+	@scripts/bootstrap.sh --for-python
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-python.sh
+
 .PHONY: test-threads
 test-threads: ## Tests of clients, downloads and codecs, with the thread sanitizer
 	@scripts/bootstrap.sh --for-tests

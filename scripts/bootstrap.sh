@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-nginx | --for-benchmarks]: installs missing packages for the build (and the tests, those with
-# nginx, or the benchmarks).
+# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-benchmarks]: installs missing packages for the build (and the
+# tests, those with nginx, those of the Python client, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
 set -euo pipefail
 
@@ -52,6 +52,10 @@ if [[ "${1:-}" == --for-nginx ]]; then
     [[ -x /usr/sbin/nginx ]] || missing+=("nginx-light nginx")
     command -v openssl >/dev/null || missing+=("openssl")
     command -v curl >/dev/null || missing+=("curl")
+fi
+# pip for the tests of the Python client: see scripts/test-python.sh.
+if [[ "${1:-}" == --for-python ]]; then
+    /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
 fi
 # The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
 if [[ "${1:-}" == --for-benchmarks ]]; then

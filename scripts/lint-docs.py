@@ -7,7 +7,7 @@ import pathlib, re, sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LONGEST_CELL = 170
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "clients").rglob("*.md")])
 
 
 def lines(page):
@@ -48,7 +48,7 @@ def main():
                     problems.append(f"{link} does not exist")
                 elif anchor and anchor not in known.get(target, ()):
                     problems.append(f"{link}: there is no such heading")
-            for path in re.findall(r"`((?:Sources|Tests|Fuzz|Benchmarks|scripts|docs)/[\w+./-]+)`", line):
+            for path in re.findall(r"`((?:Sources|Tests|Fuzz|Benchmarks|clients|scripts|docs)/[\w+./-]+)`", line):
                 if not (ROOT / path).exists():
                     problems.append(f"{path} does not exist")
             if line.startswith("|"):
