@@ -93,7 +93,7 @@ class ScriptedBroker:
                 elif "sendText" in step:
                     self._send(connection, step["sendText"].encode("latin-1"), step)
                 elif "sendBytes" in step:
-                    connection.sendall(bytes.fromhex(step["sendBytes"]))
+                    self._send_bytes(connection, bytes.fromhex(step["sendBytes"]), step)
                 elif "awaitRelease" in step:
                     while not set(step["awaitRelease"]) <= set(self.released):
                         self._read_one(connection, received)
@@ -127,18 +127,20 @@ class ScriptedBroker:
         return frame
 
     def _send(self, connection: socket.socket, text: bytes, step: Fields) -> None:
+        self._send_bytes(connection, len(text).to_bytes(4, "big") + text, step)
+        payload = step.get("payload")
+        if payload is not None:
+            connection.sendall(bytes([payload["byte"]]) * payload["size"])
+
+    def _send_bytes(self, connection: socket.socket, data: bytes, step: Fields) -> None:
         descriptors = [self._descriptor(item) for item in step.get("descriptors", [])]
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-        data = len(text).to_bytes(4, "big") + text
         try:
             sent = connection.sendmsg([data], rights)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
         connection.sendall(data[sent:])
-        payload = step.get("payload")
-        if payload is not None:
-            connection.sendall(bytes([payload["byte"]]) * payload["size"])
 
     def _descriptor(self, item: Fields) -> int:
         kind = item.get("kind", "memfd")

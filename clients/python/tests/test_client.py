@@ -6,8 +6,10 @@ import gc
 import os
 import pathlib
 import resource
+import signal
 import threading
 import time
+import weakref
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any, Callable, List
 
@@ -130,6 +132,48 @@ def test_callbacks(client: imgbroker.Client, origin: Origin, picture: Picture) -
     assert [preview.final for preview in previews] == [False] and image.final
 
 
+def test_signal_cancels_the_request(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    gate = threading.Event()
+    url = origin.add("/signal.png", picture(8, 8), gate=gate)
+    before = client.stats()["cancelled"]
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGUSR1, interrupt)
+
+    def send() -> None:
+        eventually(lambda: "/signal.png" in origin.requests)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            client.get(url)
+    finally:
+        signal.signal(signal.SIGUSR1, old)
+        sender.join()
+        eventually(lambda: client.stats()["cancelled"] == before + 1)
+        gate.set()
+    assert client.get(url).width == 8
+
+
+def test_image_ends_without_the_collector(broker: Broker, origin: Origin, picture: Picture) -> None:
+    urls = [origin.add(f"/collector-{i}.png", picture(8 + i, 8)) for i in range(3)]
+    gc.collect()
+    gc.disable()
+    try:
+        with imgbroker.Client(broker.socket, keep_images=0) as client:
+            alive = [weakref.ref(client.get(urls[0])), weakref.ref(client.submit(urls[1]).result())]
+            for result in client.get_many(urls, ordered=False):
+                alive.append(weakref.ref(result.get()))
+                del result
+            eventually(lambda: not any(reference() for reference in alive))
+    finally:
+        gc.enable()
+
+
 def test_error_of_a_callback_ends_its_request_only(
     client: imgbroker.Client, origin: Origin, picture: Picture
 ) -> None:
@@ -243,18 +287,18 @@ def test_descriptors_and_threads_end_with_the_client(broker: Broker, origin: Ori
     eventually(lambda: open_descriptors() == before and threading.active_count() == threads)
 
 
-@pytest.mark.parametrize("signal", ["terminate", "kill"])
-def test_restart(tmp_path: pathlib.Path, origin: Origin, picture: Picture, signal: str) -> None:
-    url = origin.add(f"/restart-{signal}.png", picture(8, 8))
+@pytest.mark.parametrize("way", ["terminate", "kill"])
+def test_restart(tmp_path: pathlib.Path, origin: Origin, picture: Picture, way: str) -> None:
+    url = origin.add(f"/restart-{way}.png", picture(8, 8))
     gate = threading.Event()
-    slow = origin.add(f"/restart-{signal}-slow.png", picture(9, 9), gate=gate)
+    slow = origin.add(f"/restart-{way}-slow.png", picture(9, 9), gate=gate)
     broker = Broker(tmp_path)
     client = imgbroker.Client(broker.socket, reconnect=20)
     try:
         image = client.get(url)
         in_flight = client.submit(slow)
-        eventually(lambda: f"/restart-{signal}-slow.png" in origin.requests)
-        broker.stop(signal)
+        eventually(lambda: f"/restart-{way}-slow.png" in origin.requests)
+        broker.stop(way)
         assert client.kept_image(url) is None
         assert image.numpy().shape == (8, 8, 4)
         # Sent while no broker listens.

@@ -20,12 +20,11 @@ from ._errors import (
 )
 from ._image import Image
 from ._options import GetOptions
+from ._wire import VERSION as __version__
 from ._wire import FrameTiming
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-__version__ = "0.1.0"
 
 _default = Client()
 
@@ -52,5 +51,5 @@ __all__ = [
     "ConnectionLostError", "DownloadError", "ErrorCode", "Event", "Events", "FailedEntry", "FeatureMissingError",
     "FrameTiming", "GetOptions", "Hello", "HostError", "Image", "ImageBrokerError", "ImageError", "MessageError",
     "NoBrokerError", "NotAnsweringError", "OutcomeError", "PolicyError", "PrefetchResult", "ProcessLimitError",
-    "ProtocolViolationError", "RefusedError", "Result", "Source", "default_client", "get", "get_many",
+    "ProtocolViolationError", "RefusedError", "Result", "Source", "__version__", "default_client", "get", "get_many",
 ]

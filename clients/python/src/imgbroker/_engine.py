@@ -16,6 +16,7 @@ from ._errors import (
 )
 from ._kept import KeptImages
 from ._session import Effect, Request, Session
+from ._wire import VERSION
 
 #: The time between two attempts to connect to a broker that restarts, in seconds.
 _PAUSE = 0.05
@@ -200,7 +201,7 @@ class Engine:
             session.keep = self.kept.keep
             session.make_room = self.kept.clear
         try:
-            fields = {"type": "hello", "protocol": 1, "client": "imgbroker-python/0.1.0"}
+            fields = {"type": "hello", "protocol": 1, "client": f"imgbroker-python/{VERSION}"}
             hello = Request({**fields, "validity": True} if self._wants_page else fields, is_repeatable=False)
             session.send(hello)
             self._exchange(session, hello.future.done)

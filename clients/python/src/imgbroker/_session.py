@@ -29,6 +29,8 @@ from ._wire import (
 
 #: The maximum number of descriptors in one message of a Unix socket.
 _MOST_DESCRIPTORS = 253
+#: The maximum number of messages with descriptors that no complete frame has taken.
+_MOST_ARRIVALS = 2
 _RECEIVED_AT_ONCE = 1 << 16
 
 
@@ -352,6 +354,9 @@ class Session:
             self._discard_arrivals(next_frame.position)
             self._handle(next_frame, effects)
         self._discard_arrivals(self._decoder.position)
+        # Those of the frame that is not complete came with its first byte, in one message.
+        if len(self._arrivals) > _MOST_ARRIVALS:
+            raise violation("descriptors within a frame")
         if self._has_released:
             self._forget_released()
         if not self.pending:

@@ -7,6 +7,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ._errors import ErrorCode, ProtocolViolationError, RefusedError
 
+VERSION = "0.1.0"
+
 HEADER_LENGTH = 4
 MAXIMUM_FRAME = 1 << 20
 MAXIMUM_INTEGER = (1 << 53) - 1
