@@ -82,8 +82,8 @@ def _reply(client: imgbroker.Client, request: Fields) -> Fields:
     return client.stats()
 
 
-def _call(client: imgbroker.Client, call: Fields) -> Any:
-    """Performs a call, and compares the result. Returns the image if there is one."""
+def _call(client: imgbroker.Client, call: Fields, submits: bool = False) -> Any:
+    """Performs a call, by `get` or by `submit`, and compares the result. Returns the image if there is one."""
     request, expected = call["request"], call["expect"]
     received: List[Any] = []
     before: List[imgbroker.Image] = []
@@ -95,6 +95,8 @@ def _call(client: imgbroker.Client, call: Fields) -> Any:
     options: Any = _options(request)
 
     def perform() -> Any:
+        if request["type"] == "get" and submits:
+            return client.submit(request["url"], **callbacks, **options).result(60)
         if request["type"] == "get":
             return client.get(request["url"], **callbacks, **options)
         return _reply(client, request)
@@ -131,8 +133,13 @@ def _call(client: imgbroker.Client, call: Fields) -> Any:
     return result
 
 
+@pytest.mark.parametrize("case", list(_cases("validity")))
+def test_scripted_with_submit(case: Fields, tmp_path: pathlib.Path) -> None:
+    test_scripted(case, tmp_path, submits=True)
+
+
 @pytest.mark.parametrize("case", list(_cases("requests", "replies", "faults", "validity")))
-def test_scripted(case: Fields, tmp_path: pathlib.Path) -> None:
+def test_scripted(case: Fields, tmp_path: pathlib.Path, submits: bool = False) -> None:
     gc.collect()
     descriptors = open_descriptors()
     broker = ScriptedBroker(str(tmp_path / "socket"), case["connections"], case["image"])
@@ -144,7 +151,7 @@ def test_scripted(case: Fields, tmp_path: pathlib.Path) -> None:
             if "do" in call:
                 broker.do(call["do"])
                 continue
-            image = _call(client, call)
+            image = _call(client, call, submits)
             if call.get("keep"):
                 kept.append(image)
             del image
