@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(.enabled(if: python != nil, "python3 is not installed"))
-    func pythonClientGetsAnImage() throws {
+    func pythonGetsAnImageByTheProtocol() throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "readme-\(UUID().uuidString)").path
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
         defer { try? FileManager.default.removeItem(atPath: directory) }
@@ -60,7 +60,8 @@ import Testing
         }
 
         func run(_ url: String) throws -> (status: Int32, text: String) {
-            let block = try #require(try readme().firstMatch(of: /```python\n((?s:.*?))```/)).output.1
+            // The example without the client.
+            let block = try #require(try readme().firstMatch(of: /```python\n(import json(?s:.*?))```/)).output.1
             #expect(block.split(separator: "\n").count <= 12)
             let script = block.replacing("/run/imgbroker.sock", with: socket)
                 .replacing("https://example.org/picture.jpg", with: url)
