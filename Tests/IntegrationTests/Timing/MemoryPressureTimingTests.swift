@@ -21,8 +21,9 @@ struct MemoryPressureTimingTests {
         let client = try RawClient(broker.socketPath)
         // Fills the budget.
         for number in 0..<20 { _ = try client.load(origin.url("/\(number)"), #""delivery":"none""#) }
+        // The group may have had to wait already, on a busy machine.
+        try broker.wait(for: "the budget is whole") { $0[.memoryLimitBytes] == 64 << 20 }
         let before = try broker.stats()
-        #expect(before[.memoryLimitBytes] == 64 << 20)
         let file = broker.directory.file("read-all-the-time")
         let reading = "dd if=/dev/zero of=\(file) bs=1M count=600 2>/dev/null; "
         let loop = "while :; do cat \(file) >/dev/null; done"
