@@ -47,10 +47,9 @@ package struct Decoding {
     /// Decodings that wait for memory, in the order of their headers.
     private var parked: [JobID] = []
     private var queue: JobQueue
-    /// The identifications of small bodies, which go first: they take a millisecond, and others up to seconds.
+    /// The queued identifications of small bodies, which are in `queue`, too: they have their turns there, and the spare worker
+    /// takes them out of turn. They take a millisecond, and others up to seconds.
     private var smallQueue: JobQueue
-    /// The jobs of `smallQueue` that went first in a row while others waited.
-    private var passed = 0
     private var quarantine = Quarantine()
     /// Variants that took too long, until when they are refused, and the order in which they were last refused.
     private var slowVariants: [VariantKey: Instant] = [:]
@@ -76,7 +75,7 @@ package struct Decoding {
     var all: [Decode] { decodes.sorted { $0.key < $1.key }.map(\.value) }
     subscript(part job: JobID) -> PartialDecode? { parts[job] }
     var count: Int { decodes.count }
-    var queued: Int { queue.count + smallQueue.count }
+    var queued: Int { queue.count }
 
     /// Whether a decoding needs this buffer.
     func needs(_ buffer: BufferID) -> Bool { decodes.values.contains { $0.body == buffer } }
@@ -174,11 +173,8 @@ package struct Decoding {
     mutating func identify(_ job: JobID, _ body: BufferID, bytes: Int, for waiters: [JobWaiter]) {
         identifications[job] = Identification(body: body)
         let (priority, owner) = (waiters.priority ?? .normal, waiters.first?.owner ?? JobOwner())
-        if bytes <= limits.earlyBodyBytes {
-            smallQueue.push(job, priority: priority, owner: owner)
-        } else {
-            queue.push(job, priority: priority, owner: owner)
-        }
+        queue.push(job, priority: priority, owner: owner)
+        if bytes <= limits.earlyBodyBytes { smallQueue.push(job, priority: priority, owner: owner) }
     }
 
     /// Notes that a request has joined the download whose bytes are identified, the last of these waiters.
@@ -300,26 +296,23 @@ package struct Decoding {
 
     // MARK: Running
 
-    var hasQueued: Bool { !queue.isEmpty || !smallQueue.isEmpty }
+    var hasQueued: Bool { !queue.isEmpty }
 
-    /// Pops the next job: the identification of a small body before any other, but at most eight of them in a row while
-    /// another job waits.
     mutating func popQueued() -> JobID? {
-        if passed >= Self.patience || smallQueue.isEmpty, let job = queue.pop() {
-            passed = 0
-            return job
-        }
-        passed = queue.isEmpty ? 0 : passed + 1
-        return smallQueue.pop()
+        let job = queue.pop()
+        if let job { smallQueue.remove(job) }
+        return job
     }
-
-    private static let patience = 8
 
     /// Whether a small body waits while decodings alone keep the workers busy.
     var isHoldingUpSmall: Bool { runningIdentifications == 0 && !smallQueue.isEmpty }
 
     /// Pops the next identification of a small body.
-    mutating func popSmall() -> JobID? { smallQueue.pop() }
+    mutating func popSmall() -> JobID? {
+        let job = smallQueue.pop()
+        if let job { queue.remove(job) }
+        return job
+    }
 
     /// Pops a queued decoding ahead of its turn; false if it is not queued.
     mutating func popQueued(_ job: JobID) -> Bool {
@@ -601,8 +594,9 @@ package struct Decoding {
         let queued =
             decodes.filter { $0.value.run == nil }.map(\.key)
             + identifications.filter { $0.value.run == nil }.map(\.key)
-        if self.queued != queued.count || !queued.allSatisfy({ queue.contains($0) || smallQueue.contains($0) }) {
-            return "queue"
+        if queue.count != queued.count || !queued.allSatisfy(queue.contains) { return "queue" }
+        if identifications.count(where: { smallQueue.contains($0.key) && $0.value.run == nil }) != smallQueue.count {
+            return "queue of small bodies"
         }
         if identifications.values.count(where: { $0.run != nil }) != runningIdentifications {
             return "running identifications"
