@@ -89,7 +89,13 @@ extension Broker {
         if isExiting(worker, before: id) { return }
         do {
             // The product of a continued download exists already.
-            let product = try job.resumption.flatMap { _ in products[id] } ?? Product(name: "imgbroker-original")
+            let begun = job.resumption.flatMap { _ in products[id] }
+            if begun?.descriptor?.isSealed == true {
+                // Its worker has died between the seal and the report: nothing can be added to it.
+                let error = WireError(.transferFailed, "The download worker was lost at the end of the body.")
+                return events.append(.fetchFailed(worker, id, FetchFailure(error)))
+            }
+            let product = try begun ?? Product(name: "imgbroker-original")
             products[id] = product
             send(FetchOrder.fetch(job), product.descriptor.map { [$0] } ?? [], to: worker) {
                 .fetchFailed(worker, id, FetchFailure($0))

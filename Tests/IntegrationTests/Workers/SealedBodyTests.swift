@@ -1,0 +1,37 @@
+import Foundation
+import IPCProtocol
+import LocalOrigin
+import TestSupport
+import Testing
+
+/// Download workers that are lost when they have sealed a body, and have not said so: nothing can be added to it.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct SealedBodyTests {
+    @Test func bodyIsLoadedAgain() throws {
+        let directory = try TemporaryDirectory()
+        let (library, state) = (directory.file("seal.so"), directory.file("state"))
+        try Compiler.makeLibrary(library, of: "Tests/SealShim/SealShim.c")
+        try Data("1".utf8).write(to: URL(filePath: state))
+        let picture = TestPicture(width: 300, height: 200) { x, y in
+            let noise = UInt32(truncatingIfNeeded: (x &* 7919 &+ y &* 104_729) &* 2_654_435_761)
+            return SIMD4(UInt8(noise >> 24), UInt8(noise >> 16 & 0xFF), UInt8(noise >> 8 & 0xFF), 255)
+        }
+        let file = picture.png
+        let origin = try LocalOrigin { request in
+            .resource(file, etag: "\"1\"", contentType: "image/png", for: request).with {
+                // Long enough for reports of progress, from which the transfer would be continued.
+                ($0.pieceBytes, $0.pauseMs) = (file.count / 8, 40)
+            }
+        }
+        defer { origin.stop() }
+        let programs = try ProgramFolder([
+            .fetch: .init(environment: ["LD_PRELOAD=\(library)", "SEAL_EXIT=\(state)"])
+        ])
+        let broker = try TestBroker(folder: programs.path)
+        let client = try RawClient(broker.socketPath)
+        #expect(try client.picture(try client.load(origin.url("/a"))) == picture)
+        #expect(try String(contentsOfFile: state, encoding: .utf8) == "0")
+        let report = try broker.waitUntilIdle()
+        #expect(report.workerDeaths[.exit] == 1)
+        #expect(report[.reservedBytes] == 0)
+    }
+}
