@@ -29,6 +29,7 @@ int clinux_memfd_create(const char *name) {
 }
 
 int clinux_seal_all(void) { return F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE; }
+int clinux_seal_seals(void) { return F_SEAL_SEAL; }
 int clinux_seal_size(void) { return F_SEAL_SHRINK | F_SEAL_GROW; }
 int clinux_seal_growth(void) { return F_SEAL_GROW; }
 int clinux_seal_foreign_writes(void) { return F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE; }

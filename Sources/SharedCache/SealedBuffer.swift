@@ -21,15 +21,25 @@ package struct WritableBuffer: ~Copyable {
         descriptor = file
     }
 
-    /// Whether the process that was given the memfd has sealed it.
-    package var isSealed: Bool { descriptor.isSealed }
-
-    /// Seals the memfd, unless that is done: no process, including this one, can change the bytes or their number any more.
+    /// Seals the memfd, unless the process that was given it has: no process, including this one, can change the bytes or
+    /// their number any more. `size`, if given, is the number of bytes to keep of a memfd that may shrink.
     ///
-    /// - Throws: `SystemError` of `fcntl`: `EBUSY` while a process has the memfd mapped writable.
-    package consuming func seal() throws(SystemError) -> SealedBuffer {
-        if !isSealed { try descriptor.seal() }
+    /// - Throws: `SystemError` of `fcntl` or `ftruncate`: `EBUSY` while a process has the memfd mapped writable.
+    package consuming func seal(keeping size: Int? = nil) throws(SystemError) -> SealedBuffer {
+        if !descriptor.isSealed {
+            if let size { try descriptor.truncate(to: size) }
+            try descriptor.seal()
+        }
         return SealedBuffer(sealed: descriptor, size: try descriptor.size())
+    }
+
+    /// Makes a memfd of `size` bytes that can be written again and again: it can be neither resized nor sealed.
+    ///
+    /// - Throws: `SystemError` of `memfd_create`, `ftruncate` or `fcntl`.
+    package static func reusable(name: String, size: Int) throws(SystemError) -> FileDescriptor {
+        let file = try WritableBuffer(name: name, size: size).descriptor
+        try retrying("fcntl") { clinux_add_seals(file.raw, clinux_seal_seals()) }
+        return file
     }
 }
 

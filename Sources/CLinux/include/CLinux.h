@@ -184,8 +184,9 @@ int clinux_terminal_columns(int fd);
 static inline void *clinux_map_failed(void) { return MAP_FAILED; }
 /// The calling thread's error number.
 static inline int clinux_errno(void) { return errno; }
-/// All four seals; those of the size alone; the one against growing.
+/// All four seals; the one of the seals; those of the size alone; the one against growing.
 int clinux_seal_all(void);
+int clinux_seal_seals(void);
 int clinux_seal_size(void);
 int clinux_seal_growth(void);
 /// The seals of the size, of the seals themselves, and against all writing except through existing mappings.

@@ -211,8 +211,7 @@ final class Product {
     ///
     /// - Throws: `SystemError` of `fcntl`; `EINVAL` for another size.
     func seal(size: Int) throws(SystemError) {
-        if mayShrink, let descriptor = writable?.descriptor, !descriptor.isSealed { try descriptor.truncate(to: size) }
-        guard let buffer = try writable.take()?.seal(), buffer.size == size else {
+        guard let buffer = try writable.take()?.seal(keeping: mayShrink ? size : nil), buffer.size == size else {
             throw SystemError("fcntl", code: SystemError.invalidArgument)
         }
         sealed = buffer

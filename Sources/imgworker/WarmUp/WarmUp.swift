@@ -13,9 +13,8 @@ struct WarmUp {
     private let broker: FrameChannel
     private let loop: JobLoop
     private let originals: [FileDescriptor]
-    /// The buffers of the jobs, which seal them.
-    private let outputs: [FileDescriptor]
-    private static let transforms = [Transform(pixelFormat: .rgba8), Transform(width: 3, pixelFormat: .bgra8)]
+    /// The buffer of all jobs.
+    private let output: FileDescriptor
 
     /// Makes the sockets and memfds that the jobs need, which a confined process cannot make.
     ///
@@ -31,11 +30,8 @@ struct WarmUp {
         var originals: [FileDescriptor] = []
         for sample in samples { originals.append(try Self.sealed(sample)) }
         self.originals = originals
-        var outputs: [FileDescriptor] = []
-        for _ in 0..<originals.count * Self.transforms.count * 2 {
-            outputs.append(try WritableBuffer(name: "warm-up", size: 1 << 16, mayShrink: true).descriptor)
-        }
-        self.outputs = outputs
+        // Which the jobs cannot seal.
+        output = try WritableBuffer.reusable(name: "warm-up", size: 1 << 16)
     }
 
     /// Runs the jobs, one after the other.
@@ -47,23 +43,21 @@ struct WarmUp {
         // The kernel limits a user's descriptors in flight. Other processes may have used up the limit, so that a
         // confined process can send none.
         var canSend = true
-        var unused = outputs[...]
         for original in originals {
-            for transform in Self.transforms {
+            for transform in [Transform(pixelFormat: .rgba8), Transform(width: 3, pixelFormat: .bgra8)] {
                 if isUrgent() { return }
                 var job = DecodeJob(id: 0, transform: transform)
                 job.wantsPlaceholder = true
-                let (first, second) = (unused.removeFirst(), unused.removeFirst())
                 if canSend {
                     try broker.enqueue(
-                        DecodeOrder.identify(job: job.id, early: EarlyDecode(job)), descriptors: [original, first])
+                        DecodeOrder.identify(job: job.id, early: EarlyDecode(job)), descriptors: [original, output])
                     canSend = try broker.flush()
                 }
                 if canSend {
                     _ = try loop.doNext()
                     try receiveReports()
                     try broker.enqueue(DecodeOrder.decode(job), descriptors: [original])
-                    try broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [second])
+                    try broker.enqueue(DecodeOrder.output(job: job.id), descriptors: [output])
                     canSend = try broker.flush()
                 }
                 if canSend {
@@ -72,7 +66,7 @@ struct WarmUp {
                 } else {
                     let image = try EncodedImage(
                         try ImageSource(reading: original), for: job, conversions: loop.conversions)
-                    _ = try image.decode(into: second)
+                    _ = try image.decode(into: output)
                 }
             }
         }
