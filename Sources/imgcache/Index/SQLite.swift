@@ -79,7 +79,12 @@ final class SQLiteConnection {
             throw error
         }
         unsafe handle = opened
+        // Of a damaged or hostile database, no longer value is read into memory.
+        unsafe sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, Self.longestValue)
     }
+
+    /// The bytes of the longest value: more than a small entry, and than the longest text of a row.
+    private static let longestValue: Int32 = 4 << 20
 
     /// Lets SQLite do without locks and statistics, because this process has one thread. No database must have been opened yet.
     static func useOneThread() { _ = csqlite_use_one_thread() }

@@ -221,23 +221,31 @@ final class Store {
     ///
     /// - Returns: The obstacle; nil for none.
     private func openIndex() -> Obstacle? {
+        let obstacle = open(database: directory.index, "the index") { () throws(SQLiteError) in
+            try useIndex(at: directory.index)
+        }
+        if obstacle != nil, index == nil { openIndexInMemory() }
+        return obstacle
+    }
+
+    /// Opens a database by `use`; a damaged one is removed, and made anew.
+    private func open(database path: String, _ name: String, _ use: () throws(SQLiteError) -> Void) -> Obstacle? {
         var failure: SQLiteError?
         for _ in 0...1 {
             do throws(SQLiteError) {
-                try useIndex(at: directory.index)
+                try use()
                 return nil
             } catch {
                 // Errors other than damage recur with each attempt, and the broker logs the reason.
-                let line = "the index of \(directory.path) cannot be used: \(error)"
+                let line = "\(name) of \(directory.path) cannot be used: \(error)"
                 if error.isDamage { log.warning(line) } else { log.info(line) }
                 failure = error
                 // Without the lock, the files may belong to another process.
                 guard error.isDamage, lock != nil else { break }
-                CacheDirectory.remove(database: directory.index)
+                CacheDirectory.remove(database: path)
             }
         }
-        if index == nil { openIndexInMemory() }
-        return failure.map { Self.obstacle($0, "the index") }
+        return failure.map { Self.obstacle($0, name) }
     }
 
     /// Opens the small entries. If they cannot be written, they are read as they are.
@@ -246,27 +254,16 @@ final class Store {
     private func openSmall() -> Obstacle? {
         guard usesSmall else { return nil }
         let path = directory.small
-        var failure: SQLiteError?
-        for _ in 0...1 {
-            do throws(SQLiteError) {
-                if lock != nil { try Self.removeShared(path) }
-                let opened = try CacheIndex(path: path, logBytes: options.indexLogBytes, holdsContents: true)
-                if hasPlausibleClock { try opened.limitLastUse(to: now) }
-                dropSmall()
-                small = opened
-                smallFile = try? FileSystem.status(of: path)
-                mayOverrun = true
-                for kind in EntryKind.allCases { noteSize(of: kind) }
-                return nil
-            } catch {
-                let line = "the small entries of \(directory.path) cannot be used: \(error)"
-                if error.isDamage { log.warning(line) } else { log.info(line) }
-                failure = error
-                guard error.isDamage, lock != nil else { break }
-                CacheDirectory.remove(database: path)
-            }
+        return open(database: path, "the database of small entries") { () throws(SQLiteError) in
+            if lock != nil { try Self.removeShared(path) }
+            let opened = try CacheIndex(path: path, logBytes: options.indexLogBytes, holdsContents: true)
+            if hasPlausibleClock { try opened.limitLastUse(to: now) }
+            dropSmall()
+            small = opened
+            smallFile = try? FileSystem.status(of: path)
+            mayOverrun = true
+            for kind in EntryKind.allCases { noteSize(of: kind) }
         }
-        return failure.map { Self.obstacle($0, "the database of small entries") }
     }
 
     /// Replaces the database of small entries by an empty one; false when it cannot be removed.

@@ -9,6 +9,16 @@ import Testing
             digest: digest, url: "u", owner: fileName == "cc" ? 7 : nil)
     }
 
+    /// A hostile database makes this process hold no value longer than any of its own.
+    @Test func valuesAreBounded() throws {
+        let connection = try SQLiteConnection(path: ":memory:")
+        #expect(try connection.integer("SELECT length(zeroblob(1000000))") == 1_000_000)
+        let error = #expect(throws: SQLiteError.self) {
+            try connection.integer("SELECT length(zeroblob(10000000) || '')")
+        }
+        #expect(error?.isDamage == true)
+    }
+
     @Test func rows() throws {
         let index = try CacheIndex(path: ":memory:")
         for (fileName, used) in [("aa", 3), ("bb", 1), ("cc", 2)] { try index.insert(try row(fileName, used: used)) }
