@@ -98,6 +98,9 @@ package final class FrameChannel {
     /// together, so a peer that does not receive would block the others.
     package var maximumUnread = Int.max
 
+    /// Whether frames with descriptors are joined, so that the peer receives several frames' descriptors at once.
+    package var joinsDescriptors = false
+
     private struct Outgoing {
         var bytes: [UInt8]
         var sent = 0
@@ -302,11 +305,13 @@ package final class FrameChannel {
         queuedBytes += frame.count
         queuedDescriptors += descriptors.count
         if payload != nil { queuedPayloads += 1 }
-        if descriptors.isEmpty, payload == nil, let last = outgoing.indices.last, outgoing[last].payload == nil,
-            outgoing[last].bytes.count < Self.bytesTogether
+        if descriptors.isEmpty || joinsDescriptors, payload == nil, let last = outgoing.indices.last,
+            outgoing[last].payload == nil, outgoing[last].bytes.count < Self.bytesTogether,
+            outgoing[last].descriptors.count + descriptors.count <= Self.descriptorsTogether
         {
             // One system call sends them all.
             outgoing[last].bytes.append(contentsOf: frame)
+            outgoing[last].descriptors += descriptors
             if frame.capacity <= Self.keptCapacity { spareStorage = frame }
             return
         }
@@ -322,6 +327,8 @@ package final class FrameChannel {
     private static let payloadBytesAtOnce = 4 << 20
     /// The size up to which frames without descriptors are joined, in bytes.
     private static let bytesTogether = 1 << 16
+    /// The number up to which the descriptors of frames are joined; a message can carry 253.
+    private static let descriptorsTogether = 64
     /// The maximum capacity of memory that is kept for later frames.
     private static let keptCapacity = 4096
 

@@ -51,6 +51,7 @@ extension FrameChannel {
         do {
             while true {
                 if let message = try nextMessage(Message.self) { return message }
+                if hasOutgoing { try flush() }
                 if try fill() == .end { return nil }
             }
         } catch let error as SystemError {
@@ -71,11 +72,18 @@ extension FrameChannel {
         enqueue(try message.encoded(), descriptors: descriptors)
     }
 
+    /// Sends the queued messages and waits until the socket has accepted them.
+    ///
+    /// - Throws: `Failure.system`.
+    package func flushMessages() throws(Failure) {
+        do { try flush() } catch { throw .system(error) }
+    }
+
     /// Sends a message and waits until the socket has accepted it.
     ///
     /// - Throws: `Failure.system`, `Failure.tooLong`.
     package func sendMessage(_ message: some WorkerMessage, descriptors: [FileDescriptor] = []) throws(Failure) {
         do { try enqueue(message, descriptors: descriptors) } catch { throw .tooLong(error) }
-        do { try flush() } catch { throw .system(error) }
+        try flushMessages()
     }
 }

@@ -19,7 +19,8 @@ package import JSONCoding
 //
 // A `describe` job ends with `header`. A job for a partial file gets a descriptor that another process still writes to,
 // and reads no more bytes than the order states; it fails with `truncated` while there is nothing to show. A worker
-// sends `ready` once, and never accepts a second job before the first has ended.
+// sends `ready` once, and never accepts a second job before the first has ended: further orders to identify, which the
+// broker may send ahead, wait in the socket, and the reports on them may come together.
 
 /// A decode worker's job: the result to produce from the encoded bytes.
 package struct DecodeJob: Equatable, Sendable {

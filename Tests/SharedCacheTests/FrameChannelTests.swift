@@ -89,6 +89,23 @@ import Testing
         #expect(!here.hasOutgoing)
     }
 
+    @Test func joinedDescriptorsGoWithTheirFrames() throws {
+        here.joinsDescriptors = true
+        let counts = [1, 0, 2, 1, 0, 3]
+        for (number, count) in counts.enumerated() {
+            here.enqueue(frame(number), descriptors: try (0..<count).map { try memory([UInt8(10 * number + $0)]) })
+        }
+        try here.flush()
+        #expect(try there.fill() == .received)
+        // One message has brought them all.
+        for (number, count) in counts.enumerated() {
+            #expect(try there.nextFrame().map(Array.init) == Array(frame(number).dropFirst(4)))
+            let files = try #require(there.takeDescriptors(count))
+            #expect(try files.map(contents) == (0..<count).map { [UInt8(10 * number + $0)] })
+        }
+        #expect(try there.nextFrame() == nil)
+    }
+
     @Test func partialWrites() throws {
         shrinkBuffers()
         let frames = (0..<20).map { frame($0, padding: 20_000 + $0) }

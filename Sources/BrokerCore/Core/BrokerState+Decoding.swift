@@ -22,14 +22,18 @@ extension BrokerState {
 
     /// Hands a queued identification to a worker, and with it the decoding of a body that is small. With `isSpare`, the worker
     /// is one more than work otherwise.
-    mutating func startIdentifying(_ job: JobID, on worker: WorkerID, isSpare: Bool = false) {
+    /// With `brief`, the worker may get others of that user, to do one after the other.
+    mutating func startIdentifying(
+        _ job: JobID, on worker: WorkerID, isSpare: Bool = false, brief: JobOwner.User? = nil
+    ) {
         let (form, responsible) = earlyForm(of: job)
         guard
             let (body, early) = decoding.start(
                 identification: job, on: worker, as: form, responsible: responsible, at: now)
         else { return }
-        supervision.assign(job, to: worker, exclusively: isSpare)
+        supervision.assign(job, to: worker, exclusively: isSpare, brief: brief)
         watchDecoder(job, on: worker)
+        if brief != nil { schedule(.brief(worker, job), in: limits.briefDeadlineMs) }
         if early != nil { evictToFit() }
         actions.append(.identify(worker, job, body, early: early))
     }
@@ -243,6 +247,13 @@ extension BrokerState {
     mutating func decodeTimePassed(_ worker: WorkerID, _ job: JobID) {
         guard supervision.isRunning(job, on: worker), decoding.isOverdue(job, at: now.instant) else { return }
         condemn(worker, .deadline, "it was at one image for \(limits.decodeDeadlineMs) ms")
+    }
+
+    /// Gives a worker no more jobs behind one that has turned out not to be brief. If it has several, it is killed, and each is
+    /// done again by itself.
+    mutating func briefTimePassed(_ worker: WorkerID, _ job: JobID) {
+        guard supervision.isRunning(job, on: worker), supervision.endBrief(worker) else { return }
+        condemn(worker, .deadline, "it was at one of several small images for \(limits.briefDeadlineMs) ms")
     }
 
     /// Kills a worker that has used up its job's processor time, or looks again when it may have. The kernel's limit

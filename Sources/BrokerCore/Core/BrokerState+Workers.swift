@@ -16,9 +16,13 @@ extension BrokerState {
                 if decoding.isIdentification(job) { refuseIdentification(job) } else { _ = refuseQueued(job) }
             }
         }
-        while decoding.hasQueued, let worker = supervision.available(.decode), let job = decoding.popQueued() {
+        while let next = decoding.nextQueued(),
+            let worker = next.isBrief
+                ? supervision.availableDecoder(forBriefJobOf: next.user) : supervision.available(.decode),
+            let job = decoding.popQueued()
+        {
             if decoding.isIdentification(job) {
-                startIdentifying(job, on: worker)
+                startIdentifying(job, on: worker, brief: next.isBrief ? next.user : nil)
             } else {
                 let isRetry = decoding[job]?.crashes ?? 0 > 0
                 startDecode(job, on: isRetry ? supervision.freshest(.decode) ?? worker : worker)
@@ -126,11 +130,13 @@ extension BrokerState {
         // The images of one origin that is over its budget do not count against the pool.
         let origins = supervision.jobs(of: worker)?.flatMap { decoding.responsible(for: $0) } ?? []
         let isOverBudget = origins.contains { decoding.isOverCrashBudget($0, at: now.instant) }
+        // Which of several jobs has ended it shows when each is done again by itself.
+        let isShared = supervision.hasSeveralBriefJobs(worker)
         // While evicting makes room, a job is not to blame for the kernel's choice of a process.
         let isSpared = exit.isMemoryShort && !supervision.isCondemned(worker) && shrinkMemory(by: .kill)
         guard
             let exit = supervision.exited(
-                worker, exit, isForgiven: isOverBudget || isSpared, isDraining: isDraining, at: now.instant)
+                worker, exit, isForgiven: isOverBudget || isSpared || isShared, isDraining: isDraining, at: now.instant)
         else { return }
         let reason = exit.wasRetired ? "let go" : exit.death.reason
         tell(BrokerEvent(.worker, pid: exit.pid, reason: reason), uids: [])
@@ -143,7 +149,7 @@ extension BrokerState {
         }
         let contents = results.take(of: worker)
         if cause.isCompromise { discardResults(of: worker, exit.kind, contents) }
-        let ownMaking = cause.isOwnMaking && !isSpared
+        let ownMaking = cause.isOwnMaking && !isSpared && !isShared
         switch exit.kind {
         case .fetch: downloadWorkerExited(exit.jobs, ownMaking: ownMaking)
         case .decode:

@@ -298,6 +298,11 @@ package struct Decoding {
 
     var hasQueued: Bool { !queue.isEmpty }
 
+    /// The next queued job. It is brief if it is the identification of a small body, unless a worker has died with it.
+    mutating func nextQueued() -> (job: JobID, user: JobOwner.User, isBrief: Bool)? {
+        queue.next().map { ($0.job, $0.user, smallQueue.contains($0.job)) }
+    }
+
     mutating func popQueued() -> JobID? {
         let job = queue.pop()
         if let job { smallQueue.remove(job) }

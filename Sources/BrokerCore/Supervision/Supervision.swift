@@ -43,8 +43,11 @@ package struct Supervision {
     private let decoderMemoryBytes: Int
 
     init(limits: BrokerLimits) {
-        fetch = WorkerPool(kind: .fetch, size: limits.fetchers, capacity: limits.transfersPerFetcher)
-        decode = WorkerPool(kind: .decode, size: limits.workers, capacity: 1)
+        fetch = WorkerPool(
+            kind: .fetch, size: limits.fetchers, capacity: limits.transfersPerFetcher,
+            jobsOfALife: limits.jobsOfAWorker)
+        decode = WorkerPool(
+            kind: .decode, size: limits.workers, capacity: 1, jobsOfALife: limits.jobsOfAWorker)
         cache = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
         allowsUnsandboxed = limits.allowsUnsandboxed
         decoderMemoryBytes = limits.workerMemoryBytes
@@ -80,6 +83,18 @@ package struct Supervision {
     /// The worker for the next job of this kind; nil when all are busy.
     func available(_ kind: WorkerKind) -> WorkerID? { self[kind].available }
 
+    /// The decode worker for the next job of a user that is brief; nil when all are busy.
+    func availableDecoder(forBriefJobOf user: JobOwner.User) -> WorkerID? { decode.available(forBriefJobOf: user) }
+
+    /// Gives a decode worker with brief jobs no more until those have ended. Returns whether it has several.
+    mutating func endBrief(_ worker: WorkerID) -> Bool {
+        decode.endBrief(worker)
+        return hasSeveralBriefJobs(worker)
+    }
+
+    /// Whether a decode worker has several jobs, so that it is unknown which one it is at.
+    func hasSeveralBriefJobs(_ worker: WorkerID) -> Bool { decode.worker(worker)?.jobs.count ?? 0 > 1 }
+
     /// The idle worker that has run the fewest jobs, spares included.
     func freshest(_ kind: WorkerKind) -> WorkerID? { self[kind].freshest }
 
@@ -103,17 +118,20 @@ package struct Supervision {
     /// The number of jobs that run on workers of this kind.
     func runningJobs(_ kind: WorkerKind) -> Int { self[kind].runningJobs }
 
-    /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended.
-    mutating func assign(_ job: JobID, to worker: WorkerID, exclusively: Bool = false) {
+    /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended, and with `brief` may get
+    /// others of that user.
+    mutating func assign(
+        _ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil
+    ) {
         guard let kind = kind(of: worker) else { return }
-        self[kind].assign(job, to: worker, exclusively: exclusively)
+        self[kind].assign(job, to: worker, exclusively: exclusively, brief: brief)
     }
 
     /// Takes a job from a worker. A worker that has run its share of jobs is retired.
     mutating func unassign(_ job: JobID, from worker: WorkerID) {
         guard let kind = kind(of: worker) else { return }
         self[kind].unassign(job, from: worker)
-        if kind != .cache { self[kind].retireIfWorn(worker) }
+        self[kind].retireIfWorn(worker)
     }
 
     // MARK: Health

@@ -28,6 +28,8 @@ struct WorkerPool {
         var jobs: Set<JobID> = []
         /// Whether its one job is to be its only one.
         var isExclusive = false
+        /// The user whose brief jobs it has, and may get more of; nil while it takes one job after the other.
+        var brief: JobOwner.User?
         let startedAt: Instant
 
         var isCondemned: Bool { condemnation != nil }
@@ -41,6 +43,8 @@ struct WorkerPool {
     let spares: Int
     /// The most concurrent jobs of one worker.
     let capacity: Int
+    /// The jobs after which a worker is retired.
+    let jobsOfALife: Int
 
     /// In the order of their starts. So few that each is found by looking at all, which is done for every event: in an array,
     /// without copying one.
@@ -58,11 +62,12 @@ struct WorkerPool {
     /// Workers started in place of others.
     private(set) var restarts = 0
 
-    init(kind: WorkerKind, size: Int, spares: Int = 1, capacity: Int) {
+    init(kind: WorkerKind, size: Int, spares: Int = 1, capacity: Int, jobsOfALife: Int = .max) {
         self.kind = kind
         self.size = size
         self.spares = size == 0 ? 0 : spares
         self.capacity = capacity
+        self.jobsOfALife = jobsOfALife
     }
 
     /// The number of `staying` workers wanted.
@@ -112,6 +117,23 @@ struct WorkerPool {
         return best.map { workers[$0].id }
     }
 
+    /// The worker for the next job of a user that is brief: an idle one, or the one with the fewest of that user's brief
+    /// jobs. Another user's jobs never wait behind them.
+    func available(forBriefJobOf user: JobOwner.User) -> WorkerID? {
+        if let available { return available }
+        var best: Int?
+        for place in workers.indices where workers[place].canWork && workers[place].brief == user {
+            let jobs = workers[place].jobs.count
+            guard jobs > 0, jobs < BrokerLimits.briefJobs else { continue }
+            if let best, workers[best].jobs.count <= jobs { continue }
+            best = place
+        }
+        return best.map { workers[$0].id }
+    }
+
+    /// Gives a worker no more jobs until those that it has have ended.
+    mutating func endBrief(_ worker: WorkerID) { change(worker) { $0.brief = nil } }
+
     /// Whether a worker has a job that is to be its only one, and was not replaced for that.
     var hasExclusive: Bool { contains { $0.isExclusive && !$0.isRetiring } }
 
@@ -140,9 +162,13 @@ struct WorkerPool {
         return workers[place].jobs.contains(job)
     }
 
-    /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended.
-    mutating func assign(_ job: JobID, to worker: WorkerID, exclusively: Bool = false) {
+    /// Gives a job to a worker, which with `exclusively` gets no other until that one has ended, and with `brief` may get
+    /// others of that user.
+    mutating func assign(
+        _ job: JobID, to worker: WorkerID, exclusively: Bool = false, brief: JobOwner.User? = nil
+    ) {
         change(worker) {
+            if $0.jobs.isEmpty { $0.brief = brief }
             $0.jobs.insert(job)
             $0.isExclusive = exclusively
             $0.jobsTaken += 1
@@ -244,9 +270,9 @@ struct WorkerPool {
     /// Gives a worker no more jobs; it exits after those it has.
     mutating func retire(_ worker: WorkerID) { change(worker) { $0.isRetiring = true } }
 
-    /// Retires a worker that has run 500 jobs; its successor is started at once.
+    /// Retires a worker that has run `jobsOfALife` jobs; its successor is started at once.
     mutating func retireIfWorn(_ worker: WorkerID) {
-        change(worker) { if $0.jobsTaken >= Self.jobsOfALife { $0.isRetiring = true } }
+        if place(of: worker).map({ workers[$0].jobsTaken >= jobsOfALife }) == true { retire(worker) }
     }
 
     /// Whether any worker is retiring.
@@ -257,11 +283,12 @@ struct WorkerPool {
         workers.filter { $0.isRetiring && !$0.hasHungUp && !$0.isCondemned && $0.jobs.isEmpty }.map(\.id).sorted()
     }
 
-    static let jobsOfALife = 500
-
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
-        if contains(where: { $0.jobs.count > capacity }) { return "too many jobs on one" }
+        if contains(where: { $0.jobs.count > (kind == .decode ? BrokerLimits.briefJobs : capacity) }) {
+            return "too many jobs on one"
+        }
+        if contains(where: { $0.jobs.count > capacity && $0.isExclusive }) { return "an exclusive job among others" }
         if staying > target { return "too many" }
         if count(where: { $0.canWork && !$0.isExclusive && !$0.jobs.isEmpty }) > size {
             return "a spare at work"

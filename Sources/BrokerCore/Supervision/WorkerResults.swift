@@ -1,5 +1,5 @@
 /// What running workers have contributed to the cache, so that it can be discarded if one of them turns out to be compromised. A
-/// worker is retired after `WorkerPool.jobsOfALife` jobs, which bounds its contents.
+/// worker is retired after `BrokerLimits.jobsOfAWorker` jobs, which bounds its contents.
 struct WorkerResults {
     private var contents: [WorkerID: Set<ContentKey>] = [:]
 

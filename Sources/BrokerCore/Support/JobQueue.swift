@@ -185,6 +185,12 @@ struct JobQueue {
     private mutating func first() -> JobID? {
         if let job = front.first() { return job }
         while let user = turns.first() {
+    /// The job that `pop` removes next, and the user whose it is, in a queue without groups.
+    mutating func next() -> (job: JobID, user: User)? {
+        guard let job = first(), let entry = entries[job] else { return nil }
+        return (job, entry.owner.user)
+    }
+
             if !running.permits(user) {
                 rest(user)
             } else if let job = users[user]?.first() {

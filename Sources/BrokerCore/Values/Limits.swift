@@ -9,14 +9,19 @@ package struct BrokerLimits {
 
     /// The least memory that a worker needs, even for small images.
     package static let leastWorkerMemory = 128 << 20
+    /// The most brief jobs of one user that a decode worker is given at once, so that it need not be woken for each.
+    package static let briefJobs = 8
     /// The growth of a worker's own memory that is tolerated over its life, in bytes.
     static let toleratedGrowth = 64 << 20
 
     package var workers = 4
     package var fetchers = 1
+    /// The jobs after which a download or decode worker is retired. To start a download worker takes as long as fifty small
+    /// images, and its connections are lost with it.
+    package var jobsOfAWorker = 5000
     /// The concurrent transfers of one download worker.
     package var transfersPerFetcher = 64
-    /// The concurrent transfers from one origin.
+    /// The concurrent transfers from one origin, each of which takes a connection.
     package var transfersPerOrigin = 6
     package var memoryBytes = 512 << 20
     /// The most buffers in memory, because each takes a descriptor.
@@ -68,6 +73,8 @@ package struct BrokerLimits {
     package var decodeDeadlineMs = 20_000
     /// The largest body that is decoded while it is identified, in bytes.
     package var earlyBodyBytes = 64 << 10
+    /// The elapsed time that a small image may take while others wait behind it on the same worker.
+    package var briefDeadlineMs = 1000
     /// The room for its result, in bytes; pages that are not written take no memory.
     package var earlyResultBytes = 256 << 10
     package var workerStartDeadlineMs = 10_000

@@ -183,11 +183,22 @@ extension Broker {
         guard let worker = workers[id] else { return }
         do {
             try worker.channel.enqueue(message, descriptors: descriptors)
-            flush(worker)
+            if !worker.hasUnsentOrders {
+                worker.hasUnsentOrders = true
+                unsentOrders.append(worker)
+            }
         } catch {
             let problem = "The order \(message.type) of \(error.length) bytes is too long."
             log.warning(problem)
             if let event = failure(WireError(.internal, problem)) { events.append(event) }
+        }
+    }
+
+    /// Sends the orders that have come together in an iteration of the event loop, one system call for each worker.
+    func sendOrders() {
+        while let worker = unsentOrders.popLast() {
+            worker.hasUnsentOrders = false
+            flush(worker)
         }
     }
 

@@ -45,6 +45,8 @@ final class Broker {
     /// Clients whose descriptors wait until other clients have received theirs; polled every 100 ms.
     var stalled: Set<ClientID> = []
     var stalledWorkers: Set<WorkerID> = []
+    /// Workers with orders that are sent before the event loop waits.
+    var unsentOrders: [WorkerProcess] = []
     var workers: [WorkerID: WorkerProcess] = [:]
     /// The fork server for decode workers; without one, they are started as programs.
     var forkServer: ForkServer?
@@ -91,8 +93,8 @@ final class Broker {
 
     /// The descriptors of the workers and of the loop itself.
     static func descriptorsOfProcesses(_ limits: BrokerLimits) -> Int {
-        // Two for each process, spares included; a job's result is one, too.
-        3 * (limits.workers + limits.fetchers + 5) + 16
+        // Two for each process, spares included; a job's result is one, too, and decode workers may have several.
+        3 * (limits.workers + limits.fetchers + 5) + BrokerLimits.briefJobs * limits.workers + 16
     }
 
     /// Prepares everything but the workers: they start with `run`.
@@ -167,6 +169,7 @@ final class Broker {
         startForkServer()
         handle(.timePassed)
         while !isFinished {
+            sendOrders()
             let deadline = state.nextDeadline
             if deadline != timerSetTo {
                 timerSetTo = deadline
@@ -198,6 +201,7 @@ final class Broker {
             }
             if !formerServers.isEmpty { formerServers.removeAll { $0.reap() != nil } }
             if mayHaveStrangers { mayHaveStrangers = !ChildProcess.reapStrangers() }
+            sendOrders()
             flushClients()
             // After the flush, which may find that they have accepted bytes while the broker was kept from running.
             if retriedAt == begun { disconnectBlocked() }

@@ -156,6 +156,8 @@ final class WorkerProcess {
     /// Whether its socket has ended.
     var hasEnded = false
     var isWatchedForWriting = false
+    /// Whether orders are queued that are sent before the event loop waits.
+    var hasUnsentOrders = false
 
     /// The microseconds between two looks at what the kernel knows of a busy worker: each look costs as much as a message.
     static let measuringPause = 20_000
@@ -181,6 +183,7 @@ final class WorkerProcess {
         try socket.setNonBlocking()
         self.child = child
         channel = FrameChannel(socket: socket, descriptors: kind == .cache ? .disposed(closing) : .left)
+        channel.joinsDescriptors = true
         self.id = id
         self.kind = kind
     }

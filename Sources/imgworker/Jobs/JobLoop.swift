@@ -34,6 +34,7 @@ struct JobLoop {
         case .identify(let job, let early?): try identify(job, descriptors[0], early, into: descriptors[1])
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
+        if channel.bufferedBytes == 0 { try channel.flushMessages() }
         return true
     }
 
@@ -41,9 +42,9 @@ struct JobLoop {
     private func identify(_ job: Int, _ file: FileDescriptor) throws {
         do {
             let digest = try ImageSource(reading: file).digest
-            try channel.sendMessage(DecodeReport.identified(job: job, digest: digest))
+            try report(.identified(job: job, digest: digest))
         } catch let error as WireError {
-            try channel.sendMessage(DecodeReport.failed(job: job, error))
+            try report(.failed(job: job, error))
         }
     }
 
@@ -56,10 +57,15 @@ struct JobLoop {
             let source = try ImageSource(reading: file)
             let digest = source.digest
             let result = early.refuses(digest) ? nil : decode(early.job, source, into: output)
-            try channel.sendMessage(DecodeReport.identified(job: job, digest: digest, early: result))
+            try report(.identified(job: job, digest: digest, early: result))
         } catch let error as WireError {
-            try channel.sendMessage(DecodeReport.failed(job: job, error))
+            try report(.failed(job: job, error))
         }
+    }
+
+    /// Queues a report, which is sent when no other order has been received: the broker may have sent several.
+    private func report(_ report: DecodeReport) throws(FrameChannel.Failure) {
+        do { try channel.enqueue(report) } catch { throw .tooLong(error) }
     }
 
     private func decode(_ job: DecodeJob, _ source: ImageSource, into output: FileDescriptor) -> EarlyResult? {

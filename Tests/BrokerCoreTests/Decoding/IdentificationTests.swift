@@ -89,7 +89,8 @@ import WorkerProtocol
 
     @Test mutating func `a request that leaves ends a queued identification, and lets a running one end`() throws {
         try download(1, "a")
-        try download(2, "b")
+        // A large one, because small ones are given to the worker ahead.
+        try download(2, "b", bytes: Self.large)
         world.happen(.messageReceived(client, .cancel(id: 10, request: 2)))
         world.happen(.messageReceived(client, .cancel(id: 11, request: 1)))
         #expect(world.state.reservedBytes == BrokerLimits().earlyResultBytes, "the running one may still be decoded")

@@ -8,9 +8,10 @@ import WorkerProtocol
 
 /// Workers that crash, hang or misbehave, and requests that survive them.
 struct SupervisionTests {
-    func world(workers: Int = 1) -> StrictWorld {
+    func world(workers: Int = 1, jobsOfAWorker: Int = 5000) -> StrictWorld {
         var limits = BrokerLimits()
         limits.workers = workers
+        limits.jobsOfAWorker = jobsOfAWorker
         var world = StrictWorld(limits)
         world.readyAll()
         return world
@@ -270,15 +271,16 @@ struct SupervisionTests {
     }
 
     @Test func `a worker is retired after its jobs, or when it has grown, and never while it is busy`() throws {
-        var world = world()
+        var world = world(jobsOfAWorker: 50)
         let client = world.connect()
-        for number in 1...500 { world.load(client, id: number, "\(number)", content: number) }
+        let jobs = 50
+        for number in 1...jobs { world.load(client, id: number, "\(number)", content: number) }
         let worn = try #require(world.workers.first { $0.value.kind == .decode && $0.value.state == .dying }?.key)
         world.endWorker(worn, .ended(.status(0)))
         #expect(world.state.report[.workerRestarts] == 0)
         world.readyAll()
-        world.get(client, id: 501, "x")
-        world.finishFetch(try #require(world.fetches.keys.first), content: 501)
+        world.get(client, id: jobs + 1, "x")
+        world.finishFetch(try #require(world.fetches.keys.first), content: jobs + 1)
         let busy = try #require(world.decodes.values.first?.worker)
         world.happen(.workerMeasured(busy, residentBytes: 10 << 20))
         world.happen(.workerMeasured(busy, residentBytes: 80 << 20))

@@ -349,6 +349,10 @@ struct StrictWorld {
         }
     }
 
+    private func isSmall(_ job: JobID) -> Bool {
+        state.downloads[job].map { $0.received <= state.limits.earlyBodyBytes } ?? true
+    }
+
     mutating func endWorker(_ worker: WorkerID, _ exit: WorkerExit) {
         workers[worker] = nil
         ending.remove(worker)
@@ -408,9 +412,12 @@ struct StrictWorld {
         case .identify(let worker, let job, let buffer, let decode):
             expectReady(worker, .decode)
             if !buffers.contains(buffer) { complain("identifies a buffer that is gone") }
-            if decodes.values.contains(where: { $0.worker == worker }) || identifying.values.contains(worker) {
+            if decodes.values.contains(where: { $0.worker == worker }) {
                 complain("a second job for a busy decoder")
             }
+            let others = identifying.filter { $0.value == worker }.keys
+            if others.count >= BrokerLimits.briefJobs { complain("too many small bodies for one decoder") }
+            if !others.isEmpty, !isSmall(job) || !others.allSatisfy(isSmall) { complain("a large body among others") }
             if isEnding(worker, for: job) { break }
             identifying[job] = worker
             early[job] = decode
@@ -427,7 +434,9 @@ struct StrictWorld {
         case .startDecode(let worker, let order, let body):
             expectReady(worker, .decode)
             if !buffers.contains(body) { complain("decodes bytes that are gone") }
-            if decodes.values.contains(where: { $0.worker == worker }) { complain("a second job for a busy decoder") }
+            if decodes.values.contains(where: { $0.worker == worker }) || identifying.values.contains(worker) {
+                complain("a second job for a busy decoder")
+            }
             if order.partialBytes != nil { complain("a partial decoding of a complete original") }
             if isEnding(worker, for: JobID(number: order.id)) { break }
             decodes[JobID(number: order.id)] = Job(worker: worker, order: order)
