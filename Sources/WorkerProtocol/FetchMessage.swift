@@ -108,9 +108,9 @@ package enum FetchReport: Equatable, Sendable {
     case ready(SandboxReport?, version: String? = ProductVersion.current)
     /// The transfer goes on at another origin, to which the one before has redirected. It has the URL of that origin's root.
     case redirected(job: Int, to: String)
-    /// A body begins: its response's header, the validator for resuming the download after an interruption, and the
-    /// body's total length in bytes.
-    case responded(job: Int, ResponseRecord, validator: String?, total: Int?)
+    /// A body begins: its response's header, the validator for resuming the download after an interruption, the body's
+    /// total length in bytes, and whether the requested origin answers many requests over one connection (HTTP/2).
+    case responded(job: Int, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool = false)
     /// The number of body bytes received, and the expected total if known.
     case progress(job: Int, received: Int, expected: Int?)
     /// The body is complete.
@@ -194,12 +194,13 @@ extension FetchReport: WorkerMessage {
             fields.job(&job)
             fields.string("to", &root)
             self = .redirected(job: job, to: root)
-        case .responded(var job, var response, var validator, var total):
+        case .responded(var job, var response, var validator, var total, var isMultiplexed):
             fields.job(&job)
             fields.object("response", &response)
             fields.string("validator", &validator, most: ResponseRecord.longestValue)
             fields.integer("total", &total, in: 0...Int.max)
-            self = .responded(job: job, response, validator: validator, total: total)
+            fields.flag("multiplexed", &isMultiplexed)
+            self = .responded(job: job, response, validator: validator, total: total, isMultiplexed: isMultiplexed)
         case .progress(var job, var received, var expected):
             fields.job(&job)
             fields.integer("received", &received, in: 0...Int.max)

@@ -157,6 +157,10 @@ import WorkerProtocol
         ("fetch-report-redirected", .redirected(job: 1, to: "https://example.org:443/")),
         ("fetch-report-responded", .responded(job: 1, response, validator: "\"1\"", total: 34_567)),
         (
+            "fetch-report-responded-multiplexed",
+            .responded(job: 1, response, validator: "\"1\"", total: 34_567, isMultiplexed: true)
+        ),
+        (
             "fetch-report-responded-bare",
             .responded(job: 1, ResponseRecord(requestedAt: 1, receivedAt: 2), validator: nil, total: nil)
         ),
@@ -285,7 +289,7 @@ import WorkerProtocol
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
             "isSentOnce",
             "sandbox", "version", "build", "early", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs",
-            "loops",
+            "loops", "multiplexed",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(try message.encoded().dropFirst(Frame.headerLength))

@@ -68,10 +68,12 @@ extension BrokerState {
     // MARK: Progress
 
     mutating func fetchResponded(
-        _ worker: WorkerID, _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?
+        _ worker: WorkerID, _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?,
+        isMultiplexed: Bool
     ) {
         guard supervision.isRunning(job, on: worker) else { return }
-        let download = downloads.responded(job, response, validator: validator, total: total, at: now.instant)
+        let download = downloads.responded(
+            job, response, validator: validator, total: total, isMultiplexed: isMultiplexed, at: now.instant)
         if let download { tell(.responded, of: download) }
     }
 

@@ -137,8 +137,9 @@ package struct BrokerState {
         case .fetchProgressed(let worker, let job, let received, let expected):
             fetchProgressed(worker, job, received: received, expected: expected)
         case .fetchFinished(let worker, let job, let result): fetchFinished(worker, job, result)
-        case .fetchResponded(let worker, let job, let response, let validator, let total):
-            fetchResponded(worker, job, response, validator: validator, total: total)
+        case .fetchResponded(let worker, let job, let response, let validator, let total, let isMultiplexed):
+            fetchResponded(
+                worker, job, response, validator: validator, total: total, isMultiplexed: isMultiplexed)
         case .fetchNotModified(let worker, let job, let confirmation): fetchNotModified(worker, job, confirmation)
         case .fetchFailed(let worker, let job, let failure): fetchFailed(worker, job, failure)
         case .fetchStopped(let worker, let job, let received): fetchStopped(worker, job, received: received)
@@ -358,8 +359,8 @@ package struct BrokerState {
             case .total(let waiter): totalTimePassed(waiter)
             case .silence(let waiter): silenceTimePassed(waiter)
             case .decode(let worker, let job): decodeTimePassed(worker, job)
-            case .processorTime(let worker, let job):
             case .brief(let worker, let job): briefTimePassed(worker, job)
+            case .processorTime(let worker, let job):
                 if supervision.isRunning(job, on: worker) { actions.append(.measureProcessorTime(worker, job)) }
             case .lookup(let job): lookupTimePassed(job)
             case .diskRequest(let job): diskRequestTimePassed(job)

@@ -43,7 +43,8 @@ package enum Event {
     /// A transfer goes on at the origin of this URL.
     case fetchRedirected(WorkerID, JobID, to: String)
     /// A body begins, which can be continued by `validator`.
-    case fetchResponded(WorkerID, JobID, ResponseRecord, validator: String?, total: Int?)
+    case fetchResponded(
+        WorkerID, JobID, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool = false)
     case fetchProgressed(WorkerID, JobID, received: Int, expected: Int?)
     case fetchFinished(WorkerID, JobID, FetchResult)
     case fetchNotModified(WorkerID, JobID, FetchConfirmation)

@@ -30,6 +30,8 @@ struct JobQueue {
 
     private struct Group {
         var running: RunningShares
+        /// The running jobs when the limit was last changed, which may be more than it is now.
+        var runningBefore = 0
         /// The jobs set aside.
         var front = RoundRobinQueue()
         var asides: [User: UserQueue] = [:]
@@ -68,6 +70,8 @@ struct JobQueue {
     private var users: [User: UserQueue] = [:]
     private var turns = TurnOrder<User>()
     private var groups: [String: Group] = [:]
+    /// The limits of groups that have another one than `groupLimit`.
+    private var groupLimits: [String: Int] = [:]
     /// The groups that have brought back jobs of a user.
     private var offers: [User: Set<String>] = [:]
     /// The running jobs, if their number is limited.
@@ -181,16 +185,16 @@ struct JobQueue {
         return nil
     }
 
-    /// The next job of a user below its share, whether or not its group lets it run.
-    private mutating func first() -> JobID? {
-        if let job = front.first() { return job }
-        while let user = turns.first() {
     /// The job that `pop` removes next, and the user whose it is, in a queue without groups.
     mutating func next() -> (job: JobID, user: User)? {
         guard let job = first(), let entry = entries[job] else { return nil }
         return (job, entry.owner.user)
     }
 
+    /// The next job of a user below its share, whether or not its group lets it run.
+    private mutating func first() -> JobID? {
+        if let job = front.first() { return job }
+        while let user = turns.first() {
             if !running.permits(user) {
                 rest(user)
             } else if let job = users[user]?.first() {
@@ -221,7 +225,7 @@ struct JobQueue {
         runningJobs[job] = (user, entry.group)
         running.add(user)
         guard let group = entry.group else { return }
-        groups.change(group, default: Group(running: RunningShares(limit: groupLimit))) {
+        groups.change(group, default: Group(running: RunningShares(limit: groupLimits[group] ?? groupLimit))) {
             $0.running.add(user)
             $0.turns.moveToEnd(user)
         }
@@ -238,6 +242,21 @@ struct JobQueue {
         groups.change(group) { $0.running.remove(user) }
         offerPlace(of: group)
     }
+
+    /// Sets the most running jobs of a group from now on; nil for `groupLimit`. Jobs that run already go on.
+    mutating func limit(_ group: String, to limit: Int?) {
+        if groupLimits[group] == limit { return }
+        // Each is learnt again when it is needed.
+        if groupLimits.count >= Self.mostGroupLimits { groupLimits = [:] }
+        groupLimits[group] = limit
+        groups.change(group) {
+            $0.running.limit = limit ?? groupLimit
+            $0.runningBefore = $0.running.total
+        }
+        if groups[group] != nil { offerPlace(of: group) }
+    }
+
+    private static let mostGroupLimits = 1024
 
     /// The user that a running job counts for.
     func user(ofRunning job: JobID) -> User? { runningJobs[job]?.user }
@@ -384,7 +403,9 @@ struct JobQueue {
             if group.running.total != inGroup.count || group.running.users != Self.counts(inGroup.map(\.user)) {
                 return "running jobs of a group"
             }
-            if group.running.total > groupLimit { return "too many running jobs of a group" }
+            if group.running.total > max(group.running.limit, group.runningBefore) {
+                return "too many running jobs of a group"
+            }
             if group.turns.count != group.asides.count { return "users of a group" }
             if group.offeree.map({ offers[$0]?.contains(name) != true }) == true { return "an offer" }
             let inLine = entries.values.filter { $0.group == name && !$0.isAside }

@@ -1,6 +1,6 @@
 /// The running jobs within a limit, of which users have fair shares (`FairShare`).
 struct RunningShares {
-    let limit: Int
+    var limit: Int
     /// The number of running jobs of all users.
     private(set) var total = 0
     private(set) var users: [JobOwner.User: Int] = [:]

@@ -23,6 +23,8 @@ package struct BrokerLimits {
     package var transfersPerFetcher = 64
     /// The concurrent transfers from one origin, each of which takes a connection.
     package var transfersPerOrigin = 6
+    /// The concurrent transfers from one origin that answers over shared connections (HTTP/2).
+    package var multiplexedTransfersPerOrigin = 32
     package var memoryBytes = 512 << 20
     /// The most buffers in memory, because each takes a descriptor.
     package var memoryEntries = 65_536
@@ -71,10 +73,10 @@ package struct BrokerLimits {
     /// The elapsed time that a decode worker may take to read the header, and again from its admission to write the result. It
     /// includes waiting for a processor, but not for memory. A partial decoding has this time in all.
     package var decodeDeadlineMs = 20_000
-    /// The largest body that is decoded while it is identified, in bytes.
-    package var earlyBodyBytes = 64 << 10
     /// The elapsed time that a small image may take while others wait behind it on the same worker.
     package var briefDeadlineMs = 1000
+    /// The largest body that is decoded while it is identified, in bytes.
+    package var earlyBodyBytes = 64 << 10
     /// The room for its result, in bytes; pages that are not written take no memory.
     package var earlyResultBytes = 256 << 10
     package var workerStartDeadlineMs = 10_000

@@ -21,6 +21,8 @@ struct ResponseHeaders {
 
     /// The final response's status; 0 before it has arrived.
     private(set) var status = 0
+    /// Whether its connection carries other responses at the same time (HTTP/2 and later).
+    private(set) var isMultiplexed = false
     /// Whether the final response's header has ended.
     private(set) var isComplete = false
     /// `Content-Type`.
@@ -78,6 +80,7 @@ struct ResponseHeaders {
             self = ResponseHeaders()
             self.bytes = bytes
             status = Self.status(in: line)
+            isMultiplexed = !line.starts(with: "HTTP/1".utf8)
         } else if line.allSatisfy({ $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") }) {
             isComplete = status >= 200 || status == 101
             return isComplete ? .complete : .incomplete

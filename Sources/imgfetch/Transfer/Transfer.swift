@@ -236,7 +236,9 @@ import WorkerProtocol
         }
         if headers.expectedLength == 0 { return true }
         speedFloor.startOver()
-        beginning = .responded(job: job.id, record, validator: validator, total: total)
+        beginning = .responded(
+            job: job.id, record, validator: validator, total: total,
+            isMultiplexed: headers.isMultiplexed && redirects.isEmpty)
         hasProgress = true
         lastProgress = nil
         return true

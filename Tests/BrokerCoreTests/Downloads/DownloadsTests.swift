@@ -133,6 +133,39 @@ import WorkerProtocol
         }
     }
 
+    @Test func `an origin that shares connections gets more transfers, until it does not any more`() throws {
+        var downloads = downloads {
+            $0.transfersPerOrigin = 2
+            $0.multiplexedTransfersPerOrigin = 5
+        }
+        for number in 1...9 {
+            let download = Download(
+                DownloadKey(original: try key("\(number)"), isForced: false), url: try key("\(number)").url,
+                waiter: waiter(1))
+            _ = downloads.enqueue(download, newJob: { JobID(number: number) }, at: now)
+        }
+        func startAll() -> Int {
+            var count = 0
+            while let job = downloads.popQueued() {
+                _ = downloads.start(job, on: worker, at: now)
+                count += 1
+            }
+            return count
+        }
+        func respond(_ number: Int, isMultiplexed: Bool) {
+            let response = ResponseRecord(status: 200, requestedAt: 0, receivedAt: 0)
+            _ = downloads.responded(
+                JobID(number: number), response, validator: nil, total: 100, isMultiplexed: isMultiplexed, at: now)
+        }
+        // A user has a share of both.
+        #expect(startAll() == 1)
+        respond(1, isMultiplexed: true)
+        #expect(startAll() == 3)
+        respond(2, isMultiplexed: false)
+        #expect(startAll() == 0)
+        #expect(downloads.brokenInvariant() == nil)
+    }
+
     @Test func `silence is blamed on an origin once, and only after its patience`() throws {
         var downloads = downloads {
             $0.patienceMs = 1000

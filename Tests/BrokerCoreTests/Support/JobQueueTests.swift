@@ -153,6 +153,27 @@ struct JobQueueTests {
         expectNext(9, nil, in: &queue)
     }
 
+    @Test func `a group can be given another limit while its jobs run`() {
+        var queue = JobQueue(groupLimit: 2)
+        for number in 1...9 { queue.push(job(number), priority: .normal, owner: owner(1), group: "a") }
+        for number in 11...19 { queue.push(job(number), priority: .low, owner: owner(1), group: "b") }
+        expectNext(1, 2, 11, 12, nil, in: &queue)
+        queue.limit("a", to: 5)
+        expectNext(3, 4, 5, nil, in: &queue)
+        #expect(queue.brokenInvariant() == nil)
+        queue.limit("a", to: nil)
+        for number in 1...3 { queue.jobEnded(job(number)) }
+        // Two of them still run.
+        expectNext(nil, in: &queue)
+        queue.jobEnded(job(4))
+        expectNext(6, nil, in: &queue)
+        // It is remembered while no job runs.
+        queue.limit("c", to: 3)
+        for number in 21...29 { queue.push(job(number), priority: .high, owner: owner(1), group: "c") }
+        expectNext(21, 22, 23, nil, in: &queue)
+        #expect(queue.brokenInvariant() == nil)
+    }
+
     @Test func `a user has its share of an origin, and others of the rest`() {
         var queue = JobQueue(groupLimit: 6)
         for number in 1...9 {

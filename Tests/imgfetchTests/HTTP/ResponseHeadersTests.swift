@@ -28,6 +28,7 @@ import Testing
         #expect(last == .incomplete && !early.isComplete)
         let (headers, _) = read("HTTP/1.1 103 Early", "ETag: early", "", "HTTP/2 200", "")
         #expect(headers.isComplete && headers.status == 200 && headers.etag == nil)
+        #expect(headers.isMultiplexed && !early.isMultiplexed)
     }
 
     @Test func `trailers are ignored`() {

@@ -151,7 +151,7 @@ final class FetchWorker {
         while true {
             let report = try nextReport()
             switch report {
-            case .responded(let job, let response, let validator, let total):
+            case .responded(let job, let response, let validator, let total, _):
                 #expect(progress[job] == nil)
                 beginnings[job, default: []].append(Beginning(response: response, validator: validator, total: total))
             case .ready: Issue.record("ready twice")
