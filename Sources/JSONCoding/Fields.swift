@@ -199,6 +199,27 @@ package struct Fields {
         }
     }
 
+    /// A number within `range`, written so that it reads as the same value.
+    package mutating func number(
+        _ name: StaticString, _ value: inout Double, in range: ClosedRange<Double>, _ presence: Presence = .required
+    ) {
+        if isReading {
+            guard find(name, presence) else { return }
+            if reader.nextIsNumber, let read = try? reader.readNumber(), range.contains(read) {
+                // Zero has two forms.
+                value = read == 0 ? 0 : read
+            } else {
+                note(name, "a number from \(Self.text(range.lowerBound)) to \(Self.text(range.upperBound))")
+            }
+        } else {
+            writer.name(name)
+            writer.exactValue(value)
+        }
+    }
+
+    /// A number for people: without a fraction of zero.
+    private static func text(_ number: Double) -> String { Int(exactly: number).map(String.init) ?? "\(number)" }
+
     /// A raw value of an enumeration.
     package mutating func choice<Choice>(_ name: StaticString, _ value: inout Choice, _ presence: Presence = .required)
     where Choice: RawRepresentable<String> & CaseIterable {
@@ -281,23 +302,27 @@ package struct Fields {
 
     /// An array of at most `most` objects, absent when it is empty.
     package mutating func objects<Value: FieldList>(
-        _ name: StaticString, orNone values: inout [Value], most: Int = .max
+        _ name: StaticString, orNone values: inout [Value], most: Int = .max, isNumbered: Bool = false
     ) {
-        if isReading || !values.isEmpty { objects(name, &values, most: most, .optional) }
+        if isReading || !values.isEmpty { objects(name, &values, most: most, isNumbered: isNumbered, .optional) }
     }
 
-    /// An array of at most `most` objects. Reading ends at the first that has a problem.
+    /// An array of at most `most` objects. Reading ends at the first that has a problem. With `isNumbered`, the problem names
+    /// the object's index.
     package mutating func objects<Value: FieldList>(
-        _ name: StaticString, _ values: inout [Value], most: Int = .max, _ presence: Presence = .required
+        _ name: StaticString, _ values: inout [Value], most: Int = .max, isNumbered: Bool = false,
+        _ presence: Presence = .required
     ) {
         if isReading {
+            var index = 0
             readElements(name, most, presence, &values) { fields, name in
                 var value = Value.blank
                 let start = fields.reader.position
                 guard (try? fields.reader.skip()) != nil else { return nil }
                 let end = fields.reader.position
                 fields.reader.position = start
-                fields.nested("\(name)") { value.list(&$0) }
+                fields.nested(isNumbered ? "\(name)[\(index)]" : "\(name)") { value.list(&$0) }
+                index += 1
                 fields.reader.position = end
                 return fields.problem == nil ? value : nil
             }
@@ -357,6 +382,13 @@ package struct Fields {
 
     /// The names of all members that were read, in their order.
     package var names: [String] { members.map { reader.name(of: $0, most: .max) ?? "" } }
+
+    /// Notes members that were read and have other names. For objects in which a member that is not understood must not be
+    /// ignored.
+    package mutating func noteUnknownNames(besides known: [String]) {
+        guard isReading, let other = names.first(where: { !known.contains($0) }) else { return }
+        note(other, expected: "absent: the members are " + known.joined(separator: ", "))
+    }
 
     /// The number of members that were read.
     package var memberCount: Int { members.count }

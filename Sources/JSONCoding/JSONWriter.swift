@@ -120,6 +120,12 @@ package struct JSONWriter {
         needsComma = true
     }
 
+    /// Writes all digits of a finite number.
+    mutating func exactValue(_ number: Double) {
+        bytes.append(contentsOf: (Int(exactly: number).map(String.init) ?? number.description).utf8)
+        needsComma = true
+    }
+
     mutating func value(_ boolean: Bool) {
         if boolean { append("true") } else { append("false") }
         needsComma = true

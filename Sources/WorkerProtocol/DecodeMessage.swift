@@ -230,27 +230,6 @@ extension DecodeJob: FieldList {
     }
 }
 
-extension Transform: FieldList {
-    package static var blank: Transform { Transform() }
-
-    package mutating func list(_ fields: inout Fields) {
-        fields.integer("width", &width, in: 1...PixelGeometry.maximumSide)
-        fields.integer("height", &height, in: 1...PixelGeometry.maximumSide)
-        fields.choice("fit", &fit)
-        fields.integer("byteLimit", &byteLimit, in: 1...Int.max)
-        fields.choice("pixelFormat", &pixelFormat)
-        fields.choice("alpha", &alpha)
-        fields.frames("frame", &frames)
-        fields.boolean("linear", &isLight)
-        if fields.isReading {
-            // In its canonical form.
-            self = Transform(
-                width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha,
-                frames: frames, isLight: isLight)
-        }
-    }
-}
-
 extension Encoding: FieldList {
     package static var blank: Encoding { Encoding(.png) }
 

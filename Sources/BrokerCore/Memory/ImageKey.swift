@@ -146,7 +146,7 @@ enum Form: Hashable, Sendable {
     func rasterWord(of owner: UInt32?) -> String? {
         let suffix = owner.map { "\(Self.decoderVersion)-of-\($0)" } ?? Self.decoderVersion
         return switch self {
-        case .pixels(let transform) where transform.isScaling && transform.frames != .all:
+        case .pixels(let transform) where transform.isDerived && transform.frames != .all:
             "\(transform.canonical)-\(suffix)"
         case .encoded(let transform, let encoding): "\(transform.canonical)-\(encoding.canonical)-\(suffix)"
         case .original, .pixels: nil

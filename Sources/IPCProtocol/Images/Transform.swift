@@ -1,3 +1,5 @@
+package import JSONCoding
+
 /// The size and form of the pixels of a variant. Equal transforms of equal bytes give equal results, so this type has
 /// exactly the parameters that affect the bytes of the result.
 public struct Transform: Hashable, Sendable {
@@ -19,7 +21,7 @@ public struct Transform: Hashable, Sendable {
     package var height: Int?
     /// The way to fit the image into the box.
     package var fit: Fit
-    /// The maximum number of bytes of pixels of the result, all frames included; a larger result is scaled down, aspect
+    /// The maximum number of bytes of pixels of the scaled result, all frames included; a larger one is scaled down, aspect
     /// ratio kept. Nil: no limit.
     package var byteLimit: Int?
     /// The order of a pixel's bytes.
@@ -31,12 +33,15 @@ public struct Transform: Hashable, Sendable {
     /// Whether scaling filters linear light instead of sRGB values. It keeps the brightness of fine bright detail, and
     /// is slower.
     package var isLight: Bool
+    /// The crop before scaling, and the steps after it; nil for neither.
+    package var edits: Edits?
 
-    /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter.
+    /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter, and no
+    /// step is without effect.
     package init(
         width: Int? = nil, height: Int? = nil, fit: Fit = .inside, byteLimit: Int? = nil,
         pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, frames: FrameSelection = .one(0),
-        isLight: Bool = false
+        isLight: Bool = false, edits: Edits? = nil
     ) {
         self.width = width
         self.height = height
@@ -46,26 +51,50 @@ public struct Transform: Hashable, Sendable {
         self.alpha = alpha
         self.frames = frames
         self.isLight = isLight && (width != nil || height != nil || byteLimit != nil)
+        self.edits = edits?.canonical
     }
 
     /// The source area and the size of a result.
     package struct Plan: Equatable, Sendable {
-        /// The used part of the source, in pixels with the orientation applied: all of it except for `cover`.
+        /// The part of the area that is scaled, in pixels with the orientation applied: all of it except for `cover`.
         package struct Crop: Equatable, Sendable {
             package var x, y, width, height: Double
         }
 
         /// The size of the result.
         package let result: PixelGeometry
-        /// The part of the source that is scaled to the result.
+        /// The size after scaling, before the steps.
+        package let scaled: PixelGeometry
+        /// The used area of the source as shown; nil for all of it.
+        package let area: IPCProtocol.Crop?
+        /// The part of that area that is scaled.
         package let crop: Crop
-        /// Whether the result equals the source, pixel by pixel.
+        /// Whether scaling changes no pixel of the area.
         package let isIdentity: Bool
     }
 
     /// Returns the plan for a source of this size, orientation applied, with `frameCount` frames. Sizes are rounded to
-    /// whole pixels, at least 1; returns nil when a side would exceed 65,535 pixels.
+    /// whole pixels, at least 1.
+    ///
+    /// - Throws: `too-many-pixels` when a side would exceed 65,535 pixels; `bad-request` when the crop leaves the source.
+    package func checkedPlan(for source: PixelGeometry, frameCount: Int = 1) throws(WireError) -> Plan {
+        guard let crop = edits?.crop else { return try plan(ofArea: source, nil, frameCount: frameCount) }
+        guard let area = crop.geometry(in: source) else {
+            let size = "\(crop.width) × \(crop.height) pixels from \(crop.x), \(crop.y)"
+            throw WireError(
+                .badRequest, "variant.crop leaves the image: \(size) of \(source.width) × \(source.height).")
+        }
+        return try plan(ofArea: area, area == source ? nil : crop, frameCount: frameCount)
+    }
+
+    /// Returns the plan for a source of this size; nil if it has no plan.
     package func plan(for source: PixelGeometry, frameCount: Int = 1) -> Plan? {
+        try? checkedPlan(for: source, frameCount: frameCount)
+    }
+
+    private func plan(
+        ofArea source: PixelGeometry, _ area: IPCProtocol.Crop?, frameCount: Int
+    ) throws(WireError) -> Plan {
         var (resultWidth, resultHeight) = boxed(source)
         if let byteLimit {
             // The requested frames share the limit.
@@ -74,17 +103,21 @@ public struct Transform: Hashable, Sendable {
         }
         let sides = 1...Double(PixelGeometry.maximumSide)
         guard sides.contains(resultWidth), sides.contains(resultHeight),
-            let result = PixelGeometry(width: Int(resultWidth), height: Int(resultHeight))
-        else { return nil }
+            let scaled = PixelGeometry(width: Int(resultWidth), height: Int(resultHeight))
+        else {
+            throw WireError(.tooManyPixels, "A side of the result would have more than 65535 pixels.")
+        }
         var crop = Plan.Crop(x: 0, y: 0, width: Double(source.width), height: Double(source.height))
         // With only one side given, the result has the source's aspect ratio except for rounding, so no crop is needed.
-        if fit == .cover, width != nil, height != nil { crop = Self.middle(of: source, withAspectOf: result) }
+        if fit == .cover, width != nil, height != nil { crop = Self.middle(of: source, withAspectOf: scaled) }
         let isWhole = crop.width == Double(source.width) && crop.height == Double(source.height)
-        return Plan(result: result, crop: crop, isIdentity: isWhole && result == source)
+        let result = edits?.steps.reduce(scaled) { $1.result(of: $0) } ?? scaled
+        return Plan(
+            result: result, scaled: scaled, area: area, crop: crop, isIdentity: isWhole && scaled == source)
     }
 
-    /// Whether the transform may change the size.
-    package var isScaling: Bool { width != nil || height != nil || byteLimit != nil }
+    /// Whether the result may be more than the source in another form: scaled, cropped or processed.
+    package var isDerived: Bool { width != nil || height != nil || byteLimit != nil || edits != nil }
 
     /// Returns the size of `source` fitted into the box, in whole pixels.
     private func boxed(_ source: PixelGeometry) -> (width: Double, height: Double) {
@@ -132,6 +165,29 @@ public struct Transform: Hashable, Sendable {
     package var canonical: String {
         let box = width == nil && height == nil ? "full" : "\(width ?? 0)x\(height ?? 0)-\(fit.rawValue)"
         let frame = frames == .one(0) ? "" : "-frame-\(frames)"
-        return "\(box)-\(byteLimit ?? 0)-\(pixelFormat.rawValue)-\(alpha.rawValue)\(frame)\(isLight ? "-light" : "")"
+        let form = "\(pixelFormat.rawValue)-\(alpha.rawValue)"
+        return "\(box)-\(byteLimit ?? 0)-\(form)\(frame)\(isLight ? "-light" : "")\(edits?.word ?? "")"
+    }
+}
+
+extension Transform: FieldList {
+    package static var blank: Transform { Transform() }
+
+    package mutating func list(_ fields: inout Fields) {
+        fields.integer("width", &width, in: 1...PixelGeometry.maximumSide)
+        fields.integer("height", &height, in: 1...PixelGeometry.maximumSide)
+        fields.choice("fit", &fit)
+        fields.integer("byteLimit", &byteLimit, in: 1...Int.max)
+        fields.choice("pixelFormat", &pixelFormat)
+        fields.choice("alpha", &alpha)
+        fields.frames("frame", &frames)
+        fields.boolean("linear", &isLight)
+        fields.edits(&edits)
+        if fields.isReading {
+            // In its canonical form.
+            self = Transform(
+                width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha,
+                frames: frames, isLight: isLight, edits: edits)
+        }
     }
 }

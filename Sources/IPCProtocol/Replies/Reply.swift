@@ -208,14 +208,17 @@ public struct HelloReply: Equatable, Sendable {
     public var server: String
     /// The formats that it decodes.
     public var formats: [String]
+    /// The additions to the protocol that it has.
+    public var features: [String] = []
     /// Its limits by name: `maxFrameBytes`, `maxPixels` and others.
     public var limits: [String: Int]
     /// The number of slots of the accompanying validity page; nil when the page was not requested or does not exist.
     public var slots: Int?
 
     /// Creates a description with the broker's name, formats and limits.
-    public init(server: String, formats: [String], limits: [String: Int]) {
+    public init(server: String, formats: [String], limits: [String: Int], features: [String] = []) {
         self.server = server
+        self.features = features
         self.formats = formats
         self.limits = limits
     }
@@ -239,6 +242,7 @@ extension HelloReply: FieldList {
         fields.constant("protocol", ClientMessage.protocolVersion)
         fields.string("server", &server, .optional)
         fields.strings("formats", &formats, .optional)
+        fields.strings("features", orNone: &features)
         fields.object("limits", .optional) { $0.counts(&limits) }
         if slots != nil { fields.constant("fds", 1) }
         fields.integer("slots", &slots, in: 1...JSONReader.maximumInteger)

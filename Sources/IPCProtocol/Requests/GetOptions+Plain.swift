@@ -22,10 +22,10 @@ extension GetOptions {
         let totalTimeoutMs: Int32
     }
 
-    /// These options as `Plain`; nil when they include headers, credentials or a `cacheKey`, or a number that no broker
+    /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a crop or steps, or a number that no broker
     /// accepts.
     package var plain: Plain? {
-        if !headers.isEmpty || credentials != nil || cacheKey != nil { return nil }
+        if !headers.isEmpty || credentials != nil || cacheKey != nil || variant.edits != nil { return nil }
         let frame =
             switch variant.frames {
             case .one(let index): Int32(exactly: index)

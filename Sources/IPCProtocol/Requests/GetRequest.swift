@@ -104,6 +104,17 @@ public struct GetOptions: Equatable, Sendable {
         public var frames = FrameSelection.one(0)
         /// Whether scaling filters linear light instead of sRGB values.
         public var linear = false
+        /// The part of the source to use; nil for all of it.
+        public var crop: Crop? {
+            get { edits?.crop }
+            set { edits = Edits(crop: newValue, steps: steps) }
+        }
+        /// The steps that follow scaling, at most `Step.most`.
+        public var steps: [Step] {
+            get { edits?.steps ?? [] }
+            set { edits = Edits(crop: crop, steps: newValue) }
+        }
+        var edits: Edits?
 
         /// Creates a full-size variant in the given form.
         public init(pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied) {
@@ -115,7 +126,7 @@ public struct GetOptions: Equatable, Sendable {
         package func transform(scaleDownLimit: Int) -> Transform {
             Transform(
                 width: width, height: height, fit: fit, byteLimit: scaleDown ? scaleDownLimit : nil,
-                pixelFormat: pixelFormat, alpha: alpha, frames: frames, isLight: linear)
+                pixelFormat: pixelFormat, alpha: alpha, frames: frames, isLight: linear, edits: edits)
         }
     }
 
@@ -222,5 +233,6 @@ extension GetOptions.Variant: FieldList {
         fields.choice("alpha", &alpha, .optional)
         fields.flag("linear", &linear)
         fields.frames("frame", &frames, omitting: .one(0))
+        fields.edits(&edits)
     }
 }

@@ -1,0 +1,50 @@
+package import JSONCoding
+
+/// A colour of sRGB values with straight alpha.
+public struct Color: Hashable, Sendable, CustomStringConvertible {
+    /// The channels.
+    public var red, green, blue, alpha: UInt8
+
+    /// Creates a colour.
+    public init(red: UInt8, green: UInt8, blue: UInt8, alpha: UInt8 = 255) {
+        (self.red, self.green, self.blue, self.alpha) = (red, green, blue, alpha)
+    }
+
+    /// Reads `#rrggbb` or `#rrggbbaa`; nil for any other text.
+    public init?(_ text: some StringProtocol) {
+        guard text.utf8.first == UInt8(ascii: "#"), [7, 9].contains(text.utf8.count),
+            let digits = UInt32(text.dropFirst(), radix: 16), text.utf8.dropFirst().first != UInt8(ascii: "+")
+        else { return nil }
+        let value = text.utf8.count == 7 ? digits << 8 | 255 : digits
+        self.init(
+            red: UInt8(value >> 24), green: UInt8(value >> 16 & 255), blue: UInt8(value >> 8 & 255),
+            alpha: UInt8(value & 255))
+    }
+
+    /// `#rrggbb`, or `#rrggbbaa` if it is not opaque.
+    public var description: String {
+        "#" + (alpha == 255 ? [red, green, blue] : [red, green, blue, alpha]).map(Self.hexadecimal).joined()
+    }
+
+    private static func hexadecimal(_ value: UInt8) -> String {
+        (value < 16 ? "0" : "") + String(value, radix: 16)
+    }
+}
+
+extension Fields {
+    /// A colour, `#rrggbb`, or also `#rrggbbaa` unless `isOpaque`.
+    package mutating func color(
+        _ name: StaticString, _ value: inout Color, isOpaque: Bool = false, _ presence: Presence = .required
+    ) {
+        guard isReading else { return constant(name, value.description) }
+        guard has(name) || presence == .required else { return }
+        var text = ""
+        string(name, &text)
+        if problem != nil { return }
+        if let color = Color(text), !isOpaque || text.utf8.count == 7 {
+            value = color
+        } else {
+            note("\(name)", expected: isOpaque ? "a colour #rrggbb" : "a colour #rrggbb or #rrggbbaa")
+        }
+    }
+}
