@@ -242,6 +242,13 @@ codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *row
     return warnings_status(reader);
 }
 
+codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t count) {
+    struct jpeg_decompress_struct *jpeg = &reader->jpeg;
+    if (setjmp(reader->errors.jump)) return reading_status(reader);
+    if (count > 0 && jpeg_skip_scanlines(jpeg, count) != count) return CODEC_TRUNCATED;
+    return warnings_status(reader);
+}
+
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader) {
     return reader->ran_out ? reader->length : (size_t)(reader->source.next_input_byte - reader->bytes);
 }

@@ -13,6 +13,7 @@
 
 #include "CodecTypes.h"
 #include "ColorConversion.h"
+#include "ImageSteps.h"
 #include "RowFilter.h"
 
 /// The header of a stored image.
@@ -92,6 +93,8 @@ codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, ui
 codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths);
 /// Reads the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_jpeg_reader_read_rows(codec_jpeg_reader *reader, uint8_t *rows, size_t stride, uint32_t count);
+/// Skips the next `count` rows.
+codec_status codec_jpeg_reader_skip_rows(codec_jpeg_reader *reader, uint32_t count);
 /// Returns the number of bytes that were read and are not read again.
 size_t codec_jpeg_reader_position(const codec_jpeg_reader *reader);
 /// Returns the message of the last error.

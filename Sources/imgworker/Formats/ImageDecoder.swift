@@ -9,6 +9,8 @@ protocol ImageDecoder {
     var metadata: ImageMetadata { get }
     /// Whether rows are decoded one after the other, so that an image can be scaled down without holding it.
     var streams: Bool { get }
+    /// Whether only the rows of `DecodedSize.rows` reach the sink; else all do.
+    var skipsRows: Bool { get }
     /// Returns the stage of an incomplete file's image, a number that only increases as more bytes arrive. Called once,
     /// after the image's limits are checked.
     ///
@@ -29,6 +31,7 @@ protocol ImageDecoder {
 
 extension ImageDecoder {
     var streams: Bool { false }
+    var skipsRows: Bool { false }
 
     func findStage() throws(WireError) -> Int {
         throw WireError(.unsupportedFormat, "Images of this format cannot be decoded in parts.")
@@ -41,11 +44,14 @@ struct DecodedSize: Equatable {
     let geometry: PixelGeometry
     /// The unrounded number of decoded pixels per stored pixel in each direction.
     let horizontal, vertical: Double
+    /// The rows that are used.
+    var rows: Range<Int>
 
     /// The stored size.
     init(full geometry: PixelGeometry) {
         self.geometry = geometry
         (horizontal, vertical) = (1, 1)
+        rows = 0..<geometry.height
     }
 
     /// `numerator`/`denominator` of the stored size, rounded up; the last pixel may cover fewer stored pixels.
@@ -53,13 +59,29 @@ struct DecodedSize: Equatable {
         let side = { (stored: Int) in (stored * numerator + denominator - 1) / denominator }
         geometry = PixelGeometry(width: side(stored.width), height: side(stored.height)) ?? stored
         (horizontal, vertical) = (Double(numerator) / Double(denominator), Double(numerator) / Double(denominator))
+        rows = 0..<geometry.height
     }
+
+    /// Returns the decoded pixels that a part of the stored image covers, the outer ones partly.
+    func part(_ area: Crop) -> Crop {
+        let (left, top) = (Int(Double(area.x) * horizontal), Int(Double(area.y) * vertical))
+        let end = { (stored: Int, share: Double, first: Int, side: Int) in
+            min(side, max(first + 1, Int((Double(stored) * share).rounded(.up))))
+        }
+        let right = end(area.x + area.width, horizontal, left, geometry.width)
+        let bottom = end(area.y + area.height, vertical, top, geometry.height)
+        return Crop(x: left, y: top, width: right - left, height: bottom - top)
+    }
+
+    /// The size of the used rows.
+    var used: PixelGeometry { PixelGeometry(width: geometry.width, height: rows.count) ?? geometry }
 
     /// `stored` scaled to `geometry` exactly.
     init(_ stored: PixelGeometry, stretchedTo geometry: PixelGeometry) {
         self.geometry = geometry
         horizontal = Double(geometry.width) / Double(stored.width)
         vertical = Double(geometry.height) / Double(stored.height)
+        rows = 0..<geometry.height
     }
 }
 

@@ -26,6 +26,7 @@ struct JPEGDecoder: ImageDecoder {
 
     var metadata: ImageMetadata { ImageMetadata(source, .jpeg, frameCount: header.frameCount) }
     var streams: Bool { true }
+    var skipsRows: Bool { true }
 
     func findStage() throws(WireError) -> Int {
         var scans: UInt32 = 0
@@ -53,8 +54,9 @@ struct JPEGDecoder: ImageDecoder {
             reader.pointer, format.codecOrder, Int32(size.horizontal * 8))
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         let geometry = size.geometry
+        try skip(size.rows.lowerBound, geometry)
         var kept = 0
-        unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
+        unsafe try sink.takeBands(of: size.used) { (rows, count) throws(WireError) in
             // Releases bytes within a band, because a row of a strongly scaled image consumes many bytes.
             for row in stride(from: 0, to: count, by: Self.step) {
                 kept = unsafe source.release(from: kept, to: codec_jpeg_reader_position(reader.pointer))
@@ -64,6 +66,20 @@ struct JPEGDecoder: ImageDecoder {
                 guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
             }
         }
+    }
+
+    /// Skips rows. libjpeg does not convert the first of them; the last ones are decoded, because neighbours affect the rows
+    /// that follow.
+    private func skip(_ count: Int, _ geometry: PixelGeometry) throws(WireError) {
+        if count == 0 { return }
+        let unread = max(0, count - 2 * Self.step)
+        var status = unsafe codec_jpeg_reader_skip_rows(reader.pointer, UInt32(unread))
+        let rows = try PixelMemory(count: geometry.stride)
+        for _ in unread..<count where status == CODEC_OK {
+            let place = unsafe rows.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
+            status = unsafe codec_jpeg_reader_read_rows(reader.pointer, place, geometry.stride, 1)
+        }
+        guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
     }
 
     /// The number of rows to read at once: the most that libjpeg decodes in one step.

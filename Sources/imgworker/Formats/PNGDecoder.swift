@@ -30,6 +30,7 @@ struct PNGDecoder: ImageDecoder {
     var metadata: ImageMetadata { ImageMetadata(source, .png, frameCount: header.frameCount) }
     // A pass adds pixels between those of the passes before.
     var streams: Bool { header.passes == 1 }
+    var skipsRows: Bool { header.passes == 1 }
 
     mutating func findStage() throws(WireError) -> Int {
         guard header.passes > 1 else {
@@ -75,7 +76,11 @@ struct PNGDecoder: ImageDecoder {
             unsafe try sink.takeWhole(raster.bytes, geometry)
             return
         }
-        unsafe try sink.takeBands(of: geometry) { (rows, count) throws(WireError) in
+        if size.rows.lowerBound > 0 {
+            let row = try PixelMemory(count: geometry.stride)
+            for _ in 0..<size.rows.lowerBound { unsafe try read(1, into: row.bytes) }
+        }
+        unsafe try sink.takeBands(of: size.used) { (rows, count) throws(WireError) in
             kept = unsafe source.release(from: kept, to: codec_png_reader_position(reader.pointer))
             unsafe try read(count, into: rows)
         }

@@ -8,6 +8,7 @@ struct EncodedImage {
     /// The plan; its sizes are those after orientation is applied.
     let plan: DecodePlan
 
+    private let planned: Transform.Plan
     /// The timing of the frames, if all of them are requested.
     private let timing: AnimationTiming?
     private let transform: Transform
@@ -16,6 +17,9 @@ struct EncodedImage {
     private let decodedSize: DecodedSize
     /// Nil if the result has the stored size.
     private let scaling: Scaling?
+    /// The used part of the decoded image; nil for all of it.
+    private let area: Crop?
+    private let steps: StepSequence
     private let color: ColorConversion
     private let encoding: Encoding?
     private let wantsPlaceholder: Bool
@@ -57,11 +61,13 @@ struct EncodedImage {
         let shown = orientation.turned(stored)
         let frameCount = animation?.count ?? metadata.frameCount
         if animation == nil { try Animation.check(job.transform.frames, of: nil, codec.format, count: frameCount) }
-        guard let plan = job.transform.plan(for: shown, frameCount: frameCount) else {
-            throw WireError(.tooManyPixels, "A side of the result would have more than 65535 pixels.")
-        }
-        try Self.check(stored, atMost: decoder.streams && !plan.isIdentity ? job.maxSourcePixels : job.maxPixels)
-        try Self.check(plan.result, frames: job.transform.frames.count(of: frameCount), atMost: job.maxPixels)
+        let plan = try job.transform.checkedPlan(for: shown, frameCount: frameCount)
+        let isReduced = !plan.isIdentity || plan.area != nil
+        try Self.check(stored, atMost: decoder.streams && isReduced ? job.maxSourcePixels : job.maxPixels)
+        let requestedFrames = job.transform.frames.count(of: frameCount)
+        try Self.check(plan.scaled, frames: requestedFrames, atMost: job.maxPixels)
+        let steps = job.transform.edits?.steps ?? []
+        try StepSequence.check(steps, from: plan.scaled, frames: requestedFrames, atMost: job.maxPixels)
         // Compressed data can be a thousand times smaller, and decompression is most of the work.
         let inflated = decoder.header.inflatedBytes
         let (mostInflated, isUnbounded) = job.maxSourcePixels.multipliedReportingOverflow(
@@ -72,15 +78,19 @@ struct EncodedImage {
         }
 
         var workingBytes = Self.baseBytes
+        let storedArea = plan.area.map { orientation.stored($0, in: stored) }
         if plan.isIdentity {
             decodedSize = DecodedSize(full: stored)
-            scaling = nil
+            (scaling, area) = (nil, storedArea)
         } else {
-            (decodedSize, scaling) = Self.scaling(by: plan, orientation, decoder, isLight: job.transform.isLight)
+            (decodedSize, scaling, area) = Self.scaling(
+                by: plan, storedArea, orientation, decoder, isLight: job.transform.isLight)
         }
         self.orientation = orientation
+        self.steps = StepSequence(steps, job.transform.pixelFormat, isTransparent: decoder.header.hasAlpha)
+        workingBytes += self.steps.workingBytes(from: plan.scaled)
         workingBytes += source.ownBytes + decoder.workingBytes(at: decodedSize) + (scaling?.workingBytes ?? 0)
-        if orientation.swapsSides { workingBytes += plan.result.bytes }
+        if orientation.swapsSides { workingBytes += plan.scaled.bytes }
         // Includes a profile that proves too long only after decompression.
         if profile != .none { workingBytes += 2 * ColorProfile.longest + ColorConversion.bytes }
         if let encoding = job.encoding {
@@ -97,6 +107,7 @@ struct EncodedImage {
         encoding = job.encoding
         wantsPlaceholder = job.wantsPlaceholder
         let header = ImageHeader(format: codec.format, geometry: shown, frameCount: frameCount)
+        planned = plan
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
     }
 
@@ -116,7 +127,7 @@ struct EncodedImage {
         let raster = try PixelMemory(count: plan.result.bytes)
         var result = try decode(to: .memory(raster), at: 0)
         let encoder = ImageEncoder(
-            encoding, of: plan.result, transform.pixelFormat, transform.alpha, hasAlpha: decoder.header.hasAlpha)
+            encoding, of: plan.result, transform.pixelFormat, transform.alpha, hasAlpha: steps.isTransparent)
         result.bytes = try encoder.encode(raster, to: output.descriptor())
         return result
     }
@@ -124,17 +135,30 @@ struct EncodedImage {
     /// Decodes the image, or the next requested frame, to `offset` in `output`. The placeholder is made of the first frame.
     private func decode(to output: PixelStore, at offset: Int) throws(WireError) -> DecodeResult {
         let hasAlpha = decoder.header.hasAlpha
+        // The steps take straight alpha.
+        let alpha = transform.edits?.steps.isEmpty == false ? .straight : transform.alpha
+        let premultiplies = transform.alpha == .premultiplied
+        var raster = steps.needsRaster ? try Raster(planned.scaled) : nil
         var writer = try RowWriter(
-            orientation.turned(plan.result), orientation: orientation,
-            premultiplies: scaling == nil && transform.alpha == .premultiplied && hasAlpha, output: output,
-            at: offset)
+            orientation.turned(planned.scaled), orientation: orientation,
+            premultiplies: premultiplies && raster == nil && (scaling == nil || alpha == .straight)
+                && steps.isTransparentAfterColors,
+            colors: steps.colors, output: raster.map { .memory($0.memory) } ?? output,
+            at: raster == nil ? offset : 0)
         let samples = wantsPlaceholder && offset == 0
         let grid = samples ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
         if let scaling {
-            var sink = try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: transform.alpha)
+            var sink = try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: alpha)
             try decode(into: &sink, sampling: grid)
         } else {
             try decode(into: &writer, sampling: grid)
+        }
+        if raster != nil {
+            try steps.apply(to: &raster!)
+            var writer = try RowWriter(
+                plan.result, orientation: .upright, premultiplies: premultiplies && steps.isTransparent,
+                output: output, at: offset)
+            try raster?.write(to: &writer)
         }
         var result = DecodeResult(bytes: plan.result.bytes)
         result.placeholder = grid?.placeholder(orientation)
@@ -143,18 +167,28 @@ struct EncodedImage {
     }
 
     private func decode(into sink: inout some RowSink, sampling grid: PlaceholderGrid?) throws(WireError) {
-        guard let grid else { return try decode(into: &sink) }
-        var sampler = PlaceholderSampler(
-            grid, decodedSize.geometry, hasAlpha: decoder.header.hasAlpha, next: sink)
-        try decode(into: &sampler)
+        guard let area else { return try decode(at: decodedSize, into: &sink, sampling: grid) }
+        var size = decodedSize
+        // The placeholder is that of the whole image.
+        if grid == nil, decoder.skipsRows { size.rows = area.y..<area.y + area.height }
+        var cropper = RowCropper(area, of: size.geometry, from: size.rows.lowerBound, next: sink)
+        try decode(at: size, into: &cropper, sampling: grid)
     }
 
-    private func decode(into sink: inout some RowSink) throws(WireError) {
+    private func decode(
+        at size: DecodedSize, into sink: inout some RowSink, sampling grid: PlaceholderGrid?
+    ) throws(WireError) {
+        guard let grid else { return try decode(at: size, into: &sink) }
+        var sampler = PlaceholderSampler(grid, size.geometry, hasAlpha: decoder.header.hasAlpha, next: sink)
+        try decode(at: size, into: &sampler)
+    }
+
+    private func decode(at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
         guard let conversion = color.handle else {
-            return try decoder.decode(transform.pixelFormat, at: decodedSize, into: &sink)
+            return try decoder.decode(transform.pixelFormat, at: size, into: &sink)
         }
         var converter = ColorConverter(conversion, next: sink)
-        try decoder.decode(transform.pixelFormat, at: decodedSize, into: &converter)
+        try decoder.decode(transform.pixelFormat, at: size, into: &converter)
     }
 
     /// The bytes that a decoder holds for an image of any size: its tables, a window of compressed data, pages of the source.
@@ -168,11 +202,12 @@ struct EncodedImage {
     }
 
     /// Returns the size at which the codec decodes and the filter that follows, in stored coordinates. The codec scales down
-    /// only to twice the result's sides, because its box filter aliases and the Lanczos filter does not.
+    /// only to twice the result's sides, because its box filter aliases and the Lanczos filter does not. The part of the decoded
+    /// image that the filter takes is nil for all of it.
     private static func scaling(
-        by plan: Transform.Plan, _ orientation: Orientation, _ decoder: any ImageDecoder, isLight: Bool
-    ) -> (DecodedSize, Scaling) {
-        let result = orientation.turned(plan.result)
+        by plan: Transform.Plan, _ area: Crop?, _ orientation: Orientation, _ decoder: any ImageDecoder, isLight: Bool
+    ) -> (DecodedSize, Scaling, Crop?) {
+        let result = orientation.turned(plan.scaled)
         var crop = plan.crop
         // The crop is centred, so mirroring does not change it.
         if orientation.swapsSides {
@@ -182,10 +217,12 @@ struct EncodedImage {
         let share = max(2 * Double(result.width) / crop.width, 2 * Double(result.height) / crop.height)
         // Codecs average sRGB values, not linear light.
         let size = isLight ? DecodedSize(full: decoder.header.geometry) : decoder.size(keeping: share)
-        crop.x *= size.horizontal
+        let used = area.map { size.part($0) }
+        crop.x = (crop.x + Double(area?.x ?? 0)) * size.horizontal - Double(used?.x ?? 0)
         crop.width *= size.horizontal
-        crop.y *= size.vertical
+        crop.y = (crop.y + Double(area?.y ?? 0)) * size.vertical - Double(used?.y ?? 0)
         crop.height *= size.vertical
-        return (size, Scaling(source: size.geometry, crop: crop, result: result, isLight: isLight))
+        let source = used.flatMap { PixelGeometry(width: $0.width, height: $0.height) } ?? size.geometry
+        return (size, Scaling(source: source, crop: crop, result: result, isLight: isLight), used)
     }
 }

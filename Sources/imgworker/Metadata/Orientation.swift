@@ -24,6 +24,15 @@ enum Orientation: Int, CaseIterable {
     func turned(_ shape: PixelGeometry) -> PixelGeometry {
         swapsSides ? shape.transposed : shape
     }
+
+    /// Returns the part of a stored image of size `size` for a part of the shown one.
+    func stored(_ area: Crop, in size: PixelGeometry) -> Crop {
+        let first = stored(area.x, area.y, width: size.width, height: size.height)
+        let last = stored(area.x + area.width - 1, area.y + area.height - 1, width: size.width, height: size.height)
+        return Crop(
+            x: min(first.column, last.column), y: min(first.row, last.row), width: abs(last.column - first.column) + 1,
+            height: abs(last.row - first.row) + 1)
+    }
 }
 
 extension PixelGeometry {

@@ -8,6 +8,7 @@ struct RowWriter: RowSink {
     private let stored: PixelGeometry
     private let orientation: Orientation
     private let premultiplies: Bool
+    private let colors: ColorFunctions?
     private let output: PixelStore
     private let offset: Int
     /// The whole result, for orientations that turn rows into columns, where each band touches all of it.
@@ -21,21 +22,25 @@ struct RowWriter: RowSink {
     /// - Parameters:
     ///   - stored: the size before the orientation is applied.
     ///   - premultiplies: whether to multiply colour by alpha.
+    ///   - colors: functions to apply before that.
     ///   - output: the destination.
     ///   - offset: the result's first byte in it.
     /// - Throws: `out-of-memory`.
     init(
-        _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, output: PixelStore, at offset: Int = 0
+        _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, colors: ColorFunctions? = nil,
+        output: PixelStore, at offset: Int = 0
     ) throws(WireError) {
         self.stored = stored
         self.orientation = orientation
         self.premultiplies = premultiplies
+        self.colors = colors
         self.output = output
         self.offset = offset
         columns = orientation.swapsSides ? try PixelMemory(count: stored.bytes) : nil
     }
 
     mutating func take(_ band: RowBand) throws(WireError) {
+        if let colors { unsafe colors.apply(to: band.bytes) }
         if premultiplies { unsafe premultiply(band.bytes) }
         var words = unsafe band.bytes.bindMemory(to: UInt32.self)
         let rowsBelow = stored.height - row - band.count

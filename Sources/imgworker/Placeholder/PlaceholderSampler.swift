@@ -118,7 +118,7 @@ struct PlaceholderSampler<Next: RowSink>: RowSink {
 
 extension Orientation {
     /// Returns the stored position of the pixel shown at `column` and `row`, for a stored size of `width` × `height`.
-    fileprivate func stored(_ column: Int, _ row: Int, width: Int, height: Int) -> (column: Int, row: Int) {
+    func stored(_ column: Int, _ row: Int, width: Int, height: Int) -> (column: Int, row: Int) {
         switch self {
         case .upright: (column, row)
         case .mirrored: (width - 1 - column, row)

@@ -74,6 +74,22 @@ import WorkerProtocol
         #expect(turned == sample.shown.map(\.premultiplied.bgra))
     }
 
+    /// Every frame is cropped and processed like an image of its own.
+    @Test(arguments: AnimationSample.all) func framesAreProcessedSeparately(_ sample: AnimationSample) throws {
+        let shown = sample.shown[0]
+        let crop = Crop(x: 1, y: 1, width: shown.width - 2, height: shown.height - 1)
+        let edits = Edits(crop: crop, steps: [.blur(sigma: 1), .rotate(degrees: 90), .circle])
+        let transform = { (frames: FrameSelection) in Transform(width: 5, frames: frames, edits: edits) }
+        let all = try decodeFrames(sample.file, for: DecodeJob(id: 1, transform: transform(.all))).pictures
+        #expect(all.count == sample.shown.count)
+        for (index, frame) in all.enumerated() {
+            let alone = DecodeJob(id: 1, transform: transform(.one(index)))
+            #expect(try decodeFrames(sample.file, for: alone).pictures == [frame])
+            let still = DecodeJob(id: 1, transform: transform(.one(0)))
+            #expect(frame.looksLike(try decodeFrames(sample.shown[index].png, for: still).pictures[0]), "\(index)")
+        }
+    }
+
     /// Scaling a frame uses no pixels of the frames around it in the buffer.
     @Test(arguments: AnimationSample.all) func framesAreScaledSeparately(_ sample: AnimationSample) throws {
         let all = try decodeFrames(sample.file, width: 6).pictures

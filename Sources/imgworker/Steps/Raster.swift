@@ -1,0 +1,178 @@
+import CImageCodecs
+import IPCProtocol
+
+/// A whole image with straight alpha, and the steps that need all of it.
+struct Raster {
+    /// The size.
+    private(set) var geometry: PixelGeometry
+    /// The rows, without padding.
+    private(set) var memory: PixelMemory
+
+    /// Allocates an image.
+    ///
+    /// - Throws: `out-of-memory`.
+    init(_ geometry: PixelGeometry) throws(WireError) {
+        self.geometry = geometry
+        memory = try PixelMemory(count: geometry.bytes)
+    }
+
+    /// The image's channels.
+    private var channels: UnsafeMutablePointer<UInt8> {
+        unsafe memory.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
+    }
+
+    /// Turns or mirrors the image.
+    ///
+    /// - Throws: `out-of-memory`.
+    mutating func turn(_ orientation: Orientation) throws(WireError) {
+        let result = try Raster(orientation.turned(geometry))
+        var writer = try RowWriter(
+            geometry, orientation: orientation, premultiplies: false, output: .memory(result.memory))
+        unsafe try writer.takeWhole(memory.bytes, geometry)
+        self = result
+    }
+
+    // MARK: Blur
+
+    /// The bytes that blurring an image of this size takes.
+    static func blurBytes(_ geometry: PixelGeometry) -> Int {
+        steps_blur_scratch(geometry.width, geometry.height) * MemoryLayout<Float>.stride
+    }
+
+    /// Blurs the image.
+    ///
+    /// - Throws: `out-of-memory`.
+    func blur(_ sigma: Double) throws(WireError) {
+        let scratch = try PixelMemory(count: Self.blurBytes(geometry))
+        unsafe steps_blur(
+            channels, geometry.width, geometry.height, sigma,
+            scratch.bytes.baseAddress!.assumingMemoryBound(to: Float.self))
+    }
+
+    /// Sharpens the image.
+    ///
+    /// - Throws: `out-of-memory`.
+    func sharpen(_ sigma: Double, _ amount: Double) throws(WireError) {
+        let blurred = try Raster(geometry)
+        unsafe blurred.memory.bytes.copyMemory(from: UnsafeRawBufferPointer(memory.bytes))
+        try blurred.blur(sigma)
+        unsafe steps_sharpen(channels, blurred.channels, geometry.pixels, Float(amount))
+    }
+
+    // MARK: Shape
+
+    /// The bytes that rounding an image of this size takes.
+    static func coverageBytes(_ geometry: PixelGeometry) -> Int { 2 * geometry.width * MemoryLayout<Float>.stride }
+
+    /// Makes the corners transparent outside quarters of circles; the radius is at most half a side, as in CSS.
+    ///
+    /// - Throws: `out-of-memory`.
+    func round(_ radius: Double) throws(WireError) {
+        let (width, height) = (geometry.width, geometry.height)
+        let corners = RoundedCorners(width: width, height: height, radius: radius)
+        let coverages = try FloatRows(1, pixels: (width + 3) / 4)
+        let row = unsafe UnsafeMutableBufferPointer(start: coverages[0], count: width)
+        for y in 0..<height where corners.touches(row: y) {
+            unsafe corners.fill(row, row: y)
+            unsafe steps_cover(channels + y * geometry.stride, coverages[0], width)
+        }
+    }
+
+    /// Crops to the centred square of the shorter side, and inscribes a circle, transparent outside.
+    ///
+    /// - Throws: `out-of-memory`.
+    mutating func roundToCircle() throws(WireError) {
+        let square = Step.circle.result(of: geometry)
+        let (left, top) = ((geometry.width - square.width) / 2, (geometry.height - square.height) / 2)
+        for y in 0..<square.height {
+            let from = (top + y) * geometry.stride + left * PixelGeometry.bytesPerPixel
+            // A row moves towards the beginning, so it overwrites none that is still needed.
+            unsafe (memory.bytes.baseAddress! + y * square.stride)
+                .copyMemory(from: memory.bytes.baseAddress! + from, byteCount: square.stride)
+        }
+        geometry = square
+        try round(Double(square.width) / 2)
+    }
+
+    /// Centres the image over a canvas of at least this size.
+    ///
+    /// - Throws: `out-of-memory`.
+    mutating func pad(_ width: Int, _ height: Int, _ color: Color, _ order: PixelFormat) throws(WireError) {
+        let size = Step.pad(width: width, height: height, color: color).result(of: geometry)
+        let result = try Raster(size)
+        let bytes = color.stored(order)
+        let pixel = bytes.reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        unsafe result.memory.bytes.bindMemory(to: UInt32.self).update(repeating: pixel.littleEndian)
+        let (left, top) = ((size.width - geometry.width) / 2, (size.height - geometry.height) / 2)
+        if color.alpha > 0 { unsafe steps_blend_over(channels, geometry.pixels, bytes) }
+        for y in 0..<geometry.height {
+            let place = (top + y) * size.stride + left * PixelGeometry.bytesPerPixel
+            unsafe (result.memory.bytes.baseAddress! + place)
+                .copyMemory(from: memory.bytes.baseAddress! + y * geometry.stride, byteCount: geometry.stride)
+        }
+        self = result
+    }
+
+    /// Passes the image on, and then has undefined content.
+    func write(to sink: inout some RowSink) throws(WireError) {
+        unsafe try sink.takeWhole(
+            UnsafeMutableRawBufferPointer(rebasing: memory.bytes.prefix(geometry.bytes)), geometry)
+    }
+}
+
+extension Color {
+    /// Returns the channels in the order of `order`.
+    fileprivate func stored(_ order: PixelFormat) -> [UInt8] {
+        order == .bgra8 ? [blue, green, red, alpha] : [red, green, blue, alpha]
+    }
+}
+
+/// The share of each pixel that is inside a rectangle with round corners: exact along a row, and the mean of several lines of a
+/// row.
+private struct RoundedCorners {
+    private let width, height: Int
+    private let radius: Double
+
+    private static let lines = 32
+
+    init(width: Int, height: Int, radius: Double) {
+        (self.width, self.height) = (width, height)
+        self.radius = min(radius, Double(width) / 2, Double(height) / 2)
+    }
+
+    /// Whether a row is not all inside.
+    func touches(row: Int) -> Bool { Double(row) < radius || Double(row + 1) > Double(height) - radius }
+
+    /// Computes the shares of a row.
+    func fill(_ shares: UnsafeMutableBufferPointer<Float>, row: Int) {
+        unsafe shares.update(repeating: 1)
+        let lefts = (0..<Self.lines).map { line in
+            left(at: Double(row) + (Double(line) + 0.5) / Double(Self.lines))
+        }
+        // All lines leave these pixels out.
+        let outside = Int(lefts.min() ?? 0)
+        for x in 0..<outside { unsafe take(1, from: x, shares) }
+        let share = 1 / Float(Self.lines)
+        for left in lefts {
+            let last = Int(left)
+            for x in outside..<max(last, outside) { unsafe take(share, from: x, shares) }
+            if last < width { unsafe take(share * Float(left - Double(last)), from: last, shares) }
+        }
+        for x in 0..<min(width, Int(radius) + 1) {
+            unsafe shares[x] = min(1, max(0, shares[x]))
+            unsafe shares[width - 1 - x] = min(1, max(0, shares[width - 1 - x]))
+        }
+    }
+
+    /// Returns where the inside begins on a horizontal line.
+    private func left(at y: Double) -> Double {
+        let distance = max(radius - y, y - (Double(height) - radius), 0)
+        return radius - max(0, radius * radius - distance * distance).squareRoot()
+    }
+
+    /// Reduces the share of a pixel and of its mirror image.
+    private func take(_ share: Float, from x: Int, _ shares: UnsafeMutableBufferPointer<Float>) {
+        unsafe shares[x] -= share
+        unsafe shares[width - 1 - x] -= share
+    }
+}

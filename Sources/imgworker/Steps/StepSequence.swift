@@ -1,0 +1,91 @@
+import IPCProtocol
+
+/// The steps of a transform in the order of their execution: functions of single pixels that are applied to rows as they come,
+/// and then those that need the whole image.
+struct StepSequence {
+    /// The functions for rows.
+    let colors: ColorFunctions?
+    /// Whether the image may be transparent after those, and after all steps.
+    let isTransparentAfterColors, isTransparent: Bool
+    /// Whether the whole image is needed.
+    var needsRaster: Bool { !rest.isEmpty }
+
+    private let rest: ArraySlice<Step>
+    private let order: PixelFormat
+
+    /// Creates the sequence for images that may be transparent or not.
+    init(_ steps: [Step], _ order: PixelFormat, isTransparent: Bool) {
+        var rest = steps[...]
+        colors = ColorFunctions(takenFrom: &rest, order)
+        self.rest = rest
+        self.order = order
+        let transparency = { (isTransparent: Bool, step: Step) in step.mayBeTransparent(isTransparent) }
+        isTransparentAfterColors = steps[..<rest.startIndex].reduce(isTransparent, transparency)
+        self.isTransparent = rest.reduce(isTransparentAfterColors, transparency)
+    }
+
+    /// Checks that no size between the steps is above `most` pixels a frame.
+    ///
+    /// - Throws: `too-many-pixels`, with the step's index.
+    static func check(_ steps: [Step], from scaled: PixelGeometry, frames: Int, atMost most: Int) throws(WireError) {
+        var size = scaled
+        for (index, step) in steps.enumerated() {
+            size = step.result(of: size)
+            guard size.pixels * frames <= most else {
+                let pixels = "\(size.width) × \(size.height)" + (frames > 1 ? " × \(frames)" : "") + " pixels"
+                let place = "variant.steps[\(index)] (\(step.operation.rawValue))"
+                throw WireError(.tooManyPixels, "\(place) makes \(pixels); \(most) are allowed.")
+            }
+        }
+    }
+
+    /// Returns the bytes that the steps hold besides their result, for an image of size `scaled`.
+    func workingBytes(from scaled: PixelGeometry) -> Int {
+        guard needsRaster else { return 0 }
+        var (size, most) = (scaled, scaled.bytes)
+        for step in rest {
+            let result = step.result(of: size)
+            most = max(most, size.bytes + Self.extraBytes(step, from: size, to: result))
+            size = result
+        }
+        return most
+    }
+
+    private static func extraBytes(_ step: Step, from size: PixelGeometry, to result: PixelGeometry) -> Int {
+        switch step {
+        case .rotate(let degrees): degrees == 180 ? result.bytes : 2 * result.bytes
+        case .flip, .pad: result.bytes
+        case .blur: Raster.blurBytes(size)
+        case .sharpen: size.bytes + Raster.blurBytes(size)
+        case .round, .circle: Raster.coverageBytes(size)
+        case .function, .hueRotate, .tint, .background: 0
+        }
+    }
+
+    /// Applies the steps that need the whole image.
+    ///
+    /// - Throws: `out-of-memory`.
+    func apply(to raster: inout Raster) throws(WireError) {
+        var left = rest
+        while let step = left.first {
+            if let colors = ColorFunctions(takenFrom: &left, order) {
+                unsafe colors.apply(to: raster.memory.bytes)
+                continue
+            }
+            left.removeFirst()
+            switch step {
+            case .rotate(90): try raster.turn(.rotatedRight)
+            case .rotate(180): try raster.turn(.rotatedHalf)
+            case .rotate: try raster.turn(.rotatedLeft)
+            case .flip(.horizontal): try raster.turn(.mirrored)
+            case .flip(.vertical): try raster.turn(.flipped)
+            case .blur(let sigma): try raster.blur(sigma)
+            case .sharpen(let sigma, let amount): try raster.sharpen(sigma, amount)
+            case .round(let radius): try raster.round(radius)
+            case .circle: try raster.roundToCircle()
+            case .pad(let width, let height, let color): try raster.pad(width, height, color, order)
+            case .function, .hueRotate, .tint, .background: break
+            }
+        }
+    }
+}
