@@ -10,6 +10,17 @@ struct LoadOptions {
           --fit FIT           the way: inside (default), contain, cover or fill
           --linear            scale linear light instead of sRGB values: slower, and fine bright
                               detail keeps its brightness
+          --crop X,Y,W,H      use this part of the image only, in its own pixels; scaled afterwards
+          --step STEP         a step that follows scaling (repeatable, up to 16, in order): a name,
+                              and after a colon its fields with commas between them:
+                                rotate:degrees=90        flip:axis=horizontal
+                                blur:sigma=4             sharpen:sigma=1,amount=0.5
+                                grayscale  sepia  invert                (amount=0...1)
+                                brightness:amount=1.2  contrast  saturate  (0...10)
+                                hue-rotate:degrees=90    opacity:amount=0.5
+                                tint:color=#ff000080     background:color=#ffffff
+                                round:radius=12          round:circle
+                                pad:width=300,height=200,color=#00000000
           --frame N           the frame of an animation, from 0 on (default: 0)
           --as FORMAT         the representation: pixels (default), original (the bytes as the
                               origin sent them), or encoded again as png, jpeg or webp
@@ -58,6 +69,12 @@ struct LoadOptions {
         case "--height": given.variant.height = try arguments.number(of: flag, in: sides)
         case "--fit": given.variant.fit = try arguments.choice(of: flag)
         case "--linear": given.variant.linear = true
+        case "--crop": given.variant.crop = try arguments.crop(of: flag)
+        case "--step":
+            if given.variant.steps.count == Step.most {
+                throw UsageError(description: "\(flag) can be given \(Step.most) times")
+            }
+            given.variant.steps.append(try arguments.step(of: flag))
         case "--frame": given.variant.frames = .one(try arguments.number(of: flag, in: 0...FrameSelection.highestIndex))
         case "--as":
             given.representation = try arguments.choice(of: flag)
