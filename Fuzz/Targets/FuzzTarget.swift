@@ -8,6 +8,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case clientMessages = "client-messages"
     case workerMessages = "worker-messages"
     case replies
+    case steps
     case diskEntries = "disk-entries"
     case httpCaching = "http-caching"
     case urls
@@ -29,6 +30,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .clientMessages: fuzzClientMessages(bytes)
         case .workerMessages: fuzzWorkerMessages(bytes)
         case .replies: fuzzReplies(bytes)
+        case .steps: fuzzSteps(bytes)
         case .diskEntries: fuzzDiskEntries(bytes)
         case .httpCaching: fuzzHTTPCaching(bytes)
         case .urls: fuzzURLs(bytes)
