@@ -94,6 +94,11 @@ test-python: build ## Types and tests of the Python client, with the release bui
 	@scripts/bootstrap.sh --for-python
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-python.sh
 
+.PHONY: test-steps
+test-steps: build ## Steps against Pillow, libvips and headless Chromium, with the release build; needs pip and a package index
+	@scripts/bootstrap.sh --for-steps
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-steps.sh
+
 .PHONY: test-threads
 test-threads: ## Tests of clients, downloads and codecs, with the thread sanitizer
 	@scripts/bootstrap.sh --for-tests

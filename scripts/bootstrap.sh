@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-benchmarks]: installs missing packages for the build (and the
+# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-steps | --for-benchmarks]: installs missing packages for the build (and the
 # tests, those with nginx, those of the Python client, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
 set -euo pipefail
@@ -56,6 +56,11 @@ fi
 # pip for the tests of the Python client: see scripts/test-python.sh.
 if [[ "${1:-}" == --for-python ]]; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
+fi
+# A browser computes the CSS functions: see scripts/test-steps.sh.
+if [[ "${1:-}" == --for-steps ]]; then
+    /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
+    command -v chromium >/dev/null || missing+=("chromium")
 fi
 # The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
 if [[ "${1:-}" == --for-benchmarks ]]; then

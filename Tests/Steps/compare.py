@@ -1,0 +1,242 @@
+"""Compares crop and steps with Pillow, libvips and headless Chromium.
+
+Each result is loaded with `imgbroker get`. The largest difference of a channel, with multiplied colour, is at most 2 of 255.
+"""
+
+import base64
+import http.server
+import io
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy
+import pyvips
+from PIL import Image, ImageDraw, ImageOps
+
+PROGRAM = pathlib.Path(os.environ["IMGBROKER_TEST_PRODUCTS"]) / "imgbroker"
+WIDTH, HEIGHT = 61, 43
+
+
+def scene(has_alpha):
+    """Returns noise, stripes, flat parts and several levels of alpha, of an odd size. All colours multiplied by alpha are whole
+    numbers: the browser stores them so, and functions would multiply its rounding."""
+    random = numpy.random.default_rng(5)
+    pixels = random.integers(0, 18, (HEIGHT, WIDTH, 4), dtype=numpy.uint8) * 15
+    pixels[..., 3] = random.choice([0, 51, 85, 102, 153, 170, 204, 255], (HEIGHT, WIDTH))
+    pixels[:, 20:40] = [255, 0, 120, 255]
+    pixels[:12, :, :3] = numpy.where(numpy.arange(WIDTH)[None, :, None] % 6 < 3, 255, 0)
+    if not has_alpha:
+        pixels[..., 3] = 255
+    return Image.fromarray(pixels, "RGBA")
+
+
+def png(image):
+    """Returns an image as a PNG file."""
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def multiplied(image):
+    """Returns channels 0 ... 255 with multiplied colour."""
+    pixels = numpy.asarray(image.convert("RGBA")).astype(float)
+    pixels[..., :3] *= pixels[..., 3:] / 255
+    return pixels
+
+
+class Setting:
+    """An origin with the scenes, and a broker."""
+
+    def __init__(self, folder):
+        files = {f"/{name}": png(scene(name == "alpha")) for name in ("alpha", "opaque")}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(files[self.path])))
+                self.send_header("Cache-Control", "max-age=600")
+                self.end_headers()
+                self.wfile.write(files[self.path])
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.folder, self.socket = folder, f"{folder}/socket"
+        self.broker = subprocess.Popen([PROGRAM, "--socket", self.socket, "--allow-address", "127.0.0.0/8"])
+        deadline = time.monotonic() + 30
+        while True:
+            with socket.socket(socket.AF_UNIX) as probe:
+                if probe.connect_ex(self.socket) == 0:
+                    return
+            if time.monotonic() > deadline:
+                raise TimeoutError("the broker does not listen")
+            time.sleep(0.02)
+
+    def get(self, name, *options):
+        """Returns a variant of a scene."""
+        path, url = f"{self.folder}/result.png", f"http://127.0.0.1:{self.server.server_port}/{name}"
+        words = [PROGRAM, "get", url, "--socket", self.socket, "-o", path, *options]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        return Image.open(path).convert("RGBA")
+
+    def stop(self):
+        """Ends both."""
+        self.broker.terminate()
+        self.broker.wait(30)
+        self.server.shutdown()
+
+
+# Pillow and libvips.
+
+
+def mask(image, size, shape):
+    """Returns the middle of the image with the alpha of a shape that Pillow draws 64 times larger."""
+    left, top = (image.width - size[0]) // 2, (image.height - size[1]) // 2
+    part = image.crop((left, top, left + size[0], top + size[1]))
+    large = Image.new("L", (size[0] * 64, size[1] * 64))
+    shape(ImageDraw.Draw(large), large.size)
+    cover = numpy.asarray(large).reshape(size[1], 64, size[0], 64).mean((1, 3)) / 255
+    pixels = numpy.asarray(part).copy()
+    pixels[..., 3] = numpy.rint(pixels[..., 3] * cover)
+    return Image.fromarray(pixels, "RGBA")
+
+
+def over(image, color, size):
+    canvas = Image.new("RGBA", size, color)
+    canvas.alpha_composite(image, ((size[0] - image.width) // 2, (size[1] - image.height) // 2))
+    return canvas
+
+
+def vips_blur(sigma):
+    """A Gaussian over repeated edges in floating point, with multiplied colour."""
+
+    def blur(image):
+        reach = int(5 * sigma) + 2
+        pixels = numpy.ascontiguousarray(multiplied(image))
+        source = pyvips.Image.new_from_memory(pixels.astype("float32").tobytes(), WIDTH, HEIGHT, 4, "float")
+        wide = source.embed(reach, reach, WIDTH + 2 * reach, HEIGHT + 2 * reach, extend="copy")
+        # Its own Gaussians end where their amplitude is still a thousandth.
+        weights = numpy.exp(-0.5 * (numpy.arange(-reach, reach + 1) / sigma) ** 2)
+        taps = pyvips.Image.new_from_array([(weights / weights.sum()).tolist()])
+        smooth = wide.convsep(taps, precision="float").crop(reach, reach, WIDTH, HEIGHT)
+        return numpy.ndarray(buffer=smooth.write_to_memory(), dtype="float32", shape=(HEIGHT, WIDTH, 4))
+
+    return blur
+
+
+def circle(draw, size):
+    # Pillow's corners are pixels, which belong to the shape.
+    draw.ellipse((0, 0, size[0] - 1, size[1] - 1), fill=255)
+
+
+def tinted(image):
+    pixels = numpy.asarray(image).astype(float)
+    pixels[..., :3] += (numpy.array([255, 128, 0]) - pixels[..., :3]) * 64 / 255
+    return Image.fromarray(numpy.rint(pixels).astype(numpy.uint8), "RGBA")
+
+
+LIBRARIES = {
+    "rotate:degrees=90": lambda image: image.transpose(Image.Transpose.ROTATE_270),
+    "rotate:degrees=180": lambda image: image.transpose(Image.Transpose.ROTATE_180),
+    "rotate:degrees=270": lambda image: image.transpose(Image.Transpose.ROTATE_90),
+    "flip:axis=horizontal": ImageOps.mirror,
+    "flip:axis=vertical": ImageOps.flip,
+    "pad:width=80,height=50,color=#20406080": lambda image: over(image, (0x20, 0x40, 0x60, 0x80), (80, 50)),
+    "pad:width=70,height=20": lambda image: over(image, (0, 0, 0, 0), (70, HEIGHT)),
+    "background:color=#336699": lambda image: over(image, (0x33, 0x66, 0x99, 255), image.size),
+    "tint:color=#ff800040": tinted,
+    "round:circle": lambda image: mask(image, (HEIGHT, HEIGHT), circle),
+    "round:radius=12": lambda image: mask(
+        image, image.size, lambda draw, size: draw.rounded_rectangle((0, 0, size[0] - 1, size[1] - 1), 12 * 64, fill=255)),
+    "blur:sigma=1": vips_blur(1),
+    "blur:sigma=4.5": vips_blur(4.5),
+    "blur:sigma=10": vips_blur(10),
+    "blur:sigma=30": vips_blur(30),
+}
+
+# CSS functions, by the step with the same meaning.
+FUNCTIONS = {
+    f"{name}:amount={amount}": f"{name}({amount})"
+    for name, amounts in {
+        "grayscale": (0.4, 1), "sepia": (0.4, 1), "invert": (0.3, 1), "brightness": (0, 0.5, 2.5),
+        "contrast": (0, 0.5, 3), "saturate": (0, 0.5, 4), "opacity": (0, 0.35)}.items()
+    for amount in amounts
+} | {f"hue-rotate:degrees={degrees}": f"hue-rotate({degrees}deg)" for degrees in (-270, -30, 45, 120, 300)}
+
+
+def browser(folder):
+    """Returns the scenes with each CSS function, by scene and step: straight alpha, as a canvas gives it."""
+    page = pathlib.Path(folder) / "page.html"
+    sources = {name: base64.b64encode(png(scene(name == "alpha"))).decode() for name in ("alpha", "opaque")}
+    page.write_text(f"""<!DOCTYPE html><pre id=out>waiting</pre><script>
+const sources = {sources}, steps = {FUNCTIONS}
+async function run() {{
+  const lines = []
+  for (const name in sources) {{
+    const image = new Image()
+    image.src = 'data:image/png;base64,' + sources[name]
+    await image.decode()
+    for (const step in steps) {{
+      const canvas = document.createElement('canvas')
+      canvas.width = {WIDTH}; canvas.height = {HEIGHT}
+      const context = canvas.getContext('2d', {{willReadFrequently: true}})
+      context.filter = steps[step]
+      context.drawImage(image, 0, 0)
+      const data = context.getImageData(0, 0, {WIDTH}, {HEIGHT}).data
+      lines.push(name + ' ' + step + ' ' + btoa(String.fromCharCode(...data)))
+    }}
+  }}
+  document.getElementById('out').textContent = lines.join('\\n') + '\\nend'
+}}
+run()
+</script>""")
+    words = [
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--force-color-profile=srgb", f"--user-data-dir={folder}/profile",
+        "--virtual-time-budget=60000", "--dump-dom", f"file://{page}"]
+    text = subprocess.run(
+        words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120).stdout.decode()
+    lines = re.search(r"<pre[^>]*>(.*)</pre>", text, re.DOTALL).group(1).split("\n")
+    assert lines[-1].strip() == "end", text[:300]
+    results = {}
+    for line in lines[:-1]:
+        name, step, data = line.split(" ")
+        pixels = numpy.frombuffer(base64.b64decode(data), numpy.uint8).reshape(HEIGHT, WIDTH, 4)
+        results[name, step] = Image.fromarray(pixels, "RGBA")
+    return results
+
+
+def main():
+    failures = passed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        setting = Setting(folder)
+        try:
+            cases = []
+            for name in ("alpha", "opaque"):
+                image = scene(name == "alpha")
+                cases.append((name, ("--crop", "7,9,50,30"), image.crop((7, 9, 57, 39))))
+                cases += [(name, ("--step", step), make(image)) for step, make in LIBRARIES.items()]
+            cases += [(name, ("--step", step), image) for (name, step), image in browser(folder).items()]
+            for name, options, expected in cases:
+                expected = expected if isinstance(expected, numpy.ndarray) else multiplied(expected)
+                result = multiplied(setting.get(name, *options))
+                same = result.shape == expected.shape
+                difference = abs(result - expected).max() if same else 255
+                passed += difference <= 2
+                failures += difference > 2
+                print(f"{'ok' if difference <= 2 else 'FAILED'}: {name} {options[1]}: {difference:.2f}")
+        finally:
+            setting.stop()
+    print(f"{passed} passed, {failures} failed")
+    sys.exit(1 if failures else 0)
+
+
+main()
