@@ -53,10 +53,13 @@ import Testing
             #expect(!seen.contains(plain))
             seen.append(plain)
         }
+        var edited = GetOptions()
+        edited.variant.steps = [.flip(.horizontal)]
+        #expect(edited.plain == nil)
         let fields = Mirror(reflecting: GetOptions().variant).children.compactMap(\.label)
         #expect(
             Set(fields)
-                == ["width", "height", "fit", "scaleDown", "pixelFormat", "alpha", "frames", "linear"])
+                == ["width", "height", "fit", "scaleDown", "pixelFormat", "alpha", "frames", "linear", "edits"])
     }
 
     @Test(arguments: [-1, 0, 65_536, 1 << 40]) func `numbers that no broker accepts are not plain`(number: Int) {

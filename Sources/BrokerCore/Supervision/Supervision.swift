@@ -47,7 +47,8 @@ package struct Supervision {
             kind: .fetch, size: limits.fetchers, capacity: limits.transfersPerFetcher,
             jobsOfALife: limits.jobsOfAWorker)
         decode = WorkerPool(
-            kind: .decode, size: limits.workers, capacity: 1, jobsOfALife: limits.jobsOfAWorker)
+            kind: .decode, size: limits.workers, capacity: 1, briefCapacity: limits.briefJobs,
+            jobsOfALife: limits.jobsOfAWorker)
         cache = WorkerPool(kind: .cache, size: limits.usesDisk ? 1 : 0, spares: 0, capacity: .max)
         allowsUnsandboxed = limits.allowsUnsandboxed
         decoderMemoryBytes = limits.workerMemoryBytes

@@ -43,6 +43,8 @@ struct WorkerPool {
     let spares: Int
     /// The most concurrent jobs of one worker.
     let capacity: Int
+    /// The most brief jobs of one user that a worker is given at once, one after the other.
+    let briefCapacity: Int
     /// The jobs after which a worker is retired.
     let jobsOfALife: Int
 
@@ -62,11 +64,12 @@ struct WorkerPool {
     /// Workers started in place of others.
     private(set) var restarts = 0
 
-    init(kind: WorkerKind, size: Int, spares: Int = 1, capacity: Int, jobsOfALife: Int = .max) {
+    init(kind: WorkerKind, size: Int, spares: Int = 1, capacity: Int, briefCapacity: Int = 1, jobsOfALife: Int = .max) {
         self.kind = kind
         self.size = size
         self.spares = size == 0 ? 0 : spares
         self.capacity = capacity
+        self.briefCapacity = briefCapacity
         self.jobsOfALife = jobsOfALife
     }
 
@@ -124,7 +127,7 @@ struct WorkerPool {
         var best: Int?
         for place in workers.indices where workers[place].canWork && workers[place].brief == user {
             let jobs = workers[place].jobs.count
-            guard jobs > 0, jobs < BrokerLimits.briefJobs else { continue }
+            guard jobs > 0, jobs < briefCapacity else { continue }
             if let best, workers[best].jobs.count <= jobs { continue }
             best = place
         }
@@ -285,7 +288,7 @@ struct WorkerPool {
 
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
-        if contains(where: { $0.jobs.count > (kind == .decode ? BrokerLimits.briefJobs : capacity) }) {
+        if contains(where: { $0.jobs.count > max(briefCapacity, capacity) }) {
             return "too many jobs on one"
         }
         if contains(where: { $0.jobs.count > capacity && $0.isExclusive }) { return "an exclusive job among others" }

@@ -9,13 +9,13 @@ package struct BrokerLimits {
 
     /// The least memory that a worker needs, even for small images.
     package static let leastWorkerMemory = 128 << 20
-    /// The most brief jobs of one user that a decode worker is given at once, so that it need not be woken for each.
-    package static let briefJobs = 8
     /// The growth of a worker's own memory that is tolerated over its life, in bytes.
     static let toleratedGrowth = 64 << 20
 
     package var workers = 4
     package var fetchers = 1
+    /// The most brief jobs of one user that a decode worker is given at once, so that it need not be woken for each.
+    package var briefJobs = 8
     /// The jobs after which a download or decode worker is retired. To start a download worker takes as long as fifty small
     /// images, and its connections are lost with it.
     package var jobsOfAWorker = 5000

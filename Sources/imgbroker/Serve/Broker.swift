@@ -93,8 +93,8 @@ final class Broker {
 
     /// The descriptors of the workers and of the loop itself.
     static func descriptorsOfProcesses(_ limits: BrokerLimits) -> Int {
-        // Two for each process, spares included; a job's result is one, too, and decode workers may have several.
-        3 * (limits.workers + limits.fetchers + 5) + BrokerLimits.briefJobs * limits.workers + 16
+        // Two for each process, spares included; a job's result is one, too.
+        3 * (limits.workers + limits.fetchers + 5) + 16
     }
 
     /// Prepares everything but the workers: they start with `run`.
@@ -107,7 +107,10 @@ final class Broker {
         self.log = log
         let descriptors = CurrentProcess.raiseDescriptorLimit()
         var limits = configuration.limits
-        let free = max(descriptors - Self.descriptorsOfProcesses(limits), Self.leastDescriptors)
+        var free = max(descriptors - Self.descriptorsOfProcesses(limits), Self.leastDescriptors)
+        // The results of jobs that decode workers are given ahead take an eighth of them at most.
+        limits.briefJobs = min(limits.briefJobs, max(free / 8 / max(limits.workers, 1), 1))
+        free -= (limits.briefJobs - 1) * limits.workers
         maximumClients = max(free / 4, 8)
         limits.memoryEntries = min(limits.memoryEntries, max(free / 2, 8))
         limits.maxLeasedBuffers = min(limits.maxLeasedBuffers, max(descriptors / 4, 16))

@@ -34,7 +34,7 @@ import WorkerProtocol
 
     @Test mutating func `a worker is given eight, and another for each that has ended`() throws {
         try download(1...20)
-        #expect(world.identifying.count == BrokerLimits.briefJobs)
+        #expect(world.identifying.count == BrokerLimits().briefJobs)
         let worker = try worker
         #expect(world.identifying.values.allSatisfy { $0 == worker })
         for content in 1...20 { world.identify(try #require(jobs.first), content: content, earlyWidth: 8) }
@@ -45,8 +45,8 @@ import WorkerProtocol
         try download(1...20)
         try download(30...30, of: world.connect(uid: 2000))
         // It is still the first user's turn; then the worker gets no more until the other's had one.
-        for content in 1...BrokerLimits.briefJobs + 1 {
-            #expect(world.identifying.count == min(BrokerLimits.briefJobs, BrokerLimits.briefJobs + 2 - content))
+        for content in 1...BrokerLimits().briefJobs + 1 {
+            #expect(world.identifying.count == min(BrokerLimits().briefJobs, BrokerLimits().briefJobs + 2 - content))
             world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
         }
         let other = try #require(world.state.downloads.active.keys.max())

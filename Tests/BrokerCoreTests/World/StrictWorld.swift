@@ -416,7 +416,7 @@ struct StrictWorld {
                 complain("a second job for a busy decoder")
             }
             let others = identifying.filter { $0.value == worker }.keys
-            if others.count >= BrokerLimits.briefJobs { complain("too many small bodies for one decoder") }
+            if others.count >= state.limits.briefJobs { complain("too many small bodies for one decoder") }
             if !others.isEmpty, !isSmall(job) || !others.allSatisfy(isSmall) { complain("a large body among others") }
             if isEnding(worker, for: job) { break }
             identifying[job] = worker
