@@ -104,11 +104,12 @@ package final class ChildProcess {
 
     // MARK: Foreign children
 
-    /// The children that objects of this class wait for.
+    /// The children that objects of this class wait for; empty unless this is process 1, which alone has others.
     private static let own = Mutex<Set<pid_t>>([])
+    private static let adoptsOrphans = getpid() == 1
 
-    private static func note(_ pid: pid_t) { own.withLock { _ = $0.insert(pid) } }
-    private static func forget(_ pid: pid_t) { own.withLock { _ = $0.remove(pid) } }
+    private static func note(_ pid: pid_t) { if adoptsOrphans { own.withLock { _ = $0.insert(pid) } } }
+    private static func forget(_ pid: pid_t) { if adoptsOrphans { own.withLock { _ = $0.remove(pid) } } }
 
     /// Reaps exited children that this process has not started: the orphans of a container in which it is process 1. Returns
     /// false while an own child is to be reaped first.
