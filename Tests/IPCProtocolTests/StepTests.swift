@@ -76,6 +76,8 @@ import Testing
         (##""op":"tint","color":"red""##, "color must be a colour #rrggbb or #rrggbbaa"),
         (##""op":"tint","color":"#12345""##, "color must be a colour"),
         (##""op":"tint","color":"#+12345""##, "color must be a colour"),
+        (##""op":"tint","color":"#-00000""##, "color must be a colour"),
+        (##""op":"tint","color":"#\u03011234""##, "color must be a colour"),
         (##""op":"background","color":"#11223344""##, "color must be a colour #rrggbb."),
         (##""op":"round""##, "radius must be present"),
         (##""op":"round","radius":-1"##, "radius must be a number from 0 to 65535"),

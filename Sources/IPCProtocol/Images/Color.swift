@@ -12,8 +12,10 @@ public struct Color: Hashable, Sendable, CustomStringConvertible {
 
     /// Reads `#rrggbb` or `#rrggbbaa`; nil for any other text.
     public init?(_ text: some StringProtocol) {
-        guard text.utf8.first == UInt8(ascii: "#"), [7, 9].contains(text.utf8.count),
-            let digits = UInt32(text.dropFirst(), radix: 16), text.utf8.dropFirst().first != UInt8(ascii: "+")
+        let hexadecimal = text.utf8.dropFirst()
+        guard text.utf8.first == UInt8(ascii: "#"), [6, 8].contains(hexadecimal.count),
+            hexadecimal.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit }),
+            let digits = UInt32(String(decoding: hexadecimal, as: UTF8.self), radix: 16)
         else { return nil }
         let value = text.utf8.count == 7 ? digits << 8 | 255 : digits
         self.init(

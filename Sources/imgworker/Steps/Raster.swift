@@ -54,7 +54,8 @@ struct Raster {
     /// - Throws: `out-of-memory`.
     func sharpen(_ sigma: Double, _ amount: Double) throws(WireError) {
         let blurred = try Raster(geometry)
-        unsafe blurred.memory.bytes.copyMemory(from: UnsafeRawBufferPointer(memory.bytes))
+        unsafe blurred.memory.bytes.copyMemory(
+            from: UnsafeRawBufferPointer(rebasing: memory.bytes.prefix(geometry.bytes)))
         try blurred.blur(sigma)
         unsafe steps_sharpen(channels, blurred.channels, geometry.pixels, Float(amount))
     }
@@ -83,14 +84,15 @@ struct Raster {
     /// - Throws: `out-of-memory`.
     mutating func roundToCircle() throws(WireError) {
         let square = Step.circle.result(of: geometry)
+        // Of its own size, because others go by the memory's.
+        let result = try Raster(square)
         let (left, top) = ((geometry.width - square.width) / 2, (geometry.height - square.height) / 2)
         for y in 0..<square.height {
             let from = (top + y) * geometry.stride + left * PixelGeometry.bytesPerPixel
-            // A row moves towards the beginning, so it overwrites none that is still needed.
-            unsafe (memory.bytes.baseAddress! + y * square.stride)
+            unsafe (result.memory.bytes.baseAddress! + y * square.stride)
                 .copyMemory(from: memory.bytes.baseAddress! + from, byteCount: square.stride)
         }
-        geometry = square
+        self = result
         try round(Double(square.width) / 2)
     }
 

@@ -57,7 +57,8 @@ struct StepSequence {
         case .flip, .pad: result.bytes
         case .blur: Raster.blurBytes(size)
         case .sharpen: size.bytes + Raster.blurBytes(size)
-        case .round, .circle: Raster.coverageBytes(size)
+        case .round: Raster.coverageBytes(size)
+        case .circle: result.bytes + Raster.coverageBytes(result)
         case .function, .hueRotate, .tint, .background: 0
         }
     }

@@ -21,6 +21,8 @@ import WorkerProtocol
             // Several, in different orders.
             [.function(.sepia, amount: 0.8), .function(.contrast, amount: 1.5), .function(.opacity, amount: 0.5)],
             [.circle, .background(Color(red: 255, green: 255, blue: 255))],
+            [.circle, .sharpen(sigma: 1, amount: 1)], [.circle, .rotate(degrees: 90)], [.circle, .blur(sigma: 3)],
+            [.circle, .pad(width: 60, height: 60, color: color)], [.circle, .flip(.vertical)],
             [.flip(.horizontal), .function(.invert, amount: 1), .rotate(degrees: 90), .round(radius: 5)],
             [.pad(width: 50, height: 41, color: color), .blur(sigma: 3), .function(.grayscale, amount: 1)],
         ]
