@@ -266,12 +266,14 @@ extension BrokerState {
     }
 
     /// Queues the decodings of a worker that exited once more, or refuses their images.
-    mutating func decodeWorkerExited(_ jobs: Set<JobID>, _ cause: DeathCause) {
-        for job in jobs {
+    mutating func decodeWorkerExited(_ jobs: Set<JobID>, _ cause: DeathCause, isShared: Bool = false) {
+        for job in jobs.sorted() {
             partWorkerExited(job, cause)
             if decoding.early(of: job) != nil { actions.append(.discard(job)) }
             let waiters = downloads[job]?.waiters ?? []
-            if decoding.workerExited(identification: job, cause, waiters: waiters, at: now.instant) != nil {
+            let ended = decoding.workerExited(
+                identification: job, cause, waiters: waiters, atFront: !isShared, at: now.instant)
+            if ended != nil {
                 downloadFailed(job, WireError(.decoderCrashed, "Decoders died before they had read the image."))
             }
             guard decoding[job] != nil else { continue }

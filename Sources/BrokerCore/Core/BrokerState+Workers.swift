@@ -132,11 +132,13 @@ extension BrokerState {
         let isOverBudget = origins.contains { decoding.isOverCrashBudget($0, at: now.instant) }
         // Which of several jobs has ended it shows when each is done again by itself.
         let isShared = supervision.hasSeveralBriefJobs(worker)
+        let isFound = supervision.jobs(of: worker)?.allSatisfy { decoding.isWanted(identification: $0) } ?? true
         // While evicting makes room, a job is not to blame for the kernel's choice of a process.
         let isSpared = exit.isMemoryShort && !supervision.isCondemned(worker) && shrinkMemory(by: .kill)
         guard
             let exit = supervision.exited(
-                worker, exit, isForgiven: isOverBudget || isSpared || isShared, isDraining: isDraining, at: now.instant)
+                worker, exit, isForgiven: isOverBudget || isSpared || isShared && isFound, isDraining: isDraining,
+                at: now.instant)
         else { return }
         let reason = exit.wasRetired ? "let go" : exit.death.reason
         tell(BrokerEvent(.worker, pid: exit.pid, reason: reason), uids: [])
@@ -154,7 +156,13 @@ extension BrokerState {
         case .fetch: downloadWorkerExited(exit.jobs, ownMaking: ownMaking)
         case .decode:
             if exit.respawnsForkServer { actions.append(.respawnForkServer) }
-            decodeWorkerExited(exit.jobs, ownMaking ? cause : .outside)
+            // Those that nobody waits for are not done again, so they are to blame at once.
+            if isShared, cause.isOwnMaking, !isSpared {
+                for job in exit.jobs.sorted() where !decoding.isWanted(identification: job) {
+                    decoding.countDeath(for: decoding.responsible(for: job), at: now.instant)
+                }
+            }
+            decodeWorkerExited(exit.jobs, ownMaking ? cause : .outside, isShared: isShared)
         case .cache: cacheWorkerExited(exit.jobs, ownMaking: ownMaking)
         }
         scheduleRestart(of: exit.kind)

@@ -194,6 +194,9 @@ package struct Decoding {
 
     var identificationCount: Int { identifications.count }
 
+    /// Whether the digest of an identification is still needed; true for another job.
+    func isWanted(identification job: JobID) -> Bool { identifications[job]?.isWanted ?? true }
+
     /// Whether a job is an identification.
     func isIdentification(_ job: JobID) -> Bool { identifications[job] != nil }
 
@@ -268,10 +271,10 @@ package struct Decoding {
     /// Takes out a queued identification, which is refused.
     mutating func refuse(identification job: JobID) { identifications[job] = nil }
 
-    /// Takes back the identification of a worker that exited, and queues it again for these waiters. Returns it if it has ended
-    /// instead.
+    /// Takes back the identification of a worker that exited, and queues it again for these waiters: before all others, unless
+    /// it was one of several, which would keep other users waiting. Returns it if it has ended instead.
     mutating func workerExited(
-        identification job: JobID, _ cause: DeathCause, waiters: [JobWaiter], at now: Instant
+        identification job: JobID, _ cause: DeathCause, waiters: [JobWaiter], atFront: Bool, at now: Instant
     ) -> Identification? {
         guard var identification = identifications[job] else { return nil }
         if cause.isOwnMaking { identification.crashes += 1 }
@@ -290,7 +293,7 @@ package struct Decoding {
         }
         identifications[job] = identification
         queue.push(
-            job, priority: waiters.priority ?? .normal, owner: waiters.first?.owner ?? JobOwner(), atFront: true)
+            job, priority: waiters.priority ?? .normal, owner: waiters.first?.owner ?? JobOwner(), atFront: atFront)
         return nil
     }
 

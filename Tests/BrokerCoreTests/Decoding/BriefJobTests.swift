@@ -110,6 +110,33 @@ import WorkerProtocol
         #expect(!world.state.supervision.areDecodersBroken(at: world.state.now.instant))
     }
 
+    @Test mutating func `cancelled ones are to blame for a death at once`() throws {
+        for round in 0..<10 {
+            try download(10 * round + 1...10 * round + 2)
+            let worker = try worker
+            for id in 10 * round + 1...10 * round + 2 {
+                world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id)))
+            }
+            world.endWorker(worker, .ended(.signal(11)))
+            world.happen(.timePassed, after: 1000)
+            world.readyAll()
+            if world.state.decoding.isOverCrashBudget("http://origin.test", at: world.state.now.instant) { return }
+        }
+        complain("nobody is blamed")
+    }
+
+    @Test mutating func `those done again do not go before other users`() throws {
+        try download(1...4)
+        try download(30...30, of: world.connect(uid: 2000))
+        let other = try #require(world.state.downloads.active.keys.max())
+        world.endWorker(try worker, .ended(.signal(11)))
+        world.readyAll()
+        for content in 1...2 where world.identifying[other] == nil {
+            world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
+        }
+        #expect(world.identifying[other] != nil)
+    }
+
     @Test mutating func `a slow one does not hold up the others for long`() throws {
         try download(1...3)
         let (slow, worker) = (jobs, try worker)
