@@ -132,6 +132,14 @@ package struct Fields {
         }
     }
 
+    /// A boolean, absent when it is nil.
+    package mutating func boolean(_ name: StaticString, _ value: inout Bool?) {
+        guard isReading ? has(name) : value != nil else { return }
+        var present = value ?? false
+        boolean(name, &present)
+        value = present
+    }
+
     /// A boolean.
     package mutating func boolean(_ name: StaticString, _ value: inout Bool, _ presence: Presence = .required) {
         if !isReading { return constant(name, value) }

@@ -109,8 +109,9 @@ package enum FetchReport: Equatable, Sendable {
     /// The transfer goes on at another origin, to which the one before has redirected. It has the URL of that origin's root.
     case redirected(job: Int, to: String)
     /// A body begins: its response's header, the validator for resuming the download after an interruption, the body's
-    /// total length in bytes, and whether the requested origin answers many requests over one connection (HTTP/2).
-    case responded(job: Int, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool = false)
+    /// total length in bytes, and whether the requested origin answers many requests over one connection (HTTP/2); nil when
+    /// another has answered.
+    case responded(job: Int, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool? = nil)
     /// The number of body bytes received, and the expected total if known.
     case progress(job: Int, received: Int, expected: Int?)
     /// The body is complete.
@@ -199,7 +200,7 @@ extension FetchReport: WorkerMessage {
             fields.object("response", &response)
             fields.string("validator", &validator, most: ResponseRecord.longestValue)
             fields.integer("total", &total, in: 0...Int.max)
-            fields.flag("multiplexed", &isMultiplexed)
+            fields.boolean("multiplexed", &isMultiplexed)
             self = .responded(job: job, response, validator: validator, total: total, isMultiplexed: isMultiplexed)
         case .progress(var job, var received, var expected):
             fields.job(&job)

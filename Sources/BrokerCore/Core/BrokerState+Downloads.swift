@@ -69,7 +69,7 @@ extension BrokerState {
 
     mutating func fetchResponded(
         _ worker: WorkerID, _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?,
-        isMultiplexed: Bool
+        isMultiplexed: Bool?
     ) {
         guard supervision.isRunning(job, on: worker) else { return }
         let download = downloads.responded(

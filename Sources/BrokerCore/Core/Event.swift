@@ -44,7 +44,7 @@ package enum Event {
     case fetchRedirected(WorkerID, JobID, to: String)
     /// A body begins, which can be continued by `validator`.
     case fetchResponded(
-        WorkerID, JobID, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool = false)
+        WorkerID, JobID, ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool? = nil)
     case fetchProgressed(WorkerID, JobID, received: Int, expected: Int?)
     case fetchFinished(WorkerID, JobID, FetchResult)
     case fetchNotModified(WorkerID, JobID, FetchConfirmation)

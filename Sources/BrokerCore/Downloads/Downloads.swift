@@ -199,12 +199,14 @@ package struct Downloads {
 
     /// Notes a response header. Returns the download, if it is active.
     mutating func responded(
-        _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool = false,
+        _ job: JobID, _ response: ResponseRecord, validator: String?, total: Int?, isMultiplexed: Bool? = nil,
         at now: Instant
     ) -> Download? {
         guard let download = downloads[job] else { return nil }
         answered(download, status: response.status, at: now)
-        queue.limit(download.origin, to: isMultiplexed ? limits.multiplexedTransfersPerOrigin : nil)
+        if let isMultiplexed {
+            queue.limit(download.origin, to: isMultiplexed ? limits.multiplexedTransfersPerOrigin : nil)
+        }
         downloads.change(job) {
             $0.response = $0.complete(response)
             $0.validator = validator

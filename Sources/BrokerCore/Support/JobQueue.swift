@@ -245,15 +245,18 @@ struct JobQueue {
 
     /// Sets the most running jobs of a group from now on; nil for `groupLimit`. Jobs that run already go on.
     mutating func limit(_ group: String, to limit: Int?) {
-        if groupLimits[group] == limit { return }
-        // Each is learnt again when it is needed.
-        if groupLimits.count >= Self.mostGroupLimits { groupLimits = [:] }
-        groupLimits[group] = limit
+        if groupLimits[group] != limit {
+            // Each is learnt again when it is needed.
+            if groupLimits.count >= Self.mostGroupLimits { groupLimits = [:] }
+            groupLimits[group] = limit
+        }
+        let limit = limit ?? groupLimit
+        guard let before = groups[group]?.running.limit, before != limit else { return }
         groups.change(group) {
-            $0.running.limit = limit ?? groupLimit
+            $0.running.limit = limit
             $0.runningBefore = $0.running.total
         }
-        if groups[group] != nil { offerPlace(of: group) }
+        offerPlace(of: group)
     }
 
     private static let mostGroupLimits = 1024

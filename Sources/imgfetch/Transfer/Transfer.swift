@@ -238,7 +238,7 @@ import WorkerProtocol
         speedFloor.startOver()
         beginning = .responded(
             job: job.id, record, validator: validator, total: total,
-            isMultiplexed: headers.isMultiplexed && redirects.isEmpty)
+            isMultiplexed: redirects.isEmpty ? headers.isMultiplexed && url.scheme == "https" : nil)
         hasProgress = true
         lastProgress = nil
         return true

@@ -152,7 +152,7 @@ import WorkerProtocol
             }
             return count
         }
-        func respond(_ number: Int, isMultiplexed: Bool) {
+        func respond(_ number: Int, isMultiplexed: Bool?) {
             let response = ResponseRecord(status: 200, requestedAt: 0, receivedAt: 0)
             _ = downloads.responded(
                 JobID(number: number), response, validator: nil, total: 100, isMultiplexed: isMultiplexed, at: now)
@@ -161,7 +161,12 @@ import WorkerProtocol
         #expect(startAll() == 1)
         respond(1, isMultiplexed: true)
         #expect(startAll() == 3)
-        respond(2, isMultiplexed: false)
+        // What another origin has answered says nothing of this one.
+        respond(2, isMultiplexed: nil)
+        _ = downloads.end(JobID(number: 1))
+        #expect(startAll() == 1)
+        respond(3, isMultiplexed: false)
+        _ = downloads.end(JobID(number: 2))
         #expect(startAll() == 0)
         #expect(downloads.brokenInvariant() == nil)
     }

@@ -172,6 +172,11 @@ struct JobQueueTests {
         for number in 21...29 { queue.push(job(number), priority: .high, owner: owner(1), group: "c") }
         expectNext(21, 22, 23, nil, in: &queue)
         #expect(queue.brokenInvariant() == nil)
+        // Also by a group whose jobs run, when very many are remembered.
+        for number in 0..<2000 { queue.limit("other \(number)", to: 3) }
+        queue.limit("c", to: nil)
+        queue.jobEnded(job(21))
+        expectNext(nil, in: &queue)
     }
 
     @Test func `a user has its share of an origin, and others of the rest`() {

@@ -18,6 +18,7 @@ final class FetchWorker {
         var response: ResponseRecord
         var validator: String?
         var total: Int?
+        var isMultiplexed: Bool?
     }
 
     /// The result of a job.
@@ -151,9 +152,10 @@ final class FetchWorker {
         while true {
             let report = try nextReport()
             switch report {
-            case .responded(let job, let response, let validator, let total, _):
+            case .responded(let job, let response, let validator, let total, let isMultiplexed):
                 #expect(progress[job] == nil)
-                beginnings[job, default: []].append(Beginning(response: response, validator: validator, total: total))
+                beginnings[job, default: []].append(
+                    Beginning(response: response, validator: validator, total: total, isMultiplexed: isMultiplexed))
             case .ready: Issue.record("ready twice")
             case .redirected(let job, let root): redirections[job, default: []].append(root)
             case .progress(let job, let received, let expected): progress[job, default: []].append((received, expected))

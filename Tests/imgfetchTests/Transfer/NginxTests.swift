@@ -37,8 +37,13 @@ struct NginxTests {
     @Test func `HTTP 2 is agreed on by ALPN where the server has it`() throws {
         defer { origin.stop() }
         let worker = try worker()
-        #expect(try words(worker.run(server.url("/id"))).dropFirst() == ["HTTP/2.0", "h2"])
-        #expect(try words(worker.run(server.url("/id", at: .old))).dropFirst() == ["HTTP/1.1", "http/1.1"])
+        for (port, protocols, isMultiplexed) in [
+            (NginxServer.Port.both, ["HTTP/2.0", "h2"], true), (.old, ["HTTP/1.1", "http/1.1"], false),
+        ] {
+            let run = try worker.run(server.url("/id", at: port))
+            #expect(try words(run).dropFirst().map(String.init) == protocols)
+            #expect(run.beginnings.map(\.isMultiplexed) == [isMultiplexed])
+        }
     }
 
     @Test func `a private root is trusted exactly where the system trusts it`() throws {
