@@ -43,6 +43,15 @@ for path in sorted(root.glob("Tests/*/Golden/*.json")):
     elif path.stem.startswith(("decode-", "fetch-", "store-")):
         write("worker-messages", path.stem, text)
 
+steps = [
+    b'{"crop":{"x":1,"y":2,"width":3,"height":4},"width":5,"steps":[{"op":"rotate","degrees":90},{"op":"flip","axis":"vertical"}]}',
+    b'{"steps":[{"op":"round","circle":true},{"op":"sharpen","sigma":1.5},{"op":"pad","width":9,"height":11,"color":"#01020304"}]}',
+    b'{"steps":[{"op":"blur","sigma":0.7},{"op":"blur","sigma":20},{"op":"round","radius":2.5},{"op":"background","color":"#abcdef"}]}',
+    b'{"steps":[{"op":"sepia"},{"op":"contrast","amount":2},{"op":"hue-rotate","degrees":-30},{"op":"tint","color":"#ff000080"}]}',
+]
+for index, text in enumerate(steps):
+    write("steps", f"list-{index}", text)
+
 response = b'"response":{"status":200,"requestedAt":1,"receivedAt":2,"etag":"\\"a\\"","cacheControl":"max-age=60"}'
 digest = b'"' + b"0" * 64 + b'"'
 write("disk-entries", "original", b"\1" + b'{"created":1,"original":{"key":"abc","url":"http://h/","owner":7,"digest":'

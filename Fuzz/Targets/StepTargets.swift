@@ -1,8 +1,9 @@
 import JSONCoding
 
 @testable import IPCProtocol
+@testable import imgworker
 
-/// Reads a variant with crop and steps, and checks its canonical form and its plans.
+/// Reads a variant with crop and steps, checks its canonical form and its plans, and applies the steps to a small image.
 func fuzzSteps(_ bytes: [UInt8]) {
     guard let variant = GetOptions.Variant(decoding: bytes[...]) else { return }
     expect(variant.steps.count <= Step.most, "no more steps than permitted")
@@ -21,4 +22,17 @@ func fuzzSteps(_ bytes: [UInt8]) {
             expect(area.x + area.width <= width && area.y + area.height <= height, "a crop is within the source")
         }
     }
+    for size in [PixelGeometry(width: 7, height: 5), PixelGeometry(width: 1, height: 9)] {
+        guard let size, let result = try? applied(transform.edits?.steps ?? [], to: size) else { continue }
+        expect(variant.steps.reduce(size) { $1.result(of: $0) } == result, "the steps make the planned size")
+    }
+}
+
+/// Applies steps to an image of one colour, unless it grows above 65,536 pixels. Returns its size.
+private func applied(_ steps: [Step], to size: PixelGeometry) throws(WireError) -> PixelGeometry {
+    try StepSequence.check(steps, from: size, frames: 1, atMost: 1 << 16)
+    var raster = try Raster(size)
+    unsafe raster.memory.bytes.initializeMemory(as: UInt8.self, repeating: 200)
+    try StepSequence(steps, .rgba8, isTransparent: true).apply(to: &raster)
+    return raster.geometry
 }

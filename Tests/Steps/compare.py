@@ -77,7 +77,8 @@ class Setting:
             with socket.socket(socket.AF_UNIX) as probe:
                 if probe.connect_ex(self.socket) == 0:
                     return
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or self.broker.poll() is not None:
+                self.stop()
                 raise TimeoutError("the broker does not listen")
             time.sleep(0.02)
 

@@ -12,7 +12,7 @@ struct RecentFailures {
         let expires: Instant
         /// The bytes that are no image, if they were received.
         let content: ContentKey?
-        /// The bytes of the texts of its key.
+        /// The bytes of the texts of its key, and of its form's steps.
         fileprivate let keyBytes: Int
 
         /// About its memory, in bytes.
@@ -63,7 +63,9 @@ struct RecentFailures {
         let expires = now.adding(milliseconds: seconds * 1000)
         var error = error
         error.message = String(error.message.prefix(Self.longestMessage))
-        set(place, Entry(url: url, error: error, expires: expires, content: content, keyBytes: key.textBytes))
+        let steps = place.form?.transform?.edits?.steps.count ?? 0
+        let keyBytes = key.textBytes + steps * MemoryLayout<Step>.stride
+        set(place, Entry(url: url, error: error, expires: expires, content: content, keyBytes: keyBytes))
         expiries.insert(place, key: expires)
         sweep()
         while places.count > capacity || bytes > Self.maximumBytes, let (expires, place) = expiries.popFirst() {

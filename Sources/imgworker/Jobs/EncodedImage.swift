@@ -194,10 +194,15 @@ struct EncodedImage {
     /// The bytes that a decoder holds for an image of any size: its tables, a window of compressed data, pages of the source.
     private static let baseBytes = 4 << 20
 
-    private static func check(_ size: PixelGeometry, frames: Int = 1, atMost most: Int) throws(WireError) {
+    /// Checks that all frames together have at most `most` pixels.
+    ///
+    /// - Throws: `too-many-pixels`, in words that begin with `subject`.
+    static func check(
+        _ size: PixelGeometry, frames: Int = 1, atMost most: Int, _ subject: @autoclosure () -> String = "The image has"
+    ) throws(WireError) {
         guard size.pixels * frames <= most else {
             let pixels = "\(size.width) × \(size.height)" + (frames > 1 ? " × \(frames)" : "") + " pixels"
-            throw WireError(.tooManyPixels, "The image has \(pixels); \(most) are allowed.")
+            throw WireError(.tooManyPixels, "\(subject()) \(pixels); \(most) are allowed.")
         }
     }
 

@@ -31,11 +31,8 @@ struct StepSequence {
         var size = scaled
         for (index, step) in steps.enumerated() {
             size = step.result(of: size)
-            guard size.pixels * frames <= most else {
-                let pixels = "\(size.width) × \(size.height)" + (frames > 1 ? " × \(frames)" : "") + " pixels"
-                let place = "variant.steps[\(index)] (\(step.operation.rawValue))"
-                throw WireError(.tooManyPixels, "\(place) makes \(pixels); \(most) are allowed.")
-            }
+            try EncodedImage.check(
+                size, frames: frames, atMost: most, "variant.steps[\(index)] (\(step.operation.rawValue)) makes")
         }
     }
 

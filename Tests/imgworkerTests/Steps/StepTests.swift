@@ -9,6 +9,23 @@ import WorkerProtocol
 @Suite struct StepTests {
     private static let color = Color(red: 200, green: 40, blue: 90, alpha: 130)
 
+    /// Lists of several steps, each with another size or memory before the next.
+    @Test(arguments: 0..<40) func `random lists of steps make the planned size`(seed: UInt64) throws {
+        var random = SeededRandom(state: seed)
+        let several = Self.steps.flatMap { $0 }
+        for _ in 0..<10 {
+            let count = Int.random(in: 2...8, using: &random)
+            let list = (0..<count).compactMap { _ in several.randomElement(using: &random) }
+            let (width, height) = (Int.random(in: 1...40, using: &random), Int.random(in: 1...40, using: &random))
+            let size = try #require(PixelGeometry(width: width, height: height))
+            var raster = try Raster(size)
+            unsafe raster.memory.bytes.initializeMemory(as: UInt8.self, repeating: 90)
+            try StepSequence(list, .rgba8, isTransparent: true).apply(to: &raster)
+            #expect(raster.geometry == list.reduce(size) { $1.result(of: $0) }, "\(list)")
+            #expect(unsafe raster.memory.bytes.count == raster.geometry.bytes, "others go by the memory's size")
+        }
+    }
+
     static let steps: [[Step]] =
         [
             [.rotate(degrees: 90)], [.rotate(degrees: 180)], [.rotate(degrees: 270)], [.flip(.horizontal)],
