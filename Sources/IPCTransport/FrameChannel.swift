@@ -98,7 +98,8 @@ package final class FrameChannel {
     /// together, so a peer that does not receive would block the others.
     package var maximumUnread = Int.max
 
-    /// Whether frames with descriptors are joined, so that the peer receives several frames' descriptors at once.
+    /// Whether frames with descriptors are joined, so that the peer receives several frames' descriptors at once. Not for a channel
+    /// with `maximumUnread`, which is counted by messages.
     package var joinsDescriptors = false
 
     private struct Outgoing {

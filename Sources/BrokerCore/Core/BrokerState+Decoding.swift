@@ -21,8 +21,7 @@ extension BrokerState {
     }
 
     /// Hands a queued identification to a worker, and with it the decoding of a body that is small. With `isSpare`, the worker
-    /// is one more than work otherwise.
-    /// With `brief`, the worker may get others of that user, to do one after the other.
+    /// is one more than work otherwise; with `brief`, it may get others of that user, to do one after the other.
     mutating func startIdentifying(
         _ job: JobID, on worker: WorkerID, isSpare: Bool = false, brief: JobOwner.User? = nil
     ) {
@@ -33,7 +32,7 @@ extension BrokerState {
         else { return }
         supervision.assign(job, to: worker, exclusively: isSpare, brief: brief)
         watchDecoder(job, on: worker)
-        if brief != nil { schedule(.brief(worker, job), in: limits.briefDeadlineMs) }
+        if brief != nil { watchBrief(job, on: worker) }
         if early != nil { evictToFit() }
         actions.append(.identify(worker, job, body, early: early))
     }
@@ -249,11 +248,18 @@ extension BrokerState {
         condemn(worker, .deadline, "it was at one image for \(limits.decodeDeadlineMs) ms")
     }
 
-    /// Gives a worker no more jobs behind one that has turned out not to be brief. If it has several, it is killed, and each is
-    /// done again by itself.
-    mutating func briefTimePassed(_ worker: WorkerID, _ job: JobID) {
-        guard supervision.isRunning(job, on: worker), supervision.endBrief(worker) else { return }
-        condemn(worker, .deadline, "it was at one of several small images for \(limits.briefDeadlineMs) ms")
+    private mutating func watchBrief(_ job: JobID, on worker: WorkerID) {
+        schedule(.brief(worker, job, ended: supervision.jobsEnded(of: worker)), in: limits.briefDeadlineMs)
+    }
+
+    /// Gives a worker that has ended no job meanwhile no more jobs. If it has several, it is killed, and each is done again by
+    /// itself.
+    mutating func briefTimePassed(_ worker: WorkerID, _ job: JobID, ended: Int) {
+        guard supervision.isRunning(job, on: worker) else { return }
+        if supervision.jobsEnded(of: worker) != ended { return watchBrief(job, on: worker) }
+        guard supervision.endBrief(worker) else { return }
+        let detail = "it was at one of several small images for \(limits.briefDeadlineMs) ms"
+        if supervision.condemn(worker, .deadline, detail, isForgiven: true) { actions.append(.killWorker(worker)) }
     }
 
     /// Kills a worker that has used up its job's processor time, or looks again when it may have. The kernel's limit

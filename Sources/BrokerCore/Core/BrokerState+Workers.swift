@@ -156,8 +156,8 @@ extension BrokerState {
         case .fetch: downloadWorkerExited(exit.jobs, ownMaking: ownMaking)
         case .decode:
             if exit.respawnsForkServer { actions.append(.respawnForkServer) }
-            // Those that nobody waits for are not done again, so they are to blame at once.
-            if isShared, cause.isOwnMaking, !isSpared {
+            // Those that nobody waits for are not done again, so they are to blame for a crash at once.
+            if isShared, cause.isOwnMaking, cause != .deadline, cause != .cpu, !isSpared {
                 for job in exit.jobs.sorted() where !decoding.isWanted(identification: job) {
                     decoding.countDeath(for: decoding.responsible(for: job), at: now.instant)
                 }

@@ -338,7 +338,7 @@ package struct BrokerState {
     private func stillMatters(_ deadline: Deadline) -> Bool {
         switch deadline {
         case .total(let waiter), .silence(let waiter): requests[waiter] != nil
-        case .decode(_, let job), .brief(_, let job), .processorTime(_, let job): decoding.contains(job)
+        case .decode(_, let job), .brief(_, let job, _), .processorTime(_, let job): decoding.contains(job)
         case .lookup(let job): disk.contains(lookup: job)
         case .diskRequest(let job): disk.contains(request: job)
         case .retry(let job): downloads.isBackingOff(job)
@@ -359,7 +359,7 @@ package struct BrokerState {
             case .total(let waiter): totalTimePassed(waiter)
             case .silence(let waiter): silenceTimePassed(waiter)
             case .decode(let worker, let job): decodeTimePassed(worker, job)
-            case .brief(let worker, let job): briefTimePassed(worker, job)
+            case .brief(let worker, let job, let ended): briefTimePassed(worker, job, ended: ended)
             case .processorTime(let worker, let job):
                 if supervision.isRunning(job, on: worker) { actions.append(.measureProcessorTime(worker, job)) }
             case .lookup(let job): lookupTimePassed(job)

@@ -7,8 +7,8 @@ enum Deadline {
     /// A request may have waited too long for a byte.
     case silence(WaiterID)
     case decode(WorkerID, JobID)
-    /// A job that others wait behind may take too long for that.
-    case brief(WorkerID, JobID)
+    /// A job that others wait behind may take too long for that: the worker has ended as many jobs as before.
+    case brief(WorkerID, JobID, ended: Int)
     /// A job may have used up its processor time.
     case processorTime(WorkerID, JobID)
     case lookup(JobID)

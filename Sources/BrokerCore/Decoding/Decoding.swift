@@ -585,9 +585,9 @@ package struct Decoding {
     var bodies: [BufferID] { decodes.values.map(\.body) }
     /// The downloads that are being rendered.
     var renderedDownloads: [JobID: JobID] { parts.mapValues(\.download) }
-    /// About how many deadlines still matter: an elapsed and a processor time for each decoding, queued ones included, and
-    /// two for each identification.
-    var deadlineCount: Int { 2 * (decodes.count + parts.count + identifications.count) }
+    /// About how many deadlines still matter: an elapsed and a processor time for each decoding, queued ones included, and one
+    /// more for each identification.
+    var deadlineCount: Int { 2 * (decodes.count + parts.count) + 3 * identifications.count }
     var hasParts: Bool { !parts.isEmpty }
 
     /// The first rule that does not hold; nil when all do.

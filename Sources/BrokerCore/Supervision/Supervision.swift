@@ -93,6 +93,9 @@ package struct Supervision {
         return hasSeveralBriefJobs(worker)
     }
 
+    /// The jobs that a decode worker has ended.
+    func jobsEnded(of worker: WorkerID) -> Int { decode.worker(worker).map { $0.jobsTaken - $0.jobs.count } ?? 0 }
+
     /// Whether a decode worker has several jobs, so that it is unknown which one it is at.
     func hasSeveralBriefJobs(_ worker: WorkerID) -> Bool { decode.worker(worker)?.jobs.count ?? 0 > 1 }
 
@@ -232,9 +235,12 @@ package struct Supervision {
 
     /// Condemns a worker: none of its reports count any more, and the caller kills it. The first cause counts. Returns
     /// false for a worker that is gone.
-    mutating func condemn(_ worker: WorkerID, _ cause: DeathCause, _ detail: String) -> Bool {
+    mutating func condemn(
+        _ worker: WorkerID, _ cause: DeathCause, _ detail: String, isForgiven: Bool = false
+    ) -> Bool {
         guard let kind = kind(of: worker) else { return false }
-        self[kind].condemn(worker, WorkerPool.Condemnation(cause: cause, detail: detail))
+        let condemnation = WorkerPool.Condemnation(cause: cause, detail: detail, isForgiven: isForgiven)
+        self[kind].condemn(worker, condemnation)
         return true
     }
 
@@ -260,6 +266,7 @@ package struct Supervision {
         }
         if wasRetired { self[kind].retire(worker) }
         // A client may choose a form that takes too long; that says nothing about the pool.
+        let isForgiven = isForgiven || entry.condemnation?.isForgiven == true
         let countsAsFailure = death.cause.isOwnMaking && death.cause != .cpu && !isForgiven
         self[kind].ended(worker, countsAsFailure: countsAsFailure, at: now)
         // An attacker may have learnt the memory layout of a decoder that crashed. The next ones must not share it.
@@ -268,7 +275,7 @@ package struct Supervision {
         return Exit(
             kind: kind, jobs: entry.jobs, death: death, pid: pids.removeValue(forKey: worker), wasRetired: wasRetired,
             respawnsForkServer: kind == .decode && death.cause.isOwnMaking && entry.isReady && !wasRetired
-                && !wasKilledOutside && !isDraining)
+                && !wasKilledOutside && !isDraining && entry.condemnation?.isForgiven != true)
     }
 
     // MARK: Recycling

@@ -9,6 +9,8 @@ struct WorkerPool {
         let cause: DeathCause
         /// For people.
         let detail: String
+        /// Whether its end is no failure of the pool.
+        var isForgiven = false
     }
 
     struct Worker {

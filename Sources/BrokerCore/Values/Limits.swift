@@ -16,8 +16,8 @@ package struct BrokerLimits {
     package var fetchers = 1
     /// The most brief jobs of one user that a decode worker is given at once, so that it need not be woken for each.
     package var briefJobs = 8
-    /// The jobs after which a download or decode worker is retired. To start a download worker takes as long as fifty small
-    /// images, and its connections are lost with it.
+    /// The jobs after which a download or decode worker is retired. To start a download worker takes as long as it does with a
+    /// hundred small images, and its connections are lost with it.
     package var jobsOfAWorker = 5000
     /// The concurrent transfers of one download worker.
     package var transfersPerFetcher = 64
@@ -73,7 +73,7 @@ package struct BrokerLimits {
     /// The elapsed time that a decode worker may take to read the header, and again from its admission to write the result. It
     /// includes waiting for a processor, but not for memory. A partial decoding has this time in all.
     package var decodeDeadlineMs = 20_000
-    /// The elapsed time that a small image may take while others wait behind it on the same worker.
+    /// The elapsed time in which a worker with several small images must end one.
     package var briefDeadlineMs = 1000
     /// The largest body that is decoded while it is identified, in bytes.
     package var earlyBodyBytes = 64 << 10

@@ -1,6 +1,7 @@
 import IPCProtocol
 import IPCTransport
 import LinuxSystem
+import SystemValues
 import WorkerProtocol
 
 /// Runs one job after the other. A failed job is reported and the loop continues; a failure of the channel ends the
@@ -28,15 +29,21 @@ struct JobLoop {
     /// - Throws: `FrameChannel.Failure`, `UnexpectedOrder`.
     func doNext() throws -> Bool {
         guard let (order, descriptors) = try channel.receiveMessage(DecodeOrder.self) else { return false }
+        let begun = Instant.now
         switch order {
         case .decode(let job): try decode(job, descriptors[0])
         case .identify(let job, nil): try identify(job, descriptors[0])
         case .identify(let job, let early?): try identify(job, descriptors[0], early, into: descriptors[1])
         case .output, .refuse: throw UnexpectedOrder(order: order)
         }
-        if channel.bufferedBytes == 0 { try channel.flushMessages() }
+        // Next to a longer job, sending its report takes no time, and whoever waits for the image gets it sooner.
+        let isLong = Instant.now.microseconds(since: begun) >= Self.collectedMicroseconds
+        if isLong || channel.bufferedBytes == 0 { try channel.flushMessages() }
         return true
     }
+
+    /// The time of a job whose report is sent at once.
+    private static let collectedMicroseconds = 1000
 
     /// Reports the digest of a file, of which nothing else is looked at.
     private func identify(_ job: Int, _ file: FileDescriptor) throws {

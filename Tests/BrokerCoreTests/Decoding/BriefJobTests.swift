@@ -148,6 +148,36 @@ import WorkerProtocol
         #expect(slow.contains(try #require(jobs.first)))
     }
 
+    @Test mutating func `a worker that ends one after the other has time for all`() throws {
+        try download(1...3)
+        let worker = try worker
+        for content in 1...3 {
+            world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs * 3 / 4)
+            #expect(world.workers[worker]?.state == .ready)
+            world.identify(try #require(jobs.first), content: content, earlyWidth: 8)
+        }
+        for id in 1...3 { #expect(world.image(client, id) != nil) }
+    }
+
+    @Test mutating func `slow ones count neither against the pool nor against their origin, cancelled or not`() throws {
+        for round in 0..<14 {
+            try download(10 * round + 1...10 * round + 2)
+            let worker = try worker
+            for id in 10 * round + 1...10 * round + 2 {
+                world.happen(.messageReceived(client, .cancel(id: 1000 + id, request: id)))
+            }
+            world.happen(.timePassed, after: BrokerLimits().briefDeadlineMs)
+            #expect(world.workers[worker]?.state == .dying)
+            world.endWorker(worker, .ended(.signal(9)))
+            world.happen(.timePassed, after: 20)
+            world.readyAll()
+        }
+        let now = world.state.now.instant
+        #expect(!world.state.supervision.areDecodersBroken(at: now))
+        #expect(!world.state.decoding.isOverCrashBudget("http://origin.test", at: now))
+        #expect(world.forkServersRespawned == 0)
+    }
+
     @Test mutating func `a slow one by itself goes on, and gets no others behind it`() throws {
         try download(1...1)
         let worker = try worker
