@@ -155,6 +155,10 @@ int clinux_cannot_copy_range(int error) {
 }
 
 int clinux_lacks_temporary(int error) { return error == EOPNOTSUPP || error == EISDIR || error == EINVAL; }
+int clinux_get_flags(int fd) { return fcntl(fd, F_GETFL); }
+
+int clinux_path_flag(void) { return O_PATH; }
+
 int clinux_duplicate(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
 static int unix_address(struct sockaddr_un *address, const char *path) {

@@ -35,6 +35,8 @@ package final class FrameChannel {
         case lost
         /// It was closed, because it is of no use to this process.
         case refused
+        /// Another process has it.
+        case kept(KeptDescriptor)
     }
 
     /// Bytes of a file that follow a frame, sent without passing through this process.
@@ -239,6 +241,11 @@ package final class FrameChannel {
 
     /// Whether the first descriptor of the frame last returned was refused.
     package var isDescriptorRefused: Bool { if case .refused = descriptors.first { true } else { false } }
+
+    /// The descriptor of the frame last returned, if another process has it.
+    package var keptDescriptor: KeptDescriptor? {
+        if case .kept(let descriptor) = descriptors.first { descriptor } else { nil }
+    }
 
     /// Takes the `count` descriptors of the frame last returned; nil when there are fewer, or when they did not come.
     package func takeDescriptors(_ count: Int) -> [FileDescriptor]? {

@@ -19,6 +19,14 @@ public enum ClientError: Error, CustomStringConvertible {
     /// A system call of this process failed.
     case system(SystemError)
 
+    /// Whether no other request over the same connection can succeed.
+    package var endsConnection: Bool {
+        switch self {
+        case .noBroker, .connectionLost, .notAnswering, .protocolViolation: true
+        case .descriptorLost, .refused, .system: false
+        }
+    }
+
     /// The error in one sentence.
     public var description: String {
         switch self {

@@ -135,7 +135,20 @@ public final class ImageBroker {
             if isReportDue { try? write([]) }
             return image
         }
-        let asked = options
+        let source: SourceURL
+        do { source = try SourceURL(url) } catch { throw .refused(WireError(error)) }
+        let image = try load(options, preview: preview, partial: partial, progress: progress) {
+            (options) throws(ClientError) in try send(get: source, options)
+        }
+        if preview == nil { unsafe kept?.keep(image, at: url, options) }
+        return image
+    }
+
+    /// Sends a request by `send`, and waits for its final image.
+    func load(
+        _ options: GetOptions, preview: ((BrokerImage) -> Void)? = nil, partial: ((BrokerImage) -> Void)?,
+        progress: ((Int, Int?) -> Void)?, by send: (GetOptions) throws(ClientError) -> Int
+    ) throws(ClientError) -> BrokerImage {
         var options = options
         if partial != nil { options.progressive = true }
         if progress != nil { options.progress = true }
@@ -143,16 +156,11 @@ public final class ImageBroker {
             options.cache = .noCache
             options.staleFirst = true
         }
-        let source: SourceURL
-        do { source = try SourceURL(url) } catch { throw .refused(WireError(error)) }
-        var id = try send(get: source, options)
+        var id = try send(options)
         while true {
             switch try incoming(for: id) {
             case .image(_, let image):
-                if image.reply.final {
-                    if preview == nil { unsafe kept?.keep(image, at: url, asked) }
-                    return image
-                }
+                if image.reply.final { return image }
                 // A preview comes from the cache.
                 let show = image.reply.source == .network ? partial : preview
                 show?(image)
@@ -163,7 +171,7 @@ public final class ImageBroker {
                     throw .refused(error)
                 }
                 unsafe kept?.removeAll()
-                id = try send(get: source, options)
+                id = try send(options)
             case .reply, .event: throw .protocolViolation("a get got a reply of another kind")
             }
         }

@@ -54,6 +54,8 @@ extension SystemError {
     package static var tooManyReferences: Int32 { ETOOMANYREFS }
     /// `EBUSY`: in use.
     package static var busy: Int32 { EBUSY }
+    /// `EBADF`: the descriptor does not permit it.
+    package static var badDescriptor: Int32 { EBADF }
     /// `EINVAL`: an argument is invalid.
     package static var invalidArgument: Int32 { EINVAL }
 }

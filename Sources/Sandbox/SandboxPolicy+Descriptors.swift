@@ -1,16 +1,29 @@
+internal import Glibc
+
 extension SandboxPolicy {
-    /// The policy of the processes that receive and close descriptors for the broker: their socket, and nothing else.
+    /// The policy of the process that closes descriptors for the broker: its socket, and nothing else.
     ///
     /// The limit of descriptors stays that of the broker: a connection that found no place would be closed by the kernel,
     /// while the broker waits.
     package static let descriptors = SandboxPolicy(
         rules: { SystemCallRule.descriptors(pid: $0) }, readable: [], connects: false, descriptors: nil,
         startsThreads: false, logsRefusals: true)
+
+    /// The policy of the process that receives descriptors for the broker, and reads the files behind them: the contents of
+    /// these files, too.
+    package static let files = SandboxPolicy(
+        rules: { SystemCallRule.files(pid: $0) }, readable: [], connects: false, descriptors: nil,
+        startsThreads: false, logsRefusals: true)
 }
 
 extension SystemCallRule {
-    /// The calls of a process that receives and closes descriptors: those of a decode worker, without the contents of files.
+    /// The calls of a process that closes descriptors: those of a decode worker, without the contents of files.
     static func descriptors(pid: Int32) -> [SystemCallRule] {
         decode(pid: pid).filter { $0.name != "pread64" && $0.name != "pwrite64" }
+    }
+
+    /// The calls of a process that receives descriptors and reads files: those of a decode worker, and how a file is open.
+    static func files(pid: Int32) -> [SystemCallRule] {
+        decode(pid: pid) + [.allow("fcntl", .equals(1, F_GETFL))]
     }
 }

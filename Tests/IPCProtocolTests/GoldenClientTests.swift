@@ -47,6 +47,9 @@ import Testing
             ("client-get-encoded", .get(GetRequest(id: 2, url: url, options: encoded))),
             ("client-get-frames", .get(GetRequest(id: 2, url: url, options: frames))),
             ("client-query", .query(GetRequest(id: 3, url: url))),
+            ("client-get-file", .get(GetRequest(id: 2, file: LocalFile(name: "photo.jpg")))),
+            ("client-query-file", .query(GetRequest(id: 3, file: LocalFile()))),
+            ("client-remove-file", .removeFile(id: 5, file: LocalFile())),
             ("client-cancel", .cancel(id: 4, request: 2)),
             ("client-release", .release(buffers: [7, 9_007_199_254_740_991])),
             ("client-remove", .remove(id: 5, url: url)),
@@ -70,7 +73,7 @@ import Testing
             name, of: try message.encoded().dropFirst(Frame.headerLength))
         let (decoded, envelope) = try ClientMessage.decode(text)
         #expect(decoded == .message(message))
-        #expect(envelope.descriptors == (name == "client-store-descriptor" ? 1 : 0))
+        #expect(envelope.descriptors == (name.hasSuffix("-descriptor") || name.hasSuffix("-file") ? 1 : 0))
         #expect(envelope.payload == (name == "client-store-payload" ? 1234 : 0))
     }
 

@@ -133,6 +133,7 @@ import Testing
                 id: 14, [FailedEntry(url: "http://example.org/", code: .httpStatus, expires: 1_795_262_460)])
         ),
         ("reply-event", .event(id: 15, BrokerEvent(.failed, url: "http://example.org/", reason: "http-status"))),
+        ("reply-event-file", .event(id: 15, BrokerEvent(.started, file: "photo.jpg"))),
         ("reply-event-worker", .event(id: 15, BrokerEvent(.worker, pid: 4711, reason: "signal 9"))),
         (
             "reply-error-blacklisted",
@@ -177,7 +178,7 @@ import Testing
         #expect(
             going == [
                 "reply-image-not-final", "reply-progress", "reply-progress-unknown", "reply-progress-prefetch",
-                "reply-event", "reply-event-worker",
+                "reply-event", "reply-event-file", "reply-event-worker",
             ])
         #expect(Self.replies.map { $0.1.id }.last == .some(nil))
     }

@@ -19,7 +19,7 @@ import Testing
 
     /// Calls that only an attack makes kill every kind of process.
     @Test(
-        arguments: ["decode", "fetch", "descriptors"],
+        arguments: ["decode", "fetch", "descriptors", "files"],
         [
             "execve", "ptrace", "kill", "memfd", "mprotect-exec", "mmap-exec", "io-uring", "listen", "foreign",
         ])
@@ -30,19 +30,19 @@ import Testing
         #expect(try run(policy, attempt) == .signal(SIGSYS))
     }
 
-    @Test(arguments: ["decode", "descriptors"], ["socket", "socket-unix", "fork", "thread", "terminal"])
+    @Test(arguments: ["decode", "descriptors", "files"], ["socket", "socket-unix", "fork", "thread", "terminal"])
     func decoderIsKilled(policy: String, attempt: String) throws {
         #expect(try run(policy, attempt) == .signal(SIGSYS))
     }
 
     @Test(
-        arguments: ["decode", "descriptors"],
+        arguments: ["decode", "descriptors", "files"],
         ["open", "open-home", "open-process", "list", "create", "unlink", "tgkill", "priority", "clone3"])
     func decoderIsDenied(policy: String, attempt: String) throws {
         #expect(try run(policy, attempt) == .status(ENOSYS))
     }
 
-    /// The process for descriptors may do less than a decoder: it has no file to write to.
+    /// The process that closes descriptors may do less than a decoder: it has no file to write to.
     @Test func descriptorsHaveNoContents() throws {
         #expect(try run("descriptors", "write-little") == .status(ENOSYS))
         #expect(try run("descriptors", "write-little", "--strict") == .signal(SIGSYS))
@@ -50,6 +50,10 @@ import Testing
 
     @Test(arguments: ["nothing", "memory"]) func processForDescriptorsCan(attempt: String) throws {
         #expect(try run("descriptors", attempt, "--strict") == .status(0))
+    }
+
+    @Test(arguments: ["nothing", "memory", "write-little"]) func processForFilesCan(attempt: String) throws {
+        #expect(try run("files", attempt, "--strict") == .status(0))
     }
 
     @Test(arguments: [
@@ -86,7 +90,7 @@ import Testing
     }
 
     /// A crash is still reported as such.
-    @Test(arguments: ["decode", "fetch", "descriptors"]) func abort(policy: String) throws {
+    @Test(arguments: ["decode", "fetch", "descriptors", "files"]) func abort(policy: String) throws {
         #expect(try run(policy, "abort", "--strict") == .signal(SIGABRT))
     }
 

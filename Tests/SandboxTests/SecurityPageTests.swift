@@ -33,7 +33,8 @@ import Testing
         for (name, rules) in [
             ("imgworker", SystemCallRule.decode(pid: 1)), ("imgfetch", SystemCallRule.fetch(pid: 1)),
             ("imgcache", SystemCallRule.cache(pid: 1)),
-            ("the processes for descriptors", SystemCallRule.descriptors(pid: 1)),
+            ("close-descriptors", SystemCallRule.descriptors(pid: 1)),
+            ("receive-descriptors", SystemCallRule.files(pid: 1)),
         ] {
             let marks = ("<!-- calls of \(name) -->\n", "\n<!-- end -->")
             let start = try #require(text.range(of: marks.0)?.upperBound)

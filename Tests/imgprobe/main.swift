@@ -41,6 +41,7 @@ var policy =
     case "cache": SandboxPolicy.cache(directory: arguments[4], extraDirectories: [arguments[5]])
     case "fetch": SandboxPolicy.fetch
     case "descriptors": SandboxPolicy.descriptors
+    case "files": SandboxPolicy.files
     default: SandboxPolicy.decode
     }
 policy.isStrict = arguments.contains("--strict")

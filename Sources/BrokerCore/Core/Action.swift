@@ -20,6 +20,12 @@ package enum Action: Equatable {
     /// Close the connection once everything queued is sent.
     case close(ClientID)
 
+    // Local files.
+    /// Make the job's product, and have the file read into it.
+    case readFile(JobID, FileID, FileIdentity)
+    /// A file's descriptor is not needed any more.
+    case releaseFile(FileID)
+
     // Workers.
     case startWorker(WorkerKind, WorkerID)
     case killWorker(WorkerID)
@@ -49,6 +55,8 @@ package enum Action: Equatable {
     case queryDisk(WorkerID, JobID, keys: [String])
     case saveOriginal(WorkerID, JobID, OriginalRecord, BufferID)
     case saveRaster(WorkerID, JobID, RasterRecord, BufferID)
+    /// Save the identity of a local file in place of an original.
+    case saveIdentity(WorkerID, JobID, OriginalRecord, text: String)
     /// The origin has confirmed an original with this response.
     case update(WorkerID, OriginalRecord)
     case forget(WorkerID, JobID, url: String, owner: UInt32?)

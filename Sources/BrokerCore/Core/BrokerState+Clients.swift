@@ -48,6 +48,8 @@ extension BrokerState {
         case .prefetch(let request): prefetch(request, from: client, asking)
         // Its bytes come with it, so it is an event of its own.
         case .store: break
+        // A helper has its file.
+        case .removeFile: break
         case .remove(let id, let url): remove(url, id: id, from: client, asking)
         case .stats(let id): reply(.stats(id: id, asking.isAdmin ? report : report(for: asking.uid)), to: client)
         case .subscribe(let id, let events): subscribe(to: events, id: id, from: client)
@@ -132,7 +134,7 @@ extension BrokerState {
 
     // MARK: query, remove and clear
 
-    private mutating func query(_ request: GetRequest, from client: ClientID, _ asking: Clients.Client) {
+    mutating func query(_ request: GetRequest, from client: ClientID, _ asking: Clients.Client) {
         let waiter = Waiter(
             id: WaiterID(number: 0), client: client, uid: asking.uid, purpose: .get, request: request,
             key: OriginalKey(request, uid: asking.uid), receivedAt: now.instant)
@@ -155,7 +157,7 @@ extension BrokerState {
         ask(.query(began(request.id, weight: request.weight, of: client), keys: waiter.keys, known))
     }
 
-    private mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Clients.Client) {
+    mutating func remove(_ url: SourceURL, id: Int, from client: ClientID, _ asking: Clients.Client) {
         if canLookUp, let refusal = clients.refusal(ofWeight: url.weight, from: asking) {
             return reject(id, of: client, with: refusal)
         }

@@ -45,7 +45,7 @@ extension BrokerState {
             let waiter = download.waiters.lazy.compactMap({ requests[$0.id] }).first, waiter.purpose != .refresh,
             case .pixels(let transform) = form(of: waiter.request), transform.frames == .one(0)
         else { return (nil, []) }
-        if case .store = waiter.purpose { return (.pixels(transform), ["user \(waiter.uid)"]) }
+        if waiter.bringsBytes { return (.pixels(transform), ["user \(waiter.uid)"]) }
         let responsible = Download.responsibleOrigins(
             asked: waiter.request.url.origin, servedBy: download.response?.servedBy)
         return (.pixels(transform), responsible)

@@ -40,7 +40,9 @@ extension BrokerState {
         guard supervision.isRunning(job, on: worker), let lookup = disk[job] else { return }
         guard let digest = ContentDigest(hexadecimal: record.digest),
             let key = lookup.keys.first(where: { $0.word == record.key }),
-            raster.map({ isMatch($0, of: record, lookup) }) ?? true
+            raster.map({ isMatch($0, of: record, lookup) }) ?? true,
+            // Of a file, only the identity is kept.
+            !key.url.isFile || raster != nil && digest == key.fileDigest
         else { return notFound(worker, job) }
         // Memory knows the newer original.
         let known = memory.original(key)
@@ -172,16 +174,18 @@ extension BrokerState {
     mutating func saveRaster(
         _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, microseconds: Int
     ) {
+        let keys = memory.keys(of: variant.content)
         guard let form = variant.form.rasterWord(of: variant.content.owner), microseconds * 1000 >= bytes * 5,
-            let worker = worker(toSave: bytes)
+            keys.contains(where: { memory.original($0)?.staysOffDisk == false }), let worker = worker(toSave: bytes)
         else { return }
+        if let key = keys.first(where: \.url.isFile) { saveIdentity(key, with: buffer, on: worker) }
         let record = RasterRecord(
             original: variant.content.digest.hexadecimal, form: form, header: plan.header, geometry: plan.result,
             bytes: bytes)
         beginSaving(buffer, bytes: bytes, as: nil, on: worker) { .saveRaster(worker, $0, record, buffer) }
     }
 
-    private mutating func beginSaving(
+    mutating func beginSaving(
         _ buffer: BufferID, bytes: Int, as key: OriginalKey?, on worker: WorkerID, _ action: (JobID) -> Action
     ) {
         let job = newJobID()
@@ -212,6 +216,10 @@ extension BrokerState {
         guard case .save(let buffer, _, let key)? = answered(job, on: worker) else { return }
         if isSaved, let key { memory.noteOnDisk(key, buffer) }
         unhold(buffer)
+        // Of a file, the buffer is a raster, and the bytes can be read again.
+        if let key, key.url.isFile, let original = memory.original(key) {
+            drop(memory.dropSpareBody(of: original.content))
+        }
         savePostponed()
     }
 

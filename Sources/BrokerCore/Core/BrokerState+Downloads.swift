@@ -144,6 +144,8 @@ extension BrokerState {
             let content = received(job, download, body, digest, made, since: transfer.startedAt, response)
             for writer in download.writers { note(content, of: writer) }
             note(content, of: worker)
+        } else if download.original.url.isFile {
+            fileIdentified(job, download, body, digest, made, by: worker)
         } else {
             storeIdentified(download, body, digest, made, by: worker)
         }
@@ -183,7 +185,8 @@ extension BrokerState {
         let entersDisk = isStorable && waiters.contains(where: \.mayEnterDisk)
         // What must not stay is known under a hidden key, for as long as variants are made of it.
         let name = staysInMemory ? key : key.hidden(as: job.number)
-        let original = MemoryIndex.Original(content: content, bytes: bytes, origin: origin)
+        let original = MemoryIndex.Original(
+            content: content, bytes: bytes, origin: origin, staysOffDisk: !entersDisk)
         var isTrial = false
         // The old original is no answer any more, unless all who have loaded the new one wanted the cache left alone.
         if waiters.contains(where: { $0.request.options.cache != .noStore }) {
@@ -236,7 +239,7 @@ extension BrokerState {
 
     /// Makes a buffer the body of an original, unless its bytes are in memory already. `start` is when its download began,
     /// whose time is the worth of the body.
-    private mutating func adopt(
+    mutating func adopt(
         _ body: BufferID, _ content: ContentKey, bytes: Int, since start: Instant?
     ) -> BufferID {
         let key = VariantKey(content: content, form: .original)
@@ -250,7 +253,7 @@ extension BrokerState {
     }
 
     /// Serves waiters whose original has arrived: at once where the variant is in memory, else by decoding.
-    private mutating func serve(
+    mutating func serve(
         _ waiting: [JobWaiter], _ original: MemoryIndex.Original, from body: BufferID, key: OriginalKey?,
         reportingProgress bytes: Int? = nil
     ) {
@@ -327,6 +330,7 @@ extension BrokerState {
         if isOther || !isPermitted { return downloadInstead(download) }
         var original = MemoryIndex.Original(content: known.content, bytes: known.bytes, origin: origin)
         (original.isFromDisk, original.isOnDisk) = (known.isFromDisk, known.isOnDisk)
+        original.staysOffDisk = known.staysOffDisk
         // It may have been removed or replaced meanwhile.
         let isInIndex = memory.original(key)?.content == known.content
         if isInIndex { dropRemoved(memory.insert(original, for: key)) }

@@ -12,7 +12,7 @@ extension BrokerState {
                 "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
                 "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
                 "maxLeasedBytes": limits.maxLeasedBytes,
-            ], features: ["steps"])
+            ], features: ["files", "steps"])
     }
 
     /// The figures that a user who is no administrator may see: those of its own requests, and of the service what no other
@@ -44,7 +44,7 @@ extension BrokerState {
         counters.fill(&report)
         report[.workerRestarts] = supervision.restarts
         report[.clients] = clients.count
-        report[.queued] = disk.queuedLookups + downloads.queued + decoding.queued
+        report[.queued] = disk.queuedLookups + downloads.queued + files.queued + decoding.queued
         report[.running] = WorkerKind.allCases.reduce(0) { $0 + supervision.runningJobs($1) }
         report[.recentlyFailedURLs] = recentFailures.count(at: now.instant)
         report[.memoryBytes] = memory.residentBytes
@@ -72,6 +72,7 @@ extension BrokerState {
         if let broken = brokenOutcomes() { return broken }
         for (machine, broken) in [
             ("memory index", memory.brokenInvariant()), ("downloads", downloads.brokenInvariant()),
+            ("files", files.brokenInvariant()),
             ("decoding", decoding.brokenInvariant()), ("disk tier", disk.brokenInvariant()),
             (
                 "clients",
@@ -90,6 +91,7 @@ extension BrokerState {
         let waiterCount =
             disk.lookups().reduce(0) { $0 + (disk[$1]?.waiters.count ?? 0) }
             + downloads.active.values.reduce(0) { $0 + $1.waiters.count } + decoding.waiterCount
+            + files.waiterCount + requests.opening
         if waiterCount != requests.count { return "a job with waiters that are gone" }
         if memory.reservedBytes != reservedBytes { return "reserved bytes" }
         if downloads.active.contains(where: { job, download in
@@ -118,6 +120,8 @@ extension BrokerState {
     private func isWaiting(_ waiter: Waiter) -> Bool {
         switch waiter.stage {
         case .deciding: false
+        case .opening: waiter.file.flatMap(files.asker) == .get(waiter.id)
+        case .reading(let job): files[job]?.waiters.contains { $0.id == waiter.id } == true
         case .lookingUp(let job): disk[job]?.waiters.contains { $0.id == waiter.id } == true
         case .downloading(let job): downloads[job]?.waiters.contains { $0.id == waiter.id } == true
         case .decoding(let job): decoding[job]?.waiters.contains { $0.id == waiter.id } == true

@@ -223,6 +223,7 @@ extension BrokerState {
     /// Lets a waiter join the download of its original, or queues one. With `original`, the origin is asked to confirm it. `assignJobs`
     /// starts it.
     mutating func download(for id: WaiterID, revalidating original: MemoryIndex.Original? = nil) {
+        if requests[id]?.file != nil { return readFile(for: id) }
         requests.setSource(.network, of: id)
         guard let waiter = requests[id] else { return }
         if let refusal = recentFailure(of: waiter) { return failOrServeStale(id, refusal) }
@@ -285,7 +286,7 @@ extension BrokerState {
 
     /// Those that an image's cost in decoders is counted for: the user of a `store` (`user 1000`), else the origins.
     private func responsible(for waiter: Waiter) -> [String] {
-        if case .store = waiter.purpose { return ["user \(waiter.uid)"] }
+        if waiter.bringsBytes { return ["user \(waiter.uid)"] }
         return Download.responsibleOrigins(
             asked: waiter.request.url.origin, servedBy: waiter.original?.origin.response.servedBy)
     }
@@ -366,13 +367,14 @@ extension BrokerState {
             $0.count(outcome)
             if isStale { $0.staleServed += 1 }
         }
-        if waiter.source == .network {
+        if waiter.isLoaded {
             counters.loads.record(microseconds: now.instant.microseconds(since: waiter.receivedAt))
         }
     }
 
     private static let outcomes: [ImageReply.Source: StatsReport.Figure] = [
         .memory: .memoryHits, .disk: .diskHits, .network: .networkLoads, .shared: .sharedHits,
+        .file: .fileLoads,
     ]
 
     /// Ends a request that is not a client's `get`.
@@ -422,6 +424,7 @@ extension BrokerState {
 
     private mutating func unregister(_ waiter: Waiter) {
         guard requests.unregister(waiter.id) else { return }
+        if let file = waiter.file { release(file) }
         switch waiter.purpose {
         case .get: clients.ended(get: waiter.request.id, weight: waiter.request.weight, of: waiter.client)
         case .store: clients.ended(store: waiter.id, of: waiter.client)
@@ -432,7 +435,8 @@ extension BrokerState {
     /// Takes a waiter out of its job. A download without waiters is stopped; a decoding only if it has not begun.
     private mutating func leaveJob(_ waiter: Waiter) {
         switch waiter.stage {
-        case .deciding: break
+        case .deciding, .opening: break
+        case .reading(let job): leaveRead(job, waiter.id)
         case .lookingUp(let job):
             if let worker = disk.leave(lookup: job, waiter.id)?.worker { supervision.unassign(job, from: worker) }
         case .downloading(let job):
@@ -475,7 +479,7 @@ extension BrokerState {
             if isBadOriginal { requests.rejectOriginal(of: id) }
             return endPreview(id)
         }
-        if isBadOriginal, waiter.source != .network, waiter.trust != .rejected,
+        if isBadOriginal, !waiter.isLoaded, waiter.trust != .rejected,
             ![.onlyIfCached, .forceCache].contains(waiter.request.options.cache)
         {
             requests.endStage(id)
@@ -493,7 +497,7 @@ extension BrokerState {
 
     /// The error of a URL that failed recently; nil when it may be tried. With `content` only a failure counts that is not
     /// known to be of other bytes.
-    private func recentFailure(of waiter: Waiter, content: ContentKey? = nil) -> WireError? {
+    func recentFailure(of waiter: Waiter, content: ContentKey? = nil) -> WireError? {
         if waiter.request.options.retryFailed { return nil }
         let form = form(of: waiter.request)
         // Not `lazy`, which would take a copy of the whole state.
@@ -524,7 +528,7 @@ extension BrokerState {
     mutating func totalTimePassed(_ id: WaiterID) {
         guard let late = requests[id] else { return }
         let seconds = Double(late.request.options.totalTimeoutMs) / 1000
-        leaveJobAndFail(id, WireError(.timeout, "\(late.request.url.host): not loaded within \(seconds) s."))
+        leaveJobAndFail(id, WireError(.timeout, "\(late.title): not loaded within \(seconds) s."))
     }
 
     /// A download's silence is measured from the last byte, or from its start.

@@ -48,6 +48,7 @@ extension BrokerState {
         {
             startDownload(job, on: worker)
         }
+        if mayLoad { startReads() }
         while mayLoad, downloads.hasQueued, let worker = supervision.available(.fetch),
             let job = downloads.popQueued()
         {

@@ -40,6 +40,7 @@ package struct BrokerState {
     var clients: Clients
     var requests = Requests()
     var downloads: Downloads
+    var files: FileReads
     var decoding: Decoding
     var disk: DiskTier
     var supervision: Supervision
@@ -89,6 +90,7 @@ package struct BrokerState {
         repeats = RepeatedRequests(seed: seed)
         clients = Clients(limits: limits)
         downloads = Downloads(limits: limits, seed: seed)
+        files = FileReads(limits: limits)
         decoding = Decoding(limits: limits)
         disk = DiskTier(limits: limits)
         supervision = Supervision(limits: limits)
@@ -118,6 +120,11 @@ package struct BrokerState {
         case .messageReceived(let client, let message): messageReceived(message, from: client)
         case .messageRejected(let client, let id, let error): messageRejected(id, of: client, with: error)
         case .storeReceived(let client, let request, let bytes): store(request, bytes: bytes, from: client)
+        case .fileRequested(let client, let message, let file): fileRequested(message, file, from: client)
+        case .fileExamined(let file, let result): fileExamined(file, result)
+        case .fileLost(let file): fileLost(file)
+        case .fileRead(let job): fileRead(job)
+        case .fileReadFailed(let job, let failure): fileReadFailed(job, failure)
         case .streamBroken(let client, let error):
             reject(nil, of: client, with: error)
             actions.append(.close(client))
@@ -223,7 +230,7 @@ package struct BrokerState {
     // MARK: Memory
 
     /// The memory that jobs have filled, or are about to fill, before it is in the index.
-    var reservedBytes: Int { downloads.reservedBytes + decoding.reservedBytes }
+    var reservedBytes: Int { downloads.reservedBytes + files.reservedBytes + decoding.reservedBytes }
 
     /// Whether jobs may reserve this many bytes more: reserved bytes alone count against the budget. Resident buffers can be
     /// evicted; if they are leased, they are charged to their holders then, who so cannot keep others from being served.
@@ -326,7 +333,8 @@ package struct BrokerState {
         deadlines.add(deadline, at: now.instant.adding(milliseconds: milliseconds))
         // The deadlines of what has ended may lie far ahead, so they are swept out when they are many.
         let live =
-            2 * requests.count + downloads.deadlineCount + decoding.deadlineCount + disk.deadlineCount
+            2 * requests.count + downloads.deadlineCount + files.deadlineCount + decoding.deadlineCount
+            + disk.deadlineCount
             + clients.count + 64
         if deadlines.isSweepDue(live: live) { sweepDeadlines() }
     }
@@ -346,6 +354,8 @@ package struct BrokerState {
         case .yield(let job, let startedAt): downloads[job]?.transfer?.startedAt == startedAt
         case .suspicion(let worker, let job): supervision.isRunning(job, on: worker)
         case .keptBody(let key): downloads.hasKeptBody(key)
+        case .file(let file): files.asker(of: file) != nil
+        case .readAgain(let job): files.isPausing(job)
         case .prefetch(let prefetch): requests[prefetch] != nil
         case .nextPart(let job): downloads[job] != nil
         case .frame(let client, let begunAt): clients[client]?.frameBegunAt == begunAt
@@ -378,6 +388,8 @@ package struct BrokerState {
                 }
             case .suspicion(let worker, let job): suspicionTimePassed(worker, job)
             case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
+            case .file(let file): examinationTimePassed(file)
+            case .readAgain(let job): files.pauseOver(job, at: now.instant)
             case .prefetch(let prefetch): beginMore(of: prefetch)
             case .nextPart(let job): renderPart(of: job)
             case .memoryGrowth: growMemory()

@@ -21,6 +21,10 @@ enum Deadline {
     /// A transfer that is retried alone may have lived long enough.
     case suspicion(WorkerID, JobID)
     case keptBody(OriginalKey)
+    /// A file was not examined in time for a `query` or `remove`.
+    case file(FileID)
+    /// A file that could not be read is tried again.
+    case readAgain(JobID)
     /// More URLs of a prefetch may be begun.
     case prefetch(PrefetchID)
     /// Another partial image may be made of a download.

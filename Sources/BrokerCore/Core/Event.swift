@@ -20,6 +20,15 @@ package enum Event {
     case messageRejected(ClientID, id: Int?, WireError)
     /// A `store` with its bytes, which the shell has.
     case storeReceived(ClientID, StoreRequest, bytes: Int)
+    /// A `get`, `query` or `remove` of a local file, whose descriptor a helper has.
+    case fileRequested(ClientID, ClientMessage, FileID)
+    /// A helper has looked at a file; `bad-request` when it cannot be read.
+    case fileExamined(FileID, Result<FileFacts, WireError>)
+    /// The helper that had a file has ended.
+    case fileLost(FileID)
+    /// A file was read completely, into the job's product.
+    case fileRead(JobID)
+    case fileReadFailed(JobID, FileReadFailure)
     /// Bytes that are no frame: the connection must be closed.
     case streamBroken(ClientID, WireError)
     /// A frame has begun to arrive, or the begun one is complete.

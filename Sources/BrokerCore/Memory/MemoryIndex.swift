@@ -19,8 +19,10 @@ struct MemoryIndex {
         let origin: OriginStatement
         /// Whether it came from the disk tier, which may then have rasters of it.
         var isFromDisk = false
-        /// Whether the disk tier has its bytes.
+        /// Whether the disk tier has its bytes; of a file, its identity.
         var isOnDisk = false
+        /// Whether nothing that is made of it may enter the disk tier.
+        var staysOffDisk = false
     }
 
     /// A sealed memfd.
@@ -65,6 +67,7 @@ struct MemoryIndex {
         let textBytes: Int
         var isFromDisk: Bool
         var isOnDisk: Bool
+        let staysOffDisk: Bool
         /// The neighbours in the list of the originals of one URL.
         var previousAtURL: Int?
         var nextAtURL: Int?
@@ -176,7 +179,7 @@ struct MemoryIndex {
         let entry = originals[slot]
         return Original(
             content: contents[entry.content].key, bytes: contents[entry.content].bytes, origin: entry.origin,
-            isFromDisk: entry.isFromDisk, isOnDisk: entry.isOnDisk)
+            isFromDisk: entry.isFromDisk, isOnDisk: entry.isOnDisk, staysOffDisk: entry.staysOffDisk)
     }
 
     /// Returns whether any original belongs to `uid` alone.
@@ -293,7 +296,8 @@ struct MemoryIndex {
         let texts = key.textBytes + original.origin.textBytes
         let entry = OriginalEntry(
             key: key, content: content, origin: original.origin.named(key.url),
-            textBytes: max(0, texts - Self.freeTextBytes), isFromDisk: original.isFromDisk, isOnDisk: original.isOnDisk)
+            textBytes: max(0, texts - Self.freeTextBytes), isFromDisk: original.isFromDisk, isOnDisk: original.isOnDisk,
+            staysOffDisk: original.staysOffDisk)
         textBytes += entry.textBytes
         contents[content].textBytes += entry.textBytes
         if let slot = originals.slot(of: key) {

@@ -16,6 +16,8 @@ package struct Requests {
     var count: Int { waiters.count }
     /// The number of unanswered `get`s.
     var gets: Int { waiters.values.count { $0.purpose == .get } }
+    /// The number of those whose file is being looked at.
+    var opening: Int { waiters.values.count { $0.stage == .opening } }
     subscript(id: WaiterID) -> Waiter? { waiters[id] }
     subscript(id: PrefetchID) -> Prefetch? { prefetches[id] }
     /// All waiters in the order of their arrival.
@@ -67,6 +69,19 @@ package struct Requests {
         waiters.change(id) { $0.original = original }
     }
     mutating func setSource(_ source: ImageReply.Source, of id: WaiterID) { waiters.change(id) { $0.source = source } }
+
+    /// Names the contents of a waiter's file. Those of a file that was changed only recently have a key of their own and stay
+    /// nowhere, because the next change may leave the file's times as they are.
+    mutating func nameFile(_ facts: FileFacts, of id: WaiterID) {
+        waiters.change(id) {
+            $0.identity = facts.identity
+            $0.request.url = facts.identity.url
+            $0.key = OriginalKey($0.request, uid: $0.uid)
+            guard facts.isRecent, $0.request.options.cache != .onlyIfCached else { return }
+            $0.key = $0.key.hidden(as: id.number)
+            $0.request.options.cache = .noStore
+        }
+    }
 
     /// Notes that the disk tier found the original.
     mutating func foundOnDisk(_ id: WaiterID, _ key: OriginalKey, source: ImageReply.Source) {

@@ -21,6 +21,10 @@ struct Waiter {
     enum Stage: Equatable {
         /// None: `advance` decides what comes next. → any other.
         case deciding
+        /// A helper that looks at the file. → `deciding`.
+        case opening
+        /// A file that is read. → `deciding` (failed), `downloading` (read, its bytes are identified).
+        case reading(JobID)
         /// A lookup in the disk tier. → `deciding`.
         case lookingUp(JobID)
         /// A download. → `deciding` (confirmed, failed), `decoding` (received).
@@ -59,7 +63,11 @@ struct Waiter {
     let client: ClientID
     let uid: UInt32
     let purpose: Purpose
-    let request: GetRequest
+    var request: GetRequest
+    /// The local file that is requested.
+    var file: FileID?
+    /// Its identity, once it is known.
+    var identity: FileIdentity?
     /// The original; the user's own, once one is known to exist.
     var key: OriginalKey
     let receivedAt: Instant
@@ -95,6 +103,16 @@ struct Waiter {
             deadline: receivedAt.adding(milliseconds: options.totalTimeoutMs), isAdmin: isAdmin)
     }
 
+    /// Whether the answer's bytes were loaded for it, or for a request that it joined.
+    var isLoaded: Bool { source == .network || source == .file }
+    /// Whether the user has given the bytes, and no origin.
+    var bringsBytes: Bool {
+        if case .store = purpose { return true }
+        return file != nil
+    }
+    /// The name of the image for messages.
+    var title: String { request.file.map { $0.name ?? "The file" } ?? request.url.host }
+
     /// Whether its result may stay in memory.
     var mayEnterMemory: Bool { request.options.cache != .noStore && request.options.storage.includesMemory }
     /// Whether its result may be saved on disk.
@@ -104,7 +122,7 @@ struct Waiter {
     var isForced: Bool { trust == .rejected || [.reload, .noStore].contains(request.options.cache) }
 
     /// The keys under which its original may be found, in order of preference.
-    var keys: [OriginalKey] { key.owner == nil ? [key.owned(by: uid), key] : [key] }
+    var keys: [OriginalKey] { key.owner == nil && file == nil ? [key.owned(by: uid), key] : [key] }
 
     /// The decision about a cached original.
     func decision(about original: MemoryIndex.Original, at now: Instant) -> CacheDecision {
@@ -129,13 +147,14 @@ struct Waiter {
     }
 
     /// The error for a request that must not ask the origin.
-    var notCached: WireError { WireError(.notCached, "\(request.url.text) is not cached.") }
+    var notCached: WireError { WireError(.notCached, "\(file == nil ? request.url.text : title) is not cached.") }
 
     /// The description of an image, before its bytes are attached.
     func reply(for header: ImageHeader, as geometry: PixelGeometry, bytes: Int) -> ImageReply {
         let options = request.options
         var image = ImageReply(
-            source: source, url: request.url.text, width: geometry.width, height: geometry.height, pixels: nil,
+            source: source, url: file == nil ? request.url.text : nil, width: geometry.width, height: geometry.height,
+            pixels: nil,
             bytes: bytes,
             contentType: (options.representation.format?.imageFormat ?? header.format).contentType,
             originalWidth: header.geometry.width, originalHeight: header.geometry.height,
@@ -153,13 +172,15 @@ struct Waiter {
         at now: Instant
     ) -> ImageReply {
         var image = reply(for: header, as: geometry, bytes: bytes)
-        image.etag = original.origin.response.etag
-        image.expires = original.origin.policy.expires
-        // A response received or confirmed just now is as fresh as it gets, however short its lifetime.
-        image.stale = source != .network && trust != .confirmed && original.origin.isStale(at: now)
         image.final = preview != .showing
         image.placeholder = header.placeholder
         if image.pixels != nil, request.options.variant.frames == .all { image.timing = header.timing }
+        // A file has no origin.
+        if file != nil { return image }
+        image.etag = original.origin.response.etag
+        image.expires = original.origin.policy.expires
+        // A response received or confirmed just now is as fresh as it gets, however short its lifetime.
+        image.stale = !isLoaded && trust != .confirmed && original.origin.isStale(at: now)
         return image
     }
 

@@ -33,6 +33,8 @@ package typealias JobID = Identifier<JobKind>
 package typealias BufferID = Identifier<BufferKind>
 /// An unanswered request.
 package typealias WaiterID = Identifier<WaiterKind>
+/// A file whose descriptor a client has sent. A helper has the descriptor under this number until `Action.releaseFile`.
+package typealias FileID = Identifier<FileKind>
 /// An unanswered `prefetch`.
 package typealias PrefetchID = Identifier<PrefetchKind>
 
@@ -41,6 +43,7 @@ package enum WorkerProcessKind {}
 package enum JobKind {}
 package enum BufferKind {}
 package enum WaiterKind {}
+package enum FileKind {}
 package enum PrefetchKind {}
 
 /// A source of new identifiers of one kind.

@@ -31,6 +31,12 @@ package struct BrokerLimits {
     /// The slots of the validity page; 0 without one.
     package var validitySlots = 65_536
     package var maxDownloadBytes = 32 << 20
+    /// The most bytes of a local file.
+    package var maxFileBytes = 256 << 20
+    /// The local files that are read at once, of which users have shares.
+    package var readsAtOnce = 16
+    /// The pause after which a file that could not be read is tried again.
+    package var readPauseMs = 1000
     /// The most pixels of a result, and of a source that is not made smaller.
     package var maxPixels = 50_000_000
     /// The most pixels of a source that is made smaller.

@@ -113,6 +113,9 @@ int clinux_cannot_copy_range(int error);
 int clinux_lacks_temporary(int error);
 /// fcntl(F_DUPFD_CLOEXEC).
 int clinux_duplicate(int fd);
+/// fcntl(F_GETFL), and O_PATH, which the headers hide from Swift.
+int clinux_get_flags(int fd);
+int clinux_path_flag(void);
 /// fcntl(F_SETFL) with O_NONBLOCK.
 int clinux_set_nonblocking(int fd);
 /// 1 when a socket has bytes to receive or its end was closed; 0 otherwise. Receives nothing.

@@ -4,7 +4,7 @@ package import JSONCoding
 public struct ImageReply: Equatable, Sendable {
     /// The place where the image was found.
     public enum Source: String, CaseIterable, Sendable {
-        case memory, disk, network, shared
+        case memory, disk, network, shared, file
     }
 
     /// The layout of the pixels in memory; absent when the bytes are an encoded file.
@@ -42,8 +42,8 @@ public struct ImageReply: Equatable, Sendable {
     public var final = true
     /// The place where the image was found.
     public var source: Source
-    /// The URL in canonical spelling.
-    public var url: String
+    /// The URL in canonical spelling; nil for a local file.
+    public var url: String?
     /// The number of pixels in a row.
     public var width: Int
     /// The number of rows.
@@ -83,7 +83,7 @@ public struct ImageReply: Equatable, Sendable {
 
     /// Creates a description of an image.
     public init(
-        source: Source, url: String, width: Int, height: Int, pixels: Pixels?, bytes: Int, contentType: String,
+        source: Source, url: String?, width: Int, height: Int, pixels: Pixels?, bytes: Int, contentType: String,
         originalWidth: Int, originalHeight: Int, frameCount: Int, etag: String?
     ) {
         self.source = source
@@ -104,7 +104,7 @@ public struct ImageReply: Equatable, Sendable {
 extension ImageReply: FieldList {
     package static var blank: ImageReply {
         ImageReply(
-            source: .memory, url: "", width: 0, height: 0, pixels: nil, bytes: 0, contentType: "", originalWidth: 0,
+            source: .memory, url: nil, width: 0, height: 0, pixels: nil, bytes: 0, contentType: "", originalWidth: 0,
             originalHeight: 0, frameCount: 1, etag: nil)
     }
 

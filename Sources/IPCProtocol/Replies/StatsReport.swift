@@ -5,7 +5,7 @@ public struct StatsReport: Equatable, Sendable {
     /// The counters and gauges.
     public enum Figure: String, CaseIterable, Sendable {
         case uptimeSeconds
-        case requests, memoryHits, diskHits, networkLoads, sharedHits, coalesced, failed, cancelled
+        case requests, memoryHits, diskHits, networkLoads, sharedHits, fileLoads, coalesced, failed, cancelled
         case revalidated, staleServed, prefetched, mappedHits
         case workers, fetchers, workerRestarts, clients, queued, running
         case memoryBytes, memoryLimitBytes, memoryEntries, leasedBytes, evictedLeasedBytes, reservedBytes
@@ -16,7 +16,7 @@ public struct StatsReport: Equatable, Sendable {
 
         /// The outcomes of a `get`. Their sum plus the pending requests is `requests`.
         public static let outcomes: [Figure] = [
-            .memoryHits, .diskHits, .networkLoads, .sharedHits, .coalesced, .failed, .cancelled,
+            .memoryHits, .diskHits, .networkLoads, .sharedHits, .fileLoads, .coalesced, .failed, .cancelled,
         ]
     }
 

@@ -140,15 +140,18 @@ public struct BrokerEvent: Equatable, Sendable {
     public var name: Name
     /// The URL that the event concerns.
     public var url: String?
+    /// The name of the local file that the event concerns; empty for one without a name.
+    public var file: String?
     /// The process id of the worker that the event concerns.
     public var pid: Int?
     /// The reason: an error's code, or the cause of the worker's exit.
     public var reason: String?
 
     /// Creates an event with the members that apply to it.
-    public init(_ name: Name, url: String? = nil, pid: Int? = nil, reason: String? = nil) {
+    public init(_ name: Name, url: String? = nil, file: String? = nil, pid: Int? = nil, reason: String? = nil) {
         self.name = name
         self.url = url
+        self.file = file
         self.pid = pid
         self.reason = reason
     }
@@ -161,6 +164,7 @@ extension BrokerEvent: FieldList {
     package mutating func list(_ fields: inout Fields) {
         fields.choice("event", &name)
         fields.string("url", &url)
+        fields.string("name", &file)
         fields.integer("pid", &pid, in: 0...Int.max)
         fields.string("reason", &reason)
     }

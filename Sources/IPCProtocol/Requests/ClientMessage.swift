@@ -24,6 +24,8 @@ public enum ClientMessage: Equatable, Sendable {
     case store(StoreRequest)
     /// Removes a URL from the cache.
     case remove(id: Int, url: SourceURL)
+    /// Removes a local file, whose descriptor comes with the message, from the cache.
+    case removeFile(id: Int, file: LocalFile)
     /// Requests the statistics.
     case stats(id: Int)
     /// Requests events until the connection closes.
@@ -44,7 +46,8 @@ public enum ClientMessage: Equatable, Sendable {
     /// The request's id; nil for a message without an answer.
     public var id: Int? {
         switch self {
-        case .hello(let id, _, _), .cancel(let id, _), .remove(let id, _), .stats(let id), .subscribe(let id, _),
+        case .hello(let id, _, _), .cancel(let id, _), .remove(let id, _), .removeFile(let id, _), .stats(let id),
+            .subscribe(let id, _),
             .clear(let id, _, _), .failedList(let id, _), .failedClear(let id, _), .suspend(let id), .resume(let id),
             .cancelAll(let id):
             id
@@ -52,6 +55,15 @@ public enum ClientMessage: Equatable, Sendable {
         case .prefetch(let request): request.id
         case .store(let request): request.id
         case .release, .touch: nil
+        }
+    }
+
+    /// Whether the message is about a local file, whose descriptor comes with it.
+    package var isAboutFile: Bool {
+        switch self {
+        case .get(let request), .query(let request): request.file != nil
+        case .removeFile: true
+        default: false
         }
     }
 
@@ -126,7 +138,7 @@ public enum ClientMessage: Equatable, Sendable {
         case .query: "query"
         case .prefetch: "prefetch"
         case .store: "store"
-        case .remove: "remove"
+        case .remove, .removeFile: "remove"
         case .stats: "stats"
         case .subscribe: "subscribe"
         case .clear: "clear"
@@ -174,9 +186,14 @@ public enum ClientMessage: Equatable, Sendable {
             request.list(&fields)
             self = .store(request)
         case .remove(var id, var url):
+            var file: LocalFile?
             fields.id(&id)
-            fields.url("url", &url)
-            self = .remove(id: id, url: url)
+            fields.source(&url, &file)
+            self = file.map { .removeFile(id: id, file: $0) } ?? .remove(id: id, url: url)
+        case .removeFile(var id, var file):
+            fields.id(&id)
+            file.list(&fields)
+            self = .removeFile(id: id, file: file)
         case .subscribe(var id, var events):
             fields.id(&id)
             fields.events("events", &events)

@@ -5,8 +5,10 @@ package import JSONCoding
 public struct GetRequest: Equatable, Sendable {
     /// The request's id, unique among the client's pending requests.
     public var id: Int
-    /// The URL of the image.
+    /// The URL of the image; meaningless for a local file.
     public var url: SourceURL
+    /// The local file to load instead of a URL. Its descriptor comes with the message.
+    public var file: LocalFile?
     /// The options.
     public var options: GetOptions
 
@@ -15,6 +17,12 @@ public struct GetRequest: Equatable, Sendable {
         self.id = id
         self.url = url
         self.options = options
+    }
+
+    /// Creates a request for the image in a local file, whose descriptor is sent with the message.
+    public init(id: Int, file: LocalFile, options: GetOptions = GetOptions()) {
+        self.init(id: id, url: .blank, options: options)
+        self.file = file
     }
 }
 
@@ -178,8 +186,9 @@ extension GetRequest: FieldList {
 
     package mutating func list(_ fields: inout Fields) {
         fields.id(&id)
-        fields.url("url", &url)
+        fields.source(&url, &file)
         options.list(&fields, usual: GetOptions())
+        if fields.isReading, file != nil { LocalFile.noteForeignOptions(options, in: &fields) }
     }
 }
 

@@ -13,6 +13,13 @@ extension Instant {
 
 /// The time of day, which can be set, and continues after a restart of the machine.
 package enum WallClock {
+    /// Nanoseconds since 1970.
+    package static var nanoseconds: Int {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        return Int(time.tv_sec) * 1_000_000_000 + Int(time.tv_nsec)
+    }
+
     /// Milliseconds since 1970.
     package static var milliseconds: Int {
         var time = timespec()

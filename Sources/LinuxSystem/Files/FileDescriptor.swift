@@ -119,6 +119,13 @@ public final class FileDescriptor: Sendable {
         return Int(status.st_size)
     }
 
+    /// Whether the descriptor was opened for reading the file's contents, and not only for its path (`O_PATH`) or for
+    /// writing.
+    package var isOpenForReading: Bool {
+        let flags = clinux_get_flags(raw)
+        return flags >= 0 && flags & clinux_path_flag() == 0 && flags & O_ACCMODE != O_WRONLY
+    }
+
     /// Sets the file's size, in bytes.
     ///
     /// - Throws: `SystemError` of `ftruncate`.
@@ -256,6 +263,31 @@ public final class FileDescriptor: Sendable {
             }
         }
         if let failure { throw failure }
+    }
+
+    /// Writes what `source` brings from its present position to its end, at the present position; false when that is more than
+    /// `limit` bytes. Pipes and terminals are possible too.
+    ///
+    /// - Throws: `SystemError` of `read` or `write`.
+    package func appendAll(of source: FileDescriptor, upTo limit: Int) throws(SystemError) -> Bool {
+        var copied = 0
+        var failure: SystemError?
+        unsafe withUnsafeTemporaryAllocation(byteCount: 1 << 18, alignment: 16) { buffer in
+            do throws(SystemError) {
+                while copied <= limit {
+                    let count = try retrying("read") {
+                        unsafe Glibc.read(source.raw, buffer.baseAddress!, buffer.count)
+                    }
+                    if count == 0 { break }
+                    unsafe try write(UnsafeRawBufferPointer(rebasing: buffer.prefix(count)))
+                    copied += count
+                }
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        return copied <= limit
     }
 
     /// Renames the file at `path`, and replaces an existing `target`.

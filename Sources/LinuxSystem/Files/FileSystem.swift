@@ -13,6 +13,9 @@ package enum FileSystem {
         package let size: Int
         /// The time of the last modification, in milliseconds since 1970.
         package let modified: Int
+        /// The times of the last modification and of the last change, in nanoseconds since 1970.
+        package let modifiedNanoseconds: Int
+        package let changedNanoseconds: Int
         /// The user that owns the file.
         package let owner: UInt32
         /// The number of its names; 0 once it is removed.
@@ -22,15 +25,22 @@ package enum FileSystem {
         /// Whether it is a directory.
         package let isDirectory: Bool
 
-        fileprivate init(_ status: stat) {
+        init(_ status: stat) {
             device = UInt64(status.st_dev)
             inode = UInt64(status.st_ino)
             size = Int(status.st_size)
             modified = Int(status.st_mtim.tv_sec) * 1000 + Int(status.st_mtim.tv_nsec) / 1_000_000
+            modifiedNanoseconds = Self.nanoseconds(status.st_mtim)
+            changedNanoseconds = Self.nanoseconds(status.st_ctim)
             owner = status.st_uid
             links = Int(status.st_nlink)
             isRegular = status.st_mode & S_IFMT == S_IFREG
             isDirectory = status.st_mode & S_IFMT == S_IFDIR
+        }
+
+        /// Wraps around beyond the year 2262.
+        private static func nanoseconds(_ time: timespec) -> Int {
+            Int(time.tv_sec) &* 1_000_000_000 &+ Int(time.tv_nsec)
         }
 
         /// Whether both are the same file, possibly with different contents.

@@ -17,15 +17,18 @@ enum CommandConnection {
     }
 
     /// Prints an error, as an object on standard output, unless that is for an image, or a line on standard error, and
-    /// returns the exit status.
-    static func report(_ error: ClientError, asJSON: Bool, onStandardError: Bool = false) -> Int32 {
+    /// returns the exit status. `source` names one of several images.
+    static func report(
+        _ error: ClientError, of source: String? = nil, asJSON: Bool, onStandardError: Bool = false
+    ) -> Int32 {
         if asJSON, case .refused(let refusal) = error {
             printObject(onStandardError: onStandardError) {
                 $0.member("type", "error")
+                if let source { $0.member("input", source) }
                 refusal.writeMembers(to: &$0)
             }
         } else {
-            StandardError.write("\(error)")
+            StandardError.write((source.map { "\($0): " } ?? "") + "\(error)")
         }
         switch error {
         case .noBroker, .notAnswering: return CommandStatus.noBroker

@@ -5,15 +5,17 @@ import LinuxSystem
 import SharedCache
 import SystemValues
 
-/// `imgbroker get`: loads one image as a client of the broker.
+/// `imgbroker get`: loads images as a client of the broker.
 enum GetCommand {
     static let usage = """
-        Usage: imgbroker get URL [OPTION]...
+        Usage: imgbroker get SOURCE... [OPTION]...
 
-        Loads one image through the broker, and prints its properties or writes it to a file.
+        Loads images through the broker, and prints their properties or writes them to files. A SOURCE
+        is a URL, a local file, or "-" for an image on standard input.
 
           -o, --output FILE   write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg
-                              or .webp, else as PNG, unless --as says otherwise; "-" for
+                              or .webp, else as PNG, unless --as says otherwise; {name} in FILE is
+                              replaced by the source's name without its extension; "-" for
                               standard output, which then has nothing but the image
         \(LoadOptions.usage)
           --stale-first       with --cache no-cache, which it implies: let the broker send the
@@ -26,16 +28,24 @@ enum GetCommand {
                               $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
           --help              show this and exit
 
-        Exit status: 0; 1 for an image that failed; 2 for an invalid command line; 3 when no broker answers.
+        Exit status: 0; 1 if an image has failed; 2 for an invalid command line; 3 when no broker answers.
         """
 
     private struct Request {
-        var url = ""
+        var sources: [ImageSource] = []
         var options = GetOptions()
-        var output: String?
+        /// Where each image is written to.
+        var outputs: [String] = []
         var asJSON = false
         var socketPath: String?
+
+        /// Whether the results are marked with the names of their sources.
+        var areSeveral: Bool { sources.count > 1 }
+        var isProgressive: Bool { options.progressive }
     }
+
+    /// The most requests in flight.
+    private static let requestsAtOnce = 16
 
     /// Runs the command with the words after `get` and returns the exit status.
     static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
@@ -43,34 +53,93 @@ enum GetCommand {
             StandardOutput.write(usage + "\n")
             return CommandStatus.done
         }
-        let bar = request.asJSON ? nil : ProgressBar()
-        // Before the file is written: the name may lead elsewhere afterwards.
-        let isOutputTaken = request.output.map(OutputFile.isStandardOutput) ?? false
+        // Before a file is written: its name may lead elsewhere afterwards.
+        let isOutputTaken = request.outputs.contains(where: OutputFile.isStandardOutput)
         do throws(ClientError) {
             let broker = try CommandConnection.open(request.socketPath)
-            let begun = Instant.now
-            let printPartial = { (image: BrokerImage) in
-                bar?.clear()
-                let (size, passed) = (image.reply, Instant.now.microseconds(since: begun) / 1000)
-                StandardOutput.write("partial: \(size.width) × \(size.height) after \(passed) ms\n")
-            }
-            let image = try broker.get(
-                request.url, request.options, partial: request.options.progressive ? printPartial : nil,
-                progress: bar.map { bar in { bar.show($0, of: $1) } })
-            bar?.clear()
-            if let output = request.output { try write(image, to: output) }
-            if request.asJSON {
-                CommandConnection.printObject(onStandardError: isOutputTaken) {
-                    $0.member("type", "image")
-                    image.reply.writeMembers(to: &$0)
-                }
-            } else if !isOutputTaken {
-                StandardOutput.write(summary(of: image.reply, writtenTo: request.output) + "\n")
-            }
-            return CommandStatus.done
+            return try load(request, over: broker, isOutputTaken: isOutputTaken)
         } catch {
-            bar?.clear()
             return CommandConnection.report(error, asJSON: request.asJSON, onStandardError: isOutputTaken)
+        }
+    }
+
+    /// Loads all images, several at once, and reports each as soon as it is there. Goes on after those that fail.
+    private static func load(
+        _ request: Request, over broker: ImageBroker, isOutputTaken: Bool
+    ) throws(ClientError) -> Int32 {
+        let bar = request.asJSON ? nil : ProgressBar()
+        defer { bar?.clear() }
+        let begun = Instant.now
+        var status = CommandStatus.done
+        var options = request.options
+        options.progress = bar != nil && !request.areSeveral
+        var next = 0
+        var pending: [Int: Int] = [:]
+        var (done, failed) = (0, 0)
+        func fail(_ index: Int, _ error: ClientError) {
+            failed += 1
+            bar?.clear()
+            let source = request.areSeveral ? request.sources[index].title : nil
+            status = CommandConnection.report(
+                error, of: source, asJSON: request.asJSON, onStandardError: isOutputTaken)
+        }
+        while next < request.sources.count || !pending.isEmpty {
+            while next < request.sources.count, pending.count < requestsAtOnce {
+                let index = next
+                next += 1
+                do throws(ClientError) {
+                    pending[try request.sources[index].send(over: broker, options)] = index
+                } catch {
+                    if error.endsConnection { throw error }
+                    fail(index, error)
+                }
+            }
+            if request.areSeveral { bar?.show(done: done, failed: failed, of: request.sources.count) }
+            if pending.isEmpty { continue }
+            switch try broker.receive() {
+            case .image(let id, let image):
+                guard let index = pending[id] else { continue }
+                if !image.reply.final {
+                    guard request.isProgressive else { continue }
+                    bar?.clear()
+                    let (size, passed) = (image.reply, Instant.now.microseconds(since: begun) / 1000)
+                    StandardOutput.write("partial: \(size.width) × \(size.height) after \(passed) ms\n")
+                    continue
+                }
+                pending[id] = nil
+                done += 1
+                do throws(ClientError) {
+                    bar?.clear()
+                    try report(image, index, of: request, isOutputTaken: isOutputTaken)
+                } catch {
+                    fail(index, error)
+                }
+            case .progress(_, let received, let expected): bar?.show(received, of: expected)
+            case .reply(.error(let id, let error)):
+                guard let id, let index = pending.removeValue(forKey: id) else { throw .refused(error) }
+                fail(index, .refused(error))
+            case .reply, .event: throw .protocolViolation("a get got a reply of another kind")
+            }
+        }
+        return status
+    }
+
+    /// Writes an image, and prints its properties.
+    private static func report(
+        _ image: BrokerImage, _ index: Int, of request: Request, isOutputTaken: Bool
+    ) throws(ClientError) {
+        let output = request.outputs.isEmpty ? nil : request.outputs[index]
+        if let output { try write(image, to: output) }
+        let title = request.areSeveral ? request.sources[index].title : nil
+        if request.asJSON {
+            CommandConnection.printObject(onStandardError: isOutputTaken) {
+                $0.member("type", "image")
+                if let title { $0.member("input", title) }
+                image.reply.writeMembers(to: &$0)
+            }
+        } else if !isOutputTaken {
+            let summary = summary(of: image.reply, writtenTo: output)
+            StandardOutput.write((title.map { "\($0): " } ?? "") + summary + "\n")
         }
     }
 
@@ -79,17 +148,14 @@ enum GetCommand {
         var request = Request()
         var load = LoadOptions()
         var (isStaleFirst, isProgressive) = (false, false)
+        var output: String?
         var arguments = Arguments(words)
         while let word = try arguments.next() {
             switch word {
-            case .operand(let url):
-                guard request.url.isEmpty else {
-                    throw UsageError(description: "get takes one URL, not also \"\(url)\"")
-                }
-                request.url = url
+            case .operand(let source): request.sources.append(ImageSource(source))
             case .flag("--help"), .flag("-h"): return nil
             case .flag("--json"): request.asJSON = true
-            case .flag("-o"), .flag("--output"): request.output = try arguments.path(of: "-o")
+            case .flag("-o"), .flag("--output"): output = try arguments.path(of: "-o")
             case .flag("--socket"): request.socketPath = try arguments.path(of: "--socket")
             case .flag("--stale-first"): isStaleFirst = true
             case .flag("--progressive"): isProgressive = true
@@ -98,7 +164,9 @@ enum GetCommand {
                 throw UsageError(description: "unknown option \(flag) (see imgbroker get --help)")
             }
         }
-        if request.url.isEmpty { throw UsageError(description: "get needs a URL (see imgbroker get --help)") }
+        if request.sources.isEmpty {
+            throw UsageError(description: "get needs a URL or a file (see imgbroker get --help)")
+        }
         request.options = load.options
         if isStaleFirst {
             if load.hasCacheMode, request.options.cache != .noCache {
@@ -107,16 +175,31 @@ enum GetCommand {
             request.options.cache = .noCache
             request.options.staleFirst = true
         }
-        if let output = request.output {
+        if let output {
             if !load.hasRepresentation { request.options.representation = representation(named: output) }
+            request.outputs = try outputs(output, for: request.sources)
         } else if !isProgressive {
             request.options.delivery = .none
         }
-        if isProgressive, request.output != nil || request.asJSON {
-            throw UsageError(description: "--progressive goes with neither -o nor --json")
+        if isProgressive, output != nil || request.asJSON || request.areSeveral {
+            throw UsageError(description: "--progressive goes with one image, and with neither -o nor --json")
         }
         request.options.progressive = isProgressive
         return request
+    }
+
+    /// The files that images are written to: `pattern` with the name of each.
+    private static func outputs(_ pattern: String, for sources: [ImageSource]) throws(UsageError) -> [String] {
+        let parts = pattern.split(separator: "{name}", omittingEmptySubsequences: false)
+        if parts.count == 1, sources.count > 1 {
+            throw UsageError(description: "-o needs {name} in its value for several images, as in \"small/{name}.png\"")
+        }
+        let outputs = sources.map { parts.joined(separator: $0.name) }
+        var taken: Set<String> = []
+        for output in outputs where !taken.insert(output).inserted {
+            throw UsageError(description: "two of the images would be written to \"\(output)\"")
+        }
+        return outputs
     }
 
     /// The representation for a file of this name.
@@ -140,8 +223,16 @@ enum GetCommand {
         if image.stale { words += ", stale" }
         if image.frameCount > 1 { words += ", \(image.frameCount) frames" }
         words += ", \(ByteCount(image.bytes))" + (image.pixels == nil ? "" : " of pixels")
-        words += ", from " + (image.source == .network ? "the network" : image.source.rawValue)
+        words += ", from " + origin(of: image)
         if let path { words += ", written to \(path)" }
         return words
+    }
+
+    private static func origin(of image: ImageReply) -> String {
+        switch image.source {
+        case .network: "the network"
+        case .file: "the file"
+        case .memory, .disk, .shared: image.source.rawValue
+        }
     }
 }

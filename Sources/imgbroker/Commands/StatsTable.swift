@@ -4,7 +4,8 @@ import IPCProtocol
 enum StatsTable {
     private static let outcomes: [(StatsReport.Figure, String)] = [
         (.memoryHits, "from memory"), (.diskHits, "from disk"), (.sharedHits, "from the fleet"),
-        (.coalesced, "joined another's load"), (.networkLoads, "downloaded"), (.failed, "failed"),
+        (.coalesced, "joined another's load"), (.networkLoads, "downloaded"),
+        (.fileLoads, "read from files"), (.failed, "failed"),
         (.cancelled, "cancelled"),
     ]
 

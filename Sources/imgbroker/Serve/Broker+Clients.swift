@@ -95,7 +95,7 @@ extension Broker {
             switch message.descriptor {
             case .none: nil
             case .memory(let descriptor): .descriptor(descriptor)
-            case .other: .refused
+            case .file(let file): .kept(keptFile(file))
             case .lost: .lost
             }
         client.channel.take(message.bytes, arrival)
@@ -191,18 +191,24 @@ extension Broker {
                 return .streamBroken(client.id, WireError(.badFrame, message))
             }
             let areLost = envelope.descriptors > 0 && client.channel.areDescriptorsLost
-            let isRefused = envelope.descriptors > 0 && client.channel.isDescriptorRefused
+            let kept = envelope.descriptors > 0 ? client.channel.keptDescriptor : nil
             let descriptors = client.channel.takeDescriptors(envelope.descriptors)
             if case .message(.store(let request)) = decoded {
                 if areLost {
                     let error = WireError(.overloaded, "The broker can open no more descriptors at present.")
                     return .messageRejected(client.id, id: request.id, error)
                 }
-                if isRefused { return .messageRejected(client.id, id: request.id, Upload.notInMemory) }
+                if kept != nil { return .messageRejected(client.id, id: request.id, Upload.notInMemory) }
                 return take(request, descriptors?.first, from: client)
             }
             client.channel.skipPayload(envelope.payload)
             switch decoded {
+            case .message(let message) where message.isAboutFile:
+                if areLost {
+                    let error = WireError(.overloaded, "The broker can open no more descriptors at present.")
+                    return .messageRejected(client.id, id: message.id, error)
+                }
+                return take(message, kept, descriptors?.first, from: client)
             case .message(let message): return .messageReceived(client.id, message)
             case .rejected(let id, let error): return .messageRejected(client.id, id: id, error)
             }

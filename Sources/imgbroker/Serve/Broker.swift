@@ -284,8 +284,7 @@ final class Broker {
             if let worker = workers[Identifier(number: number)] { reap(worker) }
         case .pressure: handle(.memoryPressure)
         case .clock: suspensions.takeNotice()
-        case .receiver:
-            for (client, message) in receiver.becameReadable(number) { take(message, from: client) }
+        case .receiver: take(receiver.becameReadable(number))
         case nil: break
         }
     }
@@ -338,10 +337,13 @@ final class Broker {
             keep(.keepOriginal(job: job.number, record), buffer, job, on: worker)
         case .saveRaster(let worker, let job, let record, let buffer):
             keep(.keepRaster(job: job.number, record), buffer, job, on: worker)
+        case .saveIdentity(let worker, let job, let record, let text): keep(record, text, job, on: worker)
         case .forget(let worker, let job, let url, let owner):
             send(StoreOrder.forget(job: job.number, url: url, owner: owner), to: worker) { _ in
                 .forgotten(worker, job, keys: [])
             }
+        case .readFile(let job, let file, let identity): readFile(file, identity, for: job)
+        case .releaseFile(let file): receiver.release(file)
         case .startFetch(let worker, let job): startFetch(job, on: worker)
         case .identify(let worker, let job, let buffer, let early): identify(buffer, for: job, early, on: worker)
         case .adopt(let client, let buffer): hold(uploads.removeValue(forKey: client), as: buffer)

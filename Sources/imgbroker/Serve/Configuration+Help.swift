@@ -31,6 +31,7 @@ extension Configuration {
 
         Downloads:
           --max-download SIZE     largest body that is downloaded (default: 32M)
+          --max-file SIZE         largest local file that is read (default: 256M)
           --allow-address CIDR    let downloads reach these addresses too, e.g. 127.0.0.0/8
                                   (repeatable; default: globally routable addresses only)
           --proxy URL             load everything through this proxy (http, https or socks5h);

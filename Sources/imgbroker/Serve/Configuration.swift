@@ -123,6 +123,7 @@ struct Configuration {
 
     private mutating func takeDownload(_ flag: String, _ arguments: inout Arguments) throws(UsageError) -> Bool {
         switch flag {
+        case "--max-file": limits.maxFileBytes = try arguments.size(of: flag, unit: .binary)
         case "--max-download": limits.maxDownloadBytes = try arguments.size(of: flag, unit: .binary)
         case "--allow-address":
             let text = try arguments.value(of: flag)

@@ -1,4 +1,5 @@
 import LinuxSystem
+import Sandbox
 import SystemValues
 
 /// Closes large files in memory in a process of its own, because freeing 48 MB of pages takes 10 ms, in which no client would
@@ -98,7 +99,7 @@ final class DescriptorCloser {
     static func run(_ words: some Sequence<String>) -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
         guard (try? UnixSocket.peerCredentials(of: control)) != nil else { return 2 }
-        HelperSandbox.enter(words)
+        HelperSandbox.enter(.descriptors, words)
         var kept: [FileDescriptor] = []
         return unsafe withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { buffer in
             while true {

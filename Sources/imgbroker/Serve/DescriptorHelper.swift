@@ -1,15 +1,45 @@
+import BrokerCore
 import LinuxSystem
+import Sandbox
+import SystemValues
 
-/// The process that receives descriptors for the broker (`DescriptorReceiver`). Closing them may hold it up for ever.
+/// The process that receives descriptors for the broker, and reads local files (`DescriptorReceiver`). Its calls on these
+/// descriptors may hold it up for ever.
 enum DescriptorHelper {
-    /// A byte from the broker.
-    enum Order: UInt8 {
-        /// Receive one message on the connection that comes with this byte.
-        case receive
-        /// Keep the connection that comes with this byte.
-        case hold
-        /// Close what is kept.
-        case close
+    /// Nine bytes from the broker: the kind and a number.
+    struct Order {
+        enum Kind: UInt8 {
+            /// Receive one message on the connection that comes with the order, and keep its file under the number.
+            case receive
+            /// Keep the file that comes with the order under the number.
+            case keep
+            /// Read the file with the number into the memfd that comes with the order.
+            case read
+            /// Close the file with the number.
+            case release
+            /// Keep the connection that comes with the order.
+            case hold
+            /// Close the connections that are kept.
+            case close
+        }
+
+        static let length = 9
+
+        var kind: Kind
+        var number = 0
+
+        /// Reads an order; nil for other bytes.
+        init?(_ bytes: UnsafeRawBufferPointer) {
+            guard bytes.count == Self.length, let kind = unsafe Kind(rawValue: bytes[0]) else { return nil }
+            self.kind = kind
+            number = unsafe bytes.loadUnaligned(fromByteOffset: 1, as: Int.self)
+        }
+
+        init(_ kind: Kind, _ number: Int = 0) {
+            (self.kind, self.number) = (kind, number)
+        }
+
+        var encoded: [UInt8] { [kind.rawValue] + DescriptorHelper.bytes(of: number) }
     }
 
     /// An answer to the broker: eight bytes with its kind and the number of bytes that follow. The descriptor, if any, comes
@@ -20,8 +50,16 @@ enum DescriptorHelper {
             case bytes
             /// Bytes with a file in memory.
             case memory
-            /// Bytes with any other descriptor, which does not come.
-            case other
+            /// Bytes with any other file, which is kept and looked at next.
+            case file
+            /// The file is regular and can be read: `FileFacts`.
+            case examined
+            /// The file cannot be used, and is not kept: `FileRefusal`.
+            case refused
+            /// The file was read completely, and the memfd is sealed.
+            case read
+            /// The file was not read: a `ReadFailure`, and the number of an error.
+            case unread
             /// Bytes whose descriptors the kernel dropped.
             case lost
             /// The connection has ended.
@@ -38,6 +76,10 @@ enum DescriptorHelper {
         init(_ kind: Kind, _ bytes: ArraySlice<UInt8> = []) {
             self.kind = kind
             self.bytes = bytes
+        }
+
+        init(_ kind: Kind, numbers: [Int]) {
+            self.init(kind, numbers.flatMap(DescriptorHelper.bytes)[...])
         }
 
         /// Takes an answer from the beginning of `received`; nil when it is not complete.
@@ -58,70 +100,199 @@ enum DescriptorHelper {
                 (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * UInt32($0))) }
             } + bytes
         }
+
+        /// The numbers that its bytes are.
+        var numbers: [Int] {
+            let bytes = Array(bytes)
+            return stride(from: 0, to: bytes.count - 7, by: 8).map { start in
+                Int(bitPattern: bytes[start..<start + 8].reversed().reduce(0) { $0 << 8 | UInt($1) })
+            }
+        }
     }
+
+    /// The reasons why a file was not read.
+    enum ReadFailure: Int {
+        /// It is another one than it was, or was changed meanwhile.
+        case changed
+        /// The descriptor does not permit it.
+        case unreadable
+        /// It may succeed later.
+        case failed
+        /// The memfd has no room.
+        case noMemory
+        /// The file is not kept.
+        case unknown
+    }
+
+    /// The time in nanoseconds after a change in which another change may leave a file's times as they are: the kernel
+    /// notes them with the precision of its timer interrupt, which is 10 ms at most.
+    static let timePrecision = 20_000_000
 
     /// The most bytes received at once.
     private static let longestMessage = 1 << 16
     static let longestAnswer = longestMessage + Answer.headerLength
 
+    /// The eight bytes of a number, the lowest first.
+    static func bytes(of number: Int) -> [UInt8] {
+        (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+    }
+
     /// The process's work, until its socket ends.
     static func run(_ words: some Sequence<String>) -> Int32 {
         let control = FileDescriptor(owning: WorkerLauncher.controlDescriptor)
         guard (try? UnixSocket.peerCredentials(of: control)) != nil else { return 2 }
-        HelperSandbox.enter(words)
+        HelperSandbox.enter(.files, words)
+        var process = HelperProcess(control: control)
+        while process.serveNext() {}
+        return 0
+    }
+
+    /// The state of the process.
+    private struct HelperProcess {
+        let control: FileDescriptor
+        /// Connections that the broker closes now.
         var held: [FileDescriptor] = []
-        return unsafe withUnsafeTemporaryAllocation(byteCount: 1, alignment: 16) { buffer in
-            while true {
-                guard let received = try? unsafe UnixSocket.receive(into: buffer, from: control),
-                    case .bytes(_, let descriptors, _) = received, let order = unsafe Order(rawValue: buffer[0])
-                else { return 0 }
-                switch order {
-                case .receive:
-                    guard let connection = descriptors.first, answer(connection, on: control) else { return 1 }
-                case .hold:
-                    held += descriptors
-                    continue
-                case .close: held = []
+        /// Local files, by the broker's numbers.
+        var files: [Int: (file: FileDescriptor, facts: FileFacts)] = [:]
+
+        /// Carries out the next order; false at the end.
+        mutating func serveNext() -> Bool {
+            switch carryOutNext() {
+            case .end: false
+            case .unanswered: true
+            // All descriptors of the order are closed now, unless that held the process up.
+            case .done: send(Answer(.closed))
+            }
+        }
+
+        private enum Outcome { case end, unanswered, done }
+
+        private mutating func carryOutNext() -> Outcome {
+            guard let (order, descriptor) = nextOrder() else { return .end }
+            switch order.kind {
+            case .receive:
+                guard let descriptor, answer(descriptor, keepingAs: order.number) else { return .end }
+            case .keep:
+                guard let descriptor, examine(descriptor, as: order.number) else { return .end }
+            case .read:
+                guard let descriptor, read(order.number, into: descriptor) else { return .end }
+            case .release: files[order.number] = nil
+            case .hold:
+                if let descriptor { held.append(descriptor) }
+                return .unanswered
+            case .close: held = []
+            }
+            return .done
+        }
+
+        private func nextOrder() -> (Order, FileDescriptor?)? {
+            var descriptor: FileDescriptor?
+            let order: Order? = unsafe withUnsafeTemporaryAllocation(byteCount: Order.length, alignment: 8) { buffer in
+                var filled = 0
+                while filled < Order.length {
+                    let room = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[filled...])
+                    guard let received = try? unsafe UnixSocket.receive(into: room, from: control),
+                        case .bytes(let count, let descriptors, _) = received
+                    else { return nil }
+                    filled += count
+                    descriptor = descriptor ?? descriptors.first
                 }
-                // All descriptors of the order are closed here, unless that held the process up.
-                guard send(Answer(.closed), on: control) else { return 1 }
+                return unsafe Order(UnsafeRawBufferPointer(buffer))
             }
+            return order.map { ($0, descriptor) }
+        }
+
+        /// Receives a message, passes it on, and keeps its file. Closes everything else.
+        private mutating func answer(_ connection: FileDescriptor, keepingAs number: Int) -> Bool {
+            var file: FileDescriptor?
+            let isSent = unsafe withUnsafeTemporaryAllocation(byteCount: longestMessage, alignment: 16) { buffer in
+                guard let received = try? unsafe UnixSocket.receive(into: buffer, from: connection) else {
+                    return send(Answer(.end))
+                }
+                switch received {
+                case .end: return send(Answer(.end))
+                case .wouldBlock: return send(Answer(.bytes))
+                case .bytes(let count, let descriptors, let areLost):
+                    let bytes = unsafe Array(buffer[..<count])[...]
+                    if areLost { return send(Answer(.lost, bytes)) }
+                    guard let first = descriptors.first else { return send(Answer(.bytes, bytes)) }
+                    if first.hasSeals { return send(Answer(.memory, bytes), first) }
+                    file = first
+                    return send(Answer(.file, bytes))
+                }
+            }
+            guard isSent, let file else { return isSent }
+            return examine(file, as: number)
+        }
+
+        /// Looks at a file, and keeps it if it can be read.
+        private mutating func examine(_ file: FileDescriptor, as number: Int) -> Bool {
+            guard file.isOpenForReading else { return send(Answer(.refused, numbers: [number, 0])) }
+            do throws(SystemError) {
+                let status = try file.status()
+                guard status.isRegular else { return send(Answer(.refused, numbers: [number, 0])) }
+                let identity = FileIdentity(status)
+                let age = WallClock.nanoseconds &- identity.changed
+                files[number] = (file, FileFacts(identity, isRecent: age < timePrecision))
+                return send(
+                    Answer(
+                        .examined,
+                        numbers: [
+                            number, Int(bitPattern: UInt(identity.device)), Int(bitPattern: UInt(identity.inode)),
+                            identity.size, identity.modified, identity.changed, age < timePrecision ? 1 : 0,
+                        ]))
+            } catch {
+                return send(Answer(.refused, numbers: [number, Int(error.code)]))
+            }
+        }
+
+        /// Reads a file that must be as it was when it was looked at, and still is afterwards.
+        private func read(_ number: Int, into memory: FileDescriptor) -> Bool {
+            guard let (file, facts) = files[number] else { return fail(number, .unknown) }
+            let size = facts.identity.size
+            do throws(SystemError) {
+                if FileIdentity(try file.status()) != facts.identity { return fail(number, .changed) }
+                if try memory.copy(size, from: file, at: 0) != size { return fail(number, .changed) }
+                if FileIdentity(try file.status()) != facts.identity { return fail(number, .changed) }
+                try memory.seal()
+                return send(Answer(.read, numbers: [number]))
+            } catch {
+                return fail(number, failure(error), error.code)
+            }
+        }
+
+        private func failure(_ error: SystemError) -> ReadFailure {
+            if error.call == "pwrite" || error.call == "fcntl" { return .noMemory }
+            let isPermanent = [SystemError.invalidArgument, SystemError.badDescriptor, SystemError.isDirectory]
+                .contains(error.code)
+            return isPermanent ? .unreadable : .failed
+        }
+
+        private func fail(_ number: Int, _ failure: ReadFailure, _ code: Int32 = 0) -> Bool {
+            send(Answer(.unread, numbers: [number, failure.rawValue, Int(code)]))
+        }
+
+        private func send(_ answer: Answer, _ descriptor: FileDescriptor? = nil) -> Bool {
+            let bytes = answer.encoded
+            var sent = 0
+            while sent < bytes.count {
+                let count = try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in
+                    try unsafe UnixSocket.send(
+                        UnsafeRawBufferPointer(rebasing: bytes[sent...]),
+                        descriptors: sent == 0 ? [descriptor].compactMap(\.self) : [], on: control)
+                }
+                guard let count = count ?? nil else { return false }
+                sent += count
+            }
+            return true
         }
     }
+}
 
-    /// Receives a message, passes it on, and closes what it has not passed on.
-    private static func answer(_ connection: FileDescriptor, on control: FileDescriptor) -> Bool {
-        unsafe withUnsafeTemporaryAllocation(byteCount: longestMessage, alignment: 16) { buffer in
-            guard let received = try? unsafe UnixSocket.receive(into: buffer, from: connection) else {
-                return send(Answer(.end), on: control)
-            }
-            switch received {
-            case .end: return send(Answer(.end), on: control)
-            case .wouldBlock: return send(Answer(.bytes), on: control)
-            case .bytes(let count, let descriptors, let areLost):
-                let bytes = unsafe Array(buffer[..<count])[...]
-                if areLost { return send(Answer(.lost, bytes), on: control) }
-                guard let first = descriptors.first else { return send(Answer(.bytes, bytes), on: control) }
-                if !first.hasSeals { return send(Answer(.other, bytes), on: control) }
-                return send(Answer(.memory, bytes), [first], on: control)
-            }
-        }
-    }
-
-    private static func send(
-        _ answer: Answer, _ descriptors: [FileDescriptor] = [], on control: FileDescriptor
-    ) -> Bool {
-        let bytes = answer.encoded
-        var sent = 0
-        while sent < bytes.count {
-            let count = try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in
-                try unsafe UnixSocket.send(
-                    UnsafeRawBufferPointer(rebasing: bytes[sent...]), descriptors: sent == 0 ? descriptors : [],
-                    on: control)
-            }
-            guard let count = count ?? nil else { return false }
-            sent += count
-        }
-        return true
+extension FileIdentity {
+    init(_ status: FileSystem.Status) {
+        self.init(
+            device: status.device, inode: status.inode, size: status.size, modified: status.modifiedNanoseconds,
+            changed: status.changedNanoseconds)
     }
 }

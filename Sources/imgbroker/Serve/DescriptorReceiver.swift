@@ -1,13 +1,19 @@
 import BrokerCore
+import IPCProtocol
 import LinuxSystem
 import SystemValues
 
-/// Receives the messages that clients send with descriptors, in a process of its own: the helper.
+/// Receives the messages that clients send with descriptors, and reads the local files behind them, in a process of its own: the
+/// helper.
 ///
 /// A descriptor may belong to any file, and closing it may take as long as its sender likes: a TCP socket that lingers, or
 /// a file of a file system that the sender implements (FUSE). The broker therefore never receives one. It only sees, by
 /// peeking, that a message has descriptors; the helper receives the message, and passes on the bytes and the first
-/// descriptor, if that is a file in memory. Then it closes the others, which may take long. It is replaced meanwhile.
+/// descriptor, if that is a file in memory. Any other file it keeps, looks at, and reads on request. Then it closes the
+/// others. All of that may take long; it is replaced meanwhile.
+///
+/// A helper that keeps files of a user serves only that user, so that a file system that does not answer holds up its own users
+/// alone.
 ///
 /// A connection that is closed with unreceived descriptors would close them, too, so it is closed by the helper.
 final class DescriptorReceiver {
@@ -17,8 +23,8 @@ final class DescriptorReceiver {
             case none
             /// A file in memory.
             case memory(FileDescriptor)
-            /// Any other file, which the helper closes.
-            case other
+            /// Any other file, which the helper keeps. `FileReport.examined` follows.
+            case file(FileID)
             /// The helper could open no more descriptors.
             case lost
         }
@@ -29,6 +35,35 @@ final class DescriptorReceiver {
         var isEnd = false
     }
 
+    /// The outcome of looking at a local file.
+    enum Look {
+        /// Its identity, or the reason not to use it.
+        case examined(FileID, Result<FileFacts, WireError>)
+        /// The helper that had it has ended.
+        case lost(FileID)
+
+        var file: FileID {
+            switch self {
+            case .examined(let file, _), .lost(let file): file
+            }
+        }
+    }
+
+    /// What a helper says of a local file.
+    enum FileReport {
+        /// Only after `claim`.
+        case looked(Look)
+        /// It was read, and the memfd is sealed.
+        case read(JobID)
+        case unread(JobID, FileReadFailure)
+    }
+
+    /// What helpers have sent.
+    struct Arrivals {
+        var messages: [(ClientID, Message)] = []
+        var reports: [FileReport] = []
+    }
+
     /// The first word of its command line.
     static let word = "receive-descriptors"
 
@@ -36,18 +71,39 @@ final class DescriptorReceiver {
     /// message: there the kernel may close descriptors, too.
     private static let closingMicroseconds = 10_000
     private static let receivingMicroseconds = 100_000
+    /// The most helpers beside the present one. Messages of users without files wait while there are so many.
+    private static let mostHelpers = 128
+    /// The time after which a helper is killed that still reads a file for no request.
+    private static let abandonedMicroseconds = 5_000_000
 
-    /// A message to be received.
+    /// Work for a helper that any may do.
     private struct Task {
-        let client: ClientID
+        enum Work {
+            /// Receive a client's message.
+            case receive(ClientID)
+            /// Look at a file in memory.
+            case keep(FileID)
+        }
+
+        let work: Work
         let user: UInt32
-        let socket: FileDescriptor
+        /// The client's connection, or the file.
+        let descriptor: FileDescriptor
+    }
+
+    /// Work for the helper that has the file.
+    private enum FileOrder {
+        case read(JobID, FileID, into: FileDescriptor)
+        case release(FileID)
     }
 
     private final class Helper {
         enum State {
             case idle
             case receiving(ClientID, since: Instant)
+            /// It looks at a file.
+            case examining(FileID, since: Instant)
+            case reading(JobID, FileID, since: Instant)
             /// It closes descriptors of a user.
             case closing(UInt32, since: Instant)
         }
@@ -57,8 +113,16 @@ final class DescriptorReceiver {
         var state = State.idle
         var bytes: [UInt8] = []
         var descriptors: [FileDescriptor] = []
-        /// The user whose message it was given last.
+        /// The user whose message it was given last, and to whom all its files belong.
         var user: UInt32 = 0
+        /// The files that it keeps, or is to keep.
+        var files: Set<FileID> = []
+        /// The file of the message that it receives, if that has one.
+        var expected: FileID?
+        /// Waits until it is idle.
+        var orders: [FileOrder] = []
+        /// Files that it still reads although no request needs them.
+        var abandoned: Set<FileID> = []
 
         init(_ child: ChildProcess, _ socket: FileDescriptor) {
             self.child = child
@@ -73,8 +137,14 @@ final class DescriptorReceiver {
     /// Closes files in memory.
     private let closer: DescriptorCloser
     private var current: Helper?
-    /// Helpers that were replaced, each still closing descriptors or receiving.
-    private var replaced: [Int: Helper] = [:]
+    /// Helpers that keep files, and those that were replaced, each still closing descriptors, receiving or reading.
+    private var others: [Int: Helper] = [:]
+    /// The helpers that have files.
+    private var keepers: [FileID: Helper] = [:]
+    private var fileIDs = IdentifierSource<FileKind>()
+    /// The files whose messages were read, and what was found of the others.
+    private var claimed: Set<FileID> = []
+    private var looks: [FileID: Look] = [:]
     private var exiting: [ChildProcess] = []
     private var waiting: [Task] = []
     /// Closes connections. It can always be replaced: unlike receiving a descriptor and closing it, closing a connection with
@@ -100,19 +170,61 @@ final class DescriptorReceiver {
     }
 
     /// Whether `advance` must be called now and then.
-    var isBusy: Bool { !waiting.isEmpty || !exiting.isEmpty || !waitingToClose.isEmpty }
+    var isBusy: Bool {
+        !waiting.isEmpty || !exiting.isEmpty || !waitingToClose.isEmpty
+            || others.values.contains { !$0.orders.isEmpty || !$0.abandoned.isEmpty }
+    }
     /// The number of connections that wait to be closed.
     var lingering: Int { waitingToClose.count }
 
     /// Has the next message on a client's connection received. `becameReadable` returns it.
     func receive(from client: ClientID, of user: UInt32, on socket: FileDescriptor) {
-        waiting.append(Task(client: client, user: user, socket: socket))
+        waiting.append(Task(work: .receive(client), user: user, descriptor: socket))
         advance()
+    }
+
+    /// Has a user's file in memory looked at, as if a helper had received it. `becameReadable` returns the result.
+    func examine(_ descriptor: FileDescriptor, of user: UInt32) -> FileID {
+        let file = fileIDs.next()
+        waiting.append(Task(work: .keep(file), user: user, descriptor: descriptor))
+        advance()
+        return file
+    }
+
+    /// Notes that the message of a file was read. Returns what is known of the file; otherwise `becameReadable` returns it.
+    func claim(_ file: FileID) -> Look? {
+        claimed.insert(file)
+        return looks.removeValue(forKey: file)
+    }
+
+    private func report(_ look: Look, in arrivals: inout Arrivals) {
+        if claimed.contains(look.file) { arrivals.reports.append(.looked(look)) } else { looks[look.file] = look }
+    }
+
+    /// Has a file read into a memfd of its size. `becameReadable` returns the result; false when no helper has the file.
+    func read(_ file: FileID, for job: JobID, into memory: FileDescriptor) -> Bool {
+        guard let helper = keepers[file] else { return false }
+        helper.orders.append(.read(job, file, into: memory))
+        giveOrders(to: helper)
+        return true
+    }
+
+    /// Has a file closed.
+    func release(_ file: FileID) {
+        claimed.remove(file)
+        looks[file] = nil
+        if let index = waiting.firstIndex(where: { if case .keep(file) = $0.work { true } else { false } }) {
+            _ = waiting.remove(at: index)
+        }
+        guard let helper = keepers[file] else { return }
+        if case .reading(_, file, _) = helper.state { helper.abandoned.insert(file) }
+        helper.orders.append(.release(file))
+        giveOrders(to: helper)
     }
 
     /// Gives up a message that was not received yet, because its client is disconnected.
     func forget(_ client: ClientID) {
-        let index = waiting.firstIndex { $0.client == client }
+        let index = waiting.firstIndex { if case .receive(client) = $0.work { true } else { false } }
         // Outside of the list, because releasing its socket may add to it.
         if let index { _ = waiting.remove(at: index) }
     }
@@ -140,14 +252,14 @@ final class DescriptorReceiver {
         guard let helper = closingHelper else { return }
         // Kept by the helper until the broker has closed them: the last one to close a connection may wait.
         while let (raw, user) = waitingToClose.last,
-            send(.hold, [FileDescriptor(owning: raw, disposal: { _ in })], to: helper)
+            send(.init(.hold), FileDescriptor(owning: raw, disposal: { _ in }), to: helper)
         {
             FileDescriptor.close(raw: raw)
             waitingToClose.removeLast()
             closed.append(user)
             helper.state = .closing(user, since: .now)
         }
-        if case .closing = helper.state { _ = send(.close, [], to: helper) }
+        if case .closing = helper.state { _ = send(.init(.close), to: helper) }
     }
 
     /// The users of connections that wait to be closed, and of those that no longer do, since the last call.
@@ -155,17 +267,13 @@ final class DescriptorReceiver {
         (exchange(&begun, with: []), exchange(&closed, with: []))
     }
 
-    /// Gives the next waiting message to a helper, if one is idle or can be started.
+    /// Gives waiting messages to helpers, as far as some are idle or can be started.
     func advance() {
         exiting.removeAll { $0.reap() != nil }
         closeWaiting()
-        while let index = nextTask() {
-            if let helper = current, isLate(helper) {
-                replaced[Int(helper.child.pid)] = helper
-                current = nil
-            }
-            if current == nil { current = start() }
-            guard let helper = current, case .idle = helper.state else { return }
+        endAbandoned()
+        for helper in others.values where !helper.orders.isEmpty { giveOrders(to: helper) }
+        while let (index, helper) = nextTask() {
             let task = waiting.remove(at: index)
             if !give(task, to: helper) {
                 // Too many descriptors are in flight; tried again later.
@@ -175,32 +283,104 @@ final class DescriptorReceiver {
         }
     }
 
-    /// The next task of a user that may have one, if possible another than the last one served. The others are not received
-    /// until a helper is done.
-    private func nextTask() -> Int? {
+    /// The next task that can be given to a helper, and the helper: the one that has the user's files, if that is not held up.
+    /// If possible the task of another user than the one last served. The tasks of users that may not hold up another helper are
+    /// left until one is done.
+    private func nextTask() -> (Int, Helper)? {
+        if waiting.isEmpty { return nil }
         // The present one is still in its place when it is late, but held up like those that were replaced.
-        let heldUp = replaced.values.map(\.user) + [current].compactMap(\.self).filter(isLate).map(\.user)
-        let mayBegin = { (task: Task) in
-            HelperShares.permits(own: heldUp.count { $0 == task.user }, all: heldUp.count)
+        let heldUp = (others.values + [current].compactMap(\.self)).filter(isLate).map(\.user)
+        var second: Int?
+        var busyUsers: Set<UInt32> = []
+        for (index, task) in waiting.enumerated() where !busyUsers.contains(task.user) {
+            busyUsers.insert(task.user)
+            if let keeper = keeper(of: task.user) {
+                if case .idle = keeper.state, keeper.orders.isEmpty { return (index, keeper) }
+                continue
+            }
+            guard HelperShares.permits(own: heldUp.count { $0 == task.user }, all: heldUp.count),
+                others.count < Self.mostHelpers
+            else { continue }
+            if task.user != current?.user { return idleCurrent().map { (index, $0) } }
+            second = second ?? index
         }
-        return waiting.firstIndex { mayBegin($0) && $0.user != current?.user } ?? waiting.firstIndex(where: mayBegin)
+        return second.flatMap { index in idleCurrent().map { (index, $0) } }
+    }
+
+    /// The helper that has files of a user and is not held up.
+    private func keeper(of user: UInt32) -> Helper? {
+        others.values.first { $0.user == user && !$0.files.isEmpty && !isLate($0) }
+    }
+
+    /// The present helper, if it is idle. A late one is replaced.
+    private func idleCurrent() -> Helper? {
+        if let helper = current, isLate(helper) {
+            others[Int(helper.child.pid)] = helper
+            current = nil
+        }
+        if current == nil { current = start() }
+        guard let helper = current, case .idle = helper.state else { return nil }
+        return helper
+    }
+
+    /// Gives a helper its next order about a file, if it is idle.
+    private func giveOrders(to helper: Helper) {
+        guard case .idle = helper.state, let order = helper.orders.first else { return }
+        let isSent =
+            switch order {
+            case .read(_, let file, let memory): send(.init(.read, file.number), memory, to: helper)
+            case .release(let file): send(.init(.release, file.number), to: helper)
+            }
+        guard isSent else { return }
+        helper.orders.removeFirst()
+        switch order {
+        case .read(let job, let file, _): helper.state = .reading(job, file, since: .now)
+        case .release(let file):
+            forget(file, of: helper)
+            helper.state = .closing(helper.user, since: .now)
+        }
+    }
+
+    private func keep(_ file: FileID, in helper: Helper) {
+        helper.files.insert(file)
+        keepers[file] = helper
+        if helper === current { current = nil }
+        others[Int(helper.child.pid)] = helper
+    }
+
+    private func forget(_ file: FileID, of helper: Helper) {
+        helper.files.remove(file)
+        helper.abandoned.remove(file)
+        keepers[file] = nil
+    }
+
+    /// Kills helpers that have read for a long time what no request needs. The file system may have to answer first.
+    private func endAbandoned() {
+        for helper in others.values where !helper.abandoned.isEmpty {
+            guard case .reading(_, _, let since) = helper.state,
+                Instant.now.microseconds(since: since) >= Self.abandonedMicroseconds
+            else { continue }
+            helper.abandoned = []
+            helper.child.send(SignalNumber.kill)
+        }
     }
 
     private func isLate(_ helper: Helper) -> Bool {
         switch helper.state {
         case .idle: false
-        case .receiving(_, let since): Instant.now.microseconds(since: since) >= Self.receivingMicroseconds
+        case .receiving(_, let since), .examining(_, let since), .reading(_, _, let since):
+            Instant.now.microseconds(since: since) >= Self.receivingMicroseconds
         case .closing(_, let since): Instant.now.microseconds(since: since) >= Self.closingMicroseconds
         }
     }
 
     /// Receives a helper's answers.
-    func becameReadable(_ pid: Int) -> [(ClientID, Message)] {
+    func becameReadable(_ pid: Int) -> Arrivals {
+        var arrivals = Arrivals()
         guard
             let helper = [current, closingHelper].compactMap(\.self).first(where: { $0.child.pid == pid })
-                ?? replaced[pid]
-        else { return [] }
-        var messages: [(ClientID, Message)] = []
+                ?? others[pid]
+        else { return arrivals }
         var hasEnded = false
         unsafe withUnsafeTemporaryAllocation(byteCount: DescriptorHelper.longestAnswer, alignment: 16) { buffer in
             nonisolated(unsafe) let closer = closer
@@ -219,40 +399,106 @@ final class DescriptorReceiver {
                 }
             }
         }
-        while let answer = DescriptorHelper.Answer(takenFrom: &helper.bytes) { take(answer, of: helper, &messages) }
-        if hasEnded { lost(helper, &messages) }
+        while let answer = DescriptorHelper.Answer(takenFrom: &helper.bytes) { take(answer, of: helper, &arrivals) }
+        if hasEnded { lost(helper, &arrivals) }
         advance()
-        return messages
+        return arrivals
     }
 
     /// Ends all helpers that are not held up.
     func end() {
-        (current, closingHelper, replaced) = (nil, nil, [:])
+        (current, closingHelper, others, keepers) = (nil, nil, [:], [:])
     }
 
-    private func take(_ answer: DescriptorHelper.Answer, of helper: Helper, _ messages: inout [(ClientID, Message)]) {
-        if answer.kind == .closed {
-            helper.state = .idle
-            if helper !== current, helper !== closingHelper { remove(helper) }
-            return
-        }
-        guard case .receiving(let client, _) = helper.state else { return }
-        helper.state = .closing(helper.user, since: .now)
-        var message = Message(bytes: answer.bytes)
+    private func take(_ answer: DescriptorHelper.Answer, of helper: Helper, _ arrivals: inout Arrivals) {
         switch answer.kind {
-        case .bytes, .closed: break
-        case .memory:
-            message.descriptor = helper.descriptors.isEmpty ? .lost : .memory(helper.descriptors.removeFirst())
-        case .other: message.descriptor = .other
-        case .lost: message.descriptor = .lost
-        case .end: message.isEnd = true
+        case .closed: becameIdle(helper)
+        case .examined, .refused: examined(answer, by: helper, &arrivals)
+        case .read, .unread:
+            guard case .reading(let job, _, _) = helper.state else { return }
+            helper.state = .closing(helper.user, since: .now)
+            arrivals.reports.append(answer.kind == .read ? .read(job) : .unread(job, Self.failure(answer.numbers)))
+        case .bytes, .memory, .file, .lost, .end:
+            guard case .receiving(let client, _) = helper.state else { return }
+            helper.state = .closing(helper.user, since: .now)
+            var message = Message(bytes: answer.bytes)
+            switch answer.kind {
+            case .memory:
+                message.descriptor = helper.descriptors.isEmpty ? .lost : .memory(helper.descriptors.removeFirst())
+            case .file:
+                guard let file = helper.expected.take() else { return }
+                keep(file, in: helper)
+                helper.state = .examining(file, since: .now)
+                message.descriptor = .file(file)
+            case .lost: message.descriptor = .lost
+            case .end: message.isEnd = true
+            default: break
+            }
+            arrivals.messages.append((client, message))
         }
-        messages.append((client, message))
     }
 
-    /// A helper has exited by itself. What it has received is lost.
-    private func lost(_ helper: Helper, _ messages: inout [(ClientID, Message)]) {
-        if case .receiving(let client, _) = helper.state { messages.append((client, Message(isEnd: true))) }
+    /// Takes the result of looking at a file.
+    private func examined(_ answer: DescriptorHelper.Answer, by helper: Helper, _ arrivals: inout Arrivals) {
+        let numbers = answer.numbers
+        guard case .examining(let file, _) = helper.state, numbers.first == file.number else { return }
+        helper.state = .closing(helper.user, since: .now)
+        if answer.kind == .examined, numbers.count == 7 {
+            let identity = FileIdentity(
+                device: UInt64(bitPattern: Int64(numbers[1])), inode: UInt64(bitPattern: Int64(numbers[2])),
+                size: numbers[3], modified: numbers[4], changed: numbers[5])
+            return report(.examined(file, .success(FileFacts(identity, isRecent: numbers[6] != 0))), in: &arrivals)
+        }
+        // The helper has not kept it.
+        forget(file, of: helper)
+        let code = Int32(truncatingIfNeeded: numbers.last ?? 0)
+        let error =
+            code == 0
+            ? WireError(.badRequest, "The descriptor must be that of a regular file, opened for reading.")
+            : WireError(.transferFailed, "The file is not accessible: \(SystemError("fstat", code: code)).")
+        report(.examined(file, .failure(error)), in: &arrivals)
+    }
+
+    private static func failure(_ numbers: [Int]) -> FileReadFailure {
+        let code = Int32(truncatingIfNeeded: numbers.last ?? 0)
+        return switch numbers.count == 3 ? DescriptorHelper.ReadFailure(rawValue: numbers[1]) : nil {
+        case .changed: .changed
+        case .unreadable: .unreadable("\(SystemError("pread", code: code))")
+        case .failed: .failed("\(SystemError("pread", code: code))")
+        case .noMemory: .noMemory("\(SystemError("pwrite", code: code))")
+        case .unknown, nil: .lost
+        }
+    }
+
+    /// A helper has closed all descriptors of its order.
+    private func becameIdle(_ helper: Helper) {
+        helper.state = .idle
+        if helper === current || helper === closingHelper { return }
+        giveOrders(to: helper)
+        guard case .idle = helper.state, helper.files.isEmpty, helper.orders.isEmpty else { return }
+        if current == nil {
+            others[Int(helper.child.pid)] = nil
+            current = helper
+        } else {
+            remove(helper)
+        }
+    }
+
+    /// A helper has exited by itself, or was killed. What it has received, and its files, are lost.
+    private func lost(_ helper: Helper, _ arrivals: inout Arrivals) {
+        switch helper.state {
+        case .receiving(let client, _): arrivals.messages.append((client, Message(isEnd: true)))
+        case .reading(let job, _, _): arrivals.reports.append(.unread(job, .lost))
+        case .idle, .examining, .closing: break
+        }
+        for order in helper.orders {
+            if case .read(let job, _, _) = order { arrivals.reports.append(.unread(job, .lost)) }
+        }
+        helper.orders = []
+        for file in helper.files.sorted() {
+            forget(file, of: helper)
+            report(.lost(file), in: &arrivals)
+        }
         if helper === current { current = nil }
         if helper === closingHelper { closingHelper = nil }
         remove(helper)
@@ -260,7 +506,7 @@ final class DescriptorReceiver {
 
     private func remove(_ helper: Helper) {
         queue.remove(helper.socket.raw)
-        replaced[Int(helper.child.pid)] = nil
+        others[Int(helper.child.pid)] = nil
         helper.child.send(SignalNumber.kill)
         exiting.append(helper.child)
     }
@@ -277,17 +523,29 @@ final class DescriptorReceiver {
         return Helper(child, socket)
     }
 
-    /// Gives a message to an idle helper; returns whether it was sent.
+    /// Gives a task to an idle helper; returns whether it was sent.
     private func give(_ task: Task, to helper: Helper) -> Bool {
-        guard send(.receive, [task.socket], to: helper) else { return false }
-        (helper.user, helper.state) = (task.user, .receiving(task.client, since: .now))
+        switch task.work {
+        case .receive(let client):
+            let file = fileIDs.next()
+            guard send(.init(.receive, file.number), task.descriptor, to: helper) else { return false }
+            (helper.user, helper.expected) = (task.user, file)
+            helper.state = .receiving(client, since: .now)
+        case .keep(let file):
+            guard send(.init(.keep, file.number), task.descriptor, to: helper) else { return false }
+            helper.user = task.user
+            keep(file, in: helper)
+            helper.state = .examining(file, since: .now)
+        }
         return true
     }
 
-    private func send(_ order: DescriptorHelper.Order, _ descriptors: [FileDescriptor], to helper: Helper) -> Bool {
-        let sent = try? unsafe withUnsafeBytes(of: order.rawValue) { (bytes) throws(SystemError) in
-            try unsafe UnixSocket.send(bytes, descriptors: descriptors, on: helper.socket)
+    private func send(_ order: DescriptorHelper.Order, _ descriptor: FileDescriptor? = nil, to helper: Helper) -> Bool {
+        let bytes = order.encoded
+        let sent = try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in
+            try unsafe UnixSocket.send(
+                bytes, descriptors: [descriptor].compactMap(\.self), on: helper.socket)
         }
-        return (sent ?? nil) == 1
+        return (sent ?? nil) == bytes.count
     }
 }

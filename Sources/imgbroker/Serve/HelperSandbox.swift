@@ -14,9 +14,9 @@ enum HelperSandbox {
     /// Gives up all rights but those to a socket and to memory.
     ///
     /// A kernel without a part of the sandbox is reported, and refuses the workers, unless the broker may do without. The
-    /// helper goes on with the other parts: it reads nothing of the descriptors, and the broker cannot receive them itself.
-    static func enter(_ words: some Sequence<String>) {
-        var policy = SandboxPolicy.descriptors
+    /// helper goes on with the other parts: it parses nothing, and the broker cannot receive descriptors itself.
+    static func enter(_ policy: SandboxPolicy, _ words: some Sequence<String>) {
+        var policy = policy
         policy.isStrict = words.contains(strict)
         let log = Log(name: "imgbroker", level: .warning)
         for problem in policy.enter().problems {

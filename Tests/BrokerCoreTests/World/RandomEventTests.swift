@@ -54,6 +54,7 @@ struct RandomEventTests {
         case 8..<40:
             guard let client else { return }
             nextID += 1
+            if Int.random(in: 0..<5, using: &random) == 0 { return requestFile(&world, &random, client, nextID) }
             if let last = world.answered.randomElement(using: &random), Int.random(in: 0..<3, using: &random) == 0 {
                 // An image served recently may still be cached.
                 return world.get(client, id: nextID, String(last.url.text.split(separator: "/").last ?? "")) {
@@ -114,7 +115,8 @@ struct RandomEventTests {
             guard !world.payloads.isEmpty else { return }
             let sent = world.payloads.removeFirst()
             world.happen(.payloadSent(sent.client, sent.buffer))
-        case 58..<62:
+        case 58..<60: answerFiles(&world, &random)
+        case 60..<62:
             guard let (job, fetch) = world.fetches.sorted(by: { $0.key < $1.key }).randomElement(using: &random) else {
                 return
             }
@@ -182,6 +184,53 @@ struct RandomEventTests {
         }
     }
 
+    /// Sends a random message with a local file, which may be examined at once.
+    private func requestFile(_ world: inout StrictWorld, _ random: inout SplitMix64, _ client: ClientID, _ id: Int) {
+        let file = FileID(number: id)
+        switch Int.random(in: 0..<10, using: &random) {
+        case 0:
+            world.files.insert(file)
+            world.happen(.fileRequested(client, .removeFile(id: id, file: LocalFile()), file))
+        case 1:
+            world.files.insert(file)
+            world.happen(.fileRequested(client, .query(GetRequest(id: id, file: LocalFile())), file))
+        default:
+            world.getFile(client, id: id, file) { options in
+                options.cache = [.default, .default, .reload, .onlyIfCached, .noStore].randomElement(using: &random)!
+                options.storage = GetOptions.Storage.allCases.randomElement(using: &random)!
+                options.delivery = [.fd, .inline, .none].randomElement(using: &random)!
+                options.progress = Bool.random(using: &random)
+                options.retryFailed = Bool.random(using: &random)
+                options.representation = [.pixels, .pixels, .original, .jpeg].randomElement(using: &random)!
+                if Bool.random(using: &random) { options.variant.width = 5 }
+                options.totalTimeoutMs = Int.random(in: 1...8000, using: &random)
+            }
+        }
+        if Bool.random(using: &random) { examine(file, &world, &random) }
+    }
+
+    private func examine(_ file: FileID, _ world: inout StrictWorld, _ random: inout SplitMix64) {
+        if Int.random(in: 0..<10, using: &random) == 0 { return world.refuse(file) }
+        let identity = StrictWorld.identity(
+            .random(in: 1...4, using: &random), size: [0, 1000, 1500, 1 << 30].randomElement(using: &random)!)
+        world.examine(file, identity, isRecent: Int.random(in: 0..<5, using: &random) == 0)
+    }
+
+    /// Lets a helper go on with files.
+    private func answerFiles(_ world: inout StrictWorld, _ random: inout SplitMix64) {
+        for file in world.files.sorted().prefix(4) where world.state.files.asker(of: file) != nil {
+            if Bool.random(using: &random) { examine(file, &world, &random) }
+        }
+        guard let job = world.reading.keys.sorted().randomElement(using: &random) else { return }
+        switch Int.random(in: 0..<8, using: &random) {
+        case 0: world.failRead(job, .changed)
+        case 1: world.failRead(job, .failed("EIO"))
+        case 2: world.failRead(job, .unreadable("EINVAL"))
+        case 3: if let file = world.reading[job]?.file { world.lose(file) }
+        default: world.finishRead(job, content: Bool.random(using: &random) ? .random(in: 1...6, using: &random) : nil)
+        }
+    }
+
     /// Answers a transfer with a random outcome.
     private func answerFetch(_ world: inout StrictWorld, _ random: inout SplitMix64) {
         guard let job = world.fetches.keys.sorted().randomElement(using: &random) else { return }
@@ -244,6 +293,8 @@ struct RandomEventTests {
         for (worker, _) in world.workers.sorted(by: { $0.key < $1.key }) {
             world.endWorker(worker, .ended(.signal(9)))
         }
+        for job in world.reading.keys.sorted() { world.finishRead(job) }
+        #expect(world.files.isEmpty, "files that nothing needs")
         // Partial bodies are kept for ten minutes.
         world.happen(.timePassed, after: 600_000)
         let report = world.state.report

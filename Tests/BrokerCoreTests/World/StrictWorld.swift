@@ -1,3 +1,4 @@
+import Digests
 import DiskRecords
 import HTTPValues
 import IPCProtocol
@@ -81,6 +82,9 @@ struct StrictWorld {
     /// The digests of which everything was to be removed from disk.
     var discarded: Set<String> = []
     var payloads: [(client: ClientID, buffer: BufferID)] = []
+    /// The local files that a helper has, and the reads that it was ordered to do.
+    var files: Set<FileID> = []
+    var reading: [JobID: (file: FileID, identity: FileIdentity)] = [:]
     /// All originals that the disk tier has ever held.
     var onDisk: Set<String> = []
     /// The words of the validity page by slot.
@@ -133,7 +137,8 @@ struct StrictWorld {
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
         checkPage(after: event)
         checkOriginals(after: event)
-        let begun = Set(state.downloads.keptBodyJobs).union(stopping.keys)
+        checkFiles(after: event)
+        let begun = Set(state.downloads.keptBodyJobs).union(stopping.keys).union(reading.keys)
             .union(state.downloads.active.filter { $0.value.transfer == nil && $0.value.resumption != nil }.keys)
         if Set(products)
             != Set(fetches.keys).union(decodes.filter(\.value.hasOutput).keys).union(early.keys).union(begun)
@@ -329,11 +334,11 @@ struct StrictWorld {
         case .forget: happen(.forgotten(worker, job, keys: []))
         case .find(let form, let keys):
             guard let content, let lookup = state.disk[job] else { return happen(.notFound(worker, job)) }
-            let digest = Self.digest(content)
             // Under the last key, the shared one, as the broker stores originals.
             guard let key = lookup.keys.last(where: { keys.contains($0.word) }) else {
                 return complain("a lookup for another key")
             }
+            let digest = key.url.isFile ? key.fileDigest.hexadecimal : Self.digest(content)
             let record = OriginalRecord(
                 key: key.word, url: key.url.text, owner: key.owner, digest: digest, bytes: bytes,
                 response: diskResponse ?? response())
@@ -473,6 +478,14 @@ struct StrictWorld {
         case .saveOriginal(let worker, let job, let record, let buffer):
             if !buffers.contains(buffer) { complain("saves a buffer that is gone") }
             begin(.save(buffer, record), job, on: worker)
+        case .saveIdentity(let worker, let job, let record, let text):
+            if record.bytes != text.utf8.count { complain("saves an identity of another length") }
+            begin(.save(BufferID(number: 0), record), job, on: worker)
+        case .readFile(let job, let file, let identity):
+            if !files.contains(file) { complain("reads a file that was given up") }
+            if !products.insert(job).inserted { complain("reads twice at once") }
+            reading[job] = (file, identity)
+        case .releaseFile(let file): if files.remove(file) == nil { complain("gives up a file twice") }
         case .forget(let worker, let job, _, _): begin(.forget, job, on: worker)
         case .publish(let job, let buffer):
             if products.remove(job) == nil { complain("publishes a product that does not exist") }
@@ -518,6 +531,11 @@ struct StrictWorld {
 
     private func expectReady(_ worker: WorkerID, _ kind: WorkerKind) {
         if workers[worker]?.kind != kind || workers[worker]?.state != .ready { complain("a job for no ready \(kind)") }
+    }
+
+    mutating func begin(_ request: GetRequest, of client: ClientID) {
+        clients[client]?.insert(request.id)
+        requests[client, default: [:]][request.id] = request
     }
 
     private mutating func take(_ reply: Reply, _ attachment: Action.Attachment, for client: ClientID) {

@@ -17,7 +17,8 @@ import Testing
     @Test(arguments: [
         ["--workers", "0"], ["--workers", "x"], ["--workers"], ["--memory-limit", "12Q"], ["--memory-limit", "0"],
         ["--allow-address", "nowhere"], ["--unknown"], ["serve"], ["--log-level", "loud"],
-        ["get"], ["get", "http://a/", "http://b/"], ["get", "--what", "http://a/"], ["get", "http://a/", "-o"],
+        ["get"], ["get", "http://a/", "http://b/", "-o", "x.png"], ["get", "a/x.png", "b/x.jpg", "-o", "{name}.webp"],
+        ["get", "--what", "http://a/"], ["get", "http://a/", "-o"],
         ["get", "http://a/", "--cache", "never"], ["get", "http://a/", "--header", "x"], ["ctl"], ["ctl", "dance"],
         ["ctl", "stats", "more"], ["ctl", "stats", "--jsn"], ["--user", "nobody-by-this-name"],
     ]) func wrongUse(_ words: [String]) throws {

@@ -1,0 +1,288 @@
+import Digests
+import DiskRecords
+import HTTPCaching
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import WorkerProtocol
+
+/// The reason why a file was not read.
+package enum FileReadFailure: Equatable {
+    /// It was modified meanwhile: its bytes may be a mixture.
+    case changed
+    /// It cannot be read by this descriptor.
+    case unreadable(String)
+    /// Reading it has failed, and may succeed later (`EIO`).
+    case failed(String)
+    /// The helper has ended.
+    case lost
+    /// There is no memory for its bytes.
+    case noMemory(String)
+}
+
+// Local files, whose descriptors clients send: a helper looks at each, which names its contents, and reads those that are not
+// cached.
+extension BrokerState {
+    // MARK: Requests
+
+    /// Takes a `get`, `query` or `remove` of a file that a helper is about to look at.
+    mutating func fileRequested(_ message: ClientMessage, _ file: FileID, from client: ClientID) {
+        guard let asking = clients[client] else { return actions.append(.releaseFile(file)) }
+        if let id = message.id, asking.hasUnanswered(id) {
+            actions.append(.releaseFile(file))
+            return reject(nil, of: client, with: WireError(.badRequest, "id \(id) is that of a pending request."))
+        }
+        switch message {
+        case .get(let request): getFile(request, file, from: client, asking)
+        case .query(let request):
+            ask(.query(client, request), about: file, id: request.id, from: client, asking)
+        case .removeFile(let id, _): ask(.remove(client, id: id), about: file, id: id, from: client, asking)
+        default: actions.append(.releaseFile(file))
+        }
+    }
+
+    private mutating func getFile(
+        _ request: GetRequest, _ file: FileID, from client: ClientID, _ asking: Clients.Client
+    ) {
+        counters.add(for: asking.uid) { $0.requests += 1 }
+        var waiter = requests.makeWaiter(
+            .get, request, key: OriginalKey(request, uid: asking.uid), of: client, uid: asking.uid, at: now.instant)
+        let refusal =
+            isDraining
+            ? WireError(.shuttingDown, "The broker is ending.")
+            : clients.refusal(ofWeight: request.weight, from: asking)
+        if let refusal {
+            actions.append(.releaseFile(file))
+            return fail(waiter, refusal)
+        }
+        (waiter.file, waiter.stage) = (file, .opening)
+        files.insert(file, for: .get(waiter.id))
+        register(waiter)
+    }
+
+    private mutating func ask(
+        _ asker: FileReads.Asker, about file: FileID, id: Int, from client: ClientID, _ asking: Clients.Client
+    ) {
+        if let refusal = clients.refusal(ofWeight: 1, from: asking) {
+            actions.append(.releaseFile(file))
+            return reject(id, of: client, with: refusal)
+        }
+        clients.began(other: id, weight: 1, of: client)
+        files.insert(file, for: asker)
+        schedule(.file(file), in: GetOptions().totalTimeoutMs)
+    }
+
+    /// Notes that a request needs its file no longer.
+    mutating func release(_ file: FileID) {
+        if files.release(file) { actions.append(.releaseFile(file)) }
+    }
+
+    // MARK: Examination
+
+    /// Goes on with a file whose identity is known.
+    mutating func fileExamined(_ file: FileID, _ result: Result<FileFacts, WireError>) {
+        guard let asker = files.asker(of: file) else { return }
+        switch asker {
+        case .get(let id):
+            guard let waiter = requests[id], waiter.stage == .opening else { return }
+            switch result.flatMap(checkedSize) {
+            case .success(let facts):
+                requests.nameFile(facts, of: id)
+                advance(id)
+            case .failure(let error): fail(waiter, error)
+            }
+        case .query(let client, var request):
+            release(file)
+            guard clients.ended(other: request.id, of: client), let asking = clients[client] else { return }
+            switch result {
+            case .success(let facts):
+                request.url = facts.identity.url
+                query(request, from: client, asking)
+            case .failure(let error): reject(request.id, of: client, with: error)
+            }
+        case .remove(let client, let id):
+            release(file)
+            guard clients.ended(other: id, of: client), let asking = clients[client] else { return }
+            switch result {
+            case .success(let facts): remove(facts.identity.url, id: id, from: client, asking)
+            case .failure(let error): reject(id, of: client, with: error)
+            }
+        }
+    }
+
+    private func checkedSize(_ facts: FileFacts) -> Result<FileFacts, WireError> {
+        let size = facts.identity.size
+        if size <= 0 { return .failure(WireError(.emptyImage, "The file is empty.")) }
+        let limit = min(limits.maxFileBytes, memoryBudget.limit)
+        if size > limit { return .failure(WireError(.tooLarge, "\(size) bytes are more than \(limit).")) }
+        return .success(facts)
+    }
+
+    /// Fails the request of a file that was not examined, or whose helper has ended before it was read.
+    mutating func fileLost(_ file: FileID) {
+        let error = WireError(.transferFailed, "The process that had the file has ended.")
+        guard case .get(let id)? = files.asker(of: file) else { return fileExamined(file, .failure(error)) }
+        // One that waits for others' work, or is read, hears of it from there.
+        guard let waiter = requests[id], waiter.stage == .opening else { return }
+        fail(waiter, error)
+    }
+
+    /// Answers a `query` or `remove` whose file was not examined in time.
+    mutating func examinationTimePassed(_ file: FileID) {
+        switch files.asker(of: file) {
+        case .query, .remove: fileExamined(file, .failure(WireError(.timeout, "The file system did not answer.")))
+        case .get, nil: break
+        }
+    }
+
+    // MARK: Reading
+
+    /// Lets a waiter join the read of its file, or queues one. `startReads` starts it.
+    mutating func readFile(for id: WaiterID) {
+        requests.setSource(.file, of: id)
+        guard let waiter = requests[id], let file = waiter.file, let identity = waiter.identity else { return }
+        if let refusal = recentFailure(of: waiter) { return fail(waiter, refusal) }
+        let jobWaiter = jobWaiter(for: waiter)
+        if let (job, _) = downloads.join(waiter.key, isForced: true, jobWaiter) {
+            requests.wait(id, for: .downloading(job), joining: true)
+            return decoding.joined(identification: job, downloads[job]?.waiters ?? [])
+        }
+        if let job = files.join(waiter.key, jobWaiter) { return requests.wait(id, for: .reading(job), joining: true) }
+        let job = newJobID()
+        files.enqueue(waiter.key, file, identity, jobWaiter, as: job)
+        requests.wait(id, for: .reading(job))
+    }
+
+    /// Starts queued reads while there is memory for their bytes.
+    mutating func startReads() {
+        let (limit, others) = (memory.limit, downloads.reservedBytes + decoding.reservedBytes)
+        while true {
+            let reserved = others + files.reservedBytes
+            guard let (job, read) = files.startNext(hasRoom: { reserved + $0 <= limit }) else { return }
+            actions.append(.readFile(job, read.file, read.identity))
+            tell(.started, of: read)
+        }
+    }
+
+    /// Goes on with the bytes of a file: as with those of a download, a decode worker reads them first.
+    mutating func fileRead(_ job: JobID) {
+        guard let read = endRead(job) else { return }
+        guard let first = read.waiters.first else { return actions.append(.discard(job)) }
+        tell(.finished, of: read)
+        let body = newBufferID()
+        actions.append(.publish(job, body))
+        var download = Download(
+            DownloadKey(original: read.key, isForced: true), url: read.key.url, waiter: first)
+        download.waiters = read.waiters
+        downloads.insert(download, body, bytes: read.identity.size, as: job)
+        decoding.identify(job, body, bytes: read.identity.size, for: read.waiters)
+        for waiter in read.waiters { requests.wait(waiter.id, for: .downloading(job)) }
+        evictToFit()
+    }
+
+    mutating func fileReadFailed(_ job: JobID, _ failure: FileReadFailure) {
+        guard let read = files[job] else { return }
+        actions.append(.discard(job))
+        if case .failed = failure, !read.waiters.isEmpty {
+            // A disk or server that fails now may work again before the waiters give up.
+            let until = now.instant.adding(milliseconds: limits.readPauseMs)
+            files.pause(job, until: until)
+            return deadlines.add(.readAgain(job), at: until)
+        }
+        _ = endRead(job)
+        tell(.failed, of: read, reason: failure.error.code.rawValue)
+        for waiting in read.waiters {
+            guard let waiter = requests[waiting.id] else { continue }
+            requests.endStage(waiting.id)
+            // The others have descriptors of their own, which may still do.
+            if waiter.file == read.file { fail(waiter, failure.error) } else { readFile(for: waiting.id) }
+        }
+    }
+
+    /// Takes a waiter out of the read of its file.
+    mutating func leaveRead(_ job: JobID, _ waiter: WaiterID) {
+        switch files.leave(job, waiter) {
+        case .none, .abandoned(nil): break
+        case .end: _ = endRead(job)
+        case .abandoned(let file?): actions.append(.releaseFile(file))
+        }
+    }
+
+    private mutating func endRead(_ job: JobID) -> FileReads.Read? {
+        guard let (read, released) = files.end(job) else { return nil }
+        if let released { actions.append(.releaseFile(released)) }
+        return read
+    }
+
+    // MARK: The bytes
+
+    /// Caches the contents of a file where they may be, and serves its waiters.
+    mutating func fileIdentified(
+        _ job: JobID, _ download: Download, _ received: BufferID, _ digest: ContentDigest, _ early: EarlyVariant?,
+        by worker: WorkerID
+    ) {
+        let key = download.original
+        // The identity stands for the bytes, so that the disk tier can keep variants without them. It does not if the file
+        // might change without another one.
+        let content = ContentKey(digest: key.nonce == 0 ? key.fileDigest : digest, owner: nil)
+        note(content, of: worker)
+        let staysInMemory = download.waiters.contains { requests[$0.id]?.mayEnterMemory == true }
+        let name = staysInMemory ? key : key.hidden(as: job.number)
+        let original = MemoryIndex.Original(
+            content: content, bytes: download.received, origin: fileStatement(for: key),
+            staysOffDisk: !download.waiters.contains { requests[$0.id]?.mayEnterDisk == true })
+        dropRemoved(memory.insert(original, for: name))
+        let body = adopt(received, content, bytes: download.received, since: nil)
+        publish(early, of: content)
+        serve(download.waiters, original, from: body, key: key, reportingProgress: download.received)
+        if !staysInMemory { dropRemoved(memory.remove(name)) }
+    }
+
+    /// The response assumed for a file: fresh for as long as it has the same identity.
+    private func fileStatement(for key: OriginalKey) -> OriginStatement {
+        let response = ResponseRecord(
+            requestedAt: now.unixMs, receivedAt: now.unixMs, cacheControl: "max-age=31536000")
+        return statement(response, for: key, varyKey: nil)
+    }
+
+    /// Has the disk tier save the identity of a file in place of its bytes, which are never copied there. So it finds the rasters
+    /// that were made of the same contents, and verifies that they belong to them.
+    mutating func saveIdentity(_ key: OriginalKey, with raster: BufferID, on worker: WorkerID) {
+        guard let original = memory.original(key), !original.isOnDisk else { return }
+        let text = key.url.text
+        let record = OriginalRecord(
+            key: key.word, url: text, owner: nil, digest: original.content.digest.hexadecimal, bytes: text.utf8.count,
+            response: original.origin.response)
+        beginSaving(raster, bytes: text.utf8.count, as: key, on: worker) {
+            .saveIdentity(worker, $0, record, text: text)
+        }
+    }
+
+    // MARK: Events
+
+    private mutating func tell(_ name: BrokerEvent.Name, of read: FileReads.Read, reason: String? = nil) {
+        if !clients.hasSubscribers { return }
+        let title = read.waiters.compactMap { requests[$0.id]?.request.file?.name }.first
+        tell(BrokerEvent(name, file: title ?? "", reason: reason), uids: Set(read.waiters.map(\.uid)))
+    }
+}
+
+extension OriginalKey {
+    /// The digest that stands for a file's contents.
+    var fileDigest: ContentDigest { ContentDigest(hexadecimal: SHA256.hexadecimalDigest(of: url.text.utf8))! }
+}
+
+extension FileReadFailure {
+    /// The error for the request whose file it was.
+    var error: WireError {
+        switch self {
+        case .changed:
+            WireError(.transferFailed, "The file was changed while it was read.")
+        case .unreadable(let reason): WireError(.badRequest, "The descriptor cannot be read: \(reason).")
+        case .failed(let reason):
+            WireError(.transferFailed, "The file could not be read: \(reason).")
+        case .lost: WireError(.transferFailed, "The process that read the file has ended.")
+        case .noMemory(let reason): WireError(.outOfMemory, "There is no room for the file: \(reason).")
+        }
+    }
+}

@@ -1,0 +1,205 @@
+import IPCProtocol
+import SystemValues
+
+/// The files whose descriptors clients have sent, and the reads of their contents: one for each identity, however many
+/// requests wait for it.
+///
+/// It owns the queue of reads and knows who needs a descriptor. The descriptors themselves are with the helper that has received
+/// them.
+package struct FileReads {
+    /// The request that a file came with.
+    enum Asker: Equatable {
+        case get(WaiterID)
+        case query(ClientID, GetRequest)
+        case remove(ClientID, id: Int)
+    }
+
+    private struct File {
+        /// Nil when the request has ended.
+        var asker: Asker?
+        /// The read that uses its descriptor.
+        var read: JobID?
+    }
+
+    /// A read of a file's contents.
+    struct Read {
+        enum State: Equatable {
+            /// → `running`; ends with its last waiter.
+            case queued
+            /// Its bytes are reserved. → `pausing`; ends when it is finished or has failed.
+            case running
+            /// The file could not be read; tried again then. → `queued`; ends with its last waiter.
+            case pausing(until: Instant)
+        }
+
+        let key: OriginalKey
+        /// The file whose descriptor is used.
+        let file: FileID
+        let identity: FileIdentity
+        /// The waiters. A running read without any goes on, because it cannot be interrupted, but its file is given up.
+        var waiters: [JobWaiter]
+        var state = State.queued
+
+        var bytes: Int { identity.size }
+        var owner: JobOwner { waiters.first?.owner ?? JobOwner() }
+    }
+
+    private var files: [FileID: File] = [:]
+    private var reads: [JobID: Read] = [:]
+    private var jobByKey: [OriginalKey: JobID] = [:]
+    private var queue: JobQueue
+    /// A read that has its turn and waits for memory.
+    private var next: JobID?
+    /// The bytes of running reads.
+    private(set) var reservedBytes = 0
+
+    init(limits: BrokerLimits) {
+        queue = JobQueue(limit: limits.readsAtOnce, order: limits.queueOrder)
+    }
+
+    subscript(job: JobID) -> Read? { reads[job] }
+    var isEmpty: Bool { reads.isEmpty && files.isEmpty }
+    /// The number of waiters of all reads.
+    var waiterCount: Int { reads.values.reduce(0) { $0 + $1.waiters.count } }
+    /// The number of queued reads.
+    var queued: Int { reads.values.count { $0.state == .queued } }
+    /// The deadlines that it may have set.
+    var deadlineCount: Int { files.count + reads.count }
+    func isPausing(_ job: JobID) -> Bool { if case .pausing = reads[job]?.state { true } else { false } }
+    func knows(_ file: FileID) -> Bool { files[file] != nil }
+    /// The request of a file, unless it has ended.
+    func asker(of file: FileID) -> Asker? { files[file]?.asker }
+
+    // MARK: Files
+
+    mutating func insert(_ file: FileID, for asker: Asker) { files[file] = File(asker: asker) }
+
+    /// Notes that a file's request has ended; returns whether its descriptor is not needed any more.
+    mutating func release(_ file: FileID) -> Bool {
+        files.change(file) { $0.asker = nil }
+        return forgetUnused(file)
+    }
+
+    private mutating func forgetUnused(_ file: FileID) -> Bool {
+        guard let known = files[file], known.asker == nil, known.read == nil else { return false }
+        files[file] = nil
+        return true
+    }
+
+    // MARK: Reads
+
+    /// Lets a waiter join the read of a file's contents.
+    mutating func join(_ key: OriginalKey, _ waiter: JobWaiter) -> JobID? {
+        guard let job = jobByKey[key] else { return nil }
+        reads.change(job) { $0.waiters.append(waiter) }
+        queue.join(job, waiter.owner)
+        if let priority = reads[job]?.waiters.priority { queue.change(job, to: priority) }
+        return job
+    }
+
+    /// Queues a read by the descriptor of `file`.
+    mutating func enqueue(
+        _ key: OriginalKey, _ file: FileID, _ identity: FileIdentity, _ waiter: JobWaiter, as job: JobID
+    ) {
+        reads[job] = Read(key: key, file: file, identity: identity, waiters: [waiter])
+        jobByKey[key] = job
+        files.change(file) { $0.read = job }
+        queue.push(job, priority: waiter.priority, owner: waiter.owner)
+    }
+
+    /// Starts the next read if there is room for its bytes. A read that runs alone may always start.
+    mutating func startNext(hasRoom: (Int) -> Bool) -> (job: JobID, read: Read)? {
+        if next == nil { next = queue.pop() }
+        guard let job = next, let read = reads[job] else { return nil }
+        guard reservedBytes == 0 || hasRoom(read.bytes) else { return nil }
+        next = nil
+        reads.change(job) { $0.state = .running }
+        reservedBytes += read.bytes
+        return (job, read)
+    }
+
+    /// Takes a running read out. The file is returned if its descriptor is not needed any more.
+    mutating func end(_ job: JobID) -> (read: Read, released: FileID?)? {
+        guard let read = reads[job] else { return nil }
+        reads[job] = nil
+        if jobByKey[read.key] == job { jobByKey[read.key] = nil }
+        switch read.state {
+        case .running:
+            reservedBytes -= read.bytes
+            queue.jobEnded(job)
+        case .queued:
+            if next == job {
+                next = nil
+                queue.jobEnded(job)
+            } else {
+                queue.remove(job)
+            }
+        case .pausing: break
+        }
+        return (read, giveUp(read.file, of: job) ? read.file : nil)
+    }
+
+    private mutating func giveUp(_ file: FileID, of job: JobID) -> Bool {
+        guard files[file]?.read == job else { return false }
+        files.change(file) { $0.read = nil }
+        return forgetUnused(file)
+    }
+
+    /// Has a read that failed tried again later.
+    mutating func pause(_ job: JobID, until: Instant) {
+        guard let read = reads[job], read.state == .running else { return }
+        reservedBytes -= read.bytes
+        queue.jobEnded(job)
+        reads.change(job) { $0.state = .pausing(until: until) }
+    }
+
+    /// Queues a read whose pause is over.
+    mutating func pauseOver(_ job: JobID, at now: Instant) {
+        guard let read = reads[job], case .pausing(let until) = read.state, until <= now else { return }
+        reads.change(job) { $0.state = .queued }
+        queue.push(job, priority: read.waiters.priority ?? .normal, owner: read.owner)
+    }
+
+    /// What follows when a waiter has left.
+    enum Departure: Equatable {
+        /// The read goes on for others.
+        case none
+        /// Nothing waits for the read, which has not begun.
+        case end
+        /// Nothing waits for the read, which is running; none joins it any more. The file is not needed after it.
+        case abandoned(FileID?)
+    }
+
+    /// Takes a waiter out.
+    mutating func leave(_ job: JobID, _ waiter: WaiterID) -> Departure {
+        reads.change(job) { $0.waiters.remove(waiter) }
+        guard let read = reads[job] else { return .none }
+        if let priority = read.waiters.priority {
+            queue.change(job, to: priority)
+            return .none
+        }
+        if read.state != .running { return .end }
+        jobByKey[read.key] = nil
+        return .abandoned(giveUp(read.file, of: job) ? read.file : nil)
+    }
+
+    // MARK: Invariants
+
+    /// The first rule that does not hold; nil when all do.
+    func brokenInvariant() -> String? {
+        for (job, read) in reads {
+            if !read.waiters.isEmpty, files[read.file]?.read != job { return "a read whose file is not its own" }
+            if read.state != .running, read.waiters.isEmpty { return "a read without waiters" }
+            if !read.waiters.isEmpty, jobByKey[read.key] != job { return "a read that cannot be joined" }
+            if read.state == .queued, next != job, !queue.contains(job) { return "a read that is not in the queue" }
+        }
+        for (key, job) in jobByKey where reads[job]?.key != key { return "a read that is gone" }
+        for file in files.values {
+            if file.asker == nil, file.read == nil { return "a file that nothing needs" }
+            if let read = file.read, reads[read] == nil { return "a file whose read is gone" }
+        }
+        let running = reads.values.reduce(0) { $0 + ($1.state == .running ? $1.bytes : 0) }
+        if running != reservedBytes { return "the reserved bytes of files" }
+        return queue.brokenInvariant()
+    }
+}

@@ -1,0 +1,40 @@
+package import HTTPValues
+
+/// The identity of a file and of its contents, as the kernel reports it. A file that was modified has another one.
+package struct FileIdentity: Hashable, Sendable {
+    package var device: UInt64
+    package var inode: UInt64
+    /// The size in bytes.
+    package var size: Int
+    /// The time of the last modification, in nanoseconds since 1970.
+    package var modified: Int
+    /// The time of the last change of the contents or of the metadata, in nanoseconds since 1970.
+    package var changed: Int
+
+    package init(device: UInt64, inode: UInt64, size: Int, modified: Int, changed: Int) {
+        (self.device, self.inode, self.size) = (device, inode, size)
+        (self.modified, self.changed) = (modified, changed)
+    }
+
+    /// The name of the contents among the originals. No request can name it, because only http and https URLs are accepted.
+    package var url: SourceURL {
+        SourceURL(canonical: "file:\(device).\(inode).\(size).\(modified).\(changed)")
+    }
+}
+
+extension SourceURL {
+    /// Whether it names the contents of a local file.
+    var isFile: Bool { text.utf8.starts(with: "file:".utf8) }
+}
+
+/// A file as a helper has found it.
+package struct FileFacts: Equatable, Sendable {
+    package var identity: FileIdentity
+    /// Whether the file was changed so recently that another change might leave its times as they are.
+    package var isRecent: Bool
+
+    package init(_ identity: FileIdentity, isRecent: Bool) {
+        self.identity = identity
+        self.isRecent = isRecent
+    }
+}

@@ -1,0 +1,78 @@
+public import IPCProtocol
+public import LinuxSystem
+
+// Local files. Their descriptors are sent to the broker, which opens no path: the open file is the permission to read it.
+extension ImageBroker {
+    /// Loads the image in the file at `path` and waits for it.
+    ///
+    /// - Parameters:
+    ///   - options: the variant, and how to load it. Options of HTTP (`headers`, `credentials`, `cookies`, `cacheKey`,
+    ///     `allowInvalidCertificates`, `staleFirst`, `timeoutMs`) are refused with `bad-request`.
+    /// - Returns: the image. All clients that load the same unchanged file share its bytes.
+    /// - Throws: `ClientError`; `system` when the file cannot be opened.
+    public func get(path: String, _ options: GetOptions = GetOptions()) throws(ClientError) -> BrokerImage {
+        let file: FileDescriptor
+        do { file = try FileDescriptor.open(readingAt: path) } catch { throw .system(error) }
+        return try get(file: file, name: LocalFile.name(ofPath: path), options)
+    }
+
+    /// Loads the image in a regular file that is open for reading, and waits for it. The position in the file does not matter,
+    /// and stays as it is.
+    ///
+    /// - Parameters:
+    ///   - name: the name in the broker's events, at most 255 bytes.
+    /// - Throws: `ClientError`.
+    public func get(
+        file: FileDescriptor, name: String? = nil, _ options: GetOptions = GetOptions(),
+        progress: ((Int, Int?) -> Void)? = nil
+    ) throws(ClientError) -> BrokerImage {
+        try load(options, partial: nil, progress: progress) { (options) throws(ClientError) in
+            try send(getFile: file, name: name, options)
+        }
+    }
+
+    /// Requests the image in a file without waiting. Returns the request's id.
+    ///
+    /// - Throws: `ClientError`.
+    public func send(
+        getFile file: FileDescriptor, name: String? = nil, _ options: GetOptions = GetOptions()
+    ) throws(ClientError) -> Int {
+        try send(descriptors: [file]) {
+            .get(GetRequest(id: $0, file: LocalFile(name: name), options: options))
+        }
+    }
+
+    /// Queries whether the image in a file is cached, in which tier.
+    ///
+    /// - Throws: `ClientError`.
+    public func query(file: FileDescriptor, _ options: GetOptions = GetOptions()) throws(ClientError) -> CacheStatus {
+        let reply = try ask(descriptors: [file]) {
+            .query(GetRequest(id: $0, file: LocalFile(), options: options))
+        }
+        guard case .queried(_, let status) = reply else { throw Self.unexpected }
+        return status
+    }
+
+    /// Removes all variants of the image in a file from the cache; the file stays. Returns the number of originals removed.
+    ///
+    /// - Throws: `ClientError`.
+    public func remove(file: FileDescriptor) throws(ClientError) -> Int {
+        let reply = try ask(descriptors: [file]) { .removeFile(id: $0, file: LocalFile()) }
+        guard case .removed(_, let count) = reply else { throw Self.unexpected }
+        return count
+    }
+}
+
+extension LocalFile {
+    /// The last component of a path, shortened to the length of a name.
+    package static func name(ofPath path: String) -> String? {
+        guard let last = path.split(separator: "/").last else { return nil }
+        if last.utf8.count <= longestName { return String(last) }
+        var name = ""
+        for character in last {
+            if name.utf8.count + character.utf8.count > longestName { break }
+            name.append(character)
+        }
+        return name
+    }
+}

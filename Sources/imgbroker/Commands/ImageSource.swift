@@ -1,0 +1,73 @@
+import HTTPValues
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+
+/// An operand of `imgbroker get`: a URL, a local file, or standard input.
+enum ImageSource {
+    case url(String)
+    case file(String)
+    case standardInput
+
+    /// Recognises an operand: text with "://" is a URL, and "-" standard input; anything else is a path.
+    init(_ word: String) {
+        self = word == "-" ? .standardInput : word.contains("://") ? .url(word) : .file(word)
+    }
+
+    /// The name for messages.
+    var title: String {
+        switch self {
+        case .url(let url): url
+        case .file(let path): path
+        case .standardInput: "standard input"
+        }
+    }
+
+    /// The name of a file for its result: the last component without its extension.
+    var name: String {
+        let path =
+            switch self {
+            case .url(let url): String(url.prefix { $0 != "?" && $0 != "#" })
+            case .file(let path): path
+            case .standardInput: "stdin"
+            }
+        let last = path.split(separator: "/").last.map(String.init) ?? "image"
+        guard let dot = last.lastIndex(of: "."), dot != last.startIndex else { return last }
+        return String(last[..<dot])
+    }
+
+    /// Requests the image. Returns the request's id.
+    func send(over broker: ImageBroker, _ options: GetOptions) throws(ClientError) -> Int {
+        do {
+            switch self {
+            case .url(let url): return try broker.send(get: try SourceURL(url), options)
+            case .file(let path):
+                return try broker.send(
+                    getFile: try Self.open(path), name: LocalFile.name(ofPath: path), options)
+            case .standardInput:
+                return try broker.send(getFile: try StandardInput.file(), name: "standard input", options)
+            }
+        } catch let error as ClientError {
+            throw error
+        } catch let error as SystemError {
+            throw .system(error)
+        } catch let error as InvalidURL {
+            throw .refused(WireError(error))
+        } catch {
+            throw .protocolViolation("\(error)")
+        }
+    }
+
+    /// Opens a file. Anything else is refused here, because opening it may wait.
+    private static func open(_ path: String) throws -> FileDescriptor {
+        guard let status = try FileSystem.status(of: path) else {
+            let message = "\(path) does not exist; a URL begins with http:// or https://."
+            throw ClientError.refused(WireError(.badRequest, message))
+        }
+        guard status.isRegular else {
+            let kind = status.isDirectory ? "a directory" : "not a regular file"
+            throw ClientError.refused(WireError(.badRequest, "\(path) is \(kind)."))
+        }
+        return try FileDescriptor.open(readingAt: path)
+    }
+}

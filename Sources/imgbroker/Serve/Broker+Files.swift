@@ -1,0 +1,86 @@
+import BrokerCore
+import DiskRecords
+import IPCProtocol
+import IPCTransport
+import LinuxSystem
+import SharedCache
+import WorkerProtocol
+
+// Local files: a helper has their descriptors, looks at them and reads them.
+extension Broker {
+    /// A reference to a file that a helper keeps for a message.
+    func keptFile(_ file: FileID) -> KeptDescriptor {
+        KeptDescriptor(file.number) { [receiver] in receiver.release(FileID(number: $0)) }
+    }
+
+    /// Takes a message about a file that a helper keeps, or whose descriptor is a file in memory.
+    func take(
+        _ message: ClientMessage, _ kept: KeptDescriptor?, _ memory: FileDescriptor?, from client: ClientConnection
+    ) -> Event {
+        let file = kept?.take().map { FileID(number: $0) } ?? memory.map { receiver.examine($0, of: client.uid) }
+        if let file {
+            // Handled after the request.
+            if let known = receiver.claim(file) { events.append(.init(known)) }
+            return .fileRequested(client.id, message, file)
+        }
+        let error = WireError(.badRequest, "The descriptor that fds announces did not come.")
+        return .messageRejected(client.id, id: message.id, error)
+    }
+
+    /// Takes what helpers have received and found.
+    func take(_ arrivals: DescriptorReceiver.Arrivals) {
+        for (client, message) in arrivals.messages { take(message, from: client) }
+        for report in arrivals.reports {
+            switch report {
+            case .looked(let outcome): handle(.init(outcome))
+            case .read(let job): fileRead(job)
+            case .unread(let job, let failure): handle(.fileReadFailed(job, failure))
+            }
+        }
+    }
+
+    /// Has a file read into a new product.
+    func readFile(_ file: FileID, _ identity: FileIdentity, for job: JobID) {
+        do {
+            let product = try Product(name: "imgbroker-file", size: identity.size)
+            products[job] = product
+            guard let memory = product.descriptor, receiver.read(file, for: job, into: memory) else {
+                return events.append(.fileReadFailed(job, .lost))
+            }
+        } catch {
+            events.append(.fileReadFailed(job, .noMemory("\(error)")))
+        }
+    }
+
+    /// Has the cache process save the identity of a file.
+    func keep(_ record: OriginalRecord, _ text: String, _ job: JobID, on worker: WorkerID) {
+        let memory = try? unsafe Array(text.utf8).withUnsafeBytes { (bytes) throws(SystemError) in
+            try unsafe SealedBuffer(copying: bytes, name: "imgbroker-identity")
+        }
+        guard let memory else { return events.append(.saveFinished(worker, job, isSaved: false)) }
+        send(StoreOrder.keepOriginal(job: job.number, record), [memory.descriptor], to: worker) { _ in
+            .saveFinished(worker, job, isSaved: false)
+        }
+    }
+
+    private func fileRead(_ job: JobID) {
+        guard let product = products[job], let size = try? product.descriptor?.size() else {
+            return handle(.fileReadFailed(job, .lost))
+        }
+        do {
+            try product.seal(size: size)
+            handle(.fileRead(job))
+        } catch {
+            handle(.fileReadFailed(job, .noMemory("\(error)")))
+        }
+    }
+}
+
+extension Event {
+    fileprivate init(_ look: DescriptorReceiver.Look) {
+        switch look {
+        case .examined(let file, let result): self = .fileExamined(file, result)
+        case .lost(let file): self = .fileLost(file)
+        }
+    }
+}

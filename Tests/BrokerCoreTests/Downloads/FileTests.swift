@@ -1,0 +1,263 @@
+import Digests
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// Local files: their identity is their name, each is read once, and their descriptors are given up.
+@Suite struct FileTests {
+    private func world(_ change: (inout BrokerLimits) -> Void = { _ in }) -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.workers = 2
+        change(&limits)
+        var world = StrictWorld(limits)
+        world.readyAll()
+        return world
+    }
+
+    /// Reads, identifies and decodes everything that waits for that.
+    private func work(_ world: inout StrictWorld, content: Int = 1) {
+        for job in world.reading.keys.sorted() { world.finishRead(job, content: content) }
+        for job in world.decodes.keys.sorted() {
+            world.readHeader(job)
+            world.finishDecode(job)
+        }
+    }
+
+    @Test func `a file is read once for all, and shared between users`() {
+        var world = world()
+        let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
+        world.getFile(one, id: 1, StrictWorld.identity(5))
+        world.getFile(two, id: 1, StrictWorld.identity(5))
+        #expect(world.reading.count == 1)
+        work(&world)
+        #expect(world.image(one, 1)?.source == .file)
+        #expect(world.image(two, 1)?.url == nil)
+        world.getFile(two, id: 2, StrictWorld.identity(5))
+        #expect(world.image(two, 2)?.source == .memory)
+        #expect(world.image(two, 2)?.stale == false && world.image(two, 2)?.expires == nil)
+        let report = world.state.report
+        #expect(report[.fileLoads] == 1 && report[.coalesced] == 1 && report[.memoryHits] == 1)
+        #expect(world.files.isEmpty)
+    }
+
+    @Test func `a changed file is another source`() {
+        var world = world()
+        let client = world.connect()
+        world.getFile(client, id: 1, StrictWorld.identity(5, changed: 1))
+        work(&world)
+        world.getFile(client, id: 2, StrictWorld.identity(5, changed: 2))
+        #expect(world.reading.count == 1)
+        work(&world, content: 2)
+        #expect(world.image(client, 2)?.source == .file)
+    }
+
+    /// Within the precision of the kernel's clock, a second change would leave the times as they are.
+    @Test func `a file changed just now is neither kept nor shared`() {
+        var world = world()
+        let client = world.connect()
+        world.getFile(client, id: 1, StrictWorld.identity(5), isRecent: true)
+        world.getFile(client, id: 2, StrictWorld.identity(5), isRecent: true)
+        #expect(world.reading.count == 2)
+        work(&world)
+        world.getFile(client, id: 3, StrictWorld.identity(5), isRecent: true) { $0.cache = .onlyIfCached }
+        #expect(world.error(client, 3) == .notCached)
+        world.getFile(client, id: 4, StrictWorld.identity(5))
+        #expect(world.reading.count == 1)
+    }
+
+    @Test func `reload reads again, only-if-cached never`() {
+        var world = world()
+        let client = world.connect()
+        world.getFile(client, id: 1, StrictWorld.identity(5)) { $0.cache = .onlyIfCached }
+        #expect(world.error(client, 1) == .notCached)
+        world.getFile(client, id: 2, StrictWorld.identity(5))
+        work(&world)
+        world.getFile(client, id: 3, StrictWorld.identity(5)) { $0.cache = .reload }
+        #expect(world.reading.count == 1)
+        work(&world)
+        #expect(world.image(client, 3)?.source == .file)
+    }
+
+    @Test func `a cancelled request gives its file up, others go on with the read`() {
+        var world = world()
+        let (one, two) = (world.connect(), world.connect())
+        world.getFile(one, id: 1, StrictWorld.identity(5))
+        world.getFile(two, id: 1, StrictWorld.identity(5))
+        world.happen(.messageReceived(one, .cancel(id: 2, request: 1)))
+        #expect(world.error(one, 1) == .cancelled)
+        // The first one's descriptor is still being read.
+        #expect(world.files.count == 2)
+        work(&world)
+        #expect(world.image(two, 1) != nil)
+        #expect(world.files.isEmpty)
+    }
+
+    @Test func `a read without waiters is given up, and can be asked for again`() {
+        var world = world()
+        let client = world.connect()
+        world.getFile(client, id: 1, StrictWorld.identity(5))
+        world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
+        #expect(world.files.isEmpty && world.reading.count == 1)
+        world.getFile(client, id: 3, StrictWorld.identity(5))
+        #expect(world.reading.count == 2)
+        work(&world)
+        #expect(world.image(client, 3) != nil)
+        #expect(world.state.report[.reservedBytes] == 0)
+    }
+
+    @Test func `a failed read fails its own request, the others read by their own descriptors`() {
+        var world = world()
+        let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
+        world.getFile(one, id: 1, StrictWorld.identity(5))
+        world.getFile(two, id: 1, StrictWorld.identity(5))
+        world.failRead(world.reading.keys.first!, .unreadable("EINVAL"))
+        #expect(world.error(one, 1) == .badRequest)
+        #expect(world.reading.values.first?.file == FileID(number: 2001))
+        work(&world)
+        #expect(world.image(two, 1)?.source == .file)
+    }
+
+    @Test func `a read that fails now is tried again until the time is up`() {
+        var world = world()
+        let client = world.connect()
+        world.getFile(client, id: 1, StrictWorld.identity(5)) { $0.totalTimeoutMs = 2500 }
+        for _ in 0..<3 {
+            world.failRead(world.reading.keys.first!, .failed("EIO"))
+            #expect(world.reading.isEmpty)
+            world.happen(.timePassed, after: 1000)
+        }
+        #expect(world.error(client, 1) == .timeout)
+        #expect(world.files.isEmpty)
+    }
+
+    @Test func `a file that is not examined in time is given up`() {
+        var world = world()
+        let client = world.connect()
+        world.getFile(client, id: 1, FileID(number: 1)) { $0.totalTimeoutMs = 500 }
+        world.files.insert(FileID(number: 2))
+        world.happen(.fileRequested(client, .query(GetRequest(id: 2, file: LocalFile())), FileID(number: 2)))
+        world.happen(.timePassed, after: 500)
+        #expect(world.error(client, 1) == .timeout)
+        world.happen(.timePassed, after: 60_000)
+        #expect(world.files.isEmpty)
+        #expect(world.state.clients.pendingWeight == 0)
+    }
+
+    @Test func `files wait for memory, and too large ones are refused`() {
+        var world = world {
+            $0.memoryBytes = 10_000
+            $0.maxFileBytes = 9_000
+        }
+        let client = world.connect()
+        world.getFile(client, id: 1, StrictWorld.identity(1, size: 9_001))
+        #expect(world.error(client, 1) == .tooLarge)
+        world.getFile(client, id: 2, StrictWorld.identity(2, size: 0))
+        #expect(world.error(client, 2) == .emptyImage)
+        world.getFile(client, id: 3, StrictWorld.identity(3, size: 8_000))
+        world.getFile(client, id: 4, StrictWorld.identity(4, size: 8_000))
+        #expect(world.reading.count == 1)
+        work(&world)
+        #expect(world.reading.count == 1)
+    }
+
+    /// One user's files that are never read do not keep another's from being read.
+    @Test func `users take turns`() {
+        var world = world { $0.readsAtOnce = 4 }
+        let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
+        for id in 1...20 { world.getFile(one, id: id, StrictWorld.identity(UInt64(id))) }
+        world.getFile(two, id: 1, StrictWorld.identity(100))
+        #expect(world.reading.values.contains { $0.identity.inode == 100 })
+    }
+
+    @Test func `only the identity of a file goes to disk, with its rasters`() throws {
+        var world = world { $0.usesDisk = true }
+        let client = world.connect()
+        world.happen(.diskReported(DiskReport(state: .on)))
+        let identity = StrictWorld.identity(5)
+        world.getFile(client, id: 1, identity) { $0.variant.width = 5 }
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+        for job in world.reading.keys.sorted() { world.finishRead(job, content: 1) }
+        let decode = try #require(world.decodes.keys.first)
+        world.readHeader(decode)
+        world.clock = world.clock.adding(milliseconds: 100)
+        world.finishDecode(decode)
+        #expect(world.image(client, 1)?.source == .file)
+        let digest = OriginalKey(GetRequest(id: 0, url: identity.url), uid: 1).fileDigest.hexadecimal
+        #expect(world.savedRasters.map(\.original) == [digest])
+        #expect(world.diskJobs.count == 2)
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
+
+        world.happen(.messageReceived(client, .release(buffers: [world.image(client, 1)!.buffer!])))
+        let admin = world.connect(uid: 0, isAdmin: true)
+        world.happen(.messageReceived(admin, .clear(id: 1, tier: .memory, olderThanSeconds: nil)))
+        world.getFile(client, id: 2, identity) { $0.variant.width = 5 }
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1, asRaster: true) }
+        #expect(world.image(client, 2)?.source == .disk)
+        // Another form needs the file.
+        world.getFile(client, id: 3, identity) { $0.variant.width = 6 }
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: 1) }
+        #expect(world.reading.count == 1)
+    }
+
+    @Test func `what is for memory only stays off the disk`() throws {
+        var world = world { $0.usesDisk = true }
+        let client = world.connect()
+        world.happen(.diskReported(DiskReport(state: .on)))
+        world.getFile(client, id: 1, StrictWorld.identity(5)) {
+            $0.variant.width = 5
+            $0.storage = .memory
+        }
+        world.get(client, id: 2, "a") {
+            $0.variant.width = 5
+            $0.storage = .memory
+        }
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+        for job in world.reading.keys.sorted() { world.finishRead(job, content: 1) }
+        for job in world.fetches.keys.sorted() { world.finishFetch(job, content: 2) }
+        for job in world.decodes.keys.sorted() { world.readHeader(job) }
+        world.clock = world.clock.adding(milliseconds: 100)
+        for job in world.decodes.keys.sorted() { world.finishDecode(job) }
+        #expect(world.image(client, 1) != nil && world.image(client, 2) != nil)
+        #expect(world.savedRasters.isEmpty)
+    }
+
+    @Test func `query and remove find a file by its identity`() {
+        var world = world()
+        let client = world.connect()
+        let identity = StrictWorld.identity(5)
+        world.getFile(client, id: 1, identity)
+        work(&world)
+        func ask(_ message: ClientMessage) -> Reply? {
+            let file = FileID(number: 9)
+            world.files.insert(file)
+            world.happen(.fileRequested(client, message, file))
+            world.examine(file, identity)
+            for case .reply(client, let reply, _) in world.lastActions { return reply }
+            return nil
+        }
+        guard case .queried(2, let status)? = ask(.query(GetRequest(id: 2, file: LocalFile()))) else {
+            Issue.record("no answer to the query")
+            return
+        }
+        #expect(status.memory && !status.disk && status.fresh)
+        #expect(ask(.removeFile(id: 3, file: LocalFile())) == .removed(id: 3, count: 1))
+        #expect(world.files.isEmpty)
+        world.getFile(client, id: 4, identity) { $0.cache = .onlyIfCached }
+        #expect(world.error(client, 4) == .notCached)
+    }
+
+    @Test func `a lost helper fails the requests whose files it had`() {
+        var world = world()
+        let client = world.connect()
+        world.getFile(client, id: 1, FileID(number: 1))
+        world.lose(FileID(number: 1))
+        #expect(world.error(client, 1) == .transferFailed)
+        world.getFile(client, id: 2, StrictWorld.identity(5))
+        world.lose(FileID(number: 1002))
+        #expect(world.error(client, 2) == .transferFailed)
+        #expect(world.files.isEmpty)
+    }
+}

@@ -1,0 +1,295 @@
+import Foundation
+import Glibc
+import IPCProtocol
+import ImageBrokerClient
+import LinuxSystem
+import SharedCache
+import Synchronization
+import SystemValues
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// Local files: identity from the kernel, never stale, never delaying others.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct LocalFileTests {
+    private let directory: TemporaryDirectory
+    private let setting: Setting
+    private let client: RawClient
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        setting = try Setting(["--max-file", "1M"], routes: ["/a": png(tile(1))])
+        client = try setting.client()
+    }
+
+    private func ask(
+        _ file: FileDescriptor, _ members: String = "", type: String = "get", by other: RawClient? = nil
+    ) throws -> RawClient.Incoming {
+        let client = other ?? client
+        let id = client.newID()
+        let text = #"{"type":"\#(type)","id":\#(id),"fds":1\#(members.isEmpty ? "" : "," + members)}"#
+        try client.send(RawClient.frame(text), descriptors: [file])
+        return try client.answer(to: id)
+    }
+
+    private func write(_ picture: TestPicture, to name: String = "image.png") throws -> String {
+        let path = directory.file(name)
+        try Data(picture.png).write(to: URL(filePath: path))
+        return path
+    }
+
+    /// Waits until the last change of a file is long enough ago for it to be kept.
+    private func settled(_ path: String) throws -> FileDescriptor {
+        usleep(30_000)
+        return try FileDescriptor.open(readingAt: path)
+    }
+
+    @Test func usersShareAFileThroughItsDescriptor() throws {
+        let file = try settled(try write(tile(3)))
+        let first = try ask(file)
+        #expect(try client.picture(first) == tile(3))
+        let reply = try first.image()
+        #expect(reply.source == .file && reply.url == nil && reply.etag == nil && first.fields["url"] == nil)
+        let other = try setting.client(as: 20_021)
+        let second = try ask(file, by: other)
+        #expect(try second.image().source == .memory)
+        #expect(try other.picture(second) == tile(3))
+    }
+
+    /// Each request gets the contents as of its time, although most changes leave the size as it is, and some the times.
+    @Test(arguments: ["replace", "rewrite"]) func changedContentsAreNeverServed(way: String) throws {
+        let path = directory.file("image.png")
+        for round in 0..<60 {
+            let bytes = tile(round % 7, side: 8).png
+            if way == "replace" {
+                try Data(bytes).write(to: URL(filePath: path + ".new"))
+                try FileDescriptor.rename(path + ".new", to: path)
+            } else {
+                let file = try FileDescriptor.create(at: path)
+                try unsafe bytes.withUnsafeBytes { try unsafe file.write($0, at: 0) }
+            }
+            let answer = try ask(try FileDescriptor.open(readingAt: path))
+            #expect(try client.picture(answer) == tile(round % 7, side: 8), "round \(round)")
+            if round % 20 == 0 { usleep(30_000) }
+        }
+    }
+
+    /// A file that changes while it is read is one version or an error that may be retried.
+    @Test func aFileThatChangesMeanwhile() throws {
+        let path = directory.file("image.png")
+        let versions = (0..<2).map { flatPicture($0).png }
+        try Data(versions[0]).write(to: URL(filePath: path))
+        let isOver = Mutex(false)
+        let writer = Thread {
+            var round = 0
+            while !isOver.withLock({ $0 }) {
+                round += 1
+                guard let file = try? FileDescriptor.open(updatingAt: path) else { continue }
+                try? unsafe versions[round % 2].withUnsafeBytes { try unsafe file.write($0, at: 0) }
+                if round % 5 == 0 { try? file.truncate(to: versions[0].count / 2) }
+            }
+        }
+        writer.start()
+        defer { isOver.withLock { $0 = true } }
+        var (images, errors) = (0, 0)
+        for _ in 0..<200 {
+            let answer = try ask(try FileDescriptor.open(readingAt: path), #""retryFailed":true"#)
+            if let error = answer.error {
+                #expect([.transferFailed, .truncated, .decodeFailed].contains(error.code), "\(error)")
+                errors += 1
+            } else {
+                images += 1
+            }
+        }
+        #expect(images + errors == 200)
+    }
+
+    private func flatPicture(_ seed: Int) -> TestPicture { TestPicture.gradient(width: 200 + seed, height: 200) }
+
+    @Test func descriptorsOfAnythingElse() throws {
+        let path = try write(tile(1))
+        var pipe: [Int32] = [0, 0]
+        #expect(unsafe Glibc.pipe(&pipe) == 0)
+        let others = [
+            FileDescriptor(owning: pipe[0]), FileDescriptor(owning: pipe[1]),
+            FileDescriptor(owning: unsafe open(path, 0o10000000 | O_CLOEXEC)),
+            FileDescriptor(owning: unsafe open(path, O_WRONLY | O_CLOEXEC)),
+            FileDescriptor(owning: unsafe open(directory.path, O_RDONLY | O_CLOEXEC)),
+            FileDescriptor(owning: unsafe open("/dev/zero", O_RDONLY | O_CLOEXEC)),
+            FileDescriptor(owning: socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)),
+        ]
+        for (index, other) in others.enumerated() {
+            for type in ["get", "query", "remove"] {
+                #expect(try ask(other, type: type).error?.code == .badRequest, "\(index) \(type)")
+            }
+        }
+        #expect(try client.picture(try ask(try FileDescriptor.open(readingAt: path))) == tile(1))
+    }
+
+    @Test(arguments: [
+        #""url":"http://127.0.0.1/a""#, #""headers":{"a":"b"}"#, #""cookies":true"#, #""cacheKey":"x""#,
+        #""credentials":{"username":"a","password":"b"}"#, #""allowInvalidCertificates":true"#,
+        #""staleFirst":true"#, #""timeoutMs":100"#, #""cache":"no-cache""#, #""cache":"force-cache""#,
+    ]) func fieldsOfURLs(members: String) throws {
+        let path = try write(tile(1))
+        let answer = try ask(try FileDescriptor.open(readingAt: path), members)
+        #expect(answer.error?.code == .badRequest)
+        #expect(answer.error?.message.contains(members.split(separator: "\"")[0]) == true, "\(answer.text)")
+        #expect(try client.picture(try ask(try FileDescriptor.open(readingAt: path))) == tile(1))
+    }
+
+    @Test func missingAndManyDescriptors() throws {
+        try client.send(#"{"type":"get","id":1,"fds":1}"#)
+        #expect(try client.answer(to: 1).error?.code == .badRequest)
+        let file = try FileDescriptor.open(readingAt: try write(tile(1)))
+        try client.send(RawClient.frame(#"{"type":"get","id":2,"fds":2}"#), descriptors: [file, file])
+        #expect(try client.answer(to: 2).error?.code == .badRequest)
+        try client.send(RawClient.frame(#"{"type":"get","id":3,"url":"\#(setting.url("/a"))"}"#), descriptors: [file])
+        #expect(try client.picture(try client.answer(to: 3)) == tile(1))
+    }
+
+    @Test func sizes() throws {
+        let path = directory.file("large")
+        let file = try FileDescriptor.create(at: path)
+        #expect(try ask(file).error?.code == .emptyImage)
+        try file.truncate(to: 1 << 20 + 1)
+        #expect(try ask(file).error?.code == .tooLarge)
+    }
+
+    /// Files in memory reach the broker itself, which hands them on.
+    @Test func filesInMemory() throws {
+        let bytes = tile(4).png
+        let unsealed = try WritableBuffer(name: "image").descriptor
+        try unsafe bytes.withUnsafeBytes { try unsafe unsealed.write($0, at: 0) }
+        #expect(try client.picture(try ask(unsealed)) == tile(4))
+        let sealed = try unsafe bytes.withUnsafeBytes { try unsafe SealedBuffer(copying: $0, name: "image") }
+        usleep(30_000)
+        #expect(try client.picture(try ask(sealed.descriptor)) == tile(4))
+        #expect(try ask(sealed.descriptor).image().source == .memory)
+    }
+
+    @Test(.enabled("a file system can be mounted") { Mount.isPossible && SilentFileSystem.isPossible })
+    func aDeadFileSystemHoldsUpNobodyElse() throws {
+        let silent = try SilentFileSystem()
+        defer { silent.end() }
+        _ = try client.load(setting.url("/a"))
+        let undisturbed = try UndisturbedBroker()
+        let hostile = try setting.client(as: 20_022)
+        let other = try setting.client(as: 20_023)
+        let file = try FileDescriptor.open(readingAt: try write(tile(5)))
+        let begun = Instant.now
+        for id in 1...5 {
+            try hostile.send(
+                RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"totalTimeoutMs":1000}"#),
+                descriptors: [try silent.open()])
+        }
+        var slowest = 0
+        for _ in 0..<50 {
+            slowest = max(slowest, try milliseconds { _ = try client.load(setting.url("/a"), #""delivery":"none""#) })
+            try undisturbed.load()
+            #expect(try other.picture(try ask(file, by: other)) == tile(5))
+        }
+        #expect(slowest < 200 + 10 * undisturbed.slowest)
+        #expect(try hostile.answer(to: 1).error?.code == .timeout)
+        #expect(Instant.now.microseconds(since: begun) >= 1_000_000)
+    }
+
+    @Test func aKilledHelperIsReplaced() throws {
+        let file = try settled(try write(tile(6)))
+        #expect(try client.picture(try ask(file)) == tile(6))
+        for helper in setting.broker.status.children
+        where helper.arguments.dropFirst().first == "receive-descriptors" {
+            kill(helper.pid, SIGKILL)
+        }
+        // The message in flight may be lost with its connection; another one is served.
+        let next = try setting.client()
+        try eventually("a helper serves") { (try? ask(file, by: next).image()) != nil }
+    }
+
+    @Test func queryAndRemove() throws {
+        let file = try settled(try write(tile(2)))
+        _ = try ask(file)
+        #expect(try ask(file, type: "query").fields["memory"] as? Bool == true)
+        #expect(try ask(file, type: "remove").fields["removed"] as? Int == 1)
+        #expect(try ask(file, type: "query").fields["memory"] as? Bool == false)
+        #expect(try ask(file, #""cache":"only-if-cached""#).error?.code == .notCached)
+    }
+
+    @Test func descriptorsAreGivenBack() throws {
+        let file = try settled(try write(tile(2)))
+        _ = try ask(file)
+        let warm = try setting.broker.settledDescriptors()
+        for round in 0..<50 {
+            let other = try setting.client()
+            let id = other.newID()
+            try other.send(
+                RawClient.frame(#"{"type":"get","id":\#(id),"fds":1,"cache":"reload"}"#), descriptors: [file])
+            if round % 2 == 0 { try other.send(#"{"type":"cancel","id":100,"request":\#(id)}"#) }
+            if round % 3 == 0 { _ = try other.answer(to: id) }
+            other.close()
+        }
+        try setting.broker.waitForSettledDescriptors(warm)
+        #expect(try setting.broker.stats()[.reservedBytes] == 0)
+    }
+
+    // MARK: Disk
+
+    /// After a restart, a scaled image is found by the file's identity; the file itself is nowhere in the cache.
+    @Test func scaledImagesOutliveTheBroker() throws {
+        let disk = try DiskSetting()
+        let path = directory.file("photo.png")
+        let picture = TestPicture.gradient(width: 900, height: 900)
+        try Data(picture.png).write(to: URL(filePath: path))
+        let file = try settled(path)
+        let first = try ask(file, #""variant":{"width":300}"#, by: disk.client)
+        #expect(try first.image().source == .file)
+        let shown = try disk.client.picture(first)
+        try disk.wait(for: .on, entries: 2)
+        let kept = try FileManager.default.subpathsOfDirectory(atPath: disk.cache)
+            .compactMap { FileManager.default.contents(atPath: disk.cache + "/" + $0) }
+        #expect(!kept.contains { $0.range(of: Data(picture.png.prefix(4000).suffix(1000))) != nil })
+        try disk.restart()
+        let second = try ask(file, #""variant":{"width":300}"#, by: disk.client)
+        #expect(try second.image().source == .disk)
+        #expect(try disk.client.picture(second) == shown)
+        // A changed file has no raster.
+        try Data(tile(1).png).write(to: URL(filePath: path))
+        #expect(try ask(try settled(path), #""variant":{"width":300}"#, by: disk.client).image().source == .file)
+    }
+
+    // MARK: The client library and the command
+
+    @Test func clientLibrary() throws {
+        let path = try write(tile(3))
+        usleep(30_000)
+        let broker = try ImageBroker(path: setting.broker.socketPath)
+        let image = try broker.get(path: path)
+        #expect(image.reply.source == .file && image.reply.width == 16)
+        let file = try FileDescriptor.open(readingAt: path)
+        #expect(try broker.get(file: file).reply.source == .memory)
+        #expect(try broker.query(file: file).memory)
+        #expect(try broker.remove(file: file) == 1)
+        #expect(throws: ClientError.self) { try broker.get(path: directory.file("absent")) }
+    }
+
+    @Test func command() throws {
+        let program = BuiltProducts.folder + "/imgbroker"
+        let (one, two) = (try write(tile(1), to: "one.png"), try write(tile(2), to: "two.png"))
+        let socket = ["--socket", setting.broker.socketPath]
+        let result = try run(
+            program, ["get", one, two, directory.file("none.png"), "-o", directory.file("{name}.webp")] + socket)
+        #expect(result.exit == .status(1))
+        #expect(result.output.split(separator: "\n").count == 2)
+        #expect(result.errors.contains("none.png") && result.errors.split(separator: "\n").count == 1)
+        for name in ["one.webp", "two.webp"] {
+            #expect(FileManager.default.fileExists(atPath: directory.file(name)))
+        }
+        let json = try run(program, ["get", one, two, "--json"] + socket)
+        #expect(json.exit == .status(0))
+        #expect(json.output.split(separator: "\n").allSatisfy { $0.contains(#""input":"#) })
+        let piped = try run("/bin/sh", ["-c", "cat \(one) | \(program) get - --socket \(setting.broker.socketPath)"])
+        #expect(piped.exit == .status(0) && piped.output.contains("16 × 16"), "\(piped.errors)")
+        let folder = try run(program, ["get", directory.path] + socket)
+        #expect(folder.exit == .status(1) && folder.errors.contains("is a directory"))
+    }
+}
