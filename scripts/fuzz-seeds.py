@@ -168,6 +168,16 @@ if shutil.which("avifenc"):
         }.items():
             subprocess.run(["avifenc", "-s", "8", *options.split(), picture, result], check=True, capture_output=True)
             files["avif"][name] = result.read_bytes()
+        pictures = []
+        for index in range(4):
+            pictures.append(pathlib.Path(folder, f"{index}.png"))
+            sample("RGBA").resize((32, 24)).save(pictures[-1])
+        for name, options in {"lossy": "-y 420 -s 8", "hidden": "-y 444 -s 6", "keys": "-y 420 -d 10 -s 8 --keyframe 2"}.items():
+            subprocess.run(["avifenc", "--fps", "5", *options.split(), *pictures, result], check=True, capture_output=True)
+            files["avif"][f"sequence-{name}"] = files["animation"][f"avif-{name}"] = result.read_bytes()
+        for name, data in files["avif"].items():
+            for step in [0, 9]:
+                write("avif-samples", f"{name}-{step}", bytes([step]) + data)
 
 # Animations of all disposals, and of both ways of blending where there are two.
 frames = [sample("RGBA") for _ in range(5)]

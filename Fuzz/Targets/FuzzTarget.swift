@@ -18,6 +18,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case jpeg
     case webp
     case avif
+    case avifSamples = "avif-samples"
     case gif
     case animation
     case partial
@@ -40,6 +41,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .jpeg: fuzzImage(bytes, .jpeg)
         case .webp: fuzzImage(bytes, .webp)
         case .avif: fuzzImage(bytes, .avif)
+        case .avifSamples: fuzzAVIFSamples(bytes)
         case .gif: fuzzImage(bytes, .gif)
         case .animation: fuzzAnimation(bytes)
         case .partial: fuzzPart(bytes)

@@ -21,6 +21,11 @@ struct codec_avif_reader {
     const uint8_t *bytes;
     size_t length;
     avifDecoder *decoder;
+    /// The size and kind of all images, as the container declares.
+    uint32_t width, height, depth;
+    avifPixelFormat format;
+    /// The image to decode from, and the next one to return.
+    uint32_t first, next;
     /// A view of a part of the image; owns no pixels.
     avifImage *band;
     /// The clean aperture within the stored image.
@@ -157,16 +162,18 @@ codec_avif_reader *codec_avif_reader_create(const uint8_t *bytes, size_t length)
     decoder->imageSizeLimit = AVIF_DEFAULT_IMAGE_SIZE_LIMIT;
     decoder->imageDimensionLimit = CODEC_MAXIMUM_SIDE;
     decoder->imageCountLimit = CODEC_MAXIMUM_FRAMES;
+    // Of an incomplete sequence, libavif refuses all images if it knows where the file ends. It reads no further anyway.
+    if (length >= 12 && memcmp(bytes + 8, "avis", 4) == 0) decoder->io->sizeHint = 0;
     // Requires a valid clap. Does not require properties that some writers omit and other readers accept: pixi, which
     // repeats av1C, and the size of alpha.
     decoder->strictFlags = AVIF_STRICT_CLAP_VALID;
     return reader;
 }
 
-/// Returns an upper estimate of the bytes that decoding holds, measured: the whole image in its own depth and sampling,
-/// with the codec's data per block; alpha likewise, as an image of its own; a copy of the colour for film grain, which
-/// is only known while decoding; the cells of a grid besides the whole image, each with a codec of its own.
-static uint64_t held_bytes(const codec_avif_reader *reader) {
+/// The most decoded images that the codec holds: eight to refer to, the next one, and the one that libavif shows.
+#define MAXIMUM_HELD_IMAGES 10
+
+uint64_t codec_avif_reader_held_bytes(const codec_avif_reader *reader, uint32_t frames) {
     const avifImage *image = reader->decoder->image;
     avifPixelFormatInfo info;
     avifGetPixelFormatInfo(image->yuvFormat, &info);
@@ -176,7 +183,10 @@ static uint64_t held_bytes(const codec_avif_reader *reader) {
     uint64_t chroma = info.monochrome ? 0 : 2 * (pixels >> info.chromaShiftX >> info.chromaShiftY);
     uint64_t color = (pixels + chroma) * sample, alpha = reader->decoder->alphaPresent ? pixels * sample : 0;
     uint64_t blocks = pixels / 8 * (alpha ? 10 : 5);
-    return 2 * color + alpha + (count_type(reader, "grid") ? color + alpha : 0) + blocks + 600 * width +
+    uint64_t others = (frames < MAXIMUM_HELD_IMAGES ? frames : MAXIMUM_HELD_IMAGES) - 1;
+    // An image that others refer to is held with its motion vectors and segments.
+    uint64_t references = others * (color + alpha + pixels / 4 * (alpha ? 2 : 1)) + (others > 0 ? alpha : 0);
+    return 2 * color + alpha + references + (count_type(reader, "grid") ? color + alpha : 0) + blocks + 600 * width +
         count_type(reader, "av01") * MEMORY_OF_CODEC + image->icc.size;
 }
 
@@ -199,7 +209,7 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     header->frames = decoder->imageCount > 0 ? (uint32_t)decoder->imageCount : 1;
     header->has_alpha = decoder->alphaPresent;
     header->passes = 1;
-    header->held_bytes = held_bytes(reader);
+    header->held_bytes = codec_avif_reader_held_bytes(reader, 1);
     header->space = CODEC_SPACE_RGB;
     // A monochrome image with a gray profile has gray rows.
     if (image->yuvFormat == AVIF_PIXEL_FORMAT_YUV400 && image->icc.size >= 20 &&
@@ -208,6 +218,10 @@ codec_status codec_avif_reader_read_header(codec_avif_reader *reader, codec_head
     }
     header->inflated_bytes = 0;
     header->can_scale = 0;
+    reader->width = image->width;
+    reader->height = image->height;
+    reader->depth = image->depth;
+    reader->format = image->yuvFormat;
     // Makes the codec refuse frames larger than the container declares.
     decoder->imageSizeLimit = image->width * image->height;
     if (image->icc.size > 0) return CODEC_OK;
@@ -230,17 +244,37 @@ const uint8_t *codec_avif_reader_profile(const codec_avif_reader *reader, size_t
     return icc->size > 0 ? icc->data : reader->described;
 }
 
+int codec_avif_reader_is_sequence(const codec_avif_reader *reader) {
+    // libavif does not say what it has chosen, but it knows an item's size in advance.
+    return reader->decoder->ioStats.colorOBUSize == 0;
+}
+
+int codec_avif_reader_is_key(const codec_avif_reader *reader, uint32_t index) {
+    return avifDecoderIsKeyframe(reader->decoder, index);
+}
+
+uint64_t codec_avif_reader_pixels(const codec_avif_reader *reader) {
+    return (uint64_t)reader->decoder->image->width * reader->decoder->image->height;
+}
+
+void codec_avif_reader_select(codec_avif_reader *reader, uint32_t first, uint32_t wanted) {
+    reader->first = first;
+    reader->next = wanted;
+}
+
 codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order order) {
     avifDecoder *decoder = reader->decoder;
-    avifImage announced = *decoder->image;
     errno = 0;
-    avifResult result = avifDecoderNextImage(decoder);
+    avifResult result = AVIF_RESULT_OK;
+    if (decoder->imageIndex < (int)reader->first) result = avifDecoderNthImage(decoder, reader->first);
+    while (result == AVIF_RESULT_OK && decoder->imageIndex < (int)reader->next) result = avifDecoderNextImage(decoder);
     if (result != AVIF_RESULT_OK) return failed(reader, result);
     const avifImage *image = decoder->image;
-    if (image->width != announced.width || image->height != announced.height || image->depth != announced.depth ||
-        image->yuvFormat != announced.yuvFormat) {
+    if (image->width != reader->width || image->height != reader->height || image->depth != reader->depth ||
+        image->yuvFormat != reader->format) {
         return CODEC_DAMAGED;
     }
+    reader->next++;
     reader->order = order;
     reader->row = 0;
     return CODEC_OK;

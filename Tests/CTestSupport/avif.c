@@ -60,7 +60,8 @@ uint8_t *ctest_avif_encode(
     const ctest_avif *file, const uint16_t *pixels, const uint8_t *icc, size_t icc_length, size_t *length) {
     avifEncoder *encoder = avifEncoderCreate();
     encoder->codecChoice = AVIF_CODEC_CHOICE_AOM;
-    encoder->speed = 8;
+    // The faster mode of libaom for sequences is not lossless.
+    encoder->speed = file->frames > 1 && file->quantizer == 0 ? 6 : 8;
     encoder->minQuantizer = encoder->maxQuantizer = file->quantizer;
     avifImage *images[64];
     int count = file->columns * file->rows;
@@ -73,9 +74,17 @@ uint8_t *ctest_avif_encode(
         result = avifEncoderAddImageGrid(
             encoder, file->columns, file->rows, (const avifImage *const *)images, AVIF_ADD_IMAGE_FLAG_SINGLE);
     }
+    if (file->timescale) encoder->timescale = file->timescale;
+    encoder->keyframeInterval = file->key_interval;
     for (int frame = 0; count == 1 && frame < file->frames && result == AVIF_RESULT_OK; frame++) {
         avifAddImageFlags flags = file->frames > 1 ? AVIF_ADD_IMAGE_FLAG_NONE : AVIF_ADD_IMAGE_FLAG_SINGLE;
-        result = avifEncoderAddImage(encoder, images[0], 1, flags);
+        if (frame > 0 && file->has_frames_pixels) {
+            avifImageDestroy(images[0]);
+            images[0] = create_image(file, pixels + (size_t)frame * file->width * file->height * 4, 0, 0);
+            if (icc_length) avifImageSetProfileICC(images[0], icc, icc_length);
+        }
+        int duration = file->durations[frame % 16];
+        result = avifEncoderAddImage(encoder, images[0], duration > 0 ? duration : 1, flags);
     }
     avifRWData output = AVIF_DATA_EMPTY;
     if (result == AVIF_RESULT_OK) result = avifEncoderFinish(encoder, &output);
@@ -90,20 +99,22 @@ uint8_t *ctest_avif_encode(
     return bytes;
 }
 
-int ctest_avif_decode(const uint8_t *bytes, size_t length, uint8_t *pixels) {
+int ctest_avif_decode(const uint8_t *bytes, size_t length, int index, uint8_t *pixels) {
     avifDecoder *decoder = avifDecoderCreate();
-    avifImage *image = avifImageCreateEmpty();
-    avifResult result = avifDecoderReadMemory(decoder, image, bytes, length);
+    // Some writers omit pixi.
+    decoder->strictFlags = AVIF_STRICT_DISABLED;
+    avifResult result = avifDecoderSetIOMemory(decoder, bytes, length);
+    if (result == AVIF_RESULT_OK) result = avifDecoderParse(decoder);
+    for (int image = 0; image <= index && result == AVIF_RESULT_OK; image++) result = avifDecoderNextImage(decoder);
     if (result == AVIF_RESULT_OK) {
         avifRGBImage rgb;
-        avifRGBImageSetDefaults(&rgb, image);
+        avifRGBImageSetDefaults(&rgb, decoder->image);
         rgb.depth = 8;
-        rgb.avoidLibYUV = image->depth > 8;
+        rgb.avoidLibYUV = decoder->image->depth > 8;
         rgb.pixels = pixels;
-        rgb.rowBytes = image->width * 4;
-        result = avifImageYUVToRGB(image, &rgb);
+        rgb.rowBytes = decoder->image->width * 4;
+        result = avifImageYUVToRGB(decoder->image, &rgb);
     }
-    avifImageDestroy(image);
     avifDecoderDestroy(decoder);
     return result == AVIF_RESULT_OK;
 }

@@ -26,6 +26,10 @@
         package var (columns, rows) = (1, 1)
         /// The number of frames; more than one makes a sequence.
         package var frames = 1
+        /// The units of a second, and the duration of each frame in them; they are repeated.
+        package var (timescale, durations) = (1000, [Int]())
+        /// The most frames from one key frame to the next; 0 for any number.
+        package var keyInterval = 0
         /// An ICC profile.
         package var profile: [UInt8] = []
 
@@ -37,7 +41,17 @@
             file(width: picture.width, height: picture.height, picture.bytes.map { UInt16($0) })
         }
 
-        /// Encodes samples of `depth` bits, four a pixel.
+        /// Encodes a sequence of pictures of one size.
+        package func sequence(_ pictures: [TestPicture]) -> [UInt8] {
+            var avif = self
+            avif.frames = pictures.count
+            guard let first = pictures.first else { return [] }
+            return avif.file(
+                width: first.width, height: first.height, pictures.flatMap { $0.bytes.map { UInt16($0) } })
+        }
+
+        /// Encodes samples of `depth` bits, four a pixel; of one frame, which all have in common, or of all one after the
+        /// other.
         package func file(width: Int, height: Int, _ samples: [UInt16]) -> [UInt8] {
             var description = ctest_avif()
             (description.width, description.height) = (UInt32(width), UInt32(height))
@@ -55,6 +69,15 @@
             }
             (description.columns, description.rows) = (Int32(columns), Int32(rows))
             description.frames = Int32(frames)
+            description.has_frames_pixels = samples.count > width * height * 4 ? 1 : 0
+            description.timescale = Int32(timescale)
+            description.key_interval = Int32(keyInterval)
+            for index in 0..<16 where !durations.isEmpty {
+                unsafe withUnsafeMutableBytes(of: &description.durations) {
+                    unsafe $0.storeBytes(
+                        of: Int32(durations[index % durations.count]), toByteOffset: index * 4, as: Int32.self)
+                }
+            }
             var length = 0
             let bytes = unsafe ctest_avif_encode(&description, samples, profile, profile.count, &length)
             guard let bytes = unsafe bytes else { return [] }
@@ -62,10 +85,10 @@
             return unsafe Array(UnsafeBufferPointer(start: bytes, count: length))
         }
 
-        /// Decodes `file` with libavif as a whole; nil if it fails.
-        package static func decoded(_ file: [UInt8], width: Int, height: Int) -> TestPicture? {
+        /// Decodes `file` with libavif as a whole, of a sequence all images up to the one at `index`; nil if it fails.
+        package static func decoded(_ file: [UInt8], width: Int, height: Int, index: Int = 0) -> TestPicture? {
             var pixels = [UInt8](repeating: 0, count: width * height * 4)
-            guard unsafe ctest_avif_decode(file, file.count, &pixels) != 0 else { return nil }
+            guard unsafe ctest_avif_decode(file, file.count, Int32(index), &pixels) != 0 else { return nil }
             return TestPicture(width: width, height: height, bytes: pixels)
         }
     }

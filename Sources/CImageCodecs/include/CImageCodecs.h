@@ -147,7 +147,8 @@ codec_status codec_gif_reader_read_rows(codec_gif_reader *reader, uint8_t *rows,
 void codec_gif_reader_destroy(codec_gif_reader *reader);
 
 #ifndef WITHOUT_AVIF
-// MARK: Reading AVIF: create, read_header, start, read_rows until all rows are read, destroy.
+// MARK: Reading AVIF: create, read_header, start, read_rows until all rows are read, destroy. A sequence is started again
+// for each image.
 
 typedef struct codec_avif_reader codec_avif_reader;
 
@@ -160,7 +161,20 @@ int codec_avif_reader_orientation(const codec_avif_reader *reader);
 /// Returns the ICC profile: the file's, or one made from the code points of its colour space; NULL for sRGB. Call after
 /// reading the header. Valid as long as the reader.
 const uint8_t *codec_avif_reader_profile(const codec_avif_reader *reader, size_t *length);
-/// Decodes the image; of a sequence, the first one.
+/// Returns whether the images are those of a sequence. Call after reading the header.
+int codec_avif_reader_is_sequence(const codec_avif_reader *reader);
+/// Returns whether the container declares that the image of a sequence at `index` is decoded without those before it.
+int codec_avif_reader_is_key(const codec_avif_reader *reader, uint32_t index);
+/// Returns the number of pixels of a stored image, before it is cropped.
+uint64_t codec_avif_reader_pixels(const codec_avif_reader *reader);
+/// Returns an upper estimate of the bytes that decoding `frames` frames, at least 1, holds, measured: the whole image in
+/// its own depth and sampling, with the codec's data per block, and the frames that others refer to; alpha likewise, as an
+/// image of its own; a copy of the colour for film grain, which is only known while decoding; the cells of a grid besides
+/// the whole image, each with a codec of its own.
+uint64_t codec_avif_reader_held_bytes(const codec_avif_reader *reader, uint32_t frames);
+/// Selects the images of a sequence to be returned: from `wanted` on, decoded from `first` on. Call before the start.
+void codec_avif_reader_select(codec_avif_reader *reader, uint32_t first, uint32_t wanted);
+/// Decodes the image; of a sequence, the next selected one.
 codec_status codec_avif_reader_start(codec_avif_reader *reader, codec_order order);
 /// Converts the next `count` rows into `rows`, `stride` bytes apart.
 codec_status codec_avif_reader_read_rows(codec_avif_reader *reader, uint8_t *rows, size_t stride, uint32_t count);

@@ -33,6 +33,9 @@ struct Animation: Equatable {
         var size: PixelGeometry? { PixelGeometry(width: width, height: height) }
     }
 
+    /// Creates an animation without frames.
+    init() {}
+
     /// The canvas size, which may be zero or exceed the limits.
     var width = 0, height = 0
     /// The frames found.
@@ -49,13 +52,17 @@ struct Animation: Equatable {
     /// The declared number of frames, or the number found.
     var count: Int { announced ?? frames.count }
 
-    /// Walks `bytes` as a file of `format`; nil for a still image. A GIF always has frames.
+    /// Walks `bytes` as a file of `format`; nil for a still image. A GIF always has frames. An AVIF may contain a sequence
+    /// besides the still image that is shown instead.
     init?(_ format: ImageFormat, _ bytes: Span<UInt8>) {
         switch format {
         case .gif: walkGIF(bytes)
         case .png: guard walkPNG(bytes) else { return nil }
         case .webp: guard walkWebP(bytes) else { return nil }
-        case .jpeg, .avif: return nil
+        case .avif:
+            guard let sequence = AVIFSequence(bytes) else { return nil }
+            self = sequence.animation
+        case .jpeg: return nil
         }
         if frames.isEmpty, fault == nil { fault = CODEC_EMPTY }
     }

@@ -32,7 +32,8 @@ struct ImageCodec: Sendable {
         #if !WITHOUT_AVIF
             codecs.append(
                 unsafe ImageCodec(
-                    .avif, AVIFDecoder.init, codec_avif_version(), orientation: "irot, imir", hasFrames: true))
+                    .avif, { (source) throws(WireError) in try AVIFDecoder(source) }, codec_avif_version(),
+                    orientation: "irot, imir", hasFrames: true))
         #endif
         return codecs
     }()

@@ -37,22 +37,8 @@ struct EncodedImage {
         guard codec.hasParts || !source.isPart else {
             throw WireError(.unsupportedFormat, "\(codec.format.name) cannot be decoded in parts.")
         }
-        let animation = source.withSpan { Animation(codec.format, $0) }
-        guard animation == nil || !source.isPart else {
-            throw WireError(.unsupportedFormat, "An animation cannot be decoded in parts.")
-        }
-        var decoder: any ImageDecoder
-        if animation != nil { try Animation.check(job.transform.frames, of: animation, codec.format) }
-        if codec.format == .gif, let frame = animation?.frameAlone(job.transform.frames) {
-            decoder = try GIFFrameDecoder(source, frame)
-        } else if let animation, !animation.frames.isEmpty {
-            decoder = try AnimationDecoder(
-                animation, of: source, codec.format, job.transform.frames, mostPixels: job.maxSourcePixels)
-        } else if let fault = animation?.fault, codec.format != .png {
-            throw WireError(fault, format: codec.format)
-        } else {
-            decoder = try codec.open(source)
-        }
+        let (opened, animation) = try Self.open(source, codec, for: job)
+        var decoder = opened
         timing = job.transform.frames == .all ? animation?.timing ?? .still : nil
         let stored = decoder.header.geometry
         try Self.check(stored, atMost: max(job.maxPixels, job.maxSourcePixels))
@@ -109,6 +95,36 @@ struct EncodedImage {
         let header = ImageHeader(format: codec.format, geometry: shown, frameCount: frameCount)
         planned = plan
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
+    }
+
+    /// Opens a decoder of the requested frames, and finds the frames of an animation.
+    ///
+    /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
+    private static func open(
+        _ source: ImageSource, _ codec: ImageCodec, for job: DecodeJob
+    ) throws(WireError) -> (any ImageDecoder, Animation?) {
+        #if !WITHOUT_AVIF
+            // libavif decides whether a file is a sequence.
+            if codec.format == .avif {
+                let decoder = try AVIFDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
+                return (decoder, decoder.animation)
+            }
+        #endif
+        let animation = source.withSpan { Animation(codec.format, $0) }
+        guard animation == nil || !source.isPart else {
+            throw WireError(.unsupportedFormat, "An animation cannot be decoded in parts.")
+        }
+        if animation != nil { try Animation.check(job.transform.frames, of: animation, codec.format) }
+        if codec.format == .gif, let frame = animation?.frameAlone(job.transform.frames) {
+            return (try GIFFrameDecoder(source, frame), animation)
+        }
+        if let animation, !animation.frames.isEmpty {
+            let decoder = try AnimationDecoder(
+                animation, of: source, codec.format, job.transform.frames, mostPixels: job.maxSourcePixels)
+            return (decoder, animation)
+        }
+        if let fault = animation?.fault, codec.format != .png { throw WireError(fault, format: codec.format) }
+        return (try codec.open(source), animation)
     }
 
     /// Decodes the image, or the requested frames one after the other, into `output`, which has room for the result's

@@ -23,7 +23,7 @@ struct AnimationSample: CustomTestStringConvertible {
     }
 
     /// Every disposal and blend of each format, and each format's special cases.
-    static let all = gif + png + webp
+    static let all = gif + png + webp + avif
 
     private static let alphas: [UInt8] = [255, 0, 128, 77, 255, 1, 254]
     private static func patch(_ width: Int, _ height: Int, _ seed: Int) -> TestPicture {
@@ -62,6 +62,18 @@ struct AnimationSample: CustomTestStringConvertible {
             AnimationSample("gif-outside", outside.gif(), cut, isLikePillow: false),
             AnimationSample("gif-long-codes", large.gif(interlaced: true), large),
         ]
+    }()
+
+    /// A lossless sequence, whose frames are not composed.
+    private static let avif: [AnimationSample] = {
+        #if WITHOUT_AVIF
+            return []
+        #else
+            let every = TestAnimation.everything(alphas: alphas)
+            var avif = TestAVIF()
+            (avif.hasAlpha, avif.keyInterval) = (true, 3)
+            return [AnimationSample("avif-alpha", avif.sequence(every.shown), every, isLikePillow: false)]
+        #endif
     }()
 
     private static let png: [AnimationSample] = {

@@ -33,7 +33,8 @@ import WorkerProtocol
     }
 
     @Test func noOtherDigestsAreCommitted() throws {
-        #expect(try Self.committed.get().count == AnimationSample.all.reduce(0) { $0 + $1.shown.count })
+        let lines = try Self.committed.get().filter { ImageFormat.decoded.contains(.avif) || !$0.hasPrefix("avif") }
+        #expect(lines.count == AnimationSample.all.reduce(0) { $0 + $1.shown.count })
     }
 
     @Test(

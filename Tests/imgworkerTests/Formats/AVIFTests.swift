@@ -137,13 +137,6 @@ import WorkerProtocol
             #expect(try decode(bytes) == TestPicture.gradient(width: 256, height: 128))
         }
 
-        @Test func firstOfASequence() throws {
-            let bytes = try file(picture) { $0.frames = 3 }
-            let image = try EncodedImage(try ImageSource(copying: bytes), for: DecodeJob(id: 1))
-            #expect(image.plan.header.frameCount == 3)
-            #expect(try decode(bytes) == picture)
-        }
-
         @Test func profilesAreConvertedAsInPNG() throws {
             let wide = TestProfile.rgb(TestProfile.wide, gamma: 2.2)
             let colors = ColorTests.colors
