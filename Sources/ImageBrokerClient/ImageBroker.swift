@@ -357,7 +357,7 @@ public final class ImageBroker {
         let descriptors = channel.takeDescriptors(image.descriptors)
         if descriptors == nil, !areLost { throw .protocolViolation("a descriptor is missing") }
         let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
-        if overflowed { throw .protocolViolation("the sizes are invalid") }
+        if overflowed || !image.holdsPixels { throw .protocolViolation("the sizes are invalid") }
         if image.payload > 0 {
             // Before memory is reserved for it.
             guard image.payload == image.bytes, image.offset == 0, image.payload <= Self.maximumInlineBytes else {

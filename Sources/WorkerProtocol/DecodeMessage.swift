@@ -89,7 +89,8 @@ package struct DecodePlan: Hashable, Sendable {
     /// encoded image. No product here overflows, within the bounds on sides and frames.
     package func outputBytes(_ transform: Transform, _ encoding: Encoding?) -> Int {
         encoding == nil
-            ? result.bytes * transform.frames.count(of: header.frameCount) : Encoding.mostBytes(of: result)
+            ? result.bytes(in: transform.pixelFormat) * transform.frames.count(of: header.frameCount)
+            : Encoding.mostBytes(of: result)
     }
 }
 

@@ -35,6 +35,9 @@ import Testing
         encoded.progressive = true
         var frames = GetOptions()
         frames.variant.frames = .all
+        var packed = GetOptions()
+        packed.variant.pixelFormat = .gray8
+        packed.variant.background = Color(red: 10, green: 128, blue: 255)
         var prefetching = PrefetchRequest.defaultOptions
         prefetching.priority = .normal
         return [
@@ -45,6 +48,7 @@ import Testing
             ("client-get", .get(GetRequest(id: 2, url: url))),
             ("client-get-all-fields", .get(GetRequest(id: JSONReader.maximumInteger, url: url, options: options))),
             ("client-get-encoded", .get(GetRequest(id: 2, url: url, options: encoded))),
+            ("client-get-packed", .get(GetRequest(id: 2, url: url, options: packed))),
             ("client-get-frames", .get(GetRequest(id: 2, url: url, options: frames))),
             ("client-query", .query(GetRequest(id: 3, url: url))),
             ("client-get-file", .get(GetRequest(id: 2, file: LocalFile(name: "photo.jpg")))),

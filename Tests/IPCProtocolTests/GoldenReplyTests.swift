@@ -52,6 +52,17 @@ import Testing
                 })
         ),
         (
+            "reply-image-packed",
+            .image(
+                id: 2,
+                image {
+                    $0.pixels = ImageReply.Pixels(stride: 1920, pixelFormat: .rgb8, alpha: .opaque)
+                    $0.bytes = 921_600
+                    $0.buffer = 17
+                    $0.descriptors = 1
+                })
+        ),
+        (
             "reply-image",
             .image(
                 id: 2,

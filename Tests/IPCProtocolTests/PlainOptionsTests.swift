@@ -40,7 +40,8 @@ import Testing
     @Test func `each field of the variant is compared, and each flag has its own bit`() throws {
         let changes: [@Sendable (inout GetOptions) -> Void] = [
             { $0.variant.width = 64 }, { $0.variant.height = 64 }, { $0.variant.fit = .cover },
-            { $0.variant.scaleDown = true }, { $0.variant.pixelFormat = .bgra8 }, { $0.variant.alpha = .straight },
+            { $0.variant.scaleDown = true }, { $0.variant.pixelFormat = .bgra8 },
+            { $0.variant.pixelFormat = .rgb8 }, { $0.variant.pixelFormat = .gray8 }, { $0.variant.alpha = .straight },
             { $0.variant.frames = .one(1) }, { $0.variant.frames = .all }, { $0.variant.linear = true },
             { $0.staleFirst = true }, { $0.retryFailed = true }, { $0.progress = true }, { $0.progressive = true },
             { $0.cookies = true }, { $0.allowInvalidCertificates = true },
@@ -56,10 +57,16 @@ import Testing
         var edited = GetOptions()
         edited.variant.steps = [.flip(.horizontal)]
         #expect(edited.plain == nil)
+        var packed = GetOptions()
+        packed.variant.background = Color(red: 1, green: 2, blue: 3)
+        #expect(packed.plain == nil)
         let fields = Mirror(reflecting: GetOptions().variant).children.compactMap(\.label)
         #expect(
             Set(fields)
-                == ["width", "height", "fit", "scaleDown", "pixelFormat", "alpha", "frames", "linear", "edits"])
+                == [
+                    "width", "height", "fit", "scaleDown", "pixelFormat", "alpha", "background", "frames", "linear",
+                    "edits",
+                ])
     }
 
     @Test(arguments: [-1, 0, 65_536, 1 << 40]) func `numbers that no broker accepts are not plain`(number: Int) {

@@ -15,10 +15,12 @@ import WorkerProtocol
         encoding.wantsPlaceholder = true
         var partial = DecodeJob(id: 5, transform: Transform(frames: .all), maxPixels: 1000)
         partial.partialBytes = 20_000
+        let packed = Transform(pixelFormat: .rgb8, background: Color(red: 10, green: 128, blue: 255))
         return [
             ("decode-order-decode", .decode(DecodeJob(id: 1, transform: transform, maxPixels: 1000))),
             ("decode-order-decode-encoded", .decode(encoding)),
             ("decode-order-decode-partial", .decode(partial)),
+            ("decode-order-decode-packed", .decode(DecodeJob(id: 1, transform: packed, maxPixels: 1000))),
             ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
             ("decode-order-output", .output(job: 1)),
             ("decode-order-refuse", .refuse(job: 1)),

@@ -93,7 +93,7 @@ extension BrokerState {
     /// Whether a raster is of this original and form, and as long as its pixels.
     private func isMatch(_ raster: RasterRecord, of record: OriginalRecord, _ lookup: Lookup) -> Bool {
         raster.original == record.digest && raster.form == lookup.rasterWord
-            && (lookup.key.form.encoding != nil || raster.bytes == raster.geometry.bytes)
+            && (lookup.key.form.encoding != nil || raster.bytes == lookup.key.form.bytes(of: raster.geometry))
     }
 
     mutating func notFound(_ worker: WorkerID, _ job: JobID) {

@@ -119,7 +119,7 @@ enum Form: Hashable, Sendable {
             self = .original
         } else if let format = options.representation.format {
             // An encoded file defines its own pixel format.
-            (transform.pixelFormat, transform.alpha) = (.rgba8, .straight)
+            (transform.pixelFormat, transform.alpha, transform.background) = (.rgba8, .straight, .white)
             self = .encoded(transform, Encoding(format, quality: options.quality))
         } else {
             self = .pixels(transform)
@@ -136,6 +136,9 @@ enum Form: Hashable, Sendable {
 
     /// The encoding; nil for the original bytes and for rasters.
     var encoding: Encoding? { if case .encoded(_, let encoding) = self { encoding } else { nil } }
+
+    /// Returns the size in bytes of a raster of this form.
+    func bytes(of geometry: PixelGeometry) -> Int { geometry.bytes(in: transform?.pixelFormat ?? .rgba8) }
 
     /// Whether it has frames other than the first. A failure then says nothing about other forms.
     var isOfOtherFrames: Bool { transform.map { $0.frames != .one(0) } ?? false }

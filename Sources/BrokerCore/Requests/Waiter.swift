@@ -160,8 +160,10 @@ struct Waiter {
             originalWidth: header.geometry.width, originalHeight: header.geometry.height,
             frameCount: header.frameCount, etag: nil)
         if options.representation == .pixels {
+            let format = options.variant.pixelFormat
             image.pixels = ImageReply.Pixels(
-                stride: geometry.stride, pixelFormat: options.variant.pixelFormat, alpha: options.variant.alpha)
+                stride: geometry.stride(in: format), pixelFormat: format,
+                alpha: format.hasAlpha ? options.variant.alpha : .opaque)
         }
         return image
     }

@@ -14,6 +14,7 @@
 #include "CodecTypes.h"
 #include "ColorConversion.h"
 #include "ImageSteps.h"
+#include "PixelPacking.h"
 #include "RowFilter.h"
 
 /// The header of a stored image.

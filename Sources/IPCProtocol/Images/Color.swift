@@ -10,6 +10,9 @@ public struct Color: Hashable, Sendable, CustomStringConvertible {
         (self.red, self.green, self.blue, self.alpha) = (red, green, blue, alpha)
     }
 
+    /// White, the default background of pixels without alpha.
+    public static let white = Color(red: 255, green: 255, blue: 255)
+
     /// Reads `#rrggbb` or `#rrggbbaa`; nil for any other text.
     public init?(_ text: some StringProtocol) {
         let hexadecimal = text.utf8.dropFirst()

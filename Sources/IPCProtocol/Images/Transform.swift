@@ -24,10 +24,12 @@ public struct Transform: Hashable, Sendable {
     /// The maximum number of bytes of pixels of the scaled result, all frames included; a larger one is scaled down, aspect
     /// ratio kept. Nil: no limit.
     package var byteLimit: Int?
-    /// The order of a pixel's bytes.
+    /// The bytes of a pixel.
     package var pixelFormat: PixelFormat
     /// The relation of the colour channels to alpha.
     package var alpha: AlphaMode
+    /// The colour under pixels without alpha; white for other formats.
+    package var background: Color
     /// The requested frames of an animation.
     package var frames: FrameSelection
     /// Whether scaling filters linear light instead of sRGB values. It keeps the brightness of fine bright detail, and
@@ -36,19 +38,20 @@ public struct Transform: Hashable, Sendable {
     /// The crop before scaling, and the steps after it; nil for neither.
     package var edits: Edits?
 
-    /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter, and no
-    /// step is without effect.
+    /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter, without alpha
+    /// there is no mode of it, with alpha there is no background, and no step is without effect.
     package init(
         width: Int? = nil, height: Int? = nil, fit: Fit = .inside, byteLimit: Int? = nil,
-        pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, frames: FrameSelection = .one(0),
-        isLight: Bool = false, edits: Edits? = nil
+        pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, background: Color = .white,
+        frames: FrameSelection = .one(0), isLight: Bool = false, edits: Edits? = nil
     ) {
         self.width = width
         self.height = height
         self.fit = width == nil && height == nil ? .inside : fit
         self.byteLimit = byteLimit
         self.pixelFormat = pixelFormat
-        self.alpha = alpha
+        self.alpha = pixelFormat.hasAlpha ? alpha == .opaque ? .premultiplied : alpha : .opaque
+        self.background = pixelFormat.hasAlpha ? .white : background
         self.frames = frames
         self.isLight = isLight && (width != nil || height != nil || byteLimit != nil)
         self.edits = edits?.canonical
@@ -99,7 +102,8 @@ public struct Transform: Hashable, Sendable {
         if let byteLimit {
             // The requested frames share the limit.
             let limit = byteLimit / max(frames.count(of: frameCount), 1)
-            (resultWidth, resultHeight) = Self.limited((resultWidth, resultHeight), to: limit)
+            (resultWidth, resultHeight) = Self.limited(
+                (resultWidth, resultHeight), toPixels: limit / pixelFormat.bytesPerPixel)
         }
         let sides = 1...Double(PixelGeometry.maximumSide)
         guard sides.contains(resultWidth), sides.contains(resultHeight),
@@ -133,13 +137,13 @@ public struct Transform: Hashable, Sendable {
         }
     }
 
-    /// Scales a size above `byteLimit` down by the rule of SDWebImage (`SDImageCoderHelper`): the width is the square
+    /// Scales a size above `pixels` down by the rule of SDWebImage (`SDImageCoderHelper`): the width is the square
     /// root of (pixels / ratio), where ratio is height / width; the height is that width times the ratio; both are
     /// rounded down. A side of one pixel cannot shrink, so the other side shrinks further.
     private static func limited(
-        _ size: (width: Double, height: Double), to byteLimit: Int
+        _ size: (width: Double, height: Double), toPixels pixels: Int
     ) -> (width: Double, height: Double) {
-        let pixels = Double(max(byteLimit / PixelGeometry.bytesPerPixel, 1))
+        let pixels = Double(max(pixels, 1))
         guard size.width * size.height > pixels else { return size }
         let ratio = size.height / size.width
         let width = (pixels / ratio).squareRoot()
@@ -165,7 +169,8 @@ public struct Transform: Hashable, Sendable {
     package var canonical: String {
         let box = width == nil && height == nil ? "full" : "\(width ?? 0)x\(height ?? 0)-\(fit.rawValue)"
         let frame = frames == .one(0) ? "" : "-frame-\(frames)"
-        let form = "\(pixelFormat.rawValue)-\(alpha.rawValue)"
+        let under = pixelFormat.hasAlpha ? alpha.rawValue : String(background.description.dropFirst())
+        let form = "\(pixelFormat.rawValue)-\(under)"
         return "\(box)-\(byteLimit ?? 0)-\(form)\(frame)\(isLight ? "-light" : "")\(edits?.word ?? "")"
     }
 }
@@ -180,6 +185,7 @@ extension Transform: FieldList {
         fields.integer("byteLimit", &byteLimit, in: 1...Int.max)
         fields.choice("pixelFormat", &pixelFormat)
         fields.choice("alpha", &alpha)
+        if !pixelFormat.hasAlpha { fields.color("background", &background, isOpaque: true) }
         fields.frames("frame", &frames)
         fields.boolean("linear", &isLight)
         fields.edits(&edits)
@@ -187,7 +193,7 @@ extension Transform: FieldList {
             // In its canonical form.
             self = Transform(
                 width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha,
-                frames: frames, isLight: isLight, edits: edits)
+                background: background, frames: frames, isLight: isLight, edits: edits)
         }
     }
 }

@@ -11,7 +11,7 @@ public struct ImageReply: Equatable, Sendable {
     public struct Pixels: Equatable, Sendable {
         /// The number of bytes from one row to the next.
         public var stride: Int
-        /// The order of a pixel's bytes.
+        /// The bytes of a pixel.
         public var pixelFormat: PixelFormat
         /// The relation of the colour channels to alpha.
         public var alpha: AlphaMode
@@ -99,6 +99,17 @@ public struct ImageReply: Equatable, Sendable {
         self.etag = etag
     }
 
+}
+
+extension ImageReply {
+    /// Whether the rows of all frames lie within its bytes; true of an encoded image.
+    package var holdsPixels: Bool {
+        guard let pixels else { return true }
+        let frames = max(timing?.delaysMs.count ?? 1, 1)
+        let (rows, isTooHigh) = pixels.stride.multipliedReportingOverflow(by: height)
+        let (all, isTooLong) = rows.multipliedReportingOverflow(by: frames)
+        return pixels.stride >= width * pixels.pixelFormat.bytesPerPixel && !isTooHigh && !isTooLong && all <= bytes
+    }
 }
 
 extension ImageReply: FieldList {

@@ -22,10 +22,14 @@ extension GetOptions {
         let totalTimeoutMs: Int32
     }
 
-    /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a crop or steps, or a number that no broker
-    /// accepts.
+    /// These options as `Plain`; nil when they include headers, credentials, a `cacheKey`, a crop or steps, a background, or a number that no
+    /// broker accepts.
     package var plain: Plain? {
-        if !headers.isEmpty || credentials != nil || cacheKey != nil || variant.edits != nil { return nil }
+        if !headers.isEmpty || credentials != nil || cacheKey != nil || variant.edits != nil
+            || variant.background != .white
+        {
+            return nil
+        }
         let frame =
             switch variant.frames {
             case .one(let index): Int32(exactly: index)

@@ -104,10 +104,12 @@ public struct GetOptions: Equatable, Sendable {
         public var fit = Transform.Fit.inside
         /// Whether a result above the broker's scale-down limit is scaled down.
         public var scaleDown = false
-        /// The order of a pixel's bytes.
+        /// The bytes of a pixel.
         public var pixelFormat: PixelFormat
-        /// The relation of the colour channels to alpha.
+        /// The relation of the colour channels to alpha; without effect on formats that have none.
         public var alpha: AlphaMode
+        /// The opaque colour under pixels of a format without alpha.
+        public var background = Color.white
         /// The requested frames of an animation.
         public var frames = FrameSelection.one(0)
         /// Whether scaling filters linear light instead of sRGB values.
@@ -134,7 +136,8 @@ public struct GetOptions: Equatable, Sendable {
         package func transform(scaleDownLimit: Int) -> Transform {
             Transform(
                 width: width, height: height, fit: fit, byteLimit: scaleDown ? scaleDownLimit : nil,
-                pixelFormat: pixelFormat, alpha: alpha, frames: frames, isLight: linear, edits: edits)
+                pixelFormat: pixelFormat, alpha: alpha, background: background, frames: frames, isLight: linear,
+                edits: edits)
         }
     }
 
@@ -240,6 +243,10 @@ extension GetOptions.Variant: FieldList {
         fields.flag("scaleDown", &scaleDown)
         fields.choice("pixelFormat", &pixelFormat, .optional)
         fields.choice("alpha", &alpha, .optional)
+        if fields.isReading, alpha == .opaque { fields.note("alpha", expected: "premultiplied or straight") }
+        if fields.isReading || background != .white {
+            fields.color("background", &background, isOpaque: true, .optional)
+        }
         fields.flag("linear", &linear)
         fields.frames("frame", &frames, omitting: .one(0))
         fields.edits(&edits)

@@ -21,6 +21,10 @@ struct LoadOptions {
                                 tint:color=#ff000080     background:color=#ffffff
                                 round:radius=12          round:circle
                                 pad:width=300,height=200,color=#00000000
+          --pixel-format F    the bytes of a pixel, with --as pixels: rgba8 (default), bgra8,
+                              rgb8 or gray8
+          --background COLOR  the colour under transparent pixels of rgb8 and gray8
+                              (default: #ffffff)
           --frame N           the frame of an animation, from 0 on (default: 0)
           --as FORMAT         the representation: pixels (default), original (the bytes as the
                               origin sent them), or encoded again as png, jpeg or webp
@@ -75,6 +79,8 @@ struct LoadOptions {
                 throw UsageError(description: "\(flag) can be given \(Step.most) times")
             }
             given.variant.steps.append(try arguments.step(of: flag))
+        case "--pixel-format": given.variant.pixelFormat = try arguments.choice(of: flag)
+        case "--background": given.variant.background = try arguments.opaqueColor(of: flag)
         case "--frame": given.variant.frames = .one(try arguments.number(of: flag, in: 0...FrameSelection.highestIndex))
         case "--as":
             given.representation = try arguments.choice(of: flag)

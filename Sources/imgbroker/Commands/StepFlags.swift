@@ -17,6 +17,17 @@ extension Arguments {
         return Crop(x: numbers[0], y: numbers[1], width: numbers[2], height: numbers[3])
     }
 
+    /// Reads the value of the flag last read as a colour "#rrggbb".
+    ///
+    /// - Throws: `UsageError` for any other text.
+    mutating func opaqueColor(of flag: String) throws(UsageError) -> Color {
+        let text = try value(of: flag)
+        guard let color = Color(text), text.utf8.count == 7 else {
+            throw UsageError(description: "\(flag) needs a colour #rrggbb, not \"\(text)\"")
+        }
+        return color
+    }
+
     /// Reads the value of the flag last read as a step: its name, and after a colon its fields with commas between them:
     /// "blur:sigma=4", "round:circle".
     ///

@@ -23,10 +23,10 @@ extension WireError {
 }
 
 extension PixelFormat {
-    /// The codecs' constant for this byte order.
+    /// The codecs' constant for the byte order in which rows are decoded and processed: four bytes a pixel until they are written.
     var codecOrder: codec_order {
         switch self {
-        case .rgba8: CODEC_RGBA
+        case .rgba8, .rgb8, .gray8: CODEC_RGBA
         case .bgra8: CODEC_BGRA
         }
     }

@@ -133,9 +133,10 @@ struct EncodedImage {
     /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
     func decode(into output: any ResultOutput) throws(WireError) -> DecodeResult {
         guard let encoding else {
+            let frameBytes = plan.result.bytes(in: transform.pixelFormat)
             var result = try decode(to: .file(output), at: 0)
             for index in 1..<max(1, transform.frames.count(of: plan.header.frameCount)) {
-                result.bytes += try decode(to: .file(output), at: index * plan.result.bytes).bytes
+                result.bytes += try decode(to: .file(output), at: index * frameBytes).bytes
             }
             result.timing = timing
             return result
@@ -154,12 +155,14 @@ struct EncodedImage {
         // The steps take straight alpha.
         let alpha = transform.edits?.steps.isEmpty == false ? .straight : transform.alpha
         let premultiplies = transform.alpha == .premultiplied
+        let packing = PixelPacking(transform)
         var raster = steps.needsRaster ? try Raster(planned.scaled) : nil
         var writer = try RowWriter(
             orientation.turned(planned.scaled), orientation: orientation,
             premultiplies: premultiplies && raster == nil && (scaling == nil || alpha == .straight)
                 && steps.isTransparentAfterColors,
-            colors: steps.colors, output: raster.map { .memory($0.memory) } ?? output,
+            colors: steps.colors, packing: raster == nil ? packing : nil,
+            output: raster.map { .memory($0.memory) } ?? output,
             at: raster == nil ? offset : 0)
         let samples = wantsPlaceholder && offset == 0
         let grid = samples ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
@@ -173,10 +176,10 @@ struct EncodedImage {
             try steps.apply(to: &raster!)
             var writer = try RowWriter(
                 plan.result, orientation: .upright, premultiplies: premultiplies && steps.isTransparent,
-                output: output, at: offset)
+                packing: packing, output: output, at: offset)
             try raster?.write(to: &writer)
         }
-        var result = DecodeResult(bytes: plan.result.bytes)
+        var result = DecodeResult(bytes: plan.result.bytes(in: transform.pixelFormat))
         result.placeholder = grid?.placeholder(orientation)
         result.ignoredProfile = ignoresProfile
         return result

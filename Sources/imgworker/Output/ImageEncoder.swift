@@ -102,7 +102,7 @@ struct ImageEncoder {
             unsafe flattenOverWhite(rows)
         case (_, .premultiplied):
             unsafe unpremultiply(rows)
-        case (_, .straight):
+        case (_, .straight), (_, .opaque):
             break
         }
     }

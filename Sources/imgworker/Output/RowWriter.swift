@@ -1,6 +1,6 @@
 import IPCProtocol
 
-/// The last sink: applies the orientation and writes rows to their place in the result.
+/// The last sink: applies the orientation, packs rows to the result's pixel format, and writes them to their place.
 ///
 /// Writes to a memfd with `pwrite` instead of a mapping because that allocates pages faster, reports a lack of memory as
 /// an error instead of a SIGBUS, and leaves no writable mapping that would prevent sealing.
@@ -9,6 +9,7 @@ struct RowWriter: RowSink {
     private let orientation: Orientation
     private let premultiplies: Bool
     private let colors: ColorFunctions?
+    private let packing: PixelPacking?
     private let output: PixelStore
     private let offset: Int
     /// The whole result, for orientations that turn rows into columns, where each band touches all of it.
@@ -23,17 +24,19 @@ struct RowWriter: RowSink {
     ///   - stored: the size before the orientation is applied.
     ///   - premultiplies: whether to multiply colour by alpha.
     ///   - colors: functions to apply before that.
+    ///   - packing: the conversion of opaque pixels at the end; nil for four bytes a pixel.
     ///   - output: the destination.
     ///   - offset: the result's first byte in it.
     /// - Throws: `out-of-memory`.
     init(
         _ stored: PixelGeometry, orientation: Orientation, premultiplies: Bool, colors: ColorFunctions? = nil,
-        output: PixelStore, at offset: Int = 0
+        packing: PixelPacking? = nil, output: PixelStore, at offset: Int = 0
     ) throws(WireError) {
         self.stored = stored
         self.orientation = orientation
         self.premultiplies = premultiplies
         self.colors = colors
+        self.packing = packing
         self.output = output
         self.offset = offset
         columns = orientation.swapsSides ? try PixelMemory(count: stored.bytes) : nil
@@ -70,13 +73,15 @@ struct RowWriter: RowSink {
     }
 
     private mutating func write(_ bytes: UnsafeMutableRawBufferPointer, atRow row: Int) throws(WireError) {
+        let format = packing?.format ?? .rgba8
         if !hasRoom {
-            guard let size = output.size, size - offset >= stored.bytes else {
+            guard let size = output.size, size - offset >= stored.bytes(in: format) else {
                 throw WireError(.internal, "The buffer is smaller than the image.")
             }
             hasRoom = true
         }
-        unsafe try output.write(bytes, at: offset + row * stored.stride)
+        let packed = unsafe packing?.pack(bytes) ?? bytes
+        unsafe try output.write(packed, at: offset + row * stored.stride(in: format))
     }
 
     private func reverseRows(_ words: UnsafeMutableBufferPointer<UInt32>, count: Int) {

@@ -184,6 +184,43 @@ struct RepresentationTests {
         #expect(world.fetches.count == 1)
     }
 
+    @Test func `pixels without alpha take their own size in memory, in admission and on disk`() throws {
+        var world = world(usesDisk: true)
+        world.happen(.diskReported(DiskReport(state: .on)))
+        let client = world.connect()
+        for (id, format) in [(1, PixelFormat.rgb8), (2, .gray8)] {
+            world.get(client, id: id, "a\(id)") { ($0.variant.pixelFormat, $0.variant.width) = (format, 7) }
+            for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+            world.finishFetch(try #require(world.fetches.keys.first), content: id)
+            for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+            let job = try #require(world.decodes.keys.first)
+            let before = world.state.report[.memoryBytes]
+            world.readHeader(job, width: 70, height: 30)
+            #expect(world.state.report[.reservedBytes] == 7 * 3 * format.bytesPerPixel)
+            world.finishDecode(job)
+            let image = try #require(world.image(client, id))
+            #expect(image.bytes == 7 * 3 * format.bytesPerPixel)
+            let stride = 7 * format.bytesPerPixel
+            #expect(image.pixels == ImageReply.Pixels(stride: stride, pixelFormat: format, alpha: .opaque))
+            #expect(world.state.report[.memoryBytes] == before + image.bytes)
+        }
+        // Another background is another image, and the default one is not.
+        world.get(client, id: 3, "a1") { ($0.variant.pixelFormat, $0.variant.width) = (.rgb8, 7) }
+        #expect(world.image(client, 3)?.source == .memory)
+        world.get(client, id: 4, "a1") {
+            ($0.variant.pixelFormat, $0.variant.width) = (.rgb8, 7)
+            $0.variant.background = Color(red: 0, green: 0, blue: 0)
+        }
+        #expect(world.answers[client]?[4] == nil)
+        // A raster of another format's length is not taken.
+        let size = try #require(PixelGeometry(width: 5, height: 5))
+        for format in PixelFormat.allCases {
+            let form = Form.pixels(Transform(width: 5, pixelFormat: format))
+            #expect(form.bytes(of: size) == 25 * format.bytesPerPixel)
+            #expect(form.rasterWord(of: nil)?.contains(format.rawValue) == true)
+        }
+    }
+
     @Test func `frames are counted before anything is allocated`() throws {
         var limits = BrokerLimits()
         limits.maxPixels = 299

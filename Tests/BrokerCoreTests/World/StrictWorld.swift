@@ -227,11 +227,12 @@ struct StrictWorld {
                 let plan = order.transform.plan(for: size)
             else { return complain("no early decoding") }
             // Of an image that does not fit, only the digest is reported.
-            if plan.result.bytes <= state.limits.earlyResultBytes {
+            let bytes = plan.result.bytes(in: order.transform.pixelFormat)
+            if bytes <= state.limits.earlyResultBytes {
                 let header = ImageHeader(format: .png, geometry: size)
                 result = EarlyResult(
                     DecodePlan(header: header, result: plan.result, workingBytes: 0),
-                    DecodeResult(bytes: plan.result.bytes))
+                    DecodeResult(bytes: bytes))
             }
         }
         happen(.identified(worker, job, digest: Self.digest(content), early: result))
@@ -348,9 +349,9 @@ struct StrictWorld {
                 let transform = lookup.key.form.transform, let result = transform.plan(for: size)?.result
             else { return happen(.foundOriginal(worker, job, record)) }
             let header = ImageHeader(format: .png, geometry: size)
-            happen(
-                .foundRaster(
-                    worker, job, record, RasterRecord(original: digest, form: form, header: header, geometry: result)))
+            let length = result.bytes(in: transform.pixelFormat)
+            let raster = RasterRecord(original: digest, form: form, header: header, geometry: result, bytes: length)
+            happen(.foundRaster(worker, job, record, raster))
         }
     }
 

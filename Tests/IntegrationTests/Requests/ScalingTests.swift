@@ -35,7 +35,7 @@ import Testing
         let setting = try Setting(routes: ["/a": png(source)])
         let client = try setting.client()
         for each in Self.cases {
-            for format in PixelFormat.allCases {
+            for format in [PixelFormat.rgba8, .bgra8] {
                 let members = #""variant":{\#(each.variant),"pixelFormat":"\#(format.rawValue)"}"#
                 let incoming = try client.load(setting.url("/a"), members)
                 let image = try incoming.image()

@@ -25,7 +25,7 @@ import Testing
     @Test func jpegIsBlendedOverWhite() throws {
         let picture = TestPicture(width: 64, height: 32) { x, _ in SIMD4(200, 0, 0, x < 32 ? 0 : 255) }
         for (bytes, format) in [(picture, PixelFormat.rgba8), (picture.bgra, .bgra8)] {
-            for alpha in AlphaMode.allCases {
+            for alpha in [AlphaMode.premultiplied, .straight] {
                 let source = alpha == .straight ? bytes : bytes.premultiplied
                 let decoded = try decode(encode(source, .jpeg, format, alpha))
                 let (left, right) = (decoded[10, 16], decoded[54, 16])

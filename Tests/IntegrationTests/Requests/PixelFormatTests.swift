@@ -1,0 +1,74 @@
+import IPCProtocol
+import LocalOrigin
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// Pixels without alpha, from the request to the buffer.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct PixelFormatTests {
+    private func flattened(_ picture: TestPicture, over background: Int) -> [UInt8] {
+        stride(from: 0, to: picture.bytes.count, by: 4).flatMap { start -> [UInt8] in
+            let alpha = Int(picture.bytes[start + 3])
+            return picture.bytes[start..<start + 3].map { value in
+                let sum = Int(value) * alpha + background * (255 - alpha)
+                return UInt8((2 * sum + 255) / 510)
+            }
+        }
+    }
+
+    @Test func formatsWithoutAlpha() throws {
+        let source = TestPicture.gradient(width: 61, height: 37, transparent: true)
+        let setting = try Setting(routes: ["/a": png(source)])
+        let client = try setting.client()
+        let features = try client.hello().features
+        #expect(features.contains("rgb8") && features.contains("gray8"))
+        let before = try setting.idle()[.memoryBytes]
+        let first = try client.load(setting.url("/a"), #""variant":{"pixelFormat":"rgb8"}"#)
+        let image = try first.image()
+        #expect(image.pixels == ImageReply.Pixels(stride: 183, pixelFormat: .rgb8, alpha: .opaque))
+        #expect(image.bytes == 183 * 37)
+        #expect(first.fields["alpha"] as? String == "none")
+        #expect(try client.bytes(of: first) == flattened(source, over: 255))
+        let originals = source.png.count
+        #expect(try setting.idle()[.memoryBytes] - before <= originals + image.bytes)
+
+        let gray = try client.load(
+            setting.url("/a"), ##""variant":{"pixelFormat":"gray8","background":"#000000","alpha":"straight"}"##)
+        #expect(try gray.image().bytes == 61 * 37)
+        #expect(try gray.image().pixels?.stride == 61)
+        let rgb = flattened(source, over: 0)
+        let luma = stride(from: 0, to: rgb.count, by: 3).map { start -> UInt8 in
+            let sum = 299 * Int(rgb[start]) + 587 * Int(rgb[start + 1]) + 114 * Int(rgb[start + 2])
+            return UInt8((sum + 500) / 1000)
+        }
+        #expect(try client.bytes(of: gray) == luma)
+        // Inline, and with the default background in another spelling, the same result.
+        let again = try client.load(
+            setting.url("/a"),
+            ##""delivery":"inline","variant":{"background":"#FFFFFF","alpha":"straight","pixelFormat":"rgb8"}"##)
+        #expect(try again.image().source == .memory)
+        #expect(try client.bytes(of: again) == flattened(source, over: 255))
+        #expect(setting.origin.statistics("/a").requests == 1)
+        // An encoded image has its own form: neither the format nor the background has an effect.
+        let one = try client.load(setting.url("/a"), #""as":"jpeg""#).image()
+        let other = try client.load(
+            setting.url("/a"), ##""as":"jpeg","variant":{"pixelFormat":"gray8","background":"#000000"}"##)
+        #expect(try other.image().buffer == one.buffer)
+        #expect(try client.failure(setting.url("/a"), #""variant":{"background":"white"}"#).code == .badRequest)
+    }
+
+    /// A kept raster has the format's own length.
+    @Test func onDisk() throws {
+        let picture = TestPicture.gradient(width: 61, height: 37)
+        let setting = try DiskSetting(picture: { _ in picture })
+        let members = #""variant":{"width":20,"height":20,"fit":"fill","pixelFormat":"rgb8"}"#
+        let bytes = try setting.client.bytes(of: try setting.client.load(setting.url(1), members))
+        #expect(bytes.count == 1200)
+        try setting.wait(for: .on, entries: 2)
+        try setting.restart()
+        let again = try setting.client.load(setting.url(1), members)
+        #expect(try again.image().source == .disk)
+        #expect(try setting.client.stats()[.decodes] == 0)
+        #expect(try setting.client.bytes(of: again) == bytes)
+    }
+}
