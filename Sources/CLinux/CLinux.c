@@ -5,6 +5,9 @@
 #include <poll.h>
 #include <pwd.h>
 #include <sched.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
+#include <sys/stat.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -155,6 +158,30 @@ int clinux_cannot_copy_range(int error) {
 }
 
 int clinux_lacks_temporary(int error) { return error == EOPNOTSUPP || error == EISDIR || error == EINVAL; }
+unsigned long long clinux_remembered_device(int fd) {
+    struct statx status;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status)) return 0;
+    return (unsigned long long)status.stx_dev_major << 32 | status.stx_dev_minor;
+}
+
+int clinux_is_local(int fd) {
+    struct statfs status;
+    if (fstatfs(fd, &status)) return 0;
+    switch ((unsigned long)status.f_type) {
+    case EXT4_SUPER_MAGIC:  // ext2 and ext3, too
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+    case SQUASHFS_MAGIC:
+    case ISOFS_SUPER_MAGIC:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 int clinux_get_flags(int fd) { return fcntl(fd, F_GETFL); }
 
 int clinux_path_flag(void) { return O_PATH; }

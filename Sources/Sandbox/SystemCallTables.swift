@@ -124,7 +124,7 @@ extension SystemCallRule {
 }
 
 /// Constants of the kernel's headers that Swift does not import.
-private enum Kernel {
+enum Kernel {
     static let addSeals: Int32 = 1033
     static let getSeals: Int32 = 1034
     static let emptyPath: Int32 = 0x1000

@@ -113,6 +113,11 @@ int clinux_cannot_copy_range(int error);
 int clinux_lacks_temporary(int error);
 /// fcntl(F_DUPFD_CLOEXEC).
 int clinux_duplicate(int fd);
+/// statx without asking a server or another process: what the kernel remembers; 0 for an unknown device.
+unsigned long long clinux_remembered_device(int fd);
+/// 1 if the file system keeps the metadata of open files in memory, so that fstat and close never wait (fstatfs); 0 for others
+/// and unknown ones.
+int clinux_is_local(int fd);
 /// fcntl(F_GETFL), and O_PATH, which the headers hide from Swift.
 int clinux_get_flags(int fd);
 int clinux_path_flag(void);

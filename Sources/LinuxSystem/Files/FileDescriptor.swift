@@ -126,6 +126,14 @@ public final class FileDescriptor: Sendable {
         return flags >= 0 && flags & clinux_path_flag() == 0 && flags & O_ACCMODE != O_WRONLY
     }
 
+    /// The number of the file's device, without asking a server or another process; 0 for an unknown one. It is not that of
+    /// `FileSystem.Status`.
+    package var rememberedDevice: UInt64 { clinux_remembered_device(raw) }
+
+    /// Whether the file is of a file system that keeps the metadata of open files in memory, so that neither `status` nor closing
+    /// it waits. Asking may wait.
+    package var isOnLocalFileSystem: Bool { clinux_is_local(raw) == 1 }
+
     /// Sets the file's size, in bytes.
     ///
     /// - Throws: `SystemError` of `ftruncate`.

@@ -17,6 +17,8 @@ enum DescriptorHelper {
             case read
             /// Close the file with the number.
             case release
+            /// The same without an answer, because closing it never waits.
+            case forget
             /// Keep the connection that comes with the order.
             case hold
             /// Close the connections that are kept.
@@ -154,6 +156,11 @@ enum DescriptorHelper {
         var held: [FileDescriptor] = []
         /// Local files, by the broker's numbers.
         var files: [Int: (file: FileDescriptor, facts: FileFacts)] = [:]
+        /// The devices of local file systems that were seen: their files are looked at before the message is passed on, which
+        /// saves two messages.
+        var localDevices: Set<UInt64> = []
+        /// Answers that are sent with the next one.
+        var pending: [UInt8] = []
 
         /// Carries out the next order; false at the end.
         mutating func serveNext() -> Bool {
@@ -177,6 +184,9 @@ enum DescriptorHelper {
             case .read:
                 guard let descriptor, read(order.number, into: descriptor) else { return .end }
             case .release: files[order.number] = nil
+            case .forget:
+                files[order.number] = nil
+                return .unanswered
             case .hold:
                 if let descriptor { held.append(descriptor) }
                 return .unanswered
@@ -218,7 +228,11 @@ enum DescriptorHelper {
                     guard let first = descriptors.first else { return send(Answer(.bytes, bytes)) }
                     if first.hasSeals { return send(Answer(.memory, bytes), first) }
                     file = first
-                    return send(Answer(.file, bytes))
+                    // Before anything that may wait, unless nothing does.
+                    let isLocal = !localDevices.isEmpty && localDevices.contains(first.rememberedDevice)
+                    if !isLocal { return send(Answer(.file, bytes)) }
+                    pending += Answer(.file, bytes).encoded
+                    return true
                 }
             }
             guard isSent, let file else { return isSent }
@@ -231,23 +245,28 @@ enum DescriptorHelper {
             do throws(SystemError) {
                 let status = try file.status()
                 guard status.isRegular else { return send(Answer(.refused, numbers: [number, 0])) }
+                let device = file.rememberedDevice
+                if !localDevices.contains(device), device != 0, file.isOnLocalFileSystem { localDevices.insert(device) }
                 let identity = FileIdentity(status)
                 let age = WallClock.nanoseconds &- identity.changed
                 files[number] = (file, FileFacts(identity, isRecent: age < timePrecision))
-                return send(
+                pending +=
                     Answer(
                         .examined,
                         numbers: [
                             number, Int(bitPattern: UInt(identity.device)), Int(bitPattern: UInt(identity.inode)),
                             identity.size, identity.modified, identity.changed, age < timePrecision ? 1 : 0,
-                        ]))
+                            localDevices.contains(device) ? 1 : 0,
+                        ]
+                    ).encoded
+                return true
             } catch {
                 return send(Answer(.refused, numbers: [number, Int(error.code)]))
             }
         }
 
         /// Reads a file that must be as it was when it was looked at, and still is afterwards.
-        private func read(_ number: Int, into memory: FileDescriptor) -> Bool {
+        private mutating func read(_ number: Int, into memory: FileDescriptor) -> Bool {
             guard let (file, facts) = files[number] else { return fail(number, .unknown) }
             let size = facts.identity.size
             do throws(SystemError) {
@@ -255,7 +274,8 @@ enum DescriptorHelper {
                 if try memory.copy(size, from: file, at: 0) != size { return fail(number, .changed) }
                 if FileIdentity(try file.status()) != facts.identity { return fail(number, .changed) }
                 try memory.seal()
-                return send(Answer(.read, numbers: [number]))
+                pending += Answer(.read, numbers: [number]).encoded
+                return true
             } catch {
                 return fail(number, failure(error), error.code)
             }
@@ -268,12 +288,13 @@ enum DescriptorHelper {
             return isPermanent ? .unreadable : .failed
         }
 
-        private func fail(_ number: Int, _ failure: ReadFailure, _ code: Int32 = 0) -> Bool {
+        private mutating func fail(_ number: Int, _ failure: ReadFailure, _ code: Int32 = 0) -> Bool {
             send(Answer(.unread, numbers: [number, failure.rawValue, Int(code)]))
         }
 
-        private func send(_ answer: Answer, _ descriptor: FileDescriptor? = nil) -> Bool {
-            let bytes = answer.encoded
+        private mutating func send(_ answer: Answer, _ descriptor: FileDescriptor? = nil) -> Bool {
+            let bytes = pending + answer.encoded
+            pending.removeAll(keepingCapacity: true)
             var sent = 0
             while sent < bytes.count {
                 let count = try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in

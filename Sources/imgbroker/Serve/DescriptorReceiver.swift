@@ -121,6 +121,10 @@ final class DescriptorReceiver {
         var expected: FileID?
         /// Waits until it is idle.
         var orders: [FileOrder] = []
+        /// Those of its files that never make it wait when they are closed.
+        var localFiles: Set<FileID> = []
+        /// Those of them that are to be closed with its next order.
+        var unneeded: [FileID] = []
         /// Files that it still reads although no request needs them.
         var abandoned: Set<FileID> = []
 
@@ -145,6 +149,7 @@ final class DescriptorReceiver {
     /// The files whose messages were read, and what was found of the others.
     private var claimed: Set<FileID> = []
     private var looks: [FileID: Look] = [:]
+    private var leftOverClosedAt = Instant.now
     private var exiting: [ChildProcess] = []
     private var waiting: [Task] = []
     /// Closes connections. It can always be replaced: unlike receiving a descriptor and closing it, closing a connection with
@@ -172,7 +177,7 @@ final class DescriptorReceiver {
     /// Whether `advance` must be called now and then.
     var isBusy: Bool {
         !waiting.isEmpty || !exiting.isEmpty || !waitingToClose.isEmpty
-            || others.values.contains { !$0.orders.isEmpty || !$0.abandoned.isEmpty }
+            || others.values.contains { !$0.orders.isEmpty || !$0.abandoned.isEmpty || !$0.unneeded.isEmpty }
     }
     /// The number of connections that wait to be closed.
     var lingering: Int { waitingToClose.count }
@@ -218,6 +223,7 @@ final class DescriptorReceiver {
         }
         guard let helper = keepers[file] else { return }
         if case .reading(_, file, _) = helper.state { helper.abandoned.insert(file) }
+        if helper.localFiles.contains(file), helper.abandoned.isEmpty { return giveUp(file, of: helper) }
         helper.orders.append(.release(file))
         giveOrders(to: helper)
     }
@@ -273,6 +279,7 @@ final class DescriptorReceiver {
         closeWaiting()
         endAbandoned()
         for helper in others.values where !helper.orders.isEmpty { giveOrders(to: helper) }
+        closeLeftOver()
         while let (index, helper) = nextTask() {
             let task = waiting.remove(at: index)
             if !give(task, to: helper) {
@@ -309,7 +316,7 @@ final class DescriptorReceiver {
 
     /// The helper that has files of a user and is not held up.
     private func keeper(of user: UInt32) -> Helper? {
-        others.values.first { $0.user == user && !$0.files.isEmpty && !isLate($0) }
+        others.values.first { $0.user == user && !($0.files.isEmpty && $0.unneeded.isEmpty) && !isLate($0) }
     }
 
     /// The present helper, if it is idle. A late one is replaced.
@@ -348,10 +355,35 @@ final class DescriptorReceiver {
         others[Int(helper.child.pid)] = helper
     }
 
+    /// The most files that a helper keeps that are not needed.
+    private static let mostUnneeded = 64
+
+    /// Has a local file closed with the helper's next order, or soon, which wakes it less often.
+    private func giveUp(_ file: FileID, of helper: Helper) {
+        forget(file, of: helper)
+        helper.unneeded.append(file)
+        if helper.unneeded.count >= Self.mostUnneeded { closeUnneeded(of: helper) }
+    }
+
+    private func closeUnneeded(of helper: Helper) {
+        let orders = helper.unneeded.flatMap { DescriptorHelper.Order(.forget, $0.number).encoded }
+        if send(orders, to: helper) { helper.unneeded = [] }
+        if case .idle = helper.state { becameIdle(helper) }
+    }
+
     private func forget(_ file: FileID, of helper: Helper) {
         helper.files.remove(file)
+        helper.localFiles.remove(file)
         helper.abandoned.remove(file)
         keepers[file] = nil
+    }
+
+    /// Has files closed that are not needed, of helpers that had no order for a while.
+    private func closeLeftOver() {
+        let now = Instant.now
+        if now.microseconds(since: leftOverClosedAt) < Self.receivingMicroseconds { return }
+        leftOverClosedAt = now
+        for helper in others.values where !helper.unneeded.isEmpty { closeUnneeded(of: helper) }
     }
 
     /// Kills helpers that have read for a long time what no request needs. The file system may have to answer first.
@@ -443,7 +475,8 @@ final class DescriptorReceiver {
         let numbers = answer.numbers
         guard case .examining(let file, _) = helper.state, numbers.first == file.number else { return }
         helper.state = .closing(helper.user, since: .now)
-        if answer.kind == .examined, numbers.count == 7 {
+        if answer.kind == .examined, numbers.count == 8 {
+            if numbers[7] != 0 { helper.localFiles.insert(file) }
             let identity = FileIdentity(
                 device: UInt64(bitPattern: Int64(numbers[1])), inode: UInt64(bitPattern: Int64(numbers[2])),
                 size: numbers[3], modified: numbers[4], changed: numbers[5])
@@ -475,7 +508,9 @@ final class DescriptorReceiver {
         helper.state = .idle
         if helper === current || helper === closingHelper { return }
         giveOrders(to: helper)
-        guard case .idle = helper.state, helper.files.isEmpty, helper.orders.isEmpty else { return }
+        guard case .idle = helper.state, helper.files.isEmpty, helper.unneeded.isEmpty, helper.orders.isEmpty else {
+            return
+        }
         if current == nil {
             others[Int(helper.child.pid)] = nil
             current = helper
@@ -541,7 +576,14 @@ final class DescriptorReceiver {
     }
 
     private func send(_ order: DescriptorHelper.Order, _ descriptor: FileDescriptor? = nil, to helper: Helper) -> Bool {
-        let bytes = order.encoded
+        // The descriptor comes with the first order.
+        let bytes = order.encoded + helper.unneeded.flatMap { DescriptorHelper.Order(.forget, $0.number).encoded }
+        guard send(bytes, descriptor, to: helper) else { return false }
+        helper.unneeded = []
+        return true
+    }
+
+    private func send(_ bytes: [UInt8], _ descriptor: FileDescriptor? = nil, to helper: Helper) -> Bool {
         let sent = try? unsafe bytes.withUnsafeBytes { (bytes) throws(SystemError) in
             try unsafe UnixSocket.send(
                 bytes, descriptors: [descriptor].compactMap(\.self), on: helper.socket)
