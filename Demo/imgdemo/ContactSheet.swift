@@ -14,12 +14,16 @@ struct ContactSheet {
         var rasters: [ImageSize: Raster] = [:]
         /// The error codes of sizes that failed.
         var failures: [ImageSize: String] = [:]
-        /// The frames of an animation, shown instead of `rasters`.
+        /// The frames of an animation, or several results of one image, shown instead of `rasters`.
         var frames: [Raster] = []
+        /// The box for each of them.
+        var frameBox = ContactSheet.frame
     }
 
     /// The box for each frame of an animation: six fit beside each other, and four below each other.
     static let frame = (width: 72, height: 54)
+    /// The box for each of six results of one image: three beside each other.
+    static let result = (width: 150, height: 118)
     private static let medium = ImageSize.medium.box!
     private static let small = ImageSize.small.box!
     /// The side of the section that is shown of a full-size image.
@@ -61,9 +65,10 @@ struct ContactSheet {
         canvas.write(Self.shortened(tile.name), x, y + medium.height + 8, scale: 2, Color(0xE8EAEE))
         let remarkColor = Color(tile.failures.isEmpty ? 0x8A93A3 : 0xFF6B6B)
         canvas.write(Self.shortened(tile.remark), x, y + medium.height + 31, scale: 2, remarkColor)
-        for (index, frame) in tile.frames.prefix(24).enumerated() {
-            let (column, row) = (index % 6, index / 6)
-            draw(frame, x + column * 76, y + row * 58, Self.frame.width, Self.frame.height)
+        let (box, columns) = (tile.frameBox, tile.frameBox.width == Self.frame.width ? 6 : 3)
+        for (index, frame) in tile.frames.prefix(columns * (medium.height / box.height)).enumerated() {
+            let (column, row) = (index % columns, index / columns)
+            draw(frame, x + column * (box.width + 4), y + row * (box.height + 4), box.width, box.height)
         }
         if !tile.frames.isEmpty { return }
         let side = x + medium.width + Self.padding

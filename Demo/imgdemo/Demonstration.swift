@@ -49,7 +49,7 @@ struct Demonstration {
         let outcome = try observe(after: first) { second, broker in
             let outcome = Outcome(names: names, first: first, second: second)
             let sheet = ContactSheet.draw(
-                try tiles(outcome, broker), title: "imgbroker",
+                try tiles(outcome, broker) + processed(outcome, broker), title: "imgbroker",
                 subtitles: [outcome.firstSummary, outcome.secondSummary])
             try FileManager.default.createDirectory(atPath: output, withIntermediateDirectories: true)
             try Data(try broker.encode(sheet.png, as: .png)).write(to: URL(filePath: path))
@@ -131,6 +131,25 @@ struct Demonstration {
                 if info.frameCount > 1 { tiles.append(try animation(name, broker)) }
             }
             return tiles
+        }
+    }
+
+    /// Tiles with crops and steps of the first large image.
+    private func processed(_ outcome: Outcome, _ broker: ImageBroker) throws -> [ContactSheet.Tile] {
+        let examples = names.indices.compactMap { index in
+            outcome.example(index).map { (name: names[index], width: $0.originalWidth, height: $0.originalHeight) }
+        }
+        guard let example = examples.first(where: { min($0.width, $0.height) >= 600 }) ?? examples.first else {
+            return []
+        }
+        return try ProcessedResults.all(width: example.width, height: example.height).map { results in
+            let rasters = try results.variants.map { variant in
+                var options = GetOptions()
+                options.variant = variant
+                return try broker.get(origin.url(path(example.name)), options).rasters[0]
+            }
+            return ContactSheet.Tile(
+                name: results.name, remark: results.remark, frames: rasters, frameBox: ContactSheet.result)
         }
     }
 
