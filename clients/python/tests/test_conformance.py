@@ -7,6 +7,7 @@ import gc
 import json
 import pathlib
 import re
+import time
 from typing import Any, Dict, Iterator, List
 
 import pytest
@@ -44,9 +45,14 @@ def _options(request: Fields) -> Fields:
             options["credentials"] = (value["username"], value["password"])
         elif name == "as":
             options["as_"] = value
-        elif name not in ("type", "url", "urls", "progress", "staleFirst"):
+        elif name not in ("type", "url", "urls", "file", "progress", "staleFirst"):
             options[_snake(name)] = value
     return options
+
+
+def _source(request: Fields) -> Any:
+    """Returns the URL of a request, or the path of its local file."""
+    return pathlib.Path(request["file"]) if "file" in request else request["url"]
 
 
 def _described(image: imgbroker.Image) -> Fields:
@@ -69,11 +75,11 @@ def _reply(client: imgbroker.Client, request: Fields) -> Fields:
     options: Any = _options(request)
     kind = request["type"]
     if kind == "query":
-        status = client.query(request["url"], **options)
+        status = client.query(_source(request), **options)
         return {"memory": status.memory, "disk": status.disk, "fresh": status.fresh,
                 "averageColor": status.average_color}
     if kind == "remove":
-        return {"removed": client.remove(request["url"])}
+        return {"removed": client.remove(_source(request))}
     if kind == "prefetch":
         return dict(client.prefetch(request["urls"], **options)._asdict())
     if kind == "clear":
@@ -96,9 +102,9 @@ def _call(client: imgbroker.Client, call: Fields, submits: bool = False) -> Any:
 
     def perform() -> Any:
         if request["type"] == "get" and submits:
-            return client.submit(request["url"], **callbacks, **options).result(60)
+            return client.submit(_source(request), **callbacks, **options).result(60)
         if request["type"] == "get":
-            return client.get(request["url"], **callbacks, **options)
+            return client.get(_source(request), **callbacks, **options)
         return _reply(client, request)
 
     if "failure" in expected:
@@ -165,14 +171,19 @@ def test_scripted(case: Fields, tmp_path: pathlib.Path, submits: bool = False) -
 
 
 @pytest.mark.parametrize("case", list(_cases("broker")))
-def test_broker(case: Fields, broker: Broker, origin: Origin) -> None:
+def test_broker(case: Fields, broker: Broker, origin: Origin, tmp_path: pathlib.Path) -> None:
+    for file in case.get("files", []):
+        (tmp_path / file["name"]).write_bytes(base64.b64decode(file["body"]))
+    if "files" in case:
+        # Before that, results are not kept.
+        time.sleep(0.05)
     prefix = f"/conformance-{case['number']}"
-    for page in case["origin"]:
+    for page in case.get("origin", []):
         origin.pages[prefix + page["path"]] = Page(
             base64.b64decode(page["body"]), page.get("status", 200), page["headers"], page.get("closeAfter"))
 
     def located(value: Any) -> Any:
-        return json.loads(json.dumps(value).replace("$origin", origin.url + prefix))
+        return json.loads(json.dumps(value).replace("$origin", origin.url + prefix).replace("$files", str(tmp_path)))
 
     # Without kept images, because the source is compared.
     with imgbroker.Client(broker.socket, keep_images=0) as client:

@@ -80,6 +80,8 @@ class Event(NamedTuple):
     url: Optional[str]
     pid: Optional[int]
     reason: Optional[str]
+    #: The name of a local file; empty for one without a name, None for other events.
+    file: Optional[str] = None
 
 
 class Hello(NamedTuple):
@@ -159,7 +161,7 @@ def event_of(fields: Fields) -> Event:
     """Reads an `event`."""
     return Event(
         string(fields, "event"), optional_string(fields, "url"), optional_integer(fields, "pid"),
-        optional_string(fields, "reason"))
+        optional_string(fields, "reason"), optional_string(fields, "name"))
 
 
 def failed_of(fields: Fields) -> List[FailedEntry]:
