@@ -109,7 +109,7 @@ private func withChecksums(_ bytes: [UInt8]) -> [UInt8] {
     return file
 }
 
-/// Decodes a complete file with several transforms. The results must be equal in both byte orders, and after lossless
+/// Decodes a complete file with several transforms, also as far as its damage permits. The results must be equal in both byte orders, and after lossless
 /// encoding and decoding.
 func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
     guard ImageFormat(sniffing: bytes.prefix(16).map { $0 }) == format else { return }
@@ -118,10 +118,14 @@ func fuzzImage(_ bytes: [UInt8], _ format: ImageFormat) {
         Transform(width: 40, height: 9, fit: .cover), Transform(byteLimit: 256),
     ]
     let results = transforms.map { decoded(bytes, $0) }
+    let tolerant = decoded(bytes, Transform(alpha: .straight, acceptsDamage: true))
+    _ = decoded(bytes, Transform(width: 7, pixelFormat: .rgb8, acceptsDamage: true))
+    _ = decoded(bytes, Transform(pixelFormat: .gray8, frames: .all, acceptsDamage: true))
     guard let (geometry, pixels, _) = results[0] else {
         expect(results[1] == nil, "the byte order does not affect whether an image can be decoded")
         return
     }
+    expect(tolerant?.pixels == pixels, "a sound image is the same if damage is accepted")
     guard let other = results[1] else { return expect(false, "the other byte order can be decoded as well") }
     let isSame = zip(pixels, other.pixels).enumerated().allSatisfy { index, pair in
         index % 4 % 2 == 1 ? pair.0 == pair.1 : pair.0 == other.pixels[index ^ 2]

@@ -14,10 +14,34 @@ typedef struct {
     int ran_out;
     /// The last read returned a single zero: an empty block, which ends the data.
     int met_end;
+    /// The reads are those of sub-blocks, of which the last may be incomplete, and the bytes of the current one that are left.
+    int reads_blocks;
+    size_t block_left;
 } gif_source;
+
+/// Returns the length of the next sub-block, or its bytes. giflib reads each as a whole, so an incomplete one is stated to be as
+/// long as the bytes that there are.
+static int read_block(gif_source *source, GifByteType *destination, size_t wanted) {
+    size_t left = source->length - source->position;
+    if (source->block_left == 0) {
+        size_t length = left > 0 ? source->bytes[source->position++] : 0;
+        if (left == 0 || length > left - 1) source->ran_out = 1;
+        if (left > 0 && length > left - 1) length = left - 1;
+        source->block_left = length;
+        source->met_end = length == 0;
+        *destination = (GifByteType)length;
+        return 1;
+    }
+    size_t count = wanted < source->block_left ? wanted : source->block_left;
+    memcpy(destination, source->bytes + source->position, count);
+    source->position += count;
+    source->block_left -= count;
+    return (int)count;
+}
 
 static int read_bytes(GifFileType *gif, GifByteType *destination, int count) {
     gif_source *source = gif->UserData;
+    if (source->reads_blocks) return read_block(source, destination, (size_t)count);
     size_t wanted = (size_t)count, left = source->length - source->position;
     if (wanted > left) {
         source->ran_out = 1;
@@ -60,6 +84,8 @@ struct codec_gif_reader {
     uint8_t table[256][4];
     /// The number of rows read, including invisible ones.
     int row;
+    /// The number of visible rows that are complete.
+    uint32_t rows_read;
 };
 
 codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, const codec_gif_frame *frame) {
@@ -92,6 +118,10 @@ codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order)
     return reader->line ? CODEC_OK : CODEC_NO_MEMORY;
 }
 
+void codec_gif_reader_accept_damage(codec_gif_reader *reader) { reader->source.reads_blocks = 1; }
+
+uint32_t codec_gif_reader_rows_read(const codec_gif_reader *reader) { return reader->rows_read; }
+
 int codec_gif_reader_is_interlaced(const codec_gif_reader *reader) { return reader->gif && reader->gif->Image.Interlace; }
 
 /// Reads the next row of the file and stores its visible part in `pixels`, unless NULL.
@@ -102,6 +132,7 @@ static codec_status read_row(codec_gif_reader *reader, uint8_t *pixels) {
     for (uint32_t column = 0; pixels && column < reader->frame.width; column++) {
         memcpy(pixels + column * 4, reader->table[reader->line[column]], 4);
     }
+    if (pixels) reader->rows_read++;
     return CODEC_OK;
 }
 

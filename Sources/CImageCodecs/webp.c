@@ -117,8 +117,10 @@ codec_status codec_webp_decode(
     return decoding_status(status);
 }
 
-codec_status codec_webp_decode_part(
-    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
+/// Decodes the available rows; with `accepts_damage`, also those before damaged data.
+static codec_status decode_rows(
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels,
+    int accepts_damage) {
     WebPDecoderConfig config;
     size_t stride = (size_t)width * 4;
     codec_status result = configure(&config, bytes, length, width, height, order, pixels);
@@ -130,10 +132,22 @@ codec_status codec_webp_decode_part(
     WebPIDecGetRGB(decoder, &rows, NULL, NULL, NULL);
     WebPIDelete(decoder);
     WebPFreeDecBuffer(&config.output);
-    if (status != VP8_STATUS_OK && status != VP8_STATUS_SUSPENDED) return decoding_status(status);
+    int is_sound = status == VP8_STATUS_OK || status == VP8_STATUS_SUSPENDED;
+    int is_accepted = accepts_damage && rows > 0 && decoding_status(status) != CODEC_NO_MEMORY;
+    if (!is_sound && !is_accepted) return decoding_status(status);
     if (rows <= 0) return CODEC_TRUNCATED;
     if ((uint32_t)rows < height) memset(pixels + (size_t)rows * stride, 0, (height - (size_t)rows) * stride);
     return CODEC_OK;
+}
+
+codec_status codec_webp_decode_part(
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
+    return decode_rows(bytes, length, order, width, height, pixels, 0);
+}
+
+codec_status codec_webp_decode_damaged(
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels) {
+    return decode_rows(bytes, length, order, width, height, pixels, 1);
 }
 
 codec_status codec_webp_encode(

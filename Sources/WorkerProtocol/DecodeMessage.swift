@@ -104,6 +104,11 @@ package struct DecodeResult: Equatable, Sendable {
     package var timing: AnimationTiming?
     /// Whether the image has an unusable color profile, so that it was treated as sRGB.
     package var ignoredProfile = false
+    /// A sentence about rows that could not be decoded; nil if all were.
+    package var damage: String?
+
+    /// The longest sentence about damage, in bytes.
+    package static let longestDamage = 1024
 
     /// Creates a result of `bytes` bytes.
     package init(bytes: Int) {
@@ -327,6 +332,7 @@ extension DecodeResult: FieldList {
         fields.placeholder(&placeholder)
         fields.group(with: "delaysMs", &timing)
         fields.flag("ignoredProfile", &ignoredProfile)
+        fields.string("damage", &damage, most: Self.longestDamage)
     }
 }
 

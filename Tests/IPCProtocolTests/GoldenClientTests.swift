@@ -38,6 +38,8 @@ import Testing
         var packed = GetOptions()
         packed.variant.pixelFormat = .gray8
         packed.variant.background = Color(red: 10, green: 128, blue: 255)
+        var tolerant = GetOptions()
+        tolerant.damaged = .accept
         var prefetching = PrefetchRequest.defaultOptions
         prefetching.priority = .normal
         return [
@@ -49,6 +51,7 @@ import Testing
             ("client-get-all-fields", .get(GetRequest(id: JSONReader.maximumInteger, url: url, options: options))),
             ("client-get-encoded", .get(GetRequest(id: 2, url: url, options: encoded))),
             ("client-get-packed", .get(GetRequest(id: 2, url: url, options: packed))),
+            ("client-get-damaged", .get(GetRequest(id: 2, url: url, options: tolerant))),
             ("client-get-frames", .get(GetRequest(id: 2, url: url, options: frames))),
             ("client-query", .query(GetRequest(id: 3, url: url))),
             ("client-get-file", .get(GetRequest(id: 2, file: LocalFile(name: "photo.jpg")))),

@@ -52,6 +52,16 @@ import Testing
                 })
         ),
         (
+            "reply-image-damaged",
+            .image(
+                id: 2,
+                image {
+                    $0.buffer = 17
+                    $0.descriptors = 1
+                    $0.damage = "The JPEG file ends before all pixels are decoded."
+                })
+        ),
+        (
             "reply-image-packed",
             .image(
                 id: 2,

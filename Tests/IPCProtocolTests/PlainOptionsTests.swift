@@ -10,7 +10,8 @@ import Testing
         "variant": { $0.variant.frames = .all }, "delivery": { $0.delivery = .inline }, "cache": { $0.cache = .reload },
         "staleFirst": { $0.staleFirst = true }, "storage": { $0.storage = .disk }, "priority": { $0.priority = .low },
         "retryFailed": { $0.retryFailed = true }, "progress": { $0.progress = true },
-        "progressive": { $0.progressive = true }, "timeoutMs": { $0.timeoutMs = 1 },
+        "progressive": { $0.progressive = true }, "damaged": { $0.damaged = .accept },
+        "timeoutMs": { $0.timeoutMs = 1 },
         "totalTimeoutMs": { $0.totalTimeoutMs = 1 }, "cookies": { $0.cookies = true },
         "allowInvalidCertificates": { $0.allowInvalidCertificates = true },
     ]
@@ -44,7 +45,7 @@ import Testing
             { $0.variant.pixelFormat = .rgb8 }, { $0.variant.pixelFormat = .gray8 }, { $0.variant.alpha = .straight },
             { $0.variant.frames = .one(1) }, { $0.variant.frames = .all }, { $0.variant.linear = true },
             { $0.staleFirst = true }, { $0.retryFailed = true }, { $0.progress = true }, { $0.progressive = true },
-            { $0.cookies = true }, { $0.allowInvalidCertificates = true },
+            { $0.cookies = true }, { $0.allowInvalidCertificates = true }, { $0.damaged = .accept },
         ]
         var seen = [try #require(GetOptions().plain)]
         for change in changes {

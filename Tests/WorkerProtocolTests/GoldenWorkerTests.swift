@@ -15,12 +15,14 @@ import WorkerProtocol
         encoding.wantsPlaceholder = true
         var partial = DecodeJob(id: 5, transform: Transform(frames: .all), maxPixels: 1000)
         partial.partialBytes = 20_000
+        let tolerant = Transform(acceptsDamage: true)
         let packed = Transform(pixelFormat: .rgb8, background: Color(red: 10, green: 128, blue: 255))
         return [
             ("decode-order-decode", .decode(DecodeJob(id: 1, transform: transform, maxPixels: 1000))),
             ("decode-order-decode-encoded", .decode(encoding)),
             ("decode-order-decode-partial", .decode(partial)),
             ("decode-order-decode-packed", .decode(DecodeJob(id: 1, transform: packed, maxPixels: 1000))),
+            ("decode-order-decode-damaged", .decode(DecodeJob(id: 1, transform: tolerant, maxPixels: 1000))),
             ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
             ("decode-order-output", .output(job: 1)),
             ("decode-order-refuse", .refuse(job: 1)),
@@ -39,6 +41,8 @@ import WorkerProtocol
         animated.timing = AnimationTiming(delaysMs: [100, 40, 0], loops: 0)
         animated.placeholder = Placeholder(averageColor: "#0a80ff", thumbHash: "3OcRJYB4d3h/iIeHeEh3eIhw+j2w")
         animated.ignoredProfile = true
+        var damaged = DecodeResult(bytes: 262_140)
+        damaged.damage = "The JPEG file ends before all pixels are decoded."
         return [
             ("decode-report-ready", .ready(nil, version: nil)),
             (
@@ -54,6 +58,7 @@ import WorkerProtocol
                         workingBytes: 1000))
             ),
             ("decode-report-finished", .finished(job: 1, DecodeResult(bytes: 262_140))),
+            ("decode-report-finished-damaged", .finished(job: 1, damaged)),
             ("decode-report-finished-animation", .finished(job: 1, animated)),
             (
                 "decode-report-header-partial",
@@ -290,7 +295,8 @@ import WorkerProtocol
             "cookies",
             "removedCookies", "received", "total", "validator", "conditions", "resumption", "allowInvalidCertificates",
             "isSentOnce",
-            "sandbox", "version", "build", "early", "encoding", "partialBytes", "stage", "ignoredProfile", "delaysMs",
+            "sandbox", "version", "build", "early", "encoding", "partialBytes", "stage", "acceptsDamage", "damage",
+            "ignoredProfile", "delaysMs",
             "loops", "multiplexed",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {

@@ -142,7 +142,7 @@ extension BrokerState {
         var placeholder: Placeholder?
         if let (_, original) = stored(for: waiter) {
             placeholder = memory.header(of: original.content)?.placeholder
-            isInMemory = memory.buffer(VariantKey(content: original.content, form: form(of: request))) != nil
+            isInMemory = memory.answer(to: VariantKey(content: original.content, form: form(of: request))) != nil
             isFresh = self.isFresh(original.origin, for: request.options.headers)
         }
         guard canLookUp else {

@@ -38,12 +38,13 @@ extension BrokerState {
     }
 
     /// The form in which small bytes are wanted first, and those that their cost is counted for. Nil for other bytes, for encoded
-    /// images and animations, without room for the result, and where the bytes may be those that are in memory already.
+    /// images and animations, where damage is accepted, without room for the result, and where the bytes may be those that are in memory already.
     private func earlyForm(of job: JobID) -> (form: Form?, responsible: [String]) {
         guard let download = downloads[job], download.received <= limits.earlyBodyBytes,
             hasRoom(for: limits.earlyResultBytes), memory.original(download.original) == nil,
             let waiter = download.waiters.lazy.compactMap({ requests[$0.id] }).first, waiter.purpose != .refresh,
-            case .pixels(let transform) = form(of: waiter.request), transform.frames == .one(0)
+            case .pixels(let transform) = form(of: waiter.request), transform.frames == .one(0),
+            !transform.acceptsDamage
         else { return (nil, []) }
         if waiter.bringsBytes { return (.pixels(transform), ["user \(waiter.uid)"]) }
         let responsible = Download.responsibleOrigins(
@@ -145,11 +146,31 @@ extension BrokerState {
         guard expects(result, of: job, on: worker), let decode = decoding[job], let run = decode.run,
             var plan = decode.plan
         else { return reportedUnasked(worker, "a result") }
+        let isDamaged = result.damage != nil && Self.isBadOriginal(damagedIn: decode.variant.form)
+        if isDamaged { rejectTrial(of: decode) }
         let (buffer, staysInMemory) = publish(
             job, as: decode.variant, &plan, result, since: run.startedAt, isDetached: decode.isDetached)
-        finish(job, plan, in: buffer, bytes: result.bytes, plan.result)
+        if isDamaged, staysInMemory {
+            for key in memory.keys(of: decode.variant.content) where key.nonce == 0 { forgetOnDisk(key) }
+        }
+        finish(job, plan, in: buffer, bytes: result.bytes, plan.result, damage: result.damage)
         if !staysInMemory { drop([buffer]) }
     }
+
+    /// Whether damage that was accepted in a form means that the original is no good image.
+    private static func isBadOriginal(damagedIn form: Form) -> Bool { !form.isOfOtherFrames }
+
+    /// Removes an image that was accepted in spite of its damage, and its original if that is no good image.
+    mutating func damageTimePassed(_ buffer: BufferID) {
+        guard memory.damage(of: buffer) != nil, let variant = memory.record(of: buffer)?.variant else { return }
+        if Self.isBadOriginal(damagedIn: variant.form) {
+            for key in memory.keys(of: variant.content) where key.nonce == 0 { dropRemoved(memory.remove(key)) }
+        }
+        dropRemoved(memory.remove(buffer))
+    }
+
+    /// The longest time for which a damaged image is kept.
+    private static let damagedMilliseconds = 60_000
 
     /// Makes the product of a job the raster of a variant, unless that exists: the disk tier may have had it under another URL,
     /// and been faster. Returns the buffer, and whether it stays in memory: the original may have been removed or replaced by
@@ -158,8 +179,11 @@ extension BrokerState {
         _ job: JobID, as variant: VariantKey, _ plan: inout DecodePlan, _ result: DecodeResult, since start: Instant,
         isDetached: Bool = false
     ) -> (buffer: BufferID, staysInMemory: Bool) {
+        // An image without damage is that of requests that accept none, too.
+        let variant = result.damage == nil ? variant.ofSound : variant
         plan.header.timing = result.timing
-        plan.header.placeholder = plan.header.placeholder ?? result.placeholder
+        // A placeholder shows the whole image.
+        if result.damage == nil { plan.header.placeholder = plan.header.placeholder ?? result.placeholder }
         if !isDetached { memory.insert(plan.header, of: variant.content) }
         if !isDetached, let known = memory.buffer(variant) {
             actions.append(.discard(job))
@@ -174,7 +198,12 @@ extension BrokerState {
         counters.decodeTimes.record(microseconds: microseconds)
         guard !isDetached, memory.isKnown(variant.content) else { return (buffer, false) }
         memory.insert(
-            buffer, as: variant, bytes: result.bytes, geometry: plan.result, at: now.instant, worth: microseconds)
+            buffer, as: variant, bytes: result.bytes, geometry: plan.result, at: now.instant, worth: microseconds,
+            damage: result.damage)
+        if result.damage != nil {
+            schedule(.damage(buffer), in: Self.damagedMilliseconds)
+            return (buffer, true)
+        }
         saveRaster(buffer, variant, plan, bytes: result.bytes, microseconds: microseconds)
         return (buffer, true)
     }
@@ -204,7 +233,8 @@ extension BrokerState {
 
     /// Answers all waiters of a decoding.
     private mutating func finish(
-        _ job: JobID, _ plan: DecodePlan, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry
+        _ job: JobID, _ plan: DecodePlan, in buffer: BufferID, bytes: Int, _ geometry: PixelGeometry,
+        damage: String? = nil
     ) {
         guard let decode = decoding[job] else { return }
         if !decode.isDetached { acceptTrial(of: decode.variant.content) }
@@ -212,7 +242,7 @@ extension BrokerState {
         decoding.close(job)
         for waiter in decode.waiters.compactMap({ requests[$0.id] }) {
             guard let original = waiter.original else { continue }
-            deliver(buffer, bytes: bytes, geometry, original, plan.header, to: waiter)
+            deliver(buffer, bytes: bytes, geometry, original, plan.header, to: waiter, damage: damage)
         }
         if let end = decoding.end(job) { free(end, job) }
         evictToFit()

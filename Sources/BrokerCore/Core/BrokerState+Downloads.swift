@@ -268,7 +268,7 @@ extension BrokerState {
             let variant = VariantKey(content: original.content, form: form(of: waiter.request))
             if waiter.purpose == .refresh, trials[original.content] == nil {
                 finishRefresh(id)
-            } else if let header = memory.header(of: original.content), let buffer = memory.buffer(variant) {
+            } else if let header = memory.header(of: original.content), let buffer = memory.answer(to: variant) {
                 deliver(buffer, size(of: buffer, header), original, header, to: waiter)
             } else {
                 decode(variant, of: body, for: id)

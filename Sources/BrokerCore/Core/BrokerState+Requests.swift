@@ -61,7 +61,7 @@ extension BrokerState {
         guard !mayHaveOwnedOnDisk(waiter), let (key, original) = stored(for: waiter),
             waiter.decision(about: original, at: agingNow) == .use(isStale: false),
             let header = memory.header(of: original.content),
-            let buffer = memory.buffer(VariantKey(content: original.content, form: form(of: waiter.request)))
+            let buffer = memory.answer(to: VariantKey(content: original.content, form: form(of: waiter.request)))
         else { return nil }
         return MemoryHit(key: key, original: original, header: header, buffer: buffer)
     }
@@ -140,7 +140,7 @@ extension BrokerState {
         guard let waiter = requests[id] else { return }
         let form = form(of: waiter.request)
         let variant = VariantKey(content: original.content, form: form)
-        if let header = memory.header(of: original.content), let buffer = memory.buffer(variant) {
+        if let header = memory.header(of: original.content), let buffer = memory.answer(to: variant) {
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
         }
         let body = body(of: original)
@@ -204,7 +204,7 @@ extension BrokerState {
     /// starts it.
     private mutating func lookUp(for id: WaiterID) {
         guard let waiter = requests[id] else { return }
-        let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request))
+        let key = LookupKey(original: waiter.key, uid: waiter.uid, form: form(of: waiter.request).ofSound)
         let jobWaiter = jobWaiter(for: waiter)
         if let job = disk.join(key, jobWaiter, mayStay: waiter.mayEnterMemory) {
             return requests.wait(id, for: .lookingUp(job), joining: true)
@@ -306,20 +306,24 @@ extension BrokerState {
     /// Answers a request, registered or not, with a buffer.
     mutating func deliver(
         _ buffer: BufferID, bytes: Int? = nil, _ geometry: PixelGeometry, _ original: MemoryIndex.Original,
-        _ header: ImageHeader, to waiter: Waiter, offersSlot: Bool = false
+        _ header: ImageHeader, to waiter: Waiter, damage: String? = nil, offersSlot: Bool = false
     ) {
+        let damage = damage ?? memory.damage(of: buffer)
         let bytes = bytes ?? memory.record(of: buffer)?.bytes ?? 0
         if let refusal = refusal(of: bytes, in: buffer, to: waiter) { return fail(waiter, refusal) }
         memory.touch(buffer, at: now.instant)
         if waiter.source == .memory { noteUse(of: waiter.key) }
-        if waiter.source != .memory || waiter.request.options.retryFailed {
+        if damage == nil, waiter.source != .memory || waiter.request.options.retryFailed {
             for key in waiter.keys { recentFailures.succeeded(key, form: form(of: waiter.request)) }
         }
         guard waiter.purpose == .get else { return delivered(original, to: waiter) }
 
         var image = waiter.reply(for: header, as: geometry, bytes: bytes, of: original, at: agingNow)
+        image.damage = damage
         let attachment = lend(buffer, to: waiter, in: &image)
-        if offersSlot, image.buffer != nil { image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key) }
+        if offersSlot, damage == nil, image.buffer != nil {
+            image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key)
+        }
         if waiter.preview != .showing { unregister(waiter) }
         if image.final { countAnswer(to: waiter, isStale: image.stale) }
         reply(.image(id: waiter.request.id, image), attachment, to: waiter.client)
@@ -474,7 +478,10 @@ extension BrokerState {
         if case .store = waiter.purpose { return fail(waiter, error) }
         let isBadOriginal = Self.isOfAllForms(error, in: form(of: waiter.request))
         let known = memory.original(waiter.key)?.content
-        if isBadOriginal, !isReplaced, known == nil || known == waiter.original?.content { forget(waiter.key) }
+        if isBadOriginal, !isReplaced, known == nil || known == waiter.original?.content {
+            // What was accepted in spite of its damage stays for those who accept it.
+            if let known, memory.hasDamage(known) { forgetOnDisk(waiter.key) } else { forget(waiter.key) }
+        }
         if waiter.preview == .showing {
             if isBadOriginal { requests.rejectOriginal(of: id) }
             return endPreview(id)

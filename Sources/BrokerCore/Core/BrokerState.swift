@@ -354,6 +354,7 @@ package struct BrokerState {
         case .yield(let job, let startedAt): downloads[job]?.transfer?.startedAt == startedAt
         case .suspicion(let worker, let job): supervision.isRunning(job, on: worker)
         case .keptBody(let key): downloads.hasKeptBody(key)
+        case .damage(let buffer): memory.damage(of: buffer) != nil
         case .file(let file): files.asker(of: file) != nil
         case .readAgain(let job): files.isPausing(job)
         case .prefetch(let prefetch): requests[prefetch] != nil
@@ -388,6 +389,7 @@ package struct BrokerState {
                 }
             case .suspicion(let worker, let job): suspicionTimePassed(worker, job)
             case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
+            case .damage(let buffer): damageTimePassed(buffer)
             case .file(let file): examinationTimePassed(file)
             case .readAgain(let job): files.pauseOver(job, at: now.instant)
             case .prefetch(let prefetch): beginMore(of: prefetch)

@@ -21,6 +21,8 @@ enum Deadline {
     /// A transfer that is retried alone may have lived long enough.
     case suspicion(WorkerID, JobID)
     case keptBody(OriginalKey)
+    /// A damaged image has been kept for long enough.
+    case damage(BufferID)
     /// A file was not examined in time for a `query` or `remove`.
     case file(FileID)
     /// A file that could not be read is tried again.

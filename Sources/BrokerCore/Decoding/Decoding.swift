@@ -242,7 +242,7 @@ package struct Decoding {
         let (plan, result) = (early.plan, early.result)
         return transform.plan(for: plan.header.geometry, frameCount: plan.header.frameCount)?.result == plan.result
             && plan.result.pixels <= order.order.maxPixels && result.bytes <= order.reserved
-            && result.bytes == plan.outputBytes(transform, nil) && result.timing == nil
+            && result.bytes == plan.outputBytes(transform, nil) && result.timing == nil && result.damage == nil
     }
 
     /// Counts decoders that died with bytes before those were identified, against their decoding.
@@ -416,7 +416,9 @@ package struct Decoding {
 
     /// Whether the worker of a job is about to finish it, and `result` can be its result.
     func expects(_ result: DecodeResult, of job: JobID) -> Bool {
-        if let part = parts[job] { return part.reserved == result.bytes && result.timing == nil }
+        if let part = parts[job] {
+            return part.reserved == result.bytes && result.timing == nil && result.damage == nil
+        }
         guard let decode = decodes[job], case .writing(let plan, let reserved, _) = decode.phase, reserved > 0,
             let transform = decode.variant.form.transform
         else { return false }
@@ -424,7 +426,7 @@ package struct Decoding {
         let most = plan.outputBytes(transform, encoding)
         let frames = transform.frames == .all ? plan.header.frameCount : nil
         return (encoding == nil ? most...most : 1...most).contains(result.bytes)
-            && result.timing?.delaysMs.count == frames
+            && result.timing?.delaysMs.count == frames && (result.damage == nil || transform.acceptsDamage)
     }
 
     /// Lets no more requests join a decoding whose waiters are being answered.

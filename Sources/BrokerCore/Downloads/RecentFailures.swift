@@ -12,6 +12,8 @@ struct RecentFailures {
         let expires: Instant
         /// The bytes that are no image, if they were received.
         let content: ContentKey?
+        /// Whether it says nothing about requests that accept damage, because this one accepted none.
+        fileprivate let refusedDamage: Bool
         /// The bytes of the texts of its key, and of its form's steps.
         fileprivate let keyBytes: Int
 
@@ -65,7 +67,12 @@ struct RecentFailures {
         error.message = String(error.message.prefix(Self.longestMessage))
         let steps = place.form?.transform?.edits?.steps.count ?? 0
         let keyBytes = key.textBytes + steps * MemoryLayout<Step>.stride
-        set(place, Entry(url: url, error: error, expires: expires, content: content, keyBytes: keyBytes))
+        let refusedDamage = !form.acceptsDamage && [.truncated, .decodeFailed].contains(error.code)
+        set(
+            place,
+            Entry(
+                url: url, error: error, expires: expires, content: content, refusedDamage: refusedDamage,
+                keyBytes: keyBytes))
         expiries.insert(place, key: expires)
         sweep()
         while places.count > capacity || bytes > Self.maximumBytes, let (expires, place) = expiries.popFirst() {
@@ -78,7 +85,8 @@ struct RecentFailures {
     /// counts that is not known to be of other bytes.
     func refusal(of key: OriginalKey, form: Form, content: ContentKey? = nil, at now: Instant) -> WireError? {
         let entry = [nil, form].lazy.compactMap { places[Place(key: key, form: $0)] }.first {
-            $0.expires > now && (content == nil || $0.content == nil || $0.content == content)
+            $0.expires > now && !(form.acceptsDamage && $0.refusedDamage)
+                && (content == nil || $0.content == nil || $0.content == content)
         }
         guard let entry else { return nil }
         let milliseconds = (entry.expires.microseconds(since: now) + 999) / 1000

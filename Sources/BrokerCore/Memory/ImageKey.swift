@@ -115,6 +115,7 @@ enum Form: Hashable, Sendable {
 
     init(_ options: GetOptions, scaleDownLimit: Int) {
         var transform = options.variant.transform(scaleDownLimit: scaleDownLimit)
+        transform.acceptsDamage = options.damaged == .accept
         if options.representation == .original {
             self = .original
         } else if let format = options.representation.format {
@@ -136,6 +137,16 @@ enum Form: Hashable, Sendable {
 
     /// The encoding; nil for the original bytes and for rasters.
     var encoding: Encoding? { if case .encoded(_, let encoding) = self { encoding } else { nil } }
+
+    /// Whether as much as possible of a damaged image is decoded.
+    var acceptsDamage: Bool { transform?.acceptsDamage ?? false }
+
+    /// The form of images without damage, whether or not damage is accepted.
+    var ofSound: Form {
+        guard var transform, transform.acceptsDamage else { return self }
+        transform.acceptsDamage = false
+        return encoding.map { .encoded(transform, $0) } ?? .pixels(transform)
+    }
 
     /// Returns the size in bytes of a raster of this form.
     func bytes(of geometry: PixelGeometry) -> Int { geometry.bytes(in: transform?.pixelFormat ?? .rgba8) }
@@ -172,4 +183,7 @@ struct ContentKey: Hashable, Sendable {
 struct VariantKey: Hashable, Sendable {
     let content: ContentKey
     let form: Form
+
+    /// The variant without damage.
+    var ofSound: VariantKey { form.acceptsDamage ? VariantKey(content: content, form: form.ofSound) : self }
 }

@@ -111,6 +111,8 @@ struct MemoryIndex {
     var notesEvictions = false
     private var evicted: [Evicted] = []
     private var validity: ValiditySlots
+    /// The sentences about the buffers with damage, which are few and live briefly.
+    private var damages: [BufferID: String] = [:]
 
     /// The bytes of resident buffers.
     private(set) var residentBytes = 0
@@ -190,6 +192,20 @@ struct MemoryIndex {
 
     func buffer(_ variant: VariantKey) -> BufferID? {
         contents.slot(of: variant.content).flatMap { slot(of: variant.form, in: $0) }.map { buffers[$0].key }
+    }
+
+    /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant accepts that.
+    func answer(to variant: VariantKey) -> BufferID? {
+        guard variant.form.acceptsDamage else { return buffer(variant) }
+        return buffer(variant.ofSound) ?? buffer(variant)
+    }
+
+    /// Returns the sentence about a buffer's damage; nil for one without.
+    func damage(of buffer: BufferID) -> String? { damages.isEmpty ? nil : damages[buffer] }
+
+    /// Returns whether anything made of these bytes is damaged.
+    func hasDamage(_ content: ContentKey) -> Bool {
+        damages.keys.contains { record(of: $0)?.variant.content == content }
     }
 
     private func slot(of form: Form, in content: Int) -> Int? {
@@ -363,9 +379,10 @@ struct MemoryIndex {
     /// calls `evictToFit`.
     mutating func insert(
         _ buffer: BufferID, as variant: VariantKey, bytes: Int, geometry: PixelGeometry? = nil, at now: Instant,
-        worth microseconds: Int = 0
+        worth microseconds: Int = 0, damage: String? = nil
     ) {
         guard let content = contents.slot(of: variant.content) else { return }
+        if let damage { damages[buffer] = damage }
         revision += 1
         let slot = buffers.insert(
             BufferEntry(
@@ -499,20 +516,35 @@ struct MemoryIndex {
         guard contents[content].originals.isEmpty else { return dropSpareBody(of: contents[content].key) }
         var dropped: [BufferID] = []
         for slot in contents[content].buffers.reversed() {
-            let record = buffers[slot]
-            if record.isResident {
-                order.remove(slot)
-                residentBytes -= record.bytes
-                if record.holders == 0 { unheldResidents -= 1 }
-            } else {
-                evictedBytes -= record.bytes
-            }
-            if record.holders > 0 { heldBytes -= record.bytes }
+            settle(slot)
+            dropped.append(buffers[slot].key)
             takeOut(slot)
-            dropped.append(record.key)
         }
         textBytes -= Self.size(of: contents.remove(at: content).header)
         return dropped
+    }
+
+    /// Removes a buffer, and with the last one of a content also the originals that led to it. It is no later hit, even while it is
+    /// held. Returns it if it was there.
+    mutating func remove(_ buffer: BufferID) -> [BufferID] {
+        guard let slot = buffers.slot(of: buffer) else { return [] }
+        validity.end(buffer)
+        settle(slot)
+        forgetBuffer(slot)
+        return [buffer]
+    }
+
+    /// Takes a buffer that will be removed out of the order of eviction and the sums.
+    private mutating func settle(_ slot: Int) {
+        let record = buffers[slot]
+        if record.isResident {
+            order.remove(slot)
+            residentBytes -= record.bytes
+            if record.holders == 0 { unheldResidents -= 1 }
+        } else {
+            evictedBytes -= record.bytes
+        }
+        if record.holders > 0 { heldBytes -= record.bytes }
     }
 
     /// Removes a buffer, which is neither resident nor held, from the tables; with the last buffer of a content also the
@@ -530,6 +562,7 @@ struct MemoryIndex {
     /// Removes a buffer from the tables and from its content.
     private mutating func takeOut(_ slot: Int) {
         variants.remove(slot, hash: Self.hash(buffers[slot]))
+        if !damages.isEmpty { damages[buffers[slot].key] = nil }
         Self.remove(slot, from: &contents[buffers.remove(at: slot).content].buffers)
     }
 
@@ -589,6 +622,9 @@ struct MemoryIndex {
             content.originals.reduce(0) { $0 + originals[$1].textBytes } != content.textBytes
         }) {
             return "bytes of a content's texts"
+        }
+        if damages.keys.contains(where: { !(record(of: $0)?.variant.form.acceptsDamage ?? false) }) {
+            return "damage of a buffer that may have none"
         }
         if residents.count != order.count { return "order of eviction" }
         if let broken = order.brokenInvariant() { return "order of eviction: \(broken)" }

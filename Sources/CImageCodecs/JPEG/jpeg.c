@@ -1,3 +1,5 @@
+// For memrchr.
+#define _GNU_SOURCE
 #include "CImageCodecs.h"
 #include "jpeg_errors.h"
 #include "jpeg_scans.h"
@@ -19,6 +21,8 @@ struct codec_jpeg_reader {
     int skips_scans;
     /// The file is still being downloaded: missing scans are no error.
     int is_part;
+    /// Damaged and missing data are no error, as long as there are any rows.
+    int accepts_damage;
     codec_order order;
 };
 
@@ -94,6 +98,7 @@ static codec_status reading_status(const codec_jpeg_reader *reader) {
 /// Returns the status for the warnings about the rows read so far.
 static codec_status warnings_status(const codec_jpeg_reader *reader) {
     if (!reader->errors.damaged) return CODEC_OK;
+    if (reader->accepts_damage && !reader->errors.is_empty) return CODEC_OK;
     return reader->ran_out && !reader->is_part ? CODEC_TRUNCATED : CODEC_DAMAGED;
 }
 
@@ -159,6 +164,8 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
     return CODEC_OK;
 }
 
+void codec_jpeg_reader_accept_damage(codec_jpeg_reader *reader) { reader->accepts_damage = 1; }
+
 codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, uint32_t *scans) {
     *scans = 0;
     if (!jpeg_has_multiple_scans(&reader->jpeg)) {
@@ -187,7 +194,7 @@ static int coefficients_missing(const codec_jpeg_reader *reader) {
     return 0;
 }
 
-codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths) {
+static codec_status start(codec_jpeg_reader *reader, codec_order order, int eighths) {
     struct jpeg_decompress_struct *jpeg = &reader->jpeg;
     if (setjmp(reader->errors.jump)) return reading_status(reader);
     reader->order = order;
@@ -201,7 +208,7 @@ codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order orde
     // Besides the coefficients, libjpeg holds a few rows.
     jpeg->mem->max_memory_to_use = (long)(coefficient_bytes(jpeg) + (64u << 20));
     jpeg_calc_output_dimensions(jpeg);
-    if (!reader->is_part && jpeg_can_skip_scans(jpeg)) {
+    if (!reader->is_part && !reader->accepts_damage && jpeg_can_skip_scans(jpeg)) {
         reader->skips_scans = 1;
         // Block smoothing would estimate the skipped coefficients and change others.
         jpeg->do_block_smoothing = FALSE;
@@ -209,11 +216,39 @@ codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order orde
             jpeg, reader->source.next_input_byte, reader->bytes + reader->length);
     }
     jpeg_start_decompress(jpeg);
-    if (jpeg_has_multiple_scans(jpeg) && !reader->is_part && coefficients_missing(reader)) {
+    if (jpeg_has_multiple_scans(jpeg) && !reader->is_part && !reader->accepts_damage && coefficients_missing(reader)) {
         snprintf(reader->errors.message, sizeof reader->errors.message, "scans are missing");
         return CODEC_TRUNCATED;
     }
     return warnings_status(reader);
+}
+
+/// Begins the file again, and ends it before the segment that libjpeg could not read. Returns 0 if nothing remains.
+static int cut_off(codec_jpeg_reader *reader) {
+    size_t position = codec_jpeg_reader_position(reader);
+    const uint8_t *marker = position > 2 ? memrchr(reader->bytes, 0xFF, position - 1) : NULL;
+    // Always less than before, so that this ends.
+    if (!marker || (size_t)(marker - reader->bytes) >= reader->length) return 0;
+    reader->length = (size_t)(marker - reader->bytes);
+    jpeg_abort_decompress(&reader->jpeg);
+    reader->ran_out = reader->errors.damaged = reader->errors.is_empty = 0;
+    memset(reader->scanned, 0, sizeof reader->scanned);
+    reader->source.next_input_byte = reader->bytes;
+    reader->source.bytes_in_buffer = reader->length;
+    codec_header header;
+    return codec_jpeg_reader_read_header(reader, &header) == CODEC_OK;
+}
+
+/// The most segments of one file to leave out.
+#define MOST_CUTS 4
+
+codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths) {
+    codec_status status = start(reader, order, eighths);
+    for (int cuts = 0; cuts < MOST_CUTS && reader->accepts_damage && status == CODEC_DAMAGED; cuts++) {
+        if (!cut_off(reader)) return status;
+        status = start(reader, order, eighths);
+    }
+    return status;
 }
 
 /// Converts CMYK to 255 for no ink. Adobe's programs, which mark their files, store 255 already; standard CMYK stores

@@ -15,6 +15,8 @@ typedef struct {
     jmp_buf jump;
     /// A warning was raised that means wrong pixels.
     int damaged;
+    /// The first of these warnings says that nothing follows the first rows of the first scan.
+    int is_empty;
     char message[JMSG_LENGTH_MAX];
 } error_manager;
 
@@ -34,7 +36,12 @@ static inline void note_warning(j_common_ptr common, int level) {
     case JWRN_HUFF_BAD_CODE:
     case JWRN_ARITH_BAD_CODE:
     case JWRN_MUST_RESYNC:
-        if (!errors->damaged) errors->base.format_message(common, errors->message);
+        if (!errors->damaged) {
+            errors->base.format_message(common, errors->message);
+            j_decompress_ptr jpeg = common->is_decompressor ? (j_decompress_ptr)common : NULL;
+            errors->is_empty = jpeg && errors->base.msg_code == JWRN_HIT_MARKER && jpeg->unread_marker == JPEG_EOI
+                && jpeg->input_scan_number <= 1 && jpeg->input_iMCU_row == 0;
+        }
         errors->damaged = 1;
         break;
     default: break;

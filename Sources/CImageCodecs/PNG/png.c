@@ -29,6 +29,10 @@ struct codec_png_reader {
     uint32_t width;
     uint32_t height;
     int passes;
+    /// Wrong checksums of pixels are no error.
+    int accepts_damage;
+    /// The rows read, of all passes.
+    uint64_t rows_read;
     /// The bytes per pixel of a plain image, whose rows png_rows reads instead of libpng; else 0.
     int plain_channels;
     png_rows *rows;
@@ -114,6 +118,13 @@ void codec_png_reader_take_part(codec_png_reader *reader) {
     }
 }
 
+void codec_png_reader_accept_damage(codec_png_reader *reader) {
+    codec_png_reader_take_part(reader);
+    reader->accepts_damage = 1;
+}
+
+uint64_t codec_png_reader_rows_read(const codec_png_reader *reader) { return reader->rows_read; }
+
 /// Returns the status for a size of zero or beyond the limits, which libpng reports as one generic error. IHDR is
 /// always the first chunk.
 static codec_status check_size(const codec_png_reader *reader) {
@@ -146,7 +157,8 @@ codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header
     header->can_scale = 0;
     reader->width = header->width;
     reader->height = header->height;
-    int is_plain = png_get_bit_depth(reader->png, reader->info) == 8 && header->passes == 1 && !has_key;
+    int is_plain = png_get_bit_depth(reader->png, reader->info) == 8 && header->passes == 1 && !has_key
+        && !reader->accepts_damage;
     if (is_plain && type == PNG_COLOR_TYPE_RGB) reader->plain_channels = 3;
     if (is_plain && type == PNG_COLOR_TYPE_RGB_ALPHA) reader->plain_channels = 4;
     return CODEC_OK;
@@ -163,6 +175,8 @@ static codec_status start_rows(codec_png_reader *reader, codec_order order) {
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order) {
     if (reader->plain_channels > 0) return start_rows(reader, order);
     if (setjmp(png_jmpbuf(reader->png))) return reading_status(reader);
+    // Only from here on: an image with a damaged header has no rows.
+    if (reader->accepts_damage) png_set_crc_action(reader->png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
     // Expands palettes, low depths and tRNS to full channels, rounds 16 bits to 8, and expands gray to RGB.
     png_set_expand(reader->png);
     png_set_scale_16(reader->png);
@@ -188,7 +202,10 @@ codec_status codec_png_reader_read_rows(codec_png_reader *reader, uint8_t *rows,
         if (reader->ran_out && all_rows_read(reader)) return CODEC_OK;
         return reading_status(reader);
     }
-    for (uint32_t row = 0; row < count; row++) png_read_row(reader->png, rows + row * stride, NULL);
+    for (uint32_t row = 0; row < count; row++) {
+        png_read_row(reader->png, rows + row * stride, NULL);
+        reader->rows_read++;
+    }
     return CODEC_OK;
 }
 
@@ -209,7 +226,10 @@ codec_status codec_png_reader_spread_pass(codec_png_reader *reader, uint8_t *row
     if (setjmp(png_jmpbuf(reader->png))) {
         return reader->ran_out && all_rows_read(reader) ? CODEC_OK : reading_status(reader);
     }
-    for (uint32_t row = 0; row < reader->height; row++) png_read_row(reader->png, NULL, rows + row * stride);
+    for (uint32_t row = 0; row < reader->height; row++) {
+        png_read_row(reader->png, NULL, rows + row * stride);
+        reader->rows_read++;
+    }
     return CODEC_OK;
 }
 

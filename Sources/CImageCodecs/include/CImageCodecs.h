@@ -62,6 +62,11 @@ codec_png_reader *codec_png_reader_create(const uint8_t *bytes, size_t length);
 codec_status codec_png_reader_read_header(codec_png_reader *reader, codec_header *header);
 /// Accepts an incomplete file, whose last bytes may belong to an incomplete chunk. Call before reading the header.
 void codec_png_reader_take_part(codec_png_reader *reader);
+/// Lets reading continue after wrong checksums of pixels, and accepts an incomplete last chunk. Call before reading the header. Rows
+/// that are not read are not written.
+void codec_png_reader_accept_damage(codec_png_reader *reader);
+/// Returns the number of rows read, of all passes together.
+uint64_t codec_png_reader_rows_read(const codec_png_reader *reader);
 /// Prepares for reading rows; allocates a few rows.
 codec_status codec_png_reader_start(codec_png_reader *reader, codec_order order);
 /// Reads the next `count` rows of the current pass into `rows`, `stride` bytes apart.
@@ -89,6 +94,9 @@ codec_status codec_jpeg_reader_read_header(codec_jpeg_reader *reader, codec_head
 /// Limits an incomplete file to its complete scans, and counts them. Call after reading the header. CODEC_UNSUPPORTED if
 /// the file has one scan; CODEC_TRUNCATED if no scan is complete.
 codec_status codec_jpeg_reader_keep_complete_scans(codec_jpeg_reader *reader, uint32_t *scans);
+/// Lets damaged and missing data be no error: libjpeg's gray takes their place, and what follows a segment that cannot be read is
+/// left out. CODEC_TRUNCATED is returned all the same if the data end within the first rows. Call after reading the header.
+void codec_jpeg_reader_accept_damage(codec_jpeg_reader *reader);
 /// Prepares for reading rows of an image whose sides are `eighths`/8 of the stored ones, rounded up (1 … 8). Reads a file
 /// with several scans to its end and holds it as coefficients, without the scans that do not affect this size.
 codec_status codec_jpeg_reader_start(codec_jpeg_reader *reader, codec_order order, int eighths);
@@ -121,6 +129,11 @@ codec_status codec_webp_decode(
 codec_status codec_webp_decode_part(
     const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
 
+/// Decodes the rows before missing or damaged data, of a file or the bitstream of an animation's frame; the others become
+/// transparent. An error if no row is available.
+codec_status codec_webp_decode_damaged(
+    const uint8_t *bytes, size_t length, codec_order order, uint32_t width, uint32_t height, uint8_t *pixels);
+
 // MARK: Reading GIF, one frame at a time: create, start, read_rows until all rows are read, destroy.
 
 /// A frame of a GIF.
@@ -140,6 +153,10 @@ typedef struct codec_gif_reader codec_gif_reader;
 codec_gif_reader *codec_gif_reader_create(const uint8_t *bytes, size_t length, const codec_gif_frame *frame);
 /// Reads the frame's image descriptor.
 codec_status codec_gif_reader_start(codec_gif_reader *reader, codec_order order);
+/// Lets the file end within the frame's data. Call after the start. Rows that are not complete are not written.
+void codec_gif_reader_accept_damage(codec_gif_reader *reader);
+/// Returns the number of visible rows that are complete.
+uint32_t codec_gif_reader_rows_read(const codec_gif_reader *reader);
 /// Returns whether the frame is interlaced, so that all rows must be read at once. Call after the start.
 int codec_gif_reader_is_interlaced(const codec_gif_reader *reader);
 /// Decodes the next `count` rows into `rows`, without padding.

@@ -38,12 +38,15 @@ public struct Transform: Hashable, Sendable {
     /// The crop before scaling, and the steps after it; nil for neither.
     package var edits: Edits?
 
+    /// Whether as much as possible of a damaged image is decoded. The pixels of a sound image do not depend on it.
+    package var acceptsDamage: Bool
+
     /// Creates a transform in its canonical form: without a box there is no fit, without scaling there is no filter, without alpha
     /// there is no mode of it, with alpha there is no background, and no step is without effect.
     package init(
         width: Int? = nil, height: Int? = nil, fit: Fit = .inside, byteLimit: Int? = nil,
         pixelFormat: PixelFormat = .rgba8, alpha: AlphaMode = .premultiplied, background: Color = .white,
-        frames: FrameSelection = .one(0), isLight: Bool = false, edits: Edits? = nil
+        frames: FrameSelection = .one(0), isLight: Bool = false, edits: Edits? = nil, acceptsDamage: Bool = false
     ) {
         self.width = width
         self.height = height
@@ -55,6 +58,7 @@ public struct Transform: Hashable, Sendable {
         self.frames = frames
         self.isLight = isLight && (width != nil || height != nil || byteLimit != nil)
         self.edits = edits?.canonical
+        self.acceptsDamage = acceptsDamage
     }
 
     /// The source area and the size of a result.
@@ -165,7 +169,8 @@ public struct Transform: Hashable, Sendable {
             height: height)
     }
 
-    /// The transform as one word, for file names and digests. Equal transforms have equal words.
+    /// The transform as one word, for file names and digests. Equal transforms have equal words, and so have those that differ in
+    /// `acceptsDamage` only, because no file has a damaged image.
     package var canonical: String {
         let box = width == nil && height == nil ? "full" : "\(width ?? 0)x\(height ?? 0)-\(fit.rawValue)"
         let frame = frames == .one(0) ? "" : "-frame-\(frames)"
@@ -189,11 +194,13 @@ extension Transform: FieldList {
         fields.frames("frame", &frames)
         fields.boolean("linear", &isLight)
         fields.edits(&edits)
+        fields.flag("acceptsDamage", &acceptsDamage)
         if fields.isReading {
             // In its canonical form.
             self = Transform(
                 width: width, height: height, fit: fit, byteLimit: byteLimit, pixelFormat: pixelFormat, alpha: alpha,
-                background: background, frames: frames, isLight: isLight, edits: edits)
+                background: background, frames: frames, isLight: isLight, edits: edits,
+                acceptsDamage: acceptsDamage)
         }
     }
 }

@@ -80,6 +80,8 @@ public struct ImageReply: Equatable, Sendable {
     public var expires: Int?
     /// Whether it is no longer fresh.
     public var stale = false
+    /// A sentence about the parts that could not be decoded; nil for an image without damage.
+    public var damage: String?
 
     /// Creates a description of an image.
     public init(
@@ -144,6 +146,14 @@ extension ImageReply: FieldList {
         fields.string("etag", &etag)
         fields.nullableInteger("expires", &expires, in: any)
         fields.boolean("stale", &stale, .optional)
+        listDamage(&fields)
+    }
+
+    private mutating func listDamage(_ fields: inout Fields) {
+        var isDamaged = damage != nil
+        fields.flag("damaged", &isDamaged)
+        fields.string("damage", &damage)
+        if fields.isReading { damage = isDamaged ? damage ?? "" : nil }
     }
 
     private mutating func listTiming(_ fields: inout Fields) {

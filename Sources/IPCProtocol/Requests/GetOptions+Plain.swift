@@ -11,7 +11,7 @@ extension GetOptions {
         let pixelFormat: PixelFormat
         let alpha: AlphaMode
         /// One bit for each Boolean option.
-        let flags: UInt8
+        let flags: UInt16
         let quality: UInt8
         /// The box; 0 for a side that is not given.
         let width: UInt16
@@ -39,7 +39,7 @@ extension GetOptions {
             let height = UInt16(exactly: variant.height ?? 0), let frame, variant.width != 0, variant.height != 0,
             let timeoutMs = Int32(exactly: timeoutMs), let totalTimeoutMs = Int32(exactly: totalTimeoutMs)
         else { return nil }
-        var flags: UInt8 = 0
+        var flags: UInt16 = 0
         if staleFirst { flags |= 1 }
         if retryFailed { flags |= 1 << 1 }
         if progress { flags |= 1 << 2 }
@@ -48,6 +48,7 @@ extension GetOptions {
         if allowInvalidCertificates { flags |= 1 << 5 }
         if variant.scaleDown { flags |= 1 << 6 }
         if variant.linear { flags |= 1 << 7 }
+        if damaged == .accept { flags |= 1 << 8 }
         return Plain(
             representation: representation, delivery: delivery, cache: cache, storage: storage, priority: priority,
             fit: variant.fit, pixelFormat: variant.pixelFormat, alpha: variant.alpha, flags: flags, quality: quality,

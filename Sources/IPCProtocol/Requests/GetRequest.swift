@@ -94,6 +94,14 @@ public struct GetOptions: Equatable, Sendable {
         }
     }
 
+    /// The treatment of images that are damaged.
+    public enum Damage: String, CaseIterable, Sendable {
+        /// An error.
+        case refuse
+        /// As much as possible is decoded.
+        case accept
+    }
+
     /// The size and form of the pixels.
     public struct Variant: Hashable, Sendable {
         /// The box's width in pixels.
@@ -147,6 +155,8 @@ public struct GetOptions: Equatable, Sendable {
     public var quality = Encoding.usualQuality
     /// The size and form of the pixels.
     public var variant = Variant()
+    /// The treatment of an image that is damaged.
+    public var damaged = Damage.refuse
     /// The way in which the result is delivered.
     public var delivery = Delivery.fd
     /// The permitted use of the cache.
@@ -205,6 +215,7 @@ extension GetOptions {
         fields.choice("as", &representation, omitting: usual.representation)
         fields.integer("quality", &quality, in: 1...100, omitting: usual.quality)
         if fields.isReading || variant != usual.variant { fields.object("variant", .optional) { variant.list(&$0) } }
+        fields.choice("damaged", &damaged, omitting: usual.damaged)
         fields.choice("delivery", &delivery, omitting: usual.delivery)
         fields.choice("cache", &cache, omitting: usual.cache)
         fields.flag("staleFirst", &staleFirst)

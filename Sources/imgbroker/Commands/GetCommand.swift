@@ -224,6 +224,7 @@ enum GetCommand {
         if image.frameCount > 1 { words += ", \(image.frameCount) frames" }
         words += ", \(ByteCount(image.bytes))" + (image.pixels == nil ? "" : " of pixels")
         words += ", from " + origin(of: image)
+        if let damage = image.damage { words += ", damaged (\(damage.escapingDeceptive))" }
         if let path { words += ", written to \(path)" }
         return words
     }

@@ -30,6 +30,7 @@ struct LoadOptions {
                               origin sent them), or encoded again as png, jpeg or webp
           --original          the same as --as original
           --quality N         of jpeg and webp, 1 to 100 (default: 85)
+          --accept-damage     decode as much as possible of a damaged image
           --cache MODE        use of the cache: default, no-cache, reload, force-cache,
                               only-if-cached or no-store
           --storage TIER      the tiers that the result may enter: both (default), memory, disk
@@ -89,6 +90,7 @@ struct LoadOptions {
             given.representation = .original
             hasRepresentation = true
         case "--quality": given.quality = try arguments.number(of: flag, in: 1...100)
+        case "--accept-damage": given.damaged = .accept
         case "--cache":
             given.cache = try arguments.choice(of: flag)
             hasCacheMode = true

@@ -36,7 +36,7 @@ extension Animation {
             position = start + length + length % 2
         }
         // The orientation follows the frames: without it, no frame can be shown correctly.
-        if fault == CODEC_TRUNCATED, flags & 8 != 0, !hasExif { frames = [] }
+        if fault == CODEC_TRUNCATED, flags & 8 != 0, !hasExif, !toleratesDamage { frames = [] }
         return true
     }
 

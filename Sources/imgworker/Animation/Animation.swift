@@ -48,13 +48,17 @@ struct Animation: Equatable {
     var sharedChunks: [Range<Int>] = []
     /// The reason why frames are missing.
     var fault: codec_status?
+    /// Whether a WebP that ends before its orientation has the frames so far.
+    private(set) var toleratesDamage = false
 
     /// The declared number of frames, or the number found.
     var count: Int { announced ?? frames.count }
 
     /// Walks `bytes` as a file of `format`; nil for a still image. A GIF always has frames. An AVIF may contain a sequence
-    /// besides the still image that is shown instead.
-    init?(_ format: ImageFormat, _ bytes: Span<UInt8>) {
+    /// besides the still image that is shown instead. With `toleratesDamage` a file of which frames are missing consists of the
+    /// others.
+    init?(_ format: ImageFormat, _ bytes: Span<UInt8>, toleratesDamage: Bool = false) {
+        self.toleratesDamage = toleratesDamage
         switch format {
         case .gif: walkGIF(bytes)
         case .png: guard walkPNG(bytes) else { return nil }
@@ -65,6 +69,13 @@ struct Animation: Equatable {
         case .jpeg: return nil
         }
         if frames.isEmpty, fault == nil { fault = CODEC_EMPTY }
+        if toleratesDamage { endAtFault() }
+    }
+
+    /// Lets the file consist of the frames before those that are missing.
+    mutating func endAtFault() {
+        guard !frames.isEmpty, fault == CODEC_TRUNCATED || fault == CODEC_DAMAGED else { return }
+        (announced, fault) = (nil, nil)
     }
 
     /// Adds `frame`; returns false if there are too many.
@@ -124,6 +135,13 @@ struct Animation: Equatable {
             }
         }
         if let fault = animation?.fault { throw WireError(fault, format: format) }
+    }
+}
+
+extension ImageSource {
+    /// The frames of an animated file; nil for a still image.
+    func animation(_ format: ImageFormat) -> Animation? {
+        withSpan { Animation(format, $0, toleratesDamage: toleratesDamage) }
     }
 }
 

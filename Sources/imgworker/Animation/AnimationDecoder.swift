@@ -82,7 +82,12 @@ final class AnimationDecoder: ImageDecoder {
         while next <= wanted {
             let frame = animation.frames[next]
             try composer.begin(frame)
-            if let size = frame.size { try draw(frame, size, format, onto: &composer) }
+            if let size = frame.size {
+                do throws(WireError) { try draw(frame, size, format, onto: &composer) } catch {
+                    // A frame without a row changes nothing, unless there is nothing else.
+                    guard source.toleratesDamage, error.isDamage, next > 0 else { throw error }
+                }
+            }
             kept = source.pass(from: kept, to: frame.data.upperBound)
             next += 1
         }

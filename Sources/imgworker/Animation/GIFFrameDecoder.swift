@@ -27,7 +27,7 @@ struct GIFFrameDecoder: ImageDecoder {
     ///
     /// - Throws: `empty-image`, `truncated`, `decode-failed`.
     init(_ source: ImageSource) throws(WireError) {
-        let animation = source.withSpan { Animation(.gif, $0) }
+        let animation = source.animation(.gif)
         guard let frame = animation?.frames.first else {
             throw WireError(animation?.fault ?? CODEC_EMPTY, format: .gif)
         }
@@ -60,15 +60,25 @@ struct GIFFrameDecoder: ImageDecoder {
         else { throw .outOfMemory }
         let status = unsafe codec_gif_reader_start(reader.pointer, format.codecOrder)
         guard status == CODEC_OK else { throw WireError(status, format: .gif) }
+        if source.toleratesDamage { unsafe codec_gif_reader_accept_damage(reader.pointer) }
+        let stride = header.geometry.stride
+        var hasEnded = false
         let read = { (rows: UnsafeMutableRawBufferPointer, count: Int) throws(WireError) in
             let start = unsafe rows.baseAddress!.assumingMemoryBound(to: UInt8.self)
-            let status = unsafe codec_gif_reader_read_rows(reader.pointer, start, UInt32(count))
-            guard status == CODEC_OK else { throw WireError(status, format: .gif) }
+            let before = unsafe codec_gif_reader_rows_read(reader.pointer)
+            let status = hasEnded ? CODEC_OK : unsafe codec_gif_reader_read_rows(reader.pointer, start, UInt32(count))
+            let after = unsafe codec_gif_reader_rows_read(reader.pointer)
+            if status != CODEC_OK, !source.toleratesDamage || after == 0 { throw WireError(status, format: .gif) }
+            hasEnded = hasEnded || status != CODEC_OK
+            // The rows of an interlaced frame are in memory that was cleared.
+            guard hasEnded, header.passes == 1 else { return }
+            let missing = unsafe UnsafeMutableRawBufferPointer(rebasing: rows[(Int(after - before) * stride)...])
+            unsafe missing.initializeMemory(as: UInt8.self, repeating: 0)
         }
         guard unsafe codec_gif_reader_is_interlaced(reader.pointer) != 0 else {
             return unsafe try sink.takeBands(of: header.geometry, read)
         }
-        let raster = try PixelMemory(count: header.geometry.bytes)
+        let raster = try PixelMemory(count: header.geometry.bytes, zeroed: source.toleratesDamage)
         unsafe try read(raster.bytes, header.geometry.height)
         unsafe try sink.takeWhole(raster.bytes, header.geometry)
     }

@@ -38,21 +38,21 @@ struct PNGFrame {
             }
             for range in animation.sharedChunks { file.copy(bytes, range) }
             var isSound = true
-            file.chunk("IDAT") { isSound = $0.copyPixels(bytes, frame.data) }
+            file.chunk("IDAT") { isSound = $0.copyPixels(bytes, frame.data, checked: !source.toleratesDamage) }
             return isSound ? file.count : nil
         }
         guard let count else { throw WireError(CODEC_DAMAGED, format: .png, message: "checksum") }
-        return ImageSource(memory, count: count)
+        return ImageSource(memory, count: count, toleratesDamage: source.toleratesDamage)
     }
 
-    /// Copies the contents of IDAT and fdAT chunks; returns false if a CRC is wrong. The last chunk may be incomplete.
-    private mutating func copyPixels(_ bytes: Span<UInt8>, _ chunks: Range<Int>) -> Bool {
+    /// Copies the contents of IDAT and fdAT chunks; returns false if a CRC is `checked` and wrong. The last chunk may be incomplete.
+    private mutating func copyPixels(_ bytes: Span<UInt8>, _ chunks: Range<Int>, checked: Bool) -> Bool {
         var position = chunks.lowerBound
         while position < chunks.upperBound, let length = bytes.integer(at: position, bytes: 4, .big) {
             let (name, end) = (position + 4, position + Self.chunkBytes + length)
             let isSequenced = bytes.hasText("fdAT", at: name)
             if isSequenced || bytes.hasText("IDAT", at: name) {
-                guard end > bytes.count || Animation.isSound(bytes, name..<end) else { return false }
+                guard !checked || end > bytes.count || Animation.isSound(bytes, name..<end) else { return false }
                 let start = name + (isSequenced ? 8 : 4)
                 copy(bytes, start..<max(start, min(end - 4, bytes.count)))
             }

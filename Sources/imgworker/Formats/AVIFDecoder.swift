@@ -36,11 +36,13 @@
                 guard let sequence, sequence.animation.announced.map({ $0 == Int(header.frames) }) ?? true else {
                     throw WireError(CODEC_DAMAGED, format: .avif)
                 }
-                try Animation.check(selection, of: sequence.animation, .avif)
+                var found = sequence.animation
+                if source.toleratesDamage { found.endAtFault() }
+                try Animation.check(selection, of: found, .avif)
                 if sequence.animation.frames.isEmpty {
                     throw WireError(sequence.animation.fault ?? CODEC_EMPTY, format: .avif)
                 }
-                animation = sequence.animation
+                animation = found
                 work = try AVIFWork(sequence, selection, in: source) { index in
                     unsafe codec_avif_reader_is_key(reader.pointer, UInt32(index)) != 0
                 }

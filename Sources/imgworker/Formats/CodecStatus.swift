@@ -18,6 +18,9 @@ extension WireError {
             }
     }
 
+    /// Whether rows may be decoded all the same: bytes are missing or violate their format.
+    var isDamage: Bool { code == .truncated || code == .decodeFailed }
+
     /// An allocation failed.
     static var outOfMemory: WireError { WireError(.outOfMemory, "There is not enough memory for the image.") }
 }

@@ -25,7 +25,10 @@ protocol ImageDecoder {
     /// Decodes all rows at `size` into `sink`, with the byte order of `format` and straight alpha, not converted to
     /// sRGB. Called once for each requested frame.
     ///
-    /// - Throws: `truncated`, `decode-failed` and the like; the errors of the sink.
+    /// If the source tolerates damage, rows that cannot be decoded are transparent, of a JPEG gray.
+    ///
+    /// - Throws: `truncated`, `decode-failed` and the like (with tolerated damage: if no row can be decoded); the errors of the
+    ///   sink.
     func decode(_ format: PixelFormat, at size: DecodedSize, into sink: inout some RowSink) throws(WireError)
 }
 

@@ -22,11 +22,12 @@ struct JPEGDecoder: ImageDecoder {
         let status = unsafe codec_jpeg_reader_read_header(reader.pointer, &header)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
         self.header = try StoredHeader(header)
+        if source.toleratesDamage { unsafe codec_jpeg_reader_accept_damage(reader.pointer) }
     }
 
     var metadata: ImageMetadata { ImageMetadata(source, .jpeg, frameCount: header.frameCount) }
     var streams: Bool { true }
-    var skipsRows: Bool { true }
+    var skipsRows: Bool { !source.toleratesDamage }
 
     func findStage() throws(WireError) -> Int {
         var scans: UInt32 = 0
@@ -56,16 +57,29 @@ struct JPEGDecoder: ImageDecoder {
         let geometry = size.geometry
         try skip(size.rows.lowerBound, geometry)
         var kept = 0
+        var (hasRows, hasEnded) = (false, false)
         unsafe try sink.takeBands(of: size.used) { (rows, count) throws(WireError) in
             // Releases bytes within a band, because a row of a strongly scaled image consumes many bytes.
             for row in stride(from: 0, to: count, by: Self.step) {
                 kept = unsafe source.release(from: kept, to: codec_jpeg_reader_position(reader.pointer))
                 let place = unsafe (rows.baseAddress! + row * geometry.stride).assumingMemoryBound(to: UInt8.self)
-                let status = unsafe codec_jpeg_reader_read_rows(
-                    reader.pointer, place, geometry.stride, UInt32(min(Self.step, count - row)))
-                guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+                let taken = min(Self.step, count - row)
+                if !hasEnded {
+                    let status = unsafe codec_jpeg_reader_read_rows(
+                        reader.pointer, place, geometry.stride, UInt32(taken))
+                    if status != CODEC_OK, !source.toleratesDamage || !hasRows {
+                        throw Self.failure(status, of: reader)
+                    }
+                    (hasRows, hasEnded) = (true, status != CODEC_OK)
+                }
+                if hasEnded { unsafe Self.fill(place, pixels: taken * geometry.width) }
             }
         }
+    }
+
+    /// Fills rows as libjpeg fills those whose data are missing.
+    private static func fill(_ place: UnsafeMutablePointer<UInt8>, pixels: Int) {
+        for index in 0..<4 * pixels { unsafe place[index] = index % 4 == 3 ? 255 : 128 }
     }
 
     /// Skips rows. libjpeg does not convert the first of them; the last ones are decoded, because neighbours affect the rows

@@ -21,16 +21,19 @@ struct PNGDecoder: ImageDecoder {
         self.source = source
         self.reader = reader
         if source.isPart { unsafe codec_png_reader_take_part(reader.pointer) }
+        if source.toleratesDamage { unsafe codec_png_reader_accept_damage(reader.pointer) }
         var header = codec_header()
         let status = unsafe codec_png_reader_read_header(reader.pointer, &header)
         guard status == CODEC_OK else { throw Self.failure(status, of: reader) }
+        // Missing rows are transparent.
+        if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)
     }
 
     var metadata: ImageMetadata { ImageMetadata(source, .png, frameCount: header.frameCount) }
     // A pass adds pixels between those of the passes before.
     var streams: Bool { header.passes == 1 }
-    var skipsRows: Bool { header.passes == 1 }
+    var skipsRows: Bool { header.passes == 1 && !source.toleratesDamage }
 
     mutating func findStage() throws(WireError) -> Int {
         guard header.passes > 1 else {
@@ -67,8 +70,10 @@ struct PNGDecoder: ImageDecoder {
         var kept = 0
         if header.passes > 1 {
             // Each pass adds pixels between those of the passes before it.
-            let raster = try PixelMemory(count: geometry.bytes)
-            if let passes {
+            let raster = try PixelMemory(count: geometry.bytes, zeroed: source.toleratesDamage)
+            if source.toleratesDamage {
+                try spreadSoundPasses(raster.bytes)
+            } else if let passes {
                 for _ in 0..<passes { unsafe try spread(raster.bytes) }
             } else {
                 for _ in 0..<header.passes { unsafe try read(geometry.height, into: raster.bytes) }
@@ -80,9 +85,32 @@ struct PNGDecoder: ImageDecoder {
             let row = try PixelMemory(count: geometry.stride)
             for _ in 0..<size.rows.lowerBound { unsafe try read(1, into: row.bytes) }
         }
+        var hasEnded = false
         unsafe try sink.takeBands(of: size.used) { (rows, count) throws(WireError) in
             kept = unsafe source.release(from: kept, to: codec_png_reader_position(reader.pointer))
-            unsafe try read(count, into: rows)
+            guard source.toleratesDamage else { return unsafe try read(count, into: rows) }
+            let sound = hasEnded ? 0 : unsafe try readSound(count, into: rows)
+            hasEnded = sound < count
+            let missing = unsafe UnsafeMutableRawBufferPointer(rebasing: rows[(sound * geometry.stride)...])
+            unsafe missing.initializeMemory(as: UInt8.self, repeating: 0)
+        }
+    }
+
+    /// Reads up to `count` rows, as far as they can be decoded, and returns their number. Throws if the image has none.
+    private func readSound(_ count: Int, into rows: UnsafeMutableRawBufferPointer) throws(WireError) -> Int {
+        let before = unsafe codec_png_reader_rows_read(reader.pointer)
+        do throws(WireError) { try unsafe read(count, into: rows) } catch {
+            let read = unsafe codec_png_reader_rows_read(reader.pointer)
+            if read == 0 { throw error }
+            return Int(read - before)
+        }
+        return count
+    }
+
+    /// Reads the passes as far as they can be decoded, and fills the pixels of later ones. Throws if there is no row.
+    private func spreadSoundPasses(_ raster: UnsafeMutableRawBufferPointer) throws(WireError) {
+        do throws(WireError) { for _ in 0..<header.passes { unsafe try spread(raster) } } catch {
+            if unsafe codec_png_reader_rows_read(reader.pointer) == 0 { throw error }
         }
     }
 

@@ -18,6 +18,8 @@ struct WebPDecoder: ImageDecoder {
         let read = source.isPart ? unsafe codec_webp_read_part_header : unsafe codec_webp_read_header
         let status = unsafe read(source.start + self.range.lowerBound, self.range.count, &header)
         guard status == CODEC_OK else { throw WireError(status, format: .webp) }
+        // Missing rows are transparent.
+        if source.toleratesDamage { header.has_alpha = 1 }
         self.header = try StoredHeader(header)
     }
 
@@ -54,7 +56,10 @@ struct WebPDecoder: ImageDecoder {
         let geometry = size.geometry
         let raster = try PixelMemory(count: geometry.bytes)
         let pixels = unsafe raster.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        let decode = source.isPart ? unsafe codec_webp_decode_part : unsafe codec_webp_decode
+        let decode =
+            source.toleratesDamage
+            ? unsafe codec_webp_decode_damaged
+            : source.isPart ? unsafe codec_webp_decode_part : unsafe codec_webp_decode
         let status = unsafe decode(
             source.start + range.lowerBound, range.count, format.codecOrder, UInt32(geometry.width),
             UInt32(geometry.height),

@@ -13,7 +13,7 @@ struct EncodedImage {
     private let timing: AnimationTiming?
     private let transform: Transform
     private let orientation: Orientation
-    private let decoder: any ImageDecoder
+    private let holder: DecoderHolder
     private let decodedSize: DecodedSize
     /// Nil if the result has the stored size.
     private let scaling: Scaling?
@@ -23,6 +23,25 @@ struct EncodedImage {
     private let color: ColorConversion
     private let encoding: Encoding?
     private let wantsPlaceholder: Bool
+    /// Nil unless the job accepts damage.
+    private let attempt: Attempt?
+
+    /// A decoding of an image that may be damaged. The first one accepts no damage, so that a sound image has the same result as
+    /// without this; only after its failure follows a second one, which decodes as much as possible.
+    private struct Attempt {
+        let source: ImageSource
+        let job: DecodeJob
+        let conversions: ColorConversions
+        /// The failure of the first one; nil for that itself.
+        var failure: WireError?
+    }
+
+    /// Holds the decoder, so that its memory can be freed.
+    private final class DecoderHolder {
+        var decoder: (any ImageDecoder)?
+
+        init(_ decoder: any ImageDecoder) { self.decoder = decoder }
+    }
 
     /// Whether the file has a colour profile that cannot be used.
     var ignoresProfile: Bool { color.ignoresProfile }
@@ -33,6 +52,31 @@ struct EncodedImage {
     init(_ source: ImageSource, for job: DecodeJob, conversions: ColorConversions = ColorConversions())
         throws(WireError)
     {
+        guard job.transform.acceptsDamage, !source.isPart else {
+            self = try EncodedImage(source, job, conversions, attempt: nil)
+            return
+        }
+        source.keep()
+        var attempt = Attempt(source: source, job: job, conversions: conversions)
+        do throws(WireError) {
+            self = try EncodedImage(source, job, conversions, attempt: attempt)
+        } catch {
+            attempt.failure = error
+            guard error.isDamage, let image = Self.second(attempt) else { throw error }
+            self = image
+        }
+    }
+
+    /// Plans the second attempt; nil if not even the header can be read.
+    private static func second(_ attempt: Attempt) -> EncodedImage? {
+        attempt.source.tolerateDamage()
+        return try? EncodedImage(attempt.source, attempt.job, attempt.conversions, attempt: attempt)
+    }
+
+    private init(_ source: ImageSource, _ job: DecodeJob, _ conversions: ColorConversions, attempt: Attempt?)
+        throws(WireError)
+    {
+        self.attempt = attempt
         let codec = unsafe try ImageCodec.sniffing(source.bytes.prefix(32))
         guard codec.hasParts || !source.isPart else {
             throw WireError(.unsupportedFormat, "\(codec.format.name) cannot be decoded in parts.")
@@ -87,11 +131,12 @@ struct EncodedImage {
             throw WireError(.tooManyPixels, "Decoding the \(stored.width) × \(stored.height) pixels \(need).")
         }
         let stage = source.isPart ? try decoder.findStage() : nil
-        self.decoder = decoder
+        holder = DecoderHolder(decoder)
         color = try conversions.conversion(profile, decoder.header.space, job.transform.pixelFormat.codecOrder)
         transform = job.transform
         encoding = job.encoding
-        wantsPlaceholder = job.wantsPlaceholder
+        // It describes the whole image.
+        wantsPlaceholder = job.wantsPlaceholder && attempt?.failure == nil
         let header = ImageHeader(format: codec.format, geometry: shown, frameCount: frameCount)
         planned = plan
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
@@ -110,7 +155,7 @@ struct EncodedImage {
                 return (decoder, decoder.animation)
             }
         #endif
-        let animation = source.withSpan { Animation(codec.format, $0) }
+        let animation = source.animation(codec.format)
         guard animation == nil || !source.isPart else {
             throw WireError(.unsupportedFormat, "An animation cannot be decoded in parts.")
         }
@@ -132,17 +177,39 @@ struct EncodedImage {
     ///
     /// - Throws: `truncated`, `decode-failed`, `out-of-memory` and the like.
     func decode(into output: any ResultOutput) throws(WireError) -> DecodeResult {
+        guard var attempt else { return try decodeOnce(into: output) }
+        do throws(WireError) {
+            var result = try decodeOnce(into: output)
+            result.damage = attempt.failure.map { String($0.message.prefix(DecodeResult.longestDamage / 4)) }
+            return result
+        } catch {
+            guard error.isDamage else { throw error }
+            // Without a single row it is an error as before.
+            if let failure = attempt.failure { throw failure }
+            attempt.failure = error
+            holder.decoder = nil
+            // It needs no more than was granted.
+            guard let image = Self.second(attempt), image.plan.result == plan.result,
+                image.plan.workingBytes <= plan.workingBytes,
+                image.plan.outputBytes(transform, encoding) == plan.outputBytes(transform, encoding)
+            else { throw error }
+            return try image.decode(into: output)
+        }
+    }
+
+    private func decodeOnce(into output: any ResultOutput) throws(WireError) -> DecodeResult {
+        guard let decoder = holder.decoder else { throw WireError(.internal, "The decoder was freed.") }
         guard let encoding else {
             let frameBytes = plan.result.bytes(in: transform.pixelFormat)
-            var result = try decode(to: .file(output), at: 0)
+            var result = try decode(with: decoder, to: .file(output), at: 0)
             for index in 1..<max(1, transform.frames.count(of: plan.header.frameCount)) {
-                result.bytes += try decode(to: .file(output), at: index * frameBytes).bytes
+                result.bytes += try decode(with: decoder, to: .file(output), at: index * frameBytes).bytes
             }
             result.timing = timing
             return result
         }
         let raster = try PixelMemory(count: plan.result.bytes)
-        var result = try decode(to: .memory(raster), at: 0)
+        var result = try decode(with: decoder, to: .memory(raster), at: 0)
         let encoder = ImageEncoder(
             encoding, of: plan.result, transform.pixelFormat, transform.alpha, hasAlpha: steps.isTransparent)
         result.bytes = try encoder.encode(raster, to: output.descriptor())
@@ -150,7 +217,9 @@ struct EncodedImage {
     }
 
     /// Decodes the image, or the next requested frame, to `offset` in `output`. The placeholder is made of the first frame.
-    private func decode(to output: PixelStore, at offset: Int) throws(WireError) -> DecodeResult {
+    private func decode(
+        with decoder: any ImageDecoder, to output: PixelStore, at offset: Int
+    ) throws(WireError) -> DecodeResult {
         let hasAlpha = decoder.header.hasAlpha
         // The steps take straight alpha.
         let alpha = transform.edits?.steps.isEmpty == false ? .straight : transform.alpha
@@ -168,9 +237,9 @@ struct EncodedImage {
         let grid = samples ? PlaceholderGrid(decodedSize.geometry, order: transform.pixelFormat) : nil
         if let scaling {
             var sink = try scaling.sink(for: writer, hasAlpha: hasAlpha, alpha: alpha)
-            try decode(into: &sink, sampling: grid)
+            try decode(with: decoder, into: &sink, sampling: grid)
         } else {
-            try decode(into: &writer, sampling: grid)
+            try decode(with: decoder, into: &writer, sampling: grid)
         }
         if raster != nil {
             try steps.apply(to: &raster!)
@@ -185,24 +254,31 @@ struct EncodedImage {
         return result
     }
 
-    private func decode(into sink: inout some RowSink, sampling grid: PlaceholderGrid?) throws(WireError) {
-        guard let area else { return try decode(at: decodedSize, into: &sink, sampling: grid) }
+    private func decode(
+        with decoder: any ImageDecoder, into sink: inout some RowSink, sampling grid: PlaceholderGrid?
+    ) throws(WireError) {
+        guard let area else {
+            return try decode(with: decoder, at: decodedSize, into: &sink, sampling: grid)
+        }
         var size = decodedSize
         // The placeholder is that of the whole image.
         if grid == nil, decoder.skipsRows { size.rows = area.y..<area.y + area.height }
         var cropper = RowCropper(area, of: size.geometry, from: size.rows.lowerBound, next: sink)
-        try decode(at: size, into: &cropper, sampling: grid)
+        try decode(with: decoder, at: size, into: &cropper, sampling: grid)
     }
 
     private func decode(
-        at size: DecodedSize, into sink: inout some RowSink, sampling grid: PlaceholderGrid?
+        with decoder: any ImageDecoder, at size: DecodedSize, into sink: inout some RowSink,
+        sampling grid: PlaceholderGrid?
     ) throws(WireError) {
-        guard let grid else { return try decode(at: size, into: &sink) }
+        guard let grid else { return try decode(with: decoder, at: size, into: &sink) }
         var sampler = PlaceholderSampler(grid, size.geometry, hasAlpha: decoder.header.hasAlpha, next: sink)
-        try decode(at: size, into: &sampler)
+        try decode(with: decoder, at: size, into: &sampler)
     }
 
-    private func decode(at size: DecodedSize, into sink: inout some RowSink) throws(WireError) {
+    private func decode(
+        with decoder: any ImageDecoder, at size: DecodedSize, into sink: inout some RowSink
+    ) throws(WireError) {
         guard let conversion = color.handle else {
             return try decoder.decode(transform.pixelFormat, at: size, into: &sink)
         }

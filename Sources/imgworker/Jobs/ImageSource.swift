@@ -16,6 +16,11 @@ final class ImageSource {
     /// Whether the bytes are the beginning of a file that is still being downloaded.
     let isPart: Bool
 
+    /// Whether rows that cannot be decoded are left out instead of failing.
+    private(set) var toleratesDamage: Bool
+    /// Whether the bytes are needed again after they were decoded.
+    private var isReadAgain = false
+
     private let mapping: Mapping?
     private let memory: PixelMemory?
 
@@ -28,6 +33,7 @@ final class ImageSource {
     /// - Throws: `empty-image` for an empty file; `too-large`; `out-of-memory`; `internal` when it cannot be read.
     init(reading file: FileDescriptor, part: Int? = nil, atMost most: Int = .max) throws(WireError) {
         isPart = part != nil
+        toleratesDamage = false
         do {
             let size = try part.map { min($0, try file.size()) } ?? file.size()
             guard size > 0 else { throw WireError(.emptyImage, "There are no bytes.") }
@@ -58,6 +64,7 @@ final class ImageSource {
     /// - Throws: `empty-image`, `out-of-memory`.
     init(copying contents: [UInt8], isPart: Bool = false) throws(WireError) {
         self.isPart = isPart
+        toleratesDamage = false
         guard !contents.isEmpty else { throw WireError(.emptyImage, "There are no bytes.") }
         let memory = try PixelMemory(count: contents.count)
         unsafe memory.bytes.copyBytes(from: contents)
@@ -67,8 +74,9 @@ final class ImageSource {
     }
 
     /// Takes the first `count` bytes of `memory`, which the caller must not use afterwards.
-    init(_ memory: PixelMemory, count: Int) {
+    init(_ memory: PixelMemory, count: Int, toleratesDamage: Bool) {
         isPart = false
+        self.toleratesDamage = toleratesDamage
         unsafe bytes = UnsafeRawBufferPointer(rebasing: memory.bytes.prefix(count))
         mapping = nil
         self.memory = memory
@@ -79,6 +87,7 @@ final class ImageSource {
     ///
     /// - Returns: the offset of the first byte kept, to pass as `start` to the next call.
     func release(from start: Int, to position: Int) -> Int {
+        if isReadAgain, memory != nil { return position }
         guard position - start >= Self.releaseStep else { return start }
         let page = UInt(getpagesize())
         let base = unsafe UInt(bitPattern: bytes.baseAddress)
@@ -90,6 +99,12 @@ final class ImageSource {
         }
         return position
     }
+
+    /// Keeps the bytes for a second decoding.
+    func keep() { isReadAgain = true }
+
+    /// Lets decoders that are created from now on leave out rows that they cannot decode.
+    func tolerateDamage() { toleratesDamage = true }
 
     /// Releases the pages like `release`, but only of a mapped file, because the bytes will be read again.
     func pass(from start: Int, to position: Int) -> Int {

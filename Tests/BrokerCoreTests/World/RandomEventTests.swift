@@ -80,6 +80,7 @@ struct RandomEventTests {
                     options.variant.width = [5, 40].randomElement(using: &random)!
                     options.variant.fit = Transform.Fit.allCases.randomElement(using: &random)!
                 }
+                if Int.random(in: 0..<4, using: &random) == 0 { options.damaged = .accept }
                 options.priority = GetOptions.Priority.allCases.randomElement(using: &random)!
                 options.progress = Bool.random(using: &random)
                 options.timeoutMs = Int.random(in: 1...2000, using: &random)
@@ -141,7 +142,11 @@ struct RandomEventTests {
                 workingBytes: [0, 3000].randomElement(using: &random)!, stage: .random(in: 0...10, using: &random))
         case 82..<90:
             let filling = world.decodes.filter(\.value.hasOutput).keys.sorted()
-            if let job = filling.randomElement(using: &random) { world.finishDecode(job) }
+            if let job = filling.randomElement(using: &random) {
+                let mayBeDamaged =
+                    world.decodes[job]?.order.transform.acceptsDamage == true && world.decodes[job]?.fetch == nil
+                world.finishDecode(job, damage: mayBeDamaged && Bool.random(using: &random) ? "It ends early." : nil)
+            }
         case 90..<91:
             if let job = world.decodes.keys.sorted().randomElement(using: &random) {
                 world.failDecode(job, [.decodeFailed, .truncated].randomElement(using: &random)!)

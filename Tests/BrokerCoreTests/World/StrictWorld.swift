@@ -292,7 +292,7 @@ struct StrictWorld {
     }
 
     /// Finishes a decoding: with all pixels, or with an encoded image of 100 bytes.
-    mutating func finishDecode(_ job: JobID) {
+    mutating func finishDecode(_ job: JobID, damage: String? = nil) {
         guard let decode = endDecode(job), let plan = decode.plan else { return complain("no such decoding") }
         let order = decode.order
         var result = DecodeResult(bytes: order.encoding == nil ? plan.outputBytes(order.transform, nil) : 100)
@@ -303,6 +303,7 @@ struct StrictWorld {
         if order.wantsPlaceholder {
             result.placeholder = Placeholder(averageColor: "#102030", thumbHash: "AAECAwQF")
         }
+        result.damage = damage
         happen(.decodeFinished(decode.worker, job, result))
     }
 

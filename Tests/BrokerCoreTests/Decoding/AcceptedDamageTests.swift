@@ -1,0 +1,250 @@
+import DiskRecords
+import HTTPValues
+import IPCProtocol
+import SystemValues
+import Testing
+import WorkerProtocol
+
+@testable import BrokerCore
+
+/// Images that are accepted in spite of their damage: for how long, where, and for whom they are kept.
+struct AcceptedDamageTests {
+    private let sentence = "The JPEG file ends before all pixels are decoded."
+
+    private func world(usesDisk: Bool = false) -> StrictWorld {
+        var limits = BrokerLimits()
+        limits.usesDisk = usesDisk
+        var world = StrictWorld(limits)
+        world.readyAll()
+        if usesDisk { world.happen(.diskReported(DiskReport(state: .on))) }
+        return world
+    }
+
+    /// Requests an image of bytes that are damaged, and does all that follows.
+    private func get(
+        _ world: inout StrictWorld, _ client: ClientID, id: Int, accepting: Bool, content: Int = 1,
+        damage: String? = "The JPEG file ends before all pixels are decoded.",
+        _ change: (inout GetOptions) -> Void = { _ in }
+    ) {
+        world.get(client, id: id, "a") {
+            if accepting { $0.damaged = .accept }
+            change(&$0)
+        }
+        settle(&world, content: content, damage: damage)
+    }
+
+    private func settle(_ world: inout StrictWorld, content: Int = 1, damage: String? = nil) {
+        for _ in 0..<8 {
+            for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+            for job in world.fetches.keys.sorted() { world.finishFetch(job, content: content) }
+            for job in world.decodes.keys.sorted() {
+                let accepts = world.decodes[job]?.order.transform.acceptsDamage == true
+                if damage != nil, !accepts {
+                    world.failDecode(job, .truncated)
+                } else {
+                    world.readHeader(job)
+                    world.happen(.timePassed, after: 10)
+                    world.finishDecode(job, damage: damage)
+                }
+            }
+        }
+    }
+
+    private func failed(_ world: StrictWorld) -> Int { world.state.recentFailures.count(at: world.clock) }
+
+    @Test func `accepted damage is a hit for those who accept it, for 60 s`() throws {
+        var world = world()
+        let client = world.connect()
+        get(&world, client, id: 1, accepting: true)
+        let image = try #require(world.image(client, 1))
+        #expect(image.damage == sentence)
+        #expect(image.source == .network)
+        #expect(failed(world) == 0)
+        world.happen(.timePassed, after: 59_000)
+        get(&world, client, id: 2, accepting: true)
+        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.image(client, 2)?.damage == sentence)
+        #expect(world.image(client, 2)?.buffer == image.buffer)
+        #expect(world.image(client, 2)?.slot == nil)
+        world.happen(.timePassed, after: 1_000)
+        #expect(world.state.memory.entries == 0)
+        // The origin may have another image by now.
+        get(&world, client, id: 3, accepting: true, content: 2, damage: nil)
+        #expect(world.image(client, 3)?.source == .network)
+        #expect(world.image(client, 3)?.damage == nil)
+    }
+
+    @Test func `an image without damage is that of all requests`() throws {
+        var world = world()
+        let client = world.connect()
+        get(&world, client, id: 1, accepting: true, damage: nil)
+        let buffer = try #require(world.image(client, 1)).buffer
+        #expect(world.image(client, 1)?.damage == nil)
+        get(&world, client, id: 2, accepting: false, damage: nil)
+        #expect(world.image(client, 2)?.source == .memory)
+        #expect(world.image(client, 2)?.buffer == buffer)
+        world.happen(.timePassed, after: 100_000)
+        get(&world, client, id: 3, accepting: true, damage: nil)
+        #expect(world.image(client, 3)?.source == .memory)
+        #expect(world.state.report[.decodes] == 1)
+    }
+
+    @Test func `who refuses damage gets the error, before and after it was accepted`() throws {
+        var world = world()
+        let client = world.connect()
+        get(&world, client, id: 1, accepting: true)
+        #expect(world.image(client, 1)?.damage == sentence)
+        get(&world, client, id: 2, accepting: false)
+        #expect(world.error(client, 2) == .truncated)
+        #expect(failed(world) == 1)
+        // What was accepted is still there, and the failure says nothing about it.
+        get(&world, client, id: 3, accepting: true)
+        #expect(world.image(client, 3)?.source == .memory)
+        #expect(world.image(client, 3)?.damage == sentence)
+        get(&world, client, id: 4, accepting: false)
+        #expect(world.error(client, 4) == .recentlyFailed)
+        #expect(failed(world) == 1)
+    }
+
+    @Test func `a failure of those who refuse damage does not end those who accept it`() throws {
+        var world = world()
+        let client = world.connect()
+        get(&world, client, id: 1, accepting: false)
+        #expect(world.error(client, 1) == .truncated)
+        get(&world, client, id: 2, accepting: true)
+        #expect(world.image(client, 2)?.damage == sentence)
+        // And its success does not end their failure.
+        #expect(failed(world) == 1)
+        get(&world, client, id: 3, accepting: false)
+        #expect(world.error(client, 3) == .recentlyFailed)
+    }
+
+    @Test func `both at once share a download and nothing else`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.damaged = .accept }
+        world.get(client, id: 2, "a")
+        #expect(world.fetches.count == 1)
+        settle(&world, damage: sentence)
+        #expect(world.image(client, 1)?.damage == sentence)
+        #expect(world.error(client, 2) == .truncated)
+    }
+
+    @Test func `an image without a single row is recorded for everybody`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a") { $0.damaged = .accept }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        world.failDecode(try #require(world.decodes.keys.first), .truncated)
+        #expect(world.error(client, 1) == .truncated)
+        #expect(failed(world) == 1)
+        for (id, accepting) in [(2, true), (3, false)] {
+            get(&world, client, id: id, accepting: accepting)
+            #expect(world.error(client, id) == .recentlyFailed)
+        }
+    }
+
+    @Test func `nothing of it stays on disk`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        world.get(client, id: 1, "a") {
+            $0.damaged = .accept
+            $0.variant.width = 5
+        }
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        world.happen(.timePassed, after: 500)
+        world.finishDecode(job, damage: sentence)
+        #expect(world.image(client, 1)?.damage == sentence)
+        #expect(world.savedRasters.isEmpty)
+        for job in world.diskJobs.keys.sorted() where world.diskJobs[job]?.kind != .forget {
+            world.answerDiskJob(job, content: nil)
+        }
+        #expect(world.diskJobs.values.contains { $0.kind == .forget })
+        // A sound one is kept there under the key of all requests.
+        let sound = Form.pixels(Transform(width: 5))
+        let tolerant = Form.pixels(Transform(width: 5, acceptsDamage: true))
+        #expect(tolerant != sound)
+        #expect(tolerant.ofSound == sound)
+        #expect(tolerant.rasterWord(of: nil) == sound.rasterWord(of: nil))
+    }
+
+    /// New bytes that are damaged do not replace an image, not even for those who accept them.
+    @Test func `an image is not replaced by a damaged one`() throws {
+        var world = world()
+        let client = world.connect()
+        get(&world, client, id: 1, accepting: false, content: 1, damage: nil)
+        #expect(world.image(client, 1)?.damage == nil)
+        get(&world, client, id: 2, accepting: true, content: 2) { $0.cache = .reload }
+        #expect(world.image(client, 2)?.damage == sentence)
+        for (id, accepting) in [(3, false), (4, true)] {
+            get(&world, client, id: id, accepting: accepting)
+            #expect(world.image(client, id)?.source == .memory)
+            #expect(world.image(client, id)?.damage == nil)
+        }
+    }
+
+    @Test func `damage that nobody accepted is no result`() throws {
+        var world = world()
+        let client = world.connect()
+        world.get(client, id: 1, "a")
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job)
+        var result = DecodeResult(bytes: 400)
+        result.damage = sentence
+        #expect(!world.state.expects(result, of: job, on: try #require(world.decodes[job]).worker))
+        result.damage = nil
+        #expect(world.state.expects(result, of: job, on: try #require(world.decodes[job]).worker))
+    }
+
+    @Test func `a query finds it only for those who accept it`() throws {
+        var world = world()
+        let client = world.connect()
+        get(&world, client, id: 1, accepting: true)
+        let url = try SourceURL("http://origin.test/a")
+        for (id, damaged) in [(2, GetOptions.Damage.accept), (3, .refuse)] {
+            var options = GetOptions()
+            options.damaged = damaged
+            world.happen(.messageReceived(client, .query(GetRequest(id: id, url: url, options: options))))
+            let status = CacheStatus(memory: damaged == .accept, disk: false, fresh: true, placeholder: nil)
+            #expect(world.lastActions.contains(.reply(client, .queried(id: id, status), .nothing)))
+        }
+    }
+
+    /// A client keeps what it has mapped; the broker keeps nothing.
+    @Test func `leases outlive it`() throws {
+        var world = world()
+        let client = world.connect()
+        get(&world, client, id: 1, accepting: true)
+        let buffer = try #require(world.image(client, 1)?.buffer)
+        world.happen(.timePassed, after: 60_000)
+        #expect(world.state.report[.leasedBytes] == 0)
+        world.happen(.messageReceived(client, .release(buffers: [buffer])))
+        #expect(!world.buffers.contains(BufferID(number: buffer)))
+        #expect(world.state.report[.memoryBytes] == 0)
+    }
+
+    @Test func `damage of a later frame leaves the original`() throws {
+        var world = world(usesDisk: true)
+        let client = world.connect()
+        world.get(client, id: 1, "a") {
+            $0.damaged = .accept
+            $0.variant.frames = .all
+        }
+        for job in world.diskJobs.keys.sorted() { world.answerDiskJob(job, content: nil) }
+        world.finishFetch(try #require(world.fetches.keys.first), content: 1)
+        let job = try #require(world.decodes.keys.first)
+        world.readHeader(job, frames: 3)
+        world.finishDecode(job, damage: sentence)
+        #expect(world.image(client, 1)?.damage == sentence)
+        #expect(!world.diskJobs.values.contains { $0.kind == .forget })
+        get(&world, client, id: 2, accepting: false, damage: nil)
+        #expect(world.image(client, 2)?.source == .memory)
+        world.happen(.timePassed, after: 60_000)
+        get(&world, client, id: 3, accepting: true, damage: nil)
+        #expect(world.image(client, 3)?.source == .memory)
+    }
+}

@@ -1,0 +1,86 @@
+import IPCProtocol
+import LocalOrigin
+import SystemValues
+import TestSupport
+import Testing
+import WorkerProtocol
+
+/// Damaged images, from the request to the buffer.
+@Suite(.blocking, .timeLimit(.minutes(10))) struct DamagedImageTests {
+    private static let accept = #""damaged":"accept""#
+    private static let picture = TestPicture.gradient(width: 61, height: 200)
+
+    private func cut(_ file: [UInt8]) -> LocalOrigin.Response { .ok(Array(file.prefix(file.count / 2))) }
+
+    @Test func acceptedAndRefused() throws {
+        let setting = try Setting(routes: ["/a": cut(Self.picture.png)])
+        let client = try setting.client()
+        #expect(try client.hello().features.contains("damaged"))
+        let first = try client.load(setting.url("/a"), Self.accept)
+        let image = try first.image()
+        #expect(first.fields["damaged"] as? Bool == true)
+        #expect(first.fields["damage"] as? String == image.damage)
+        #expect(image.damage?.hasPrefix("The PNG file ends before all pixels are decoded") == true)
+        let pixels = try client.picture(first)
+        #expect((pixels.width, pixels.height) == (61, 200))
+        #expect(pixels.bytes.prefix(61 * 4 * 90) == Self.picture.bytes.prefix(61 * 4 * 90))
+        #expect(pixels.bytes.suffix(61 * 4 * 90).allSatisfy { $0 == 0 })
+        for _ in 0..<3 {
+            let again = try client.load(setting.url("/a"), Self.accept)
+            #expect(try again.image().source == .memory)
+            #expect(try again.image().damage == image.damage)
+        }
+        #expect(try client.ask("failed", #""action":"list""#).fields["entries"] as? [[String: String]] == [])
+        let error = try client.failure(setting.url("/a"))
+        #expect(error.code == .truncated)
+        #expect(error.recentlyFailed)
+        #expect(try client.failure(setting.url("/a")).code == .recentlyFailed)
+        #expect(try client.load(setting.url("/a"), Self.accept).image().damage == image.damage)
+        #expect(try client.failure(setting.url("/a"), #""damaged":"yes""#).code == .badRequest)
+    }
+
+    /// A sound image is one for both.
+    @Test func soundImages() throws {
+        let setting = try Setting(routes: ["/a": png(Self.picture)])
+        let client = try setting.client()
+        let first = try client.load(setting.url("/a"), Self.accept)
+        #expect(first.fields["damaged"] == nil)
+        #expect(try client.picture(first) == Self.picture)
+        let second = try client.load(setting.url("/a")).image()
+        #expect(second.source == .memory)
+        #expect(try second.buffer == first.image().buffer)
+    }
+
+    @Test func nothingOfItIsOnDisk() throws {
+        let file = Self.picture.png
+        let setting = try DiskSetting(other: { _ in .ok(Array(file.prefix(file.count / 2))) })
+        for members in [Self.accept, Self.accept + #","variant":{"width":20}"#, Self.accept + #","as":"png""#] {
+            #expect(try setting.client.load(setting.origin.url("/a"), members).image().damage != nil)
+        }
+        try setting.wait(for: .on, entries: 0)
+        try setting.restart()
+        #expect(try setting.client.load(setting.origin.url("/a"), Self.accept).image().source == .network)
+    }
+
+    /// A body that is shorter than its Content-Length is not accepted: the transfer has failed.
+    @Test func shortTransfers() throws {
+        let file = Self.picture.png
+        let setting = try Setting(["--retries", "0"]) { _ in
+            .ok(Array(file.prefix(file.count / 2))).with { $0.framing = .wrongLength(file.count) }
+        }
+        let client = try setting.client()
+        #expect(try client.failure(setting.url("/a"), Self.accept).code == .transferFailed)
+    }
+
+    @Test func command() throws {
+        let setting = try Setting(routes: ["/a": cut(Self.picture.jpeg(.baseline))])
+        let program = BuiltProducts.folder + "/imgbroker"
+        let words = ["get", setting.url("/a"), "--socket", setting.broker.socketPath]
+        let accepted = try run(program, words + ["--accept-damage"])
+        #expect(accepted.exit == .status(0))
+        #expect(accepted.output.contains("damaged (The JPEG file ends before all pixels are decoded"))
+        let object = try run(program, words + ["--accept-damage", "--json"])
+        #expect(object.output.contains(#""damaged":true"#) || object.output.contains(#""damaged": true"#))
+        #expect(try run(program, words).exit == .status(1))
+    }
+}
