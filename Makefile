@@ -99,6 +99,12 @@ test-steps: build ## Steps against Pillow, libvips and headless Chromium, with t
 	@scripts/bootstrap.sh --for-steps
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-steps.sh
 
+.PHONY: test-damaged
+test-damaged: build ## Damaged images against headless Chromium; OUTPUT=FILE takes the sheet, IMAGES=DIR adds its corrupt files
+	@scripts/bootstrap.sh --for-steps
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" IMAGES="$(IMAGES)" \
+		OUTPUT="$(if $(filter demo-output,$(OUTPUT)),.build/damaged/sheet.png,$(OUTPUT))" scripts/test-damaged.sh
+
 .PHONY: test-threads
 test-threads: ## Tests of clients, downloads and codecs, with the thread sanitizer
 	@scripts/bootstrap.sh --for-tests

@@ -4,13 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-environment=$PWD/.build/steps
+environment=$(scripts/python-for-comparisons.sh)
 IMGBROKER_TEST_PRODUCTS=$(realpath "${IMGBROKER_TEST_PRODUCTS:-.build/release}")
 export IMGBROKER_TEST_PRODUCTS
-
-if ! "$environment/bin/python" -c 'import numpy, PIL, pyvips' 2>/dev/null; then
-    rm -rf "$environment"
-    /usr/bin/python3 -m venv "$environment"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --retries 3 numpy Pillow pyvips pyvips-binary
-fi
 PYTHONDONTWRITEBYTECODE=1 timeout --foreground 5m "$environment/bin/python" Tests/Steps/compare.py

@@ -4,23 +4,19 @@ Each result is loaded with `imgbroker get`. The largest difference of a channel,
 """
 
 import base64
-import http.server
 import io
-import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 
 import numpy
 import pyvips
 from PIL import Image, ImageDraw, ImageOps
 
-PROGRAM = pathlib.Path(os.environ["IMGBROKER_TEST_PRODUCTS"]) / "imgbroker"
+from setting import Setting
+
 WIDTH, HEIGHT = 61, 43
 
 
@@ -49,51 +45,6 @@ def multiplied(image):
     pixels = numpy.asarray(image.convert("RGBA")).astype(float)
     pixels[..., :3] *= pixels[..., 3:] / 255
     return pixels
-
-
-class Setting:
-    """An origin with the scenes, and a broker."""
-
-    def __init__(self, folder):
-        files = {f"/{name}": png(scene(name == "alpha")) for name in ("alpha", "opaque")}
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(files[self.path])))
-                self.send_header("Cache-Control", "max-age=600")
-                self.end_headers()
-                self.wfile.write(files[self.path])
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.folder, self.socket = folder, f"{folder}/socket"
-        self.broker = subprocess.Popen([PROGRAM, "--socket", self.socket, "--allow-address", "127.0.0.0/8"])
-        deadline = time.monotonic() + 30
-        while True:
-            with socket.socket(socket.AF_UNIX) as probe:
-                if probe.connect_ex(self.socket) == 0:
-                    return
-            if time.monotonic() > deadline or self.broker.poll() is not None:
-                self.stop()
-                raise TimeoutError("the broker does not listen")
-            time.sleep(0.02)
-
-    def get(self, name, *options):
-        """Returns a variant of a scene."""
-        path, url = f"{self.folder}/result.png", f"http://127.0.0.1:{self.server.server_port}/{name}"
-        words = [PROGRAM, "get", url, "--socket", self.socket, "-o", path, *options]
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-        return Image.open(path).convert("RGBA")
-
-    def stop(self):
-        """Ends both."""
-        self.broker.terminate()
-        self.broker.wait(30)
-        self.server.shutdown()
 
 
 # Pillow and libvips.
@@ -218,7 +169,7 @@ run()
 def main():
     failures = passed = 0
     with tempfile.TemporaryDirectory() as folder:
-        setting = Setting(folder)
+        setting = Setting(folder, {name: png(scene(name == "alpha")) for name in ("alpha", "opaque")})
         try:
             cases = []
             for name in ("alpha", "opaque"):
@@ -228,7 +179,7 @@ def main():
             cases += [(name, ("--step", step), image) for (name, step), image in browser(folder).items()]
             for name, options, expected in cases:
                 expected = expected if isinstance(expected, numpy.ndarray) else multiplied(expected)
-                result = multiplied(setting.get(name, *options))
+                result = multiplied(Image.open(setting.get(name, *options)))
                 same = result.shape == expected.shape
                 difference = abs(result - expected).max() if same else 255
                 passed += difference <= 2
