@@ -317,6 +317,27 @@ import WorkerProtocol
         #expect(found.isSuperset(of: [1, 2, 3]), "\(found)")
     }
 
+    #if !WITHOUT_AVIF
+        /// Of a sequence, the frames whose data are complete.
+        @Test func sequenceOfAVIF() throws {
+            let pictures = (1...3).map { TestAnimation.patch(60, 50, $0, [255]) }
+            let file = TestAVIF().sequence(pictures)
+            let whole = try accept(file, job { $0.frames = .all })
+            #expect(whole.result.damage == nil)
+            #expect(whole.pictures.count == 3)
+            var found: Set<Int> = []
+            for count in stride(from: file.count / 3, to: file.count, by: 2) {
+                let cut = Array(file.prefix(count))
+                guard let (frames, result, plan) = try? accept(cut, job { $0.frames = .all }) else { continue }
+                guard result.damage != nil else { continue }
+                found.insert(frames.count)
+                #expect(plan.header.frameCount == frames.count)
+                #expect(frames == Array(whole.pictures.prefix(frames.count)))
+            }
+            #expect(found.contains(2) && found.isSubset(of: [1, 2]), "\(found)")
+        }
+    #endif
+
     /// A damaged frame keeps those after it.
     @Test func damagedFrameWithinGIF() throws {
         var file = Self.animation.gif()

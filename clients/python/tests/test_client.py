@@ -55,6 +55,36 @@ def test_module_functions(broker: Broker, origin: Origin, picture: Picture) -> N
         imgbroker.default_client().close()
 
 
+def test_pixel_formats(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    numpy = pytest.importorskip("numpy")
+    pytest.importorskip("PIL")
+    url = origin.add("/formats.png", picture(61, 37, (200, 100, 50, 77)))
+    straight = client.get(url, alpha="straight").numpy().astype(int)
+    share = straight[..., 3:]
+    rgb = client.get(url, pixel_format="rgb8", background="#102030")
+    assert (rgb.stride, rgb.alpha, rgb.nbytes) == (183, "none", 183 * 37)
+    flat = (straight[..., :3] * share + numpy.array([16, 32, 48]) * (255 - share) + 127) // 255
+    assert rgb.numpy().shape == (37, 61, 3) and (rgb.numpy() == flat).all()
+    assert rgb.pil().mode == "RGB" and (numpy.asarray(rgb.pil()) == flat).all()
+    gray = client.get(url, pixel_format="gray8", background="#102030")
+    assert (gray.stride, gray.alpha, gray.nbytes) == (61, "none", 61 * 37)
+    luma = (flat @ numpy.array([299, 587, 114]) + 500) // 1000
+    assert gray.numpy().shape == (37, 61) and (gray.numpy() == luma).all()
+    assert gray.pil().mode == "L" and (numpy.asarray(gray.pil()) == luma).all()
+
+
+def test_damaged_image(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    data = picture(64, 64)
+    url = origin.add("/damaged.png", data[:len(data) * 2 // 3])
+    image = client.get(url, damaged="accept")
+    assert image.damaged and image.damage is not None and image.damage.endswith(".")
+    assert image.numpy().shape == (64, 64, 4)
+    with pytest.raises(imgbroker.RefusedError) as info:
+        client.get(url)
+    assert info.value.code is ErrorCode.TRUNCATED
+    assert client.get(url, damaged="accept").source == "memory"
+
+
 def test_unknown_option_and_value(client: imgbroker.Client) -> None:
     options: Any = {"widht": 3}
     with pytest.raises(TypeError, match="widht"):

@@ -63,6 +63,7 @@ def _described(image: imgbroker.Image) -> Fields:
         "originalHeight": image.original_size[1], "frameCount": image.frame_count, "loops": image.loops,
         "frames": [{"offset": frame.offset, "delayMs": frame.delay_ms} for frame in image.frames],
         "averageColor": image.average_color, "etag": image.etag, "expires": image.expires, "stale": image.stale,
+        "damaged": image.damaged, "damage": image.damage,
     }
 
 
