@@ -38,6 +38,10 @@ int clinux_seal_growth(void) { return F_SEAL_GROW; }
 int clinux_seal_foreign_writes(void) { return F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE; }
 int clinux_add_seals(int fd, int seals) { return fcntl(fd, F_ADD_SEALS, seals); }
 int clinux_get_seals(int fd) { return fcntl(fd, F_GET_SEALS); }
+int clinux_has_huge_pages(int fd) {
+    struct statfs information;
+    return fstatfs(fd, &information) == 0 && information.f_type == HUGETLBFS_MAGIC;
+}
 
 int clinux_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
 

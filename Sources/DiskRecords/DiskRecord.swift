@@ -18,6 +18,8 @@ package struct OriginalRecord: Equatable, Sendable {
     package var response: ResponseRecord
     /// The request fields that the response depends on (`Vary`), in normalized form; nil when it depends on no field.
     package var varyKey: String?
+    /// The layout of stored pixels; nil for encoded bytes.
+    package var pixels: StoredPixels?
 
     /// Creates a record.
     package init(
@@ -70,6 +72,7 @@ extension OriginalRecord: FieldList {
         fields.integer("bytes", &bytes, in: 0...Int.max)
         fields.object("response", &response)
         fields.string("varyKey", &varyKey)
+        fields.object("pixels", &pixels)
     }
 }
 

@@ -43,14 +43,17 @@ package final class FrameChannel {
     package struct FilePayload {
         /// The file or memfd.
         package let file: FileDescriptor
-        /// The number of bytes, from the start of the file.
+        /// The position of the first byte.
+        package let offset: Int
+        /// The number of bytes.
         package let count: Int
         /// The name of the payload in `takeSentPayloads`.
         package let name: Int
 
-        /// Creates a payload of the first `count` bytes of `file`.
-        package init(file: FileDescriptor, count: Int, name: Int) {
+        /// Creates a payload of `count` bytes of `file` from `offset` on.
+        package init(file: FileDescriptor, offset: Int = 0, count: Int, name: Int) {
             self.file = file
+            self.offset = offset
             self.count = count
             self.name = name
         }
@@ -420,7 +423,9 @@ package final class FrameChannel {
         while item.payloadSent < payload.count {
             if payloadBudget == 0 { return false }
             let step = min(payload.count - item.payloadSent, payloadBudget)
-            guard let count = try UnixSocket.sendFile(payload.file, at: item.payloadSent, count: step, on: socket)
+            guard
+                let count = try UnixSocket.sendFile(
+                    payload.file, at: payload.offset + item.payloadSent, count: step, on: socket)
             else { return false }
             if count == 0 { throw SystemError("sendfile", code: SystemError.brokenPipe) }
             item.payloadSent += count

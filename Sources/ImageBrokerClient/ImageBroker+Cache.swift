@@ -73,7 +73,10 @@ extension ImageBroker {
     ///   - contentType: the stated media type; the format is detected from the bytes.
     /// - Throws: `ClientError`; `refused` when the bytes are not a valid image.
     public func store(_ bytes: [UInt8], as url: SourceURL, contentType: String? = nil) throws(ClientError) {
-        let buffer: SealedBuffer
+        try store(try Self.sealedCopy(bytes), as: url, contentType: contentType)
+    }
+
+    private static func sealedCopy(_ bytes: [UInt8]) throws(ClientError) -> SealedBuffer {
         do throws(SystemError) {
             let writable = try WritableBuffer(name: "imgbroker-client")
             var result: Result<Void, SystemError> = .success(())
@@ -83,11 +86,10 @@ extension ImageBroker {
                 }
             }
             try result.get()
-            buffer = try writable.seal()
+            return try writable.seal()
         } catch {
             throw .system(error)
         }
-        try store(buffer, as: url, contentType: contentType)
     }
 
     /// Stores an image like `store` of bytes, without a copy of the sealed buffer.
@@ -105,6 +107,34 @@ extension ImageBroker {
         try tell(descriptors: [file]) {
             .store(StoreRequest(id: $0, url: url, contentType: contentType, payload: 0))
         }
+    }
+
+    /// Stores pixels, which the sealed buffer contains as `pixels` describes, without a copy. Waits until requests find them:
+    /// one in their form at full size gets this very buffer, others get variants made of it.
+    ///
+    /// - Parameters:
+    ///   - pixels: the layout of the rows in `buffer`, which may have at most 64 KiB besides them.
+    ///   - buffer: the memfd, with all four seals.
+    ///   - url: the URL of the image.
+    ///   - storage: whether the disk tier keeps them, too.
+    /// - Throws: `ClientError`; `refused` with `bad-request` when the rows are not in the buffer.
+    public func store(
+        pixels: StoredPixels, in buffer: SealedBuffer, as url: SourceURL, storage: StoreRequest.Storage = .memory
+    ) throws(ClientError) {
+        try tell(descriptors: [buffer.descriptor]) {
+            .store(StoreRequest(id: $0, url: url, pixels: pixels, storage: storage))
+        }
+    }
+
+    /// Stores a copy of pixels: rows of `geometry` without padding.
+    ///
+    /// - Throws: `ClientError`; `refused` with `bad-request` when `bytes` are too few.
+    public func store(
+        pixels bytes: [UInt8], _ geometry: PixelGeometry, _ pixelFormat: PixelFormat = .rgba8,
+        _ alpha: AlphaMode = .premultiplied, as url: SourceURL, storage: StoreRequest.Storage = .memory
+    ) throws(ClientError) {
+        let layout = StoredPixels(geometry, pixelFormat: pixelFormat, alpha: alpha)
+        try store(pixels: layout, in: try Self.sealedCopy(bytes), as: url, storage: storage)
     }
 
     /// Removes `url` in all its variants from the cache. Returns the number of originals removed.

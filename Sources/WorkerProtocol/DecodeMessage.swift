@@ -44,6 +44,8 @@ package struct DecodeJob: Equatable, Sendable {
     package var wantsPlaceholder = false
     /// The number of bytes received of a file still being downloaded; nil for a complete file.
     package var partialBytes: Int?
+    /// The layout of stored pixels; nil for encoded bytes.
+    package var pixels: StoredPixels?
     /// The maximum pixel count of the result, and of a source that is not scaled down.
     package var maxPixels: Int
     /// The maximum pixel count of a source that is scaled down row by row.
@@ -230,6 +232,7 @@ extension DecodeJob: FieldList {
         fields.group(with: "encoding", &encoding)
         fields.boolean("placeholder", &wantsPlaceholder)
         fields.integer("partialBytes", &partialBytes, in: 1...Int.max)
+        fields.object("pixels", &pixels)
         fields.integer("maxPixels", &maxPixels, in: 1...Int.max)
         fields.integer("maxSourcePixels", &maxSourcePixels, in: 1...Int.max)
         fields.integer("maxWorkingBytes", &maxWorkingBytes, in: 1...Int.max)

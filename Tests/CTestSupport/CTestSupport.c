@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -49,4 +50,13 @@ int ctest_send_urgent(int socket, int descriptor) {
         memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
     }
     return (int)sendmsg(socket, &message, MSG_OOB | MSG_NOSIGNAL);
+}
+
+int ctest_huge_memory_file(long size) {
+    int file = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+    if (file >= 0 && ftruncate(file, size) < 0) {
+        close(file);
+        return -1;
+    }
+    return file;
 }

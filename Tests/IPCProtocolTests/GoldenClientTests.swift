@@ -64,6 +64,16 @@ import Testing
             ("client-prefetch", .prefetch(PrefetchRequest(id: 7, urls: [url, url], options: prefetching))),
             ("client-store-payload", .store(StoreRequest(id: 8, url: url, contentType: "image/png", payload: 1234))),
             ("client-store-descriptor", .store(StoreRequest(id: 9, url: url, payload: 0))),
+            (
+                "client-store-pixels",
+                .store(
+                    StoreRequest(
+                        id: 10, url: url,
+                        pixels: StoredPixels(
+                            PixelGeometry(width: 300, height: 200)!, stride: 1280, offset: 4096, pixelFormat: .bgra8,
+                            alpha: .straight),
+                        storage: .disk))
+            ),
             ("client-subscribe", .subscribe(id: 10, events: [.started, .worker])),
             ("client-clear", .clear(id: 11, tier: .all, olderThanSeconds: nil)),
             ("client-clear-old", .clear(id: 12, tier: .disk, olderThanSeconds: 3600)),
@@ -80,7 +90,8 @@ import Testing
             name, of: try message.encoded().dropFirst(Frame.headerLength))
         let (decoded, envelope) = try ClientMessage.decode(text)
         #expect(decoded == .message(message))
-        #expect(envelope.descriptors == (name.hasSuffix("-descriptor") || name.hasSuffix("-file") ? 1 : 0))
+        let hasDescriptor = ["-descriptor", "-file", "-pixels"].contains { name.hasSuffix($0) }
+        #expect(envelope.descriptors == (hasDescriptor ? 1 : 0))
         #expect(envelope.payload == (name == "client-store-payload" ? 1234 : 0))
     }
 

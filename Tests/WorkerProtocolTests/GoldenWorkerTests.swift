@@ -17,12 +17,15 @@ import WorkerProtocol
         partial.partialBytes = 20_000
         let tolerant = Transform(acceptsDamage: true)
         let packed = Transform(pixelFormat: .rgb8, background: Color(red: 10, green: 128, blue: 255))
+        var pixels = DecodeJob(id: 6, transform: Transform(width: 20), maxPixels: 1000)
+        pixels.pixels = StoredPixels(PixelGeometry(width: 300, height: 200)!, stride: 1280, offset: 4096)
         return [
             ("decode-order-decode", .decode(DecodeJob(id: 1, transform: transform, maxPixels: 1000))),
             ("decode-order-decode-encoded", .decode(encoding)),
             ("decode-order-decode-partial", .decode(partial)),
             ("decode-order-decode-packed", .decode(DecodeJob(id: 1, transform: packed, maxPixels: 1000))),
             ("decode-order-decode-damaged", .decode(DecodeJob(id: 1, transform: tolerant, maxPixels: 1000))),
+            ("decode-order-decode-pixels", .decode(pixels)),
             ("decode-order-describe", .decode(DecodeJob(id: 2, purpose: .describe))),
             ("decode-order-output", .output(job: 1)),
             ("decode-order-refuse", .refuse(job: 1)),
@@ -220,6 +223,13 @@ import WorkerProtocol
             bytes: 1234, response: response, varyKey: "accept: image/*\n")
     }
 
+    private static var storedPixels: OriginalRecord {
+        var record = original
+        record.pixels = StoredPixels(
+            PixelGeometry(width: 17, height: 18)!, pixelFormat: .bgra8, alpha: .straight)
+        return record
+    }
+
     private static var raster: RasterRecord? {
         guard let source = PixelGeometry(width: 640, height: 480), let result = PixelGeometry(width: 64, height: 48)
         else {
@@ -243,6 +253,7 @@ import WorkerProtocol
             ("store-order-find-raster", .find(job: 7, keys: [original.key], form: raster.form, rasterOnly: true)),
             ("store-order-find-original", .find(job: 2, keys: [original.key], form: nil)),
             ("store-order-keep-original", .keepOriginal(job: 3, original)),
+            ("store-order-keep-pixels", .keepOriginal(job: 9, storedPixels)),
             ("store-order-keep-raster", .keepRaster(job: 4, raster)),
             ("store-order-query", .query(job: 5, keys: [original.key])),
             ("store-order-touch", .touch(keys: [original.key])),
@@ -297,7 +308,7 @@ import WorkerProtocol
             "isSentOnce",
             "sandbox", "version", "build", "early", "encoding", "partialBytes", "stage", "acceptsDamage", "damage",
             "ignoredProfile", "delaysMs",
-            "loops", "multiplexed",
+            "loops", "multiplexed", "pixels",
         ]
         func check<Message: WorkerMessage>(_ message: Message) throws {
             let text = Array(try message.encoded().dropFirst(Frame.headerLength))

@@ -10,7 +10,7 @@ package enum Action: Equatable {
         /// The buffer's descriptor.
         case descriptor(BufferID)
         /// The buffer's bytes after the frame.
-        case payload(BufferID, count: Int)
+        case payload(BufferID, offset: Int, count: Int)
         /// The validity page's descriptor.
         case page
     }

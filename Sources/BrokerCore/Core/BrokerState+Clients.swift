@@ -297,8 +297,14 @@ extension BrokerState {
         actions.append(.adopt(client, buffer))
         var options = GetOptions()
         options.delivery = .none
-        // A large image need not be decoded at full size to be accepted.
-        options.variant.scaleDown = true
+        if let pixels = request.pixels {
+            // Pixels need not be decoded at all.
+            options.variant.pixelFormat = pixels.pixelFormat
+            if pixels.pixelFormat.hasAlpha { options.variant.alpha = pixels.alpha }
+        } else {
+            // A large image need not be decoded at full size to be accepted.
+            options.variant.scaleDown = true
+        }
         let job = newJobID()
         let get = GetRequest(id: 0, url: request.url, options: options)
         let key = OriginalKey(get, uid: asking.uid).hidden(as: job.number)
@@ -315,7 +321,13 @@ extension BrokerState {
     private func refusal(of request: StoreRequest, bytes: Int, from client: Clients.Client) -> WireError? {
         if isDraining { return WireError(.shuttingDown, "The broker is ending.") }
         if bytes == 0 { return WireError(.emptyImage, "There are no bytes.") }
-        if bytes > limits.maxDownloadBytes {
+        if let pixels = request.pixels {
+            if let refusal = pixels.refusal(bytes: bytes) { return refusal }
+            if pixels.geometry.pixels > limits.maxPixels {
+                let size = "\(pixels.geometry.width) × \(pixels.geometry.height)"
+                return WireError(.tooManyPixels, "\(size) pixels are more than \(limits.maxPixels).")
+            }
+        } else if bytes > limits.maxDownloadBytes {
             return WireError(.tooLarge, "\(bytes) bytes are more than \(limits.maxDownloadBytes).")
         }
         if let refusal = clients.refusal(ofWeight: request.weight, from: client)
@@ -345,7 +357,7 @@ extension BrokerState {
             content: original.content, bytes: original.bytes, origin: storedStatement(request, for: key))
         dropRemoved(memory.insert(accepted, for: key))
         dropRemoved(memory.remove(waiter.key))
-        save(body, as: key, accepted)
+        if request.entersDisk { save(body, as: key, accepted) } else { forgetOnDisk(key) }
         recentFailures.succeeded(key, form: form(of: waiter.request))
         guard clients.ended(other: request.id, of: waiter.client) else { return }
         reply(.ok(id: request.id), to: waiter.client)

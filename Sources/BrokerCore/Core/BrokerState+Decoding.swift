@@ -46,6 +46,7 @@ extension BrokerState {
             case .pixels(let transform) = form(of: waiter.request), transform.frames == .one(0),
             !transform.acceptsDamage
         else { return (nil, []) }
+        if case .store(let request) = waiter.purpose, request.pixels != nil { return (nil, []) }
         if waiter.bringsBytes { return (.pixels(transform), ["user \(waiter.uid)"]) }
         let responsible = Download.responsibleOrigins(
             asked: waiter.request.url.origin, servedBy: download.response?.servedBy)

@@ -42,12 +42,13 @@ extension BrokerState {
             let key = lookup.keys.first(where: { $0.word == record.key }),
             raster.map({ isMatch($0, of: record, lookup) }) ?? true,
             // Of a file, only the identity is kept.
-            !key.url.isFile || raster != nil && digest == key.fileDigest
+            !key.url.isFile || raster != nil && digest == key.fileDigest,
+            record.pixels.map({ $0.refusal(bytes: record.bytes) == nil && raster == nil }) ?? true
         else { return notFound(worker, job) }
         // Memory knows the newer original.
         let known = memory.original(key)
         let origin = known?.origin ?? statement(record.response, for: key, varyKey: record.varyKey)
-        let content = ContentKey(digest: digest, owner: key.owner)
+        let content = ContentKey(digest: digest, owner: key.owner, pixels: record.pixels)
         if known.map({ $0.content != content }) ?? (origin.policy.storability == .never) {
             return notFound(worker, job)
         }
@@ -174,9 +175,11 @@ extension BrokerState {
     mutating func saveRaster(
         _ buffer: BufferID, _ variant: VariantKey, _ plan: DecodePlan, bytes: Int, microseconds: Int
     ) {
+        // Rasters are found by the digest of their original, which is that of stored pixels in any layout.
         let keys = memory.keys(of: variant.content)
-        guard let form = variant.form.rasterWord(of: variant.content.owner), microseconds * 1000 >= bytes * 5,
-            keys.contains(where: { memory.original($0)?.staysOffDisk == false }), let worker = worker(toSave: bytes)
+        guard variant.content.pixels == nil, let form = variant.form.rasterWord(of: variant.content.owner),
+            microseconds * 1000 >= bytes * 5, keys.contains(where: { memory.original($0)?.staysOffDisk == false }),
+            let worker = worker(toSave: bytes)
         else { return }
         if let key = keys.first(where: \.url.isFile) { saveIdentity(key, with: buffer, on: worker) }
         let record = RasterRecord(
@@ -202,9 +205,11 @@ extension BrokerState {
     }
 
     private static func record(of original: MemoryIndex.Original, _ key: OriginalKey) -> OriginalRecord {
-        OriginalRecord(
+        var record = OriginalRecord(
             key: key.word, url: key.url.text, owner: key.owner, digest: original.content.digest.hexadecimal,
             bytes: original.bytes, response: original.origin.response, varyKey: original.origin.varyKey)
+        record.pixels = original.content.pixels
+        return record
     }
 
     /// The cache process, if it may be given this many bytes more to save.

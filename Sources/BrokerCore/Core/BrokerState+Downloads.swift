@@ -289,7 +289,7 @@ extension BrokerState {
             return drop([stored])
         }
         // As the key under which it is to be accepted.
-        let content = ContentKey(digest: digest, owner: storedKey(for: waiter).owner)
+        let content = ContentKey(digest: digest, owner: storedKey(for: waiter).owner, pixels: request.pixels)
         note(content, of: worker)
         let original = MemoryIndex.Original(
             content: content, bytes: download.received, origin: storedStatement(request, for: download.original))

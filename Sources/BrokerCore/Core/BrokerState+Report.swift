@@ -12,7 +12,7 @@ extension BrokerState {
                 "maxSourcePixels": limits.maxSourcePixels, "maxDownloadBytes": limits.maxDownloadBytes,
                 "maxInlineBytes": limits.maxInlineBytes, "maxPendingRequests": limits.maxPendingRequests,
                 "maxLeasedBytes": limits.maxLeasedBytes,
-            ], features: ["files", "steps", "damaged", "rgb8", "gray8"])
+            ], features: ["files", "steps", "damaged", "rgb8", "gray8", "store-pixels"])
     }
 
     /// The figures that a user who is no administrator may see: those of its own requests, and of the service what no other

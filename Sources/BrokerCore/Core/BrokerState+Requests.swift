@@ -60,6 +60,7 @@ extension BrokerState {
     func memoryHit(for waiter: Waiter) -> MemoryHit? {
         guard !mayHaveOwnedOnDisk(waiter), let (key, original) = stored(for: waiter),
             waiter.decision(about: original, at: agingNow) == .use(isStale: false),
+            original.content.pixels == nil || waiter.request.options.representation != .original,
             let header = memory.header(of: original.content),
             let buffer = memory.answer(to: VariantKey(content: original.content, form: form(of: waiter.request)))
         else { return nil }
@@ -139,6 +140,9 @@ extension BrokerState {
         requests.setOriginal(original, of: id)
         guard let waiter = requests[id] else { return }
         let form = form(of: waiter.request)
+        if form == .original, original.content.pixels != nil {
+            return fail(waiter, WireError(.unsupportedFormat, "The image was stored as pixels; it has no original."))
+        }
         let variant = VariantKey(content: original.content, form: form)
         if let header = memory.header(of: original.content), let buffer = memory.answer(to: variant) {
             return deliver(buffer, size(of: buffer, header), original, header, to: waiter)
@@ -320,6 +324,11 @@ extension BrokerState {
 
         var image = waiter.reply(for: header, as: geometry, bytes: bytes, of: original, at: agingNow)
         image.damage = damage
+        // The rows of stored pixels may be padded, and need not begin with the memfd.
+        if let pixels = original.content.pixels, memory.record(of: buffer)?.variant.form == .original {
+            image.pixels?.stride = pixels.stride
+            (image.offset, image.bytes) = (pixels.offset, pixels.rowBytes)
+        }
         let attachment = lend(buffer, to: waiter, in: &image)
         if offersSlot, damage == nil, image.buffer != nil {
             image.slot = memory.assignValiditySlot(to: buffer, for: waiter.key)
@@ -360,7 +369,8 @@ extension BrokerState {
                 memory.hold(buffer)
             }
             image.payload = image.bytes
-            return .payload(buffer, count: image.bytes)
+            defer { image.offset = 0 }
+            return .payload(buffer, offset: image.offset, count: image.bytes)
         case .none: return .nothing
         }
     }

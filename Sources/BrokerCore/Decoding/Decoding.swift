@@ -340,6 +340,7 @@ package struct Decoding {
         var order = DecodeJob(
             id: job.number, maxPixels: limits.maxPixels, maxSourcePixels: limits.maxSourcePixels,
             maxWorkingBytes: limits.maxWorkingBytes)
+        order.pixels = decode.variant.content.pixels
         if let transform = decode.variant.form.transform {
             order.transform = transform
             order.encoding = decode.variant.form.encoding
@@ -357,6 +358,11 @@ package struct Decoding {
     /// Takes what a worker has read. The worker has checked the limits; the decision is made here all the same.
     mutating func headerRead(_ job: JobID, _ plan: DecodePlan) -> HeaderOutcome {
         guard let decode = decodes[job] else { return .wrongPlan }
+        // What stored pixels are, the client has said.
+        let pixels = decode.variant.content.pixels
+        guard (plan.header.format == .pixels) == (pixels != nil),
+            pixels.map({ $0.geometry == plan.header.geometry && plan.header.frameCount == 1 }) ?? true
+        else { return .wrongPlan }
         guard let transform = decode.variant.form.transform else {
             decodes.change(job) { $0.enter(.parked(plan)) }
             return .described(plan)

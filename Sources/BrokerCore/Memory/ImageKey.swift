@@ -177,6 +177,8 @@ struct ContentKey: Hashable, Sendable {
     let digest: ContentDigest
     /// The user to whom the original belongs; nil for all users.
     let owner: UInt32?
+    /// The layout of stored pixels; nil for encoded bytes. The same bytes in another layout are another image.
+    var pixels: StoredPixels?
 }
 
 /// The identity of a result: an original's bytes in a form.

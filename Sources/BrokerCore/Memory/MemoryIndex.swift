@@ -188,10 +188,18 @@ struct MemoryIndex {
     func hasAny(ownedBy uid: UInt32) -> Bool { owned[uid] != nil }
 
     /// Returns the header of the image with these bytes; nil when it was not read yet.
-    func header(of content: ContentKey) -> ImageHeader? { contents.slot(of: content).flatMap { contents[$0].header } }
+    func header(of content: ContentKey) -> ImageHeader? {
+        contents.slot(of: content).flatMap { contents[$0].header ?? content.pixels?.header }
+    }
 
+    /// Returns the buffer of a variant. That of stored pixels in their own form is the original.
     func buffer(_ variant: VariantKey) -> BufferID? {
-        contents.slot(of: variant.content).flatMap { slot(of: variant.form, in: $0) }.map { buffers[$0].key }
+        guard let content = contents.slot(of: variant.content) else { return nil }
+        if let slot = slot(of: variant.form, in: content) { return buffers[slot].key }
+        guard let pixels = variant.content.pixels, case .pixels(let transform) = variant.form,
+            pixels.areResult(of: transform)
+        else { return nil }
+        return slot(of: .original, in: content).map { buffers[$0].key }
     }
 
     /// Returns the buffer that answers requests for a variant: one without damage, or a damaged one if the variant accepts that.
@@ -446,10 +454,11 @@ struct MemoryIndex {
         return true
     }
 
-    /// Returns whether a buffer is an original that memory need not keep: it has no holder, no client has requested the
-    /// encoded bytes, and the disk tier has them under every key that leads to them.
+    /// Returns whether a buffer is an original that memory need not keep: it is encoded, it has no holder, no client has
+    /// requested the encoded bytes, and the disk tier has them under every key that leads to them.
     private func isSpare(_ record: BufferEntry) -> Bool {
         !record.wasRequested && record.holders == 0 && record.isResident && record.form == .original
+            && contents[record.content].key.pixels == nil
             && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk }
     }
 

@@ -34,6 +34,8 @@ int clinux_memfd_create(const char *name);
 int clinux_add_seals(int fd, int seals);
 /// The seals of a memfd, or -1 with errno.
 int clinux_get_seals(int fd);
+/// Whether a file is one of hugetlbfs; false if it cannot be known.
+int clinux_has_huge_pages(int fd);
 
 /// An event from epoll, without its union.
 struct clinux_event {

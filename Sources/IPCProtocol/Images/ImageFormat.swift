@@ -2,6 +2,8 @@
 /// claims.
 public enum ImageFormat: String, CaseIterable, Sendable {
     case jpeg, png, webp, gif, avif
+    /// Pixels that a client has stored, which no bytes begin.
+    case pixels
 
     /// The formats that this build decodes. A test compares them with the decode worker's table.
     public static let decoded: [ImageFormat] = {
@@ -46,7 +48,13 @@ public enum ImageFormat: String, CaseIterable, Sendable {
     }
 
     /// The display name.
-    public var name: String { self == .webp ? "WebP" : rawValue.uppercased() }
+    public var name: String {
+        switch self {
+        case .webp: "WebP"
+        case .pixels: "image of stored pixels"
+        default: rawValue.uppercased()
+        }
+    }
     /// The media type (RFC 6838).
-    public var contentType: String { "image/" + rawValue }
+    public var contentType: String { self == .pixels ? "application/octet-stream" : "image/" + rawValue }
 }

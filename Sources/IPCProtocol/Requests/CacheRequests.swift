@@ -49,6 +49,14 @@ extension PrefetchRequest: FieldList {
 
 /// A `store`: adds an original to the cache as if it had been downloaded.
 public struct StoreRequest: Equatable, Sendable {
+    /// Where stored pixels are kept.
+    public enum Storage: String, CaseIterable, Sendable {
+        /// In memory only.
+        case memory
+        /// In memory, and in the disk tier.
+        case disk
+    }
+
     /// The request's id, unique among the client's pending requests.
     public var id: Int
     /// The URL that identifies the original in the cache.
@@ -57,6 +65,10 @@ public struct StoreRequest: Equatable, Sendable {
     public var contentType: String?
     /// The number of bytes of payload that follow the frame; 0 when the original comes as a descriptor.
     public var payload: Int
+    /// The layout of pixels in the descriptor; nil for encoded bytes.
+    public var pixels: StoredPixels?
+    /// Where pixels are kept.
+    public var storage = Storage.memory
 
     /// Creates a request to store an original.
     public init(id: Int, url: SourceURL, contentType: String? = nil, payload: Int) {
@@ -65,6 +77,16 @@ public struct StoreRequest: Equatable, Sendable {
         self.contentType = contentType
         self.payload = payload
     }
+
+    /// Creates a request to store pixels, which come as a descriptor.
+    public init(id: Int, url: SourceURL, pixels: StoredPixels, storage: Storage = .memory) {
+        self.init(id: id, url: url, payload: 0)
+        self.pixels = pixels
+        self.storage = storage
+    }
+
+    /// Whether its bytes are to be kept on disk.
+    package var entersDisk: Bool { pixels == nil || storage == .disk }
 
 }
 
@@ -75,12 +97,20 @@ extension StoreRequest: FieldList {
         fields.id(&id)
         fields.url("url", &url)
         fields.string("contentType", &contentType, most: 255)
+        fields.object("pixels", &pixels)
+        fields.choice("storage", &storage, omitting: .memory)
+        if fields.isReading, pixels == nil, fields.has("storage") {
+            fields.note("storage", expected: "absent without pixels")
+        }
+        if pixels != nil, contentType != nil { fields.note("contentType", expected: "absent with pixels") }
         fields.integer("payload", &payload, in: 0...JSONReader.maximumInteger, omitting: 0)
         var descriptors = payload > 0 ? 0 : 1
         if fields.isReading { descriptors = 0 }
         fields.integer("fds", &descriptors, in: 0...253, omitting: 0)
         switch (descriptors, payload) {
-        case (1, 0), (0, 1...): break
+        case (1, 0): break
+        case (0, 1...) where pixels == nil: break
+        case (_, _) where pixels != nil: fields.note("fds", expected: "1, without payload, with pixels")
         default: fields.note("payload", expected: "the encoded bytes, unless one descriptor has them")
         }
     }

@@ -34,6 +34,9 @@ public final class FileDescriptor: Sendable {
     /// process. Asking does not wait either, because only such files have seals.
     package var hasSeals: Bool { clinux_get_seals(raw) >= 0 }
 
+    /// Whether the file consists of huge pages (hugetlbfs).
+    package var hasHugePages: Bool { clinux_has_huge_pages(raw) != 0 }
+
     /// Opens `path` for reading.
     ///
     /// - Throws: `SystemError` of `open`.

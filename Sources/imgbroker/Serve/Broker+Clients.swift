@@ -238,6 +238,11 @@ extension Broker {
             guard let descriptor else {
                 throw WireError(.badRequest, "The descriptor that fds announces did not come.")
             }
+            if request.pixels != nil {
+                let buffer = try Upload.sealedPixels(in: descriptor)
+                uploads[client.id] = buffer
+                return .storeReceived(client.id, request, bytes: buffer.size)
+            }
             switch try Upload.look(at: descriptor, for: request, upTo: configuration.limits.maxDownloadBytes) {
             case .sealed(let buffer):
                 uploads[client.id] = buffer
@@ -341,9 +346,9 @@ extension Broker {
         case .page: connection.channel.enqueue(frame, descriptors: page.map { [$0.descriptor] } ?? [])
         case .descriptor(let buffer):
             connection.channel.enqueue(frame, descriptors: buffers[buffer].map { [$0] } ?? [])
-        case .payload(let buffer, let count):
+        case .payload(let buffer, let offset, let count):
             let payload = buffers[buffer].map {
-                FrameChannel.FilePayload(file: $0, count: count, name: buffer.number)
+                FrameChannel.FilePayload(file: $0, offset: offset, count: count, name: buffer.number)
             }
             connection.channel.enqueue(frame, payload: payload)
         }

@@ -72,6 +72,19 @@ final class Upload {
         WireError(.badRequest, "The descriptor must be a memfd, or a file of a tmpfs; else send a payload.")
     }
 
+    /// Verifies a memfd with stored pixels, which is never copied.
+    ///
+    /// - Throws: `bad-request`.
+    static func sealedPixels(in descriptor: FileDescriptor) throws(WireError) -> SealedBuffer {
+        // Huge pages can only be mapped as wholes, and an image rarely ends with one.
+        guard descriptor.hasSeals, !descriptor.hasHugePages, let size = try? descriptor.size(),
+            let sealed = try? SealedBuffer(verifying: descriptor, size: size)
+        else {
+            throw WireError(.badRequest, "Pixels must come in a memfd with all four seals, without huge pages.")
+        }
+        return sealed
+    }
+
     /// Inspects a descriptor that a client sent. Only a file in memory is ever read, because reading any other may block
     /// the broker.
     static func look(

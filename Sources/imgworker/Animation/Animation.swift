@@ -66,7 +66,7 @@ struct Animation: Equatable {
         case .avif:
             guard let sequence = AVIFSequence(bytes) else { return nil }
             self = sequence.animation
-        case .jpeg: return nil
+        case .jpeg, .pixels: return nil
         }
         if frames.isEmpty, fault == nil { fault = CODEC_EMPTY }
         if toleratesDamage { endAtFault() }

@@ -77,11 +77,7 @@ struct EncodedImage {
         throws(WireError)
     {
         self.attempt = attempt
-        let codec = unsafe try ImageCodec.sniffing(source.bytes.prefix(32))
-        guard codec.hasParts || !source.isPart else {
-            throw WireError(.unsupportedFormat, "\(codec.format.name) cannot be decoded in parts.")
-        }
-        let (opened, animation) = try Self.open(source, codec, for: job)
+        let (format, opened, animation) = try Self.open(source, for: job)
         var decoder = opened
         timing = job.transform.frames == .all ? animation?.timing ?? .still : nil
         let stored = decoder.header.geometry
@@ -90,7 +86,7 @@ struct EncodedImage {
         let (orientation, profile) = (metadata.orientation, metadata.profile)
         let shown = orientation.turned(stored)
         let frameCount = animation?.count ?? metadata.frameCount
-        if animation == nil { try Animation.check(job.transform.frames, of: nil, codec.format, count: frameCount) }
+        if animation == nil { try Animation.check(job.transform.frames, of: nil, format, count: frameCount) }
         let plan = try job.transform.checkedPlan(for: shown, frameCount: frameCount)
         let isReduced = !plan.isIdentity || plan.area != nil
         try Self.check(stored, atMost: decoder.streams && isReduced ? job.maxSourcePixels : job.maxPixels)
@@ -137,7 +133,7 @@ struct EncodedImage {
         encoding = job.encoding
         // It describes the whole image.
         wantsPlaceholder = job.wantsPlaceholder && attempt?.failure == nil
-        let header = ImageHeader(format: codec.format, geometry: shown, frameCount: frameCount)
+        let header = ImageHeader(format: format, geometry: shown, frameCount: frameCount)
         planned = plan
         self.plan = DecodePlan(header: header, result: plan.result, workingBytes: workingBytes, stage: stage)
     }
@@ -146,13 +142,18 @@ struct EncodedImage {
     ///
     /// - Throws: `unsupported-format`, `too-many-pixels`, `truncated`, `decode-failed` and the like.
     private static func open(
-        _ source: ImageSource, _ codec: ImageCodec, for job: DecodeJob
-    ) throws(WireError) -> (any ImageDecoder, Animation?) {
+        _ source: ImageSource, for job: DecodeJob
+    ) throws(WireError) -> (ImageFormat, any ImageDecoder, Animation?) {
+        if let pixels = job.pixels { return (.pixels, try PixelsDecoder(source, pixels), nil) }
+        let codec = unsafe try ImageCodec.sniffing(source.bytes.prefix(32))
+        guard codec.hasParts || !source.isPart else {
+            throw WireError(.unsupportedFormat, "\(codec.format.name) cannot be decoded in parts.")
+        }
         #if !WITHOUT_AVIF
             // libavif decides whether a file is a sequence.
             if codec.format == .avif {
                 let decoder = try AVIFDecoder(source, job.transform.frames, mostPixels: job.maxSourcePixels)
-                return (decoder, decoder.animation)
+                return (codec.format, decoder, decoder.animation)
             }
         #endif
         let animation = source.animation(codec.format)
@@ -161,15 +162,15 @@ struct EncodedImage {
         }
         if animation != nil { try Animation.check(job.transform.frames, of: animation, codec.format) }
         if codec.format == .gif, let frame = animation?.frameAlone(job.transform.frames) {
-            return (try GIFFrameDecoder(source, frame), animation)
+            return (codec.format, try GIFFrameDecoder(source, frame), animation)
         }
         if let animation, !animation.frames.isEmpty {
             let decoder = try AnimationDecoder(
                 animation, of: source, codec.format, job.transform.frames, mostPixels: job.maxSourcePixels)
-            return (decoder, animation)
+            return (codec.format, decoder, animation)
         }
         if let fault = animation?.fault, codec.format != .png { throw WireError(fault, format: codec.format) }
-        return (try codec.open(source), animation)
+        return (codec.format, try codec.open(source), animation)
     }
 
     /// Decodes the image, or the requested frames one after the other, into `output`, which has room for the result's

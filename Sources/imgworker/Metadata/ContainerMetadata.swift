@@ -24,7 +24,7 @@ struct ContainerMetadata: Equatable {
         case .png: walkPNG(bytes, passed)
         case .webp: walkWebP(bytes)
         // GIF has no such metadata; libavif reads that of AVIF.
-        case .gif, .avif: break
+        case .gif, .avif, .pixels: break
         }
     }
 

@@ -275,8 +275,16 @@ struct RandomEventTests {
             let urls = (0..<first).map { url($0 + second) }
             world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: id, urls: urls))))
         case 3..<6:
-            let request = StoreRequest(id: id, url: url(first), payload: 0)
-            world.happen(.storeReceived(client, request, bytes: 1 + second * 200))
+            var request = StoreRequest(id: id, url: url(first), payload: 0)
+            var bytes = 1 + second * 200
+            if Bool.random(using: &random), let geometry = PixelGeometry(width: 10, height: 1 + second) {
+                let (stride, offset) = (40 + 4 * Int.random(in: 0..<2, using: &random), first * 4)
+                request = StoreRequest(
+                    id: id, url: url(first), pixels: StoredPixels(geometry, stride: stride, offset: offset),
+                    storage: Bool.random(using: &random) ? .memory : .disk)
+                bytes = offset + stride * geometry.height
+            }
+            world.happen(.storeReceived(client, request, bytes: bytes))
         case 6: world.happen(.messageReceived(client, .subscribe(id: id, events: Set(BrokerEvent.Name.allCases))))
         case 7: world.happen(.messageReceived(client, .clear(id: id, tier: .all, olderThanSeconds: nil)))
         case 8: world.happen(.messageReceived(client, .clear(id: id, tier: .memory, olderThanSeconds: 1)))

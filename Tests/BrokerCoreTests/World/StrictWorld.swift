@@ -279,11 +279,14 @@ struct StrictWorld {
     mutating func readHeader(
         _ job: JobID, width: Int = 10, height: Int = 10, frames: Int = 1, workingBytes: Int = 0, stage: Int = 1
     ) {
-        guard let decode = decodes[job], let geometry = PixelGeometry(width: width, height: height) else {
+        guard let decode = decodes[job], var geometry = PixelGeometry(width: width, height: height) else {
             return complain("no such decoding")
         }
+        var header = ImageHeader(format: .png, geometry: geometry, frameCount: frames)
+        if let pixels = decode.order.pixels { (header, geometry) = (pixels.header, pixels.geometry) }
+        let frames = header.frameCount
         let plan = DecodePlan(
-            header: ImageHeader(format: .png, geometry: geometry, frameCount: frames),
+            header: header,
             result: decode.order.transform.plan(for: geometry, frameCount: frames)?.result ?? geometry,
             workingBytes: workingBytes, stage: decode.fetch == nil ? nil : stage)
         decodes[job]?.plan = plan
@@ -548,7 +551,7 @@ struct StrictWorld {
         case .descriptor(let buffer):
             if !buffers.contains(buffer) { complain("sends a buffer that is gone") }
             descriptors[client]?.insert(buffer.number)
-        case .payload(let buffer, _):
+        case .payload(let buffer, _, _):
             if !buffers.contains(buffer) { complain("sends a payload that is gone") }
             payloads.append((client, buffer))
         }

@@ -14,6 +14,9 @@
 /// 0, or -1 with errno.
 int ctest_set_effective_user(uid_t uid);
 
+/// Makes a memfd of huge pages with `size` bytes. Returns -1 without them.
+int ctest_huge_memory_file(long size);
+
 /// Sends one urgent byte (MSG_OOB) with a descriptor. Returns 1, or -1 with errno.
 int ctest_send_urgent(int socket, int descriptor);
 

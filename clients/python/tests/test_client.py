@@ -239,6 +239,36 @@ def test_cache(client: imgbroker.Client, origin: Origin, picture: Picture) -> No
     assert client.prefetch([]) == (0, 0)
 
 
+def test_stored_pixels(client: imgbroker.Client, broker: Broker) -> None:
+    numpy = pytest.importorskip("numpy")
+    url = "http://127.0.0.1:1/pixels"
+    pixels = numpy.arange(20 * 30 * 4, dtype=numpy.uint8).reshape(20, 30, 4)
+    client.store(url, pixels)
+    image = client.get(url, cache="only-if-cached", alpha="straight")
+    assert (image.width, image.height, image.source) == (30, 20, "memory")
+    assert (image.numpy() == pixels).all()
+    assert client.get(url, cache="only-if-cached", width=15).width == 15
+    with pytest.raises(imgbroker.ImageBrokerError) as info:
+        client.get(url, cache="only-if-cached", as_="original")
+    assert info.value.code == "unsupported-format"
+    # An array that is not contiguous, bytes with a size, and a sealed memfd.
+    client.store(url, pixels[:, ::2])
+    assert (client.get(url, cache="only-if-cached", alpha="straight").numpy() == pixels[:, ::2]).all()
+    client.store(url, pixels.tobytes(), size=(40, 15), pixel_format="bgra8")
+    image = client.get(url, cache="only-if-cached", alpha="straight", pixel_format="bgra8")
+    assert (image.width, image.numpy().tobytes()) == (40, pixels.tobytes())
+    from imgbroker import _memory
+    descriptor = _memory.sealed_copy(pixels.tobytes())
+    client.store(url, descriptor, size=(20, 30), storage="disk")
+    with pytest.raises(imgbroker.ImageBrokerError):
+        client.store(url, descriptor, size=(21, 30))
+    os.close(descriptor)
+    assert client.get(url, cache="only-if-cached", alpha="straight").width == 20
+    for data, size in [(pixels[:, :, :3], None), (pixels.tobytes(), (7, 7)), (pixels.astype(numpy.uint16), None)]:
+        with pytest.raises(ValueError):
+            client.store(url, data, size=size)
+
+
 def test_prefetch_is_divided() -> None:
     from imgbroker._options import prefetch_parts
 

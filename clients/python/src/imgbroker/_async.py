@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from typing import (
-    TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Sequence, Union, cast,
+    TYPE_CHECKING, Any, AsyncIterator, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union, cast,
 )
 
 from . import _memory
@@ -22,6 +22,7 @@ from ._wire import Fields, integer
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ._image import Pixels
     from ._options import GetOptions
 
 
@@ -134,10 +135,12 @@ class AsyncClient:
         return PrefetchResult(done, failed)
 
     async def store(
-        self, url: str, data: Union[_memory.Bytes, int], *, content_type: Optional[str] = None
+        self, url: str, data: Union["Pixels", _memory.Bytes, int], *, content_type: Optional[str] = None,
+        size: Optional[Tuple[int, int]] = None, pixel_format: str = "rgba8", alpha: str = "straight",
+        storage: str = "memory",
     ) -> None:
-        """Stores an encoded image; see `Client.store`."""
-        await self._ask(store_request(url, data, content_type))
+        """Stores an encoded image, or pixels; see `Client.store`."""
+        await self._ask(store_request(url, data, content_type, size, pixel_format, alpha, storage))
 
     async def remove(self, source: Source) -> int:
         """Removes an image in all its variants. Returns the number of originals removed."""

@@ -9,7 +9,7 @@ import time
 import weakref
 from concurrent.futures import Future
 from typing import (
-    TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast,
+    TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast,
 )
 
 from . import _memory
@@ -19,12 +19,13 @@ from ._image import Image
 from ._options import prefetch_parts, wire_options
 from ._session import Request, RequestFuture
 from ._wire import (
-    Fields, boolean, integer, objects, optional_integer, optional_string, string, violation,
+    CHANNELS, Fields, boolean, integer, objects, optional_integer, optional_string, string, violation,
 )
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ._image import Pixels
     from ._options import GetOptions
 
 #: A URL, or the path of a local file: a string without `://`, or an `os.PathLike`.
@@ -190,13 +191,51 @@ def prefetch_progress_of(fields: Fields) -> PrefetchResult:
     return PrefetchResult(integer(fields, "done"), integer(fields, "failed"))
 
 
-def store_request(url: str, data: Union[_memory.Bytes, int], content_type: Optional[str]) -> Request:
-    """Returns a `store`: of a copy of the bytes in a sealed memfd, or of a descriptor."""
+def store_request(
+    url: str, data: Union["Pixels", _memory.Bytes, int], content_type: Optional[str] = None,
+    size: Optional[Tuple[int, int]] = None, pixel_format: str = "rgba8", alpha: str = "straight",
+    storage: str = "memory",
+) -> Request:
+    """Returns a `store`: of a descriptor, or of a copy of encoded bytes or of pixels in a sealed memfd."""
     fields: Fields = {"type": "store", "url": url}
+    if isinstance(data, int):
+        layout = None if size is None else _layout(size, pixel_format)
+    else:
+        rows = memoryview(cast(Any, data))
+        layout = _layout_of(rows, size, pixel_format)
+    features: FrozenSet[str] = frozenset()
+    if layout is not None:
+        fields["pixels"] = {
+            **layout, "pixelFormat": pixel_format, "alpha": alpha if CHANNELS[pixel_format] == 4 else "none"}
+        fields["storage"] = storage
+        features = frozenset({"store-pixels"} | ({pixel_format} & {"rgb8", "gray8"}))
     if content_type is not None:
         fields["contentType"] = content_type
-    descriptor = os.dup(data) if isinstance(data, int) else _memory.sealed_copy(data)
-    return Request(fields, descriptors=(descriptor,))
+    if isinstance(data, int):
+        descriptor = os.dup(data)
+    else:
+        descriptor = _memory.sealed_copy(rows if rows.c_contiguous else rows.tobytes())
+    return Request(fields, features=features, descriptors=(descriptor,))
+
+
+def _layout(size: Tuple[int, int], pixel_format: str) -> Dict[str, int]:
+    width, height = size
+    return {"width": width, "height": height, "stride": width * CHANNELS[pixel_format]}
+
+
+def _layout_of(rows: memoryview, size: Optional[Tuple[int, int]], pixel_format: str) -> Optional[Dict[str, int]]:
+    """Returns the layout of pixels: of an array (height, width, channels), or of bytes with a size. None for encoded bytes."""
+    if size is None:
+        shape = rows.shape or ()
+        if len(shape) < 2:
+            return None
+        if rows.itemsize != 1 or (shape[2:] or (1,)) != (CHANNELS[pixel_format],):
+            raise ValueError(f"an array of the shape {shape} and items of {rows.itemsize} bytes, for {pixel_format}")
+        size = shape[1], shape[0]
+    layout = _layout(size, pixel_format)
+    if rows.nbytes != layout["stride"] * layout["height"]:
+        raise ValueError(f"{rows.nbytes} bytes for {size[0]} × {size[1]} pixels of {pixel_format}")
+    return layout
 
 
 class Client:
@@ -451,14 +490,21 @@ class Client:
         return request, last
 
     def store(
-        self, url: str, data: Union[_memory.Bytes, int], *, content_type: Optional[str] = None
+        self, url: str, data: Union["Pixels", _memory.Bytes, int], *, content_type: Optional[str] = None,
+        size: Optional[Tuple[int, int]] = None, pixel_format: str = "rgba8", alpha: str = "straight",
+        storage: str = "memory",
     ) -> None:
-        """Stores an encoded image in the cache as if it had been loaded from `url`, and waits until it is validated.
+        """Stores an image in the cache as if it had been loaded from `url`, and waits until it is validated.
 
-        data: the bytes, which are copied, or the descriptor of a memfd or of a file on a tmpfs. A memfd with all four seals
-            is used without a copy.
+        data: encoded bytes; an array (height, width, channels) of `uint8` with pixels; with `size` also the bytes of their
+            rows. All are copied. Or the descriptor of a memfd or of a file on a tmpfs; one with all four seals is used without
+            a copy, and pixels must be in such a memfd.
+        size: the width and height of pixels that are no array, in rows without padding.
+        pixel_format, alpha: the form of pixels. Requests in this form at full size get them without decoding, others variants
+            made of them.
+        storage: `disk` keeps pixels in the disk tier, too.
         """
-        self._engine.ask(store_request(url, data, content_type))
+        self._engine.ask(store_request(url, data, content_type, size, pixel_format, alpha, storage))
 
     def remove(self, source: Source) -> int:
         """Removes an image in all its variants from the cache. Returns the number of originals removed."""
