@@ -1,4 +1,4 @@
-public import HTTPValues
+internal import HTTPValues
 package import JSONCoding
 
 /// A local file that a request refers to. Its descriptor, which must be open for reading, comes with the message.

@@ -72,7 +72,7 @@ struct PNGDecoder: ImageDecoder {
             // Each pass adds pixels between those of the passes before it.
             let raster = try PixelMemory(count: geometry.bytes, zeroed: source.toleratesDamage)
             if source.toleratesDamage {
-                try spreadSoundPasses(raster.bytes)
+                unsafe try spreadSoundPasses(raster.bytes)
             } else if let passes {
                 for _ in 0..<passes { unsafe try spread(raster.bytes) }
             } else {

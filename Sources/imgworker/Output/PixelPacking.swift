@@ -17,7 +17,7 @@ struct PixelPacking {
     func pack(_ pixels: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer {
         let count = pixels.count / PixelGeometry.bytesPerPixel
         let bytes = unsafe pixels.bindMemory(to: UInt8.self)
-        if let start = unsafe bytes.baseAddress {
+        if let start = bytes.baseAddress {
             let under = (background.red, background.green, background.blue)
             if format == .gray8 {
                 unsafe pixels_pack_gray(start, count, under.0, under.1, under.2)

@@ -1,4 +1,5 @@
 import Digests
+import DiskRecords
 import IPCProtocol
 import SystemValues
 import Testing

@@ -201,9 +201,8 @@ import WorkerProtocol
         where helper.arguments.dropFirst().first == "receive-descriptors" {
             kill(helper.pid, SIGKILL)
         }
-        // The message in flight may be lost with its connection; another one is served.
-        let next = try setting.client()
-        try eventually("a helper serves") { (try? ask(file, by: next).image()) != nil }
+        // A message that a dying helper has is lost with its connection; another connection is served.
+        try eventually("a helper serves") { (try? ask(file, by: setting.client()).image()) != nil }
     }
 
     @Test func queryAndRemove() throws {
