@@ -22,7 +22,7 @@ extension SystemCallRule {
         decode(pid: pid).filter { $0.name != "pread64" && $0.name != "pwrite64" }
     }
 
-    /// The calls of a process that receives descriptors and reads files: those of a decode worker, and what is known of a file.
+    /// The calls of a process that receives descriptors and reads files: those of a decode worker, and the metadata of a file.
     /// Paths lead nowhere, because Landlock permits none; statx only reveals whether one exists.
     static func files(pid: Int32) -> [SystemCallRule] {
         decode(pid: pid) + [

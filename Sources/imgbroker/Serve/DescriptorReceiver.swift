@@ -146,7 +146,7 @@ final class DescriptorReceiver {
     /// The helpers that have files.
     private var keepers: [FileID: Helper] = [:]
     private var fileIDs = IdentifierSource<FileKind>()
-    /// The files whose messages were read, and what was found of the others.
+    /// The files whose messages were read, and the findings about the others.
     private var claimed: Set<FileID> = []
     private var looks: [FileID: Look] = [:]
     private var leftOverClosedAt = Instant.now
@@ -196,7 +196,7 @@ final class DescriptorReceiver {
         return file
     }
 
-    /// Notes that the message of a file was read. Returns what is known of the file; otherwise `becameReadable` returns it.
+    /// Notes that the message of a file was read. Returns the finding about the file, if there is one; otherwise `becameReadable` returns it.
     func claim(_ file: FileID) -> Look? {
         claimed.insert(file)
         return looks.removeValue(forKey: file)
