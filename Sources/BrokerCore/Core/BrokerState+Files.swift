@@ -164,13 +164,17 @@ extension BrokerState {
         }
     }
 
-    /// Goes on with the bytes of a file: as with those of a download, a decode worker reads them first.
+    /// Goes on with the bytes of a file. Small ones are decoded while they are identified, like those of a download. Large ones
+    /// need no digest, because the file's identity is their name.
     mutating func fileRead(_ job: JobID) {
         guard let read = endRead(job) else { return }
         guard let first = read.waiters.first else { return actions.append(.discard(job)) }
         tell(.finished, of: read)
         let body = newBufferID()
         actions.append(.publish(job, body))
+        if let content = Self.content(of: read.key), read.identity.size > limits.earlyBodyBytes {
+            return serve(read.key, job, read.waiters, content, body, bytes: read.identity.size)
+        }
         var download = Download(
             DownloadKey(original: read.key, isForced: true), url: read.key.url, waiter: first)
         download.waiters = read.waiters
@@ -216,25 +220,37 @@ extension BrokerState {
 
     // MARK: The bytes
 
-    /// Caches the contents of a file where they may be, and serves its waiters.
+    /// Goes on with the bytes of a file that a decode worker has identified.
     mutating func fileIdentified(
         _ job: JobID, _ download: Download, _ received: BufferID, _ digest: ContentDigest, _ early: EarlyVariant?,
         by worker: WorkerID
     ) {
-        let key = download.original
-        // The identity stands for the bytes, so that the disk tier can keep variants without them. It does not if the file
-        // might change without another one.
-        let content = ContentKey(digest: key.nonce == 0 ? key.fileDigest : digest, owner: nil)
+        let content = Self.content(of: download.original) ?? ContentKey(digest: digest, owner: nil)
         note(content, of: worker)
-        let staysInMemory = download.waiters.contains { requests[$0.id]?.mayEnterMemory == true }
+        serve(
+            download.original, job, download.waiters, content, received, bytes: download.received, early: early)
+    }
+
+    /// The content of a file by its identity, which stands for the bytes, so that the disk tier can keep variants without them. Nil
+    /// if the file might change without another identity.
+    private static func content(of key: OriginalKey) -> ContentKey? {
+        key.nonce == 0 ? ContentKey(digest: key.fileDigest, owner: nil) : nil
+    }
+
+    /// Caches the bytes of a file where they may be, and serves their waiters.
+    private mutating func serve(
+        _ key: OriginalKey, _ job: JobID, _ waiters: [JobWaiter], _ content: ContentKey, _ received: BufferID,
+        bytes: Int, early: EarlyVariant? = nil
+    ) {
+        let staysInMemory = waiters.contains { requests[$0.id]?.mayEnterMemory == true }
         let name = staysInMemory ? key : key.hidden(as: job.number)
         let original = MemoryIndex.Original(
-            content: content, bytes: download.received, origin: fileStatement(for: key),
-            staysOffDisk: !download.waiters.contains { requests[$0.id]?.mayEnterDisk == true })
+            content: content, bytes: bytes, origin: fileStatement(for: key),
+            staysOffDisk: !waiters.contains { requests[$0.id]?.mayEnterDisk == true })
         dropRemoved(memory.insert(original, for: name))
-        let body = adopt(received, content, bytes: download.received, since: nil)
+        let body = adopt(received, content, bytes: bytes, since: nil)
         publish(early, of: content)
-        serve(download.waiters, original, from: body, key: key, reportingProgress: download.received)
+        serve(waiters, original, from: body, key: key, reportingProgress: bytes)
         if !staysInMemory { dropRemoved(memory.remove(name)) }
     }
 

@@ -44,6 +44,20 @@ import WorkerProtocol
         #expect(world.files.isEmpty)
     }
 
+    @Test func `a large file is decoded without a digest of its bytes`() {
+        var world = world()
+        let client = world.connect()
+        world.getFile(client, id: 1, StrictWorld.identity(5, size: 100_000))
+        for job in world.reading.keys.sorted() { world.finishRead(job) }
+        #expect(world.identifying.isEmpty && world.decodes.count == 1)
+        work(&world)
+        #expect(world.image(client, 1)?.source == .file)
+        // One that was changed just now has no other name.
+        world.getFile(client, id: 2, StrictWorld.identity(6, size: 100_000), isRecent: true)
+        for job in world.reading.keys.sorted() { world.finishRead(job) }
+        #expect(world.identifying.count == 1)
+    }
+
     @Test func `a changed file is another source`() {
         var world = world()
         let client = world.connect()

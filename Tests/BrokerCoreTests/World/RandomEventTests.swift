@@ -32,6 +32,7 @@ struct RandomEventTests {
         limits.maxSavingBytes = 4_000
         limits.maxPixels = 600
         limits.earlyResultBytes = 400
+        if seed % 3 == 0 { limits.earlyBodyBytes = 1200 }
         var world = StrictWorld(limits)
         var nextID = 0
         for _ in 0..<1500 {
