@@ -29,7 +29,7 @@ show() {
     for i in "${!names[@]}"; do
         lines=$(wc -l <"$logs/${names[i]}.log")
         if ((lines == seen[i])); then continue; fi
-        sed -n "$((seen[i] + 1)),${lines}p" "$logs/${names[i]}.log" | grep -E '^[✔✘] Suite .* after ' || true
+        sed -n "$((seen[i] + 1)),${lines}p" "$logs/${names[i]}.log" | grep -aE '^[✔✘] Suite .* after ' || true
         seen[i]=$lines
     done
 }
@@ -44,9 +44,9 @@ report() {
             <(sed -nE 's/^[✔✘] Test (.*) (passed|failed) after .*$/\1/p' "$log" | sed -E 's/ with [0-9]+ test cases?$//' | sort)
     elif (($2 != 0)); then
         echo "error: $1: tests failed:"
-        grep -E -A4 '^✘ Test .* recorded an issue' "$log" | cut -c 1-2000 || tail -n 30 "$log"
+        grep -aE -A4 '^✘ Test .* recorded an issue' "$log" | cut -c 1-2000 || tail -n 30 "$log"
     fi
-    grep -E '^[✔✘] Test run with ' "$log" || true
+    grep -aE '^[✔✘] Test run with ' "$log" || true
 }
 
 # Waits for the runs that were started, reports on each, and sets `status` when one failed.
