@@ -185,7 +185,9 @@ extension BrokerState {
         plan.header.timing = result.timing
         // A placeholder shows the whole image.
         if result.damage == nil { plan.header.placeholder = plan.header.placeholder ?? result.placeholder }
-        if !isDetached { memory.insert(plan.header, of: variant.content) }
+        // The frames that are there are not those of the image.
+        let isHeaderWanted = result.damage == nil || memory.header(of: variant.content) == nil
+        if !isDetached, isHeaderWanted { memory.insert(plan.header, of: variant.content) }
         if !isDetached, let known = memory.buffer(variant) {
             actions.append(.discard(job))
             return (known, true)

@@ -158,8 +158,12 @@ extension BrokerState {
         let (limit, others) = (memory.limit, downloads.reservedBytes + decoding.reservedBytes)
         while true {
             let reserved = others + files.reservedBytes
-            guard let (job, read) = files.startNext(hasRoom: { reserved + $0 <= limit }) else { return }
+            // The rest is for originals from elsewhere.
+            guard let (job, read) = files.startNext(atMost: limit / 8 * 3, hasRoom: { reserved + $0 <= limit }) else {
+                return
+            }
             actions.append(.readFile(job, read.file, read.identity))
+            schedule(.read(job), in: limits.readPatienceMs)
             tell(.started, of: read)
         }
     }
@@ -167,8 +171,7 @@ extension BrokerState {
     /// Goes on with the bytes of a file. Small ones are decoded while they are identified, like those of a download. Large ones
     /// need no digest, because the file's identity is their name.
     mutating func fileRead(_ job: JobID) {
-        guard let read = endRead(job) else { return }
-        guard let first = read.waiters.first else { return actions.append(.discard(job)) }
+        guard let read = endRead(job), let first = read.waiters.first else { return actions.append(.discard(job)) }
         tell(.finished, of: read)
         let body = newBufferID()
         actions.append(.publish(job, body))
@@ -187,7 +190,7 @@ extension BrokerState {
     mutating func fileReadFailed(_ job: JobID, _ failure: FileReadFailure) {
         guard let read = files[job] else { return }
         actions.append(.discard(job))
-        if case .failed = failure, !read.waiters.isEmpty {
+        if case .failed = failure {
             // A disk or server that fails now may work again before the waiters give up.
             let until = now.instant.adding(milliseconds: limits.readPauseMs)
             files.pause(job, until: until)
@@ -205,10 +208,27 @@ extension BrokerState {
 
     /// Takes a waiter out of the read of its file.
     mutating func leaveRead(_ job: JobID, _ waiter: WaiterID) {
-        switch files.leave(job, waiter) {
-        case .none, .abandoned(nil): break
-        case .end: _ = endRead(job)
-        case .abandoned(let file?): actions.append(.releaseFile(file))
+        if files.leave(job, waiter) { giveUpRead(job) }
+    }
+
+    /// Ends a read that nothing waits for. The helper may go on with it, but its bytes are discarded.
+    private mutating func giveUpRead(_ job: JobID) {
+        let isRunning = files.isRunning(job)
+        _ = endRead(job)
+        if isRunning { actions.append(.discard(job)) }
+    }
+
+    /// Fails the requests of a read that takes long while others wait for its memory or place, because the file system may never
+    /// answer.
+    mutating func readTimePassed(_ job: JobID) {
+        guard let read = files[job], files.isRunning(job) else { return }
+        guard files.isAwaited else { return schedule(.read(job), in: limits.readPatienceMs) }
+        let seconds = Double(limits.readPatienceMs) / 1000
+        giveUpRead(job)
+        let error = WireError(.timeout, "The file was not read within \(seconds) s, and others wait.")
+        for waiting in read.waiters {
+            requests.endStage(waiting.id)
+            if let waiter = requests[waiting.id] { fail(waiter, error) }
         }
     }
 
@@ -242,6 +262,8 @@ extension BrokerState {
         _ key: OriginalKey, _ job: JobID, _ waiters: [JobWaiter], _ content: ContentKey, _ received: BufferID,
         bytes: Int, early: EarlyVariant? = nil
     ) {
+        // What was made of the same contents before is replaced, also on disk: the file may have changed without another identity.
+        if waiters.contains(where: { requests[$0.id]?.request.options.cache == .reload }) { forget(key) }
         let staysInMemory = waiters.contains { requests[$0.id]?.mayEnterMemory == true }
         let name = staysInMemory ? key : key.hidden(as: job.number)
         let original = MemoryIndex.Original(
@@ -278,8 +300,14 @@ extension BrokerState {
 
     private mutating func tell(_ name: BrokerEvent.Name, of read: FileReads.Read, reason: String? = nil) {
         if !clients.hasSubscribers { return }
-        let title = read.waiters.compactMap { requests[$0.id]?.request.file?.name }.first
-        tell(BrokerEvent(name, file: title ?? "", reason: reason), uids: Set(read.waiters.map(\.uid)))
+        // Each user hears the name that it has given.
+        var titles: [UInt32: String] = [:]
+        for waiter in read.waiters where titles[waiter.uid] == nil {
+            titles[waiter.uid] = requests[waiter.id]?.request.file?.name ?? ""
+        }
+        for (uid, title) in titles.sorted(by: { $0.key < $1.key }) {
+            tell(BrokerEvent(name, file: title, reason: reason), uids: [uid])
+        }
     }
 }
 

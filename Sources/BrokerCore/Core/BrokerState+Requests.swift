@@ -530,6 +530,8 @@ extension BrokerState {
     /// any, allows it.
     mutating func noteFailure(_ error: WireError, of waiter: Waiter, _ response: ResponseRecord?) -> WireError {
         var error = error
+        // No other request has such a key.
+        if waiter.key.nonce != 0 { return error }
         let terms = response.map { FailureTerms($0, sendsCookiesFromJar: waiter.key.cookies) }
         let age = response.map { max(0, now.unixMs - $0.receivedAt) / 1000 } ?? 0
         let key = terms?.isPrivate == true ? waiter.key.owned(by: waiter.uid) : waiter.key

@@ -314,7 +314,8 @@ package struct BrokerState {
         if !clients.hasSubscribers { return }
         for keys in memory.takeEvicted() {
             for key in keys.sorted(by: { $0.url.text < $1.url.text }) {
-                tell(BrokerEvent(.evicted, url: key.url.text), uids: key.owner.map { [$0] } ?? [])
+                let url = key.url.isFile ? nil : key.url.text
+                tell(BrokerEvent(.evicted, url: url), uids: key.owner.map { [$0] } ?? [])
             }
         }
     }
@@ -356,6 +357,7 @@ package struct BrokerState {
         case .keptBody(let key): downloads.hasKeptBody(key)
         case .damage(let buffer): memory.damage(of: buffer) != nil
         case .file(let file): files.asker(of: file) != nil
+        case .read(let job): files.isRunning(job)
         case .readAgain(let job): files.isPausing(job)
         case .prefetch(let prefetch): requests[prefetch] != nil
         case .nextPart(let job): downloads[job] != nil
@@ -391,6 +393,7 @@ package struct BrokerState {
             case .keptBody(let key): carryOut(downloads.keptBodyDue(key, at: now.instant))
             case .damage(let buffer): damageTimePassed(buffer)
             case .file(let file): examinationTimePassed(file)
+            case .read(let job): readTimePassed(job)
             case .readAgain(let job): files.pauseOver(job, at: now.instant)
             case .prefetch(let prefetch): beginMore(of: prefetch)
             case .nextPart(let job): renderPart(of: job)

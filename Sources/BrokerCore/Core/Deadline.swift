@@ -25,6 +25,8 @@ enum Deadline {
     case damage(BufferID)
     /// A file was not examined in time for a `query` or `remove`.
     case file(FileID)
+    /// A read of a file may take too long for others.
+    case read(JobID)
     /// A file that could not be read is tried again.
     case readAgain(JobID)
     /// More URLs of a prefetch may be begun.

@@ -36,7 +36,7 @@ package struct FileReads {
         /// The file whose descriptor is used.
         let file: FileID
         let identity: FileIdentity
-        /// The waiters. A running read without any goes on, because it cannot be interrupted, but its file is given up.
+        /// The waiters. A read without any is given up; a running one cannot be interrupted, but does not count any more.
         var waiters: [JobWaiter]
         var state = State.queued
 
@@ -108,10 +108,12 @@ package struct FileReads {
     }
 
     /// Starts the next read if there is room for its bytes. A read that runs alone may always start.
-    mutating func startNext(hasRoom: (Int) -> Bool) -> (job: JobID, read: Read)? {
+    ///
+    /// - Parameter most: the bytes that all reads together may have reserved.
+    mutating func startNext(atMost most: Int, hasRoom: (Int) -> Bool) -> (job: JobID, read: Read)? {
         if next == nil { next = queue.pop() }
         guard let job = next, let read = reads[job] else { return nil }
-        guard reservedBytes == 0 || hasRoom(read.bytes) else { return nil }
+        guard reservedBytes == 0 || reservedBytes + read.bytes <= most && hasRoom(read.bytes) else { return nil }
         next = nil
         reads.change(job) { $0.state = .running }
         reservedBytes += read.bytes
@@ -160,27 +162,16 @@ package struct FileReads {
         queue.push(job, priority: read.waiters.priority ?? .normal, owner: read.owner)
     }
 
-    /// What follows when a waiter has left.
-    enum Departure: Equatable {
-        /// The read goes on for others.
-        case none
-        /// Nothing waits for the read, which has not begun.
-        case end
-        /// Nothing waits for the read, which is running; none joins it any more. The file is not needed after it.
-        case abandoned(FileID?)
-    }
+    /// Whether other reads wait for memory or their user's turn.
+    var isAwaited: Bool { next != nil || !queue.isEmpty }
+    func isRunning(_ job: JobID) -> Bool { reads[job]?.state == .running }
 
-    /// Takes a waiter out.
-    mutating func leave(_ job: JobID, _ waiter: WaiterID) -> Departure {
+    /// Takes a waiter out; returns whether the read has none any more, and is to be ended.
+    mutating func leave(_ job: JobID, _ waiter: WaiterID) -> Bool {
         reads.change(job) { $0.waiters.remove(waiter) }
-        guard let read = reads[job] else { return .none }
-        if let priority = read.waiters.priority {
-            queue.change(job, to: priority)
-            return .none
-        }
-        if read.state != .running { return .end }
-        jobByKey[read.key] = nil
-        return .abandoned(giveUp(read.file, of: job) ? read.file : nil)
+        guard let priority = reads[job]?.waiters.priority else { return reads[job] != nil }
+        queue.change(job, to: priority)
+        return false
     }
 
     // MARK: Invariants
@@ -188,9 +179,9 @@ package struct FileReads {
     /// The first rule that does not hold; nil when all do.
     func brokenInvariant() -> String? {
         for (job, read) in reads {
-            if !read.waiters.isEmpty, files[read.file]?.read != job { return "a read whose file is not its own" }
-            if read.state != .running, read.waiters.isEmpty { return "a read without waiters" }
-            if !read.waiters.isEmpty, jobByKey[read.key] != job { return "a read that cannot be joined" }
+            if files[read.file]?.read != job { return "a read whose file is not its own" }
+            if read.waiters.isEmpty { return "a read without waiters" }
+            if jobByKey[read.key] != job { return "a read that cannot be joined" }
             if read.state == .queued, next != job, !queue.contains(job) { return "a read that is not in the queue" }
         }
         for (key, job) in jobByKey where reads[job]?.key != key { return "a read that is gone" }

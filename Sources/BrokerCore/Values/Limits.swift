@@ -35,6 +35,8 @@ package struct BrokerLimits {
     package var maxFileBytes = 256 << 20
     /// The local files that are read at once, of which users have shares.
     package var readsAtOnce = 16
+    /// The time after which a read gives way to others that wait.
+    package var readPatienceMs = 10_000
     /// The pause after which a file that could not be read is tried again.
     package var readPauseMs = 1000
     /// The most pixels of a result, and of a source that is not made smaller.

@@ -40,6 +40,10 @@ public struct StoredPixels: Hashable, Sendable {
             let range = "\(least) … \(Self.maximumStride)"
             return WireError(.badRequest, "pixels.stride must be \(range) for \(geometry.width) pixels.")
         }
+        // Rows of few pixels with much padding would take memory that no picture needs.
+        guard rowBytes <= 2 * least * geometry.height + Self.maximumRest else {
+            return WireError(.badRequest, "pixels.stride leaves more padding than pixels.")
+        }
         let (end, overflow) = offset.addingReportingOverflow(rowBytes)
         guard offset >= 0, !overflow, end <= bytes else {
             return WireError(.badRequest, "The rows do not end within the \(bytes) bytes of the memfd.")

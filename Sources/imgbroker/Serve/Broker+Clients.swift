@@ -88,7 +88,11 @@ extension Broker {
 
     /// Takes a message with descriptors that a helper has received.
     func take(_ message: DescriptorReceiver.Message, from id: ClientID) {
-        guard let client = clients[id] else { return }
+        guard let client = clients[id] else {
+            // It has left while its message was received.
+            if case .file(let file) = message.descriptor { receiver.release(file) }
+            return
+        }
         client.isBeingReceived = false
         if message.isEnd { return disconnect(client) }
         let arrival: FrameChannel.Arrival? =

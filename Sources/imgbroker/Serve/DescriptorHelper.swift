@@ -129,6 +129,8 @@ enum DescriptorHelper {
     /// The time in nanoseconds after a change in which another change may leave a file's times as they are: the kernel
     /// notes them with the precision of its timer interrupt, which is 10 ms at most.
     static let timePrecision = 20_000_000
+    /// The same for file systems that note whole seconds, or two, and for those that may.
+    static let coarsePrecision = 2_000_000_000
 
     /// The most bytes received at once.
     private static let longestMessage = 1 << 16
@@ -155,10 +157,10 @@ enum DescriptorHelper {
         /// Connections that the broker closes now.
         var held: [FileDescriptor] = []
         /// Local files, by the broker's numbers.
-        var files: [Int: (file: FileDescriptor, facts: FileFacts)] = [:]
-        /// The devices of local file systems that were seen: their files are looked at before the message is passed on, which
-        /// saves two messages.
-        var localDevices: Set<UInt64> = []
+        var files: [Int: KeptFile] = [:]
+        /// The devices of local file systems of which it keeps files, and how many. Their files are looked at before the message
+        /// is passed on, which saves two messages. Without an open file, another file system might get the device's number.
+        var localDevices: [UInt64: Int] = [:]
         /// Answers that are sent with the next one.
         var pending: [UInt8] = []
 
@@ -183,9 +185,9 @@ enum DescriptorHelper {
                 guard let descriptor, examine(descriptor, as: order.number) else { return .end }
             case .read:
                 guard let descriptor, read(order.number, into: descriptor) else { return .end }
-            case .release: files[order.number] = nil
+            case .release: close(order.number)
             case .forget:
-                files[order.number] = nil
+                close(order.number)
                 return .unanswered
             case .hold:
                 if let descriptor { held.append(descriptor) }
@@ -193,6 +195,21 @@ enum DescriptorHelper {
             case .close: held = []
             }
             return .done
+        }
+
+        /// A local file.
+        struct KeptFile {
+            let file: FileDescriptor
+            let facts: FileFacts
+            /// Its device, if that is of a local file system.
+            let device: UInt64?
+        }
+
+        private mutating func close(_ number: Int) {
+            guard let device = files.removeValue(forKey: number)?.device, let count = localDevices[device] else {
+                return
+            }
+            localDevices[device] = count > 1 ? count - 1 : nil
         }
 
         private func nextOrder() -> (Order, FileDescriptor?)? {
@@ -229,7 +246,9 @@ enum DescriptorHelper {
                     if first.hasSeals { return send(Answer(.memory, bytes), first) }
                     file = first
                     // Before anything that may wait, unless nothing does.
-                    let isLocal = !localDevices.isEmpty && localDevices.contains(first.rememberedDevice)
+                    let isLocal =
+                        descriptors.count == 1 && !localDevices.isEmpty
+                        && localDevices[first.rememberedDevice] != nil
                     if !isLocal { return send(Answer(.file, bytes)) }
                     pending += Answer(.file, bytes).encoded
                     return true
@@ -246,17 +265,20 @@ enum DescriptorHelper {
                 let status = try file.status()
                 guard status.isRegular else { return send(Answer(.refused, numbers: [number, 0])) }
                 let device = file.rememberedDevice
-                if !localDevices.contains(device), device != 0, file.isOnLocalFileSystem { localDevices.insert(device) }
+                let isLocal = device != 0 && (localDevices[device] != nil || file.isOnLocalFileSystem)
                 let identity = FileIdentity(status)
                 let age = WallClock.nanoseconds &- identity.changed
-                files[number] = (file, FileFacts(identity, isRecent: age < timePrecision))
+                let isRecent = age < (isLocal && !identity.hasCoarseTimes ? timePrecision : coarsePrecision)
+                files[number] = KeptFile(
+                    file: file, facts: FileFacts(identity, isRecent: isRecent), device: isLocal ? device : nil)
+                if isLocal { localDevices[device, default: 0] += 1 }
                 pending +=
                     Answer(
                         .examined,
                         numbers: [
                             number, Int(bitPattern: UInt(identity.device)), Int(bitPattern: UInt(identity.inode)),
-                            identity.size, identity.modified, identity.changed, age < timePrecision ? 1 : 0,
-                            localDevices.contains(device) ? 1 : 0,
+                            identity.size, identity.modified, identity.changed, isRecent ? 1 : 0,
+                            isLocal ? 1 : 0,
                         ]
                     ).encoded
                 return true
@@ -267,7 +289,8 @@ enum DescriptorHelper {
 
         /// Reads a file that must be as it was when it was looked at, and still is afterwards.
         private mutating func read(_ number: Int, into memory: FileDescriptor) -> Bool {
-            guard let (file, facts) = files[number] else { return fail(number, .unknown) }
+            guard let kept = files[number] else { return fail(number, .unknown) }
+            let (file, facts) = (kept.file, kept.facts)
             let size = facts.identity.size
             do throws(SystemError) {
                 if FileIdentity(try file.status()) != facts.identity { return fail(number, .changed) }
@@ -311,6 +334,9 @@ enum DescriptorHelper {
 }
 
 extension FileIdentity {
+    /// Whether its times may be those of a file system that notes whole seconds.
+    var hasCoarseTimes: Bool { modified % 1_000_000_000 == 0 && changed % 1_000_000_000 == 0 }
+
     init(_ status: FileSystem.Status) {
         self.init(
             device: status.device, inode: status.inode, size: status.size, modified: status.modifiedNanoseconds,

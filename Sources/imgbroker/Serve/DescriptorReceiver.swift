@@ -73,6 +73,9 @@ final class DescriptorReceiver {
     private static let receivingMicroseconds = 100_000
     /// The most helpers beside the present one. Messages of users without files wait while there are so many.
     private static let mostHelpers = 128
+    private static let mostHelpersOfUser = 4
+    /// The time after which a helper that reads a file counts as held up. A disk may take long for a large file.
+    private static let readingMicroseconds = 2_000_000
     /// The time after which a helper is killed that still reads a file for no request.
     private static let abandonedMicroseconds = 5_000_000
 
@@ -126,7 +129,7 @@ final class DescriptorReceiver {
         /// Those of them that are to be closed with its next order.
         var unneeded: [FileID] = []
         /// Files that it still reads although no request needs them.
-        var abandoned: Set<FileID> = []
+        var abandoned: [FileID: Instant] = [:]
 
         init(_ child: ChildProcess, _ socket: FileDescriptor) {
             self.child = child
@@ -148,6 +151,8 @@ final class DescriptorReceiver {
     private var fileIDs = IdentifierSource<FileKind>()
     /// The files whose messages were read, and the findings about the others.
     private var claimed: Set<FileID> = []
+    /// The files that were not released.
+    private var wanted: Set<FileID> = []
     private var looks: [FileID: Look] = [:]
     private var leftOverClosedAt = Instant.now
     private var exiting: [ChildProcess] = []
@@ -191,6 +196,7 @@ final class DescriptorReceiver {
     /// Has a user's file in memory looked at, as if a helper had received it. `becameReadable` returns the result.
     func examine(_ descriptor: FileDescriptor, of user: UInt32) -> FileID {
         let file = fileIDs.next()
+        wanted.insert(file)
         waiting.append(Task(work: .keep(file), user: user, descriptor: descriptor))
         advance()
         return file
@@ -203,6 +209,7 @@ final class DescriptorReceiver {
     }
 
     private func report(_ look: Look, in arrivals: inout Arrivals) {
+        guard wanted.contains(look.file) else { return }
         if claimed.contains(look.file) { arrivals.reports.append(.looked(look)) } else { looks[look.file] = look }
     }
 
@@ -216,13 +223,16 @@ final class DescriptorReceiver {
 
     /// Has a file closed.
     func release(_ file: FileID) {
+        wanted.remove(file)
         claimed.remove(file)
         looks[file] = nil
         if let index = waiting.firstIndex(where: { if case .keep(file) = $0.work { true } else { false } }) {
             _ = waiting.remove(at: index)
         }
         guard let helper = keepers[file] else { return }
-        if case .reading(_, file, _) = helper.state { helper.abandoned.insert(file) }
+        // A read that has not begun is not wanted any more.
+        helper.orders.removeAll { if case .read(_, file, _) = $0 { true } else { false } }
+        if case .reading(_, file, _) = helper.state { helper.abandoned[file] = .now }
         if helper.localFiles.contains(file), helper.abandoned.isEmpty { return giveUp(file, of: helper) }
         helper.orders.append(.release(file))
         giveOrders(to: helper)
@@ -296,7 +306,7 @@ final class DescriptorReceiver {
     private func nextTask() -> (Int, Helper)? {
         if waiting.isEmpty { return nil }
         // The present one is still in its place when it is late, but held up like those that were replaced.
-        let heldUp = (others.values + [current].compactMap(\.self)).filter(isLate).map(\.user)
+        let heldUp = (others.values + [current].compactMap(\.self)).filter(isHeldUp).map(\.user)
         var second: Int?
         var busyUsers: Set<UInt32> = []
         for (index, task) in waiting.enumerated() where !busyUsers.contains(task.user) {
@@ -306,7 +316,8 @@ final class DescriptorReceiver {
                 continue
             }
             guard HelperShares.permits(own: heldUp.count { $0 == task.user }, all: heldUp.count),
-                others.count < Self.mostHelpers
+                others.count < Self.mostHelpers,
+                others.values.count(where: { $0.user == task.user }) < Self.mostHelpersOfUser
             else { continue }
             if task.user != current?.user { return idleCurrent().map { (index, $0) } }
             second = second ?? index
@@ -374,7 +385,7 @@ final class DescriptorReceiver {
     private func forget(_ file: FileID, of helper: Helper) {
         helper.files.remove(file)
         helper.localFiles.remove(file)
-        helper.abandoned.remove(file)
+        helper.abandoned[file] = nil
         keepers[file] = nil
     }
 
@@ -389,12 +400,20 @@ final class DescriptorReceiver {
     /// Kills helpers that have read for a long time what no request needs. The file system may have to answer first.
     private func endAbandoned() {
         for helper in others.values where !helper.abandoned.isEmpty {
-            guard case .reading(_, _, let since) = helper.state,
+            guard case .reading(_, let file, _) = helper.state, let since = helper.abandoned[file],
                 Instant.now.microseconds(since: since) >= Self.abandonedMicroseconds
             else { continue }
-            helper.abandoned = []
+            helper.abandoned = [:]
             helper.child.send(SignalNumber.kill)
         }
+    }
+
+    /// Whether a helper is kept from its work by a file system.
+    private func isHeldUp(_ helper: Helper) -> Bool {
+        if case .reading(_, _, let since) = helper.state {
+            return Instant.now.microseconds(since: since) >= Self.readingMicroseconds
+        }
+        return isLate(helper)
     }
 
     private func isLate(_ helper: Helper) -> Bool {
@@ -459,6 +478,7 @@ final class DescriptorReceiver {
                 message.descriptor = helper.descriptors.isEmpty ? .lost : .memory(helper.descriptors.removeFirst())
             case .file:
                 guard let file = helper.expected.take() else { return }
+                wanted.insert(file)
                 keep(file, in: helper)
                 helper.state = .examining(file, since: .now)
                 message.descriptor = .file(file)

@@ -115,9 +115,10 @@ import WorkerProtocol
         let client = world.connect()
         world.getFile(client, id: 1, StrictWorld.identity(5))
         world.happen(.messageReceived(client, .cancel(id: 2, request: 1)))
-        #expect(world.files.isEmpty && world.reading.count == 1)
+        #expect(world.files.isEmpty && world.reading.isEmpty)
+        #expect(world.state.report[.reservedBytes] == 0)
         world.getFile(client, id: 3, StrictWorld.identity(5))
-        #expect(world.reading.count == 2)
+        #expect(world.reading.count == 1)
         work(&world)
         #expect(world.image(client, 3) != nil)
         #expect(world.state.report[.reservedBytes] == 0)
@@ -176,6 +177,60 @@ import WorkerProtocol
         #expect(world.reading.count == 1)
         work(&world)
         #expect(world.reading.count == 1)
+    }
+
+    @Test func `a read that does not end gives way to others that wait`() {
+        var world = world { $0.memoryBytes = 10_000 }
+        let (one, two) = (world.connect(uid: 1), world.connect(uid: 2))
+        world.getFile(one, id: 1, StrictWorld.identity(1, size: 9_000))
+        world.happen(.timePassed, after: 20_000)
+        #expect(world.reading.count == 1)
+        world.getFile(two, id: 1, StrictWorld.identity(2, size: 2_000))
+        #expect(world.reading.count == 1)
+        world.happen(.timePassed, after: 10_000)
+        #expect(world.error(one, 1) == .timeout)
+        #expect(world.reading.values.map(\.identity.inode) == [2])
+        work(&world)
+        #expect(world.image(two, 1) != nil && world.files.isEmpty)
+    }
+
+    /// Other originals need memory, too.
+    @Test func `reads together take less than half of the memory`() {
+        var world = world { $0.memoryBytes = 10_000 }
+        let client = world.connect()
+        for id in 1...5 { world.getFile(client, id: id, StrictWorld.identity(UInt64(id), size: 1_500)) }
+        #expect(world.reading.count == 2)
+    }
+
+    @Test func `reload replaces what was made before`() {
+        var world = world()
+        let client = world.connect()
+        world.getFile(client, id: 1, StrictWorld.identity(5))
+        work(&world)
+        let first = world.image(client, 1)?.buffer
+        world.getFile(client, id: 2, StrictWorld.identity(5)) { $0.cache = .reload }
+        work(&world, content: 2)
+        #expect(world.image(client, 2)?.buffer != first)
+        #expect(world.state.report[.decodes] == 2)
+    }
+
+    @Test func `each user hears the name that it has given`() {
+        var world = world()
+        let clients = [world.connect(uid: 1), world.connect(uid: 2)]
+        for client in clients {
+            world.happen(.messageReceived(client, .subscribe(id: 9, events: [.finished])))
+        }
+        for client in clients {
+            world.getFile(client, id: 1, FileID(number: client.number), name: "of \(client.number)")
+            world.examine(FileID(number: client.number), StrictWorld.identity(5))
+        }
+        work(&world)
+        for client in clients {
+            let names = (world.news[client] ?? []).compactMap { reply in
+                if case .event(_, let event) = reply { event.file } else { nil }
+            }
+            #expect(names == ["of \(client.number)"])
+        }
     }
 
     /// One user's files that are never read do not keep another's from being read.

@@ -495,7 +495,10 @@ struct StrictWorld {
         case .publish(let job, let buffer):
             if products.remove(job) == nil { complain("publishes a product that does not exist") }
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
-        case .discard(let job): products.remove(job)
+        case .discard(let job):
+            products.remove(job)
+            // The helper's result is not waited for.
+            reading[job] = nil
         case .dropBuffer(let buffer): if buffers.remove(buffer) == nil { complain("drops a buffer twice") }
         case .updateValidity(let changes):
             if lastActions.first != action { complain("the page is written too late") }

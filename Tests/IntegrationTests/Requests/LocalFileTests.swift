@@ -194,6 +194,28 @@ import WorkerProtocol
         #expect(Instant.now.microseconds(since: begun) >= 1_000_000)
     }
 
+    /// A client may be gone before a helper has received its message.
+    @Test func aClientThatLeavesAtOnce() throws {
+        let path = try write(tile(7))
+        for _ in 0..<100 {
+            let other = try setting.client()
+            try other.send(
+                RawClient.frame(#"{"type":"get","id":1,"fds":1}"#),
+                descriptors: [try FileDescriptor.open(readingAt: path)])
+            other.close()
+        }
+        try eventually("no helper has the file open") {
+            setting.broker.status.children.allSatisfy { child in
+                let folder = "/proc/\(child.pid)/fd"
+                let links = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).compactMap {
+                    try? FileManager.default.destinationOfSymbolicLink(atPath: folder + "/" + $0)
+                }
+                return !links.contains(path)
+            }
+        }
+        #expect(try client.picture(try ask(try FileDescriptor.open(readingAt: path))) == tile(7))
+    }
+
     @Test func aKilledHelperIsReplaced() throws {
         let file = try settled(try write(tile(6)))
         #expect(try client.picture(try ask(file)) == tile(6))
