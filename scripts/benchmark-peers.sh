@@ -9,9 +9,9 @@ mkdir -p "$peers"
 
 "scripts/bootstrap.sh" --for-benchmarks || echo "warning: some peers will not start" >&2
 
-if ! "$peers/venv/bin/python3" -c 'import PIL, pyvips' 2>/dev/null; then
-    python3 -m venv "$peers/venv" && "$peers/venv/bin/pip" -q install pillow pyvips pyvips-binary ||
-        echo "warning: no Pillow, no pyvips" >&2
+if ! "$peers/venv/bin/python3" -c 'import PIL, pyvips, cv2, numpy' 2>/dev/null; then
+    python3 -m venv "$peers/venv" && "$peers/venv/bin/pip" -q install pillow pyvips pyvips-binary \
+        numpy opencv-python-headless || echo "warning: no Pillow, pyvips and OpenCV" >&2
 fi
 
 # Each package, and one of its files.

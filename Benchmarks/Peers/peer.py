@@ -10,11 +10,17 @@ peer.py feed LIBRARY BASE FIRST COUNT STEP THREADS SIDE
                                    says "ready", waits for a line, loads BASE/FIRST, BASE/FIRST+STEP ... below COUNT
                                    from a server or files, each within SIDE pixels (0: in full size), keeps none, says
                                    the milliseconds of processor time, waits for the end of its input
+peer.py files LIBRARY FOLDER COUNT SIDE EPOCHS SEED KEEPS
+                                   reads FOLDER/0 ... FOLDER/COUNT-1 in random order, EPOCHS times, each within SIDE pixels
+                                   (0: in full size, as RGB); with KEEPS 1, each only once, and keeps them; says "done",
+                                   waits for the end of its input
+peer.py steps                      says "ready", reads lines "blur|rounded PATH NUMBER", answers each with milliseconds
 peer.py versions                   prints what there is
 """
 import gc
 import http.client
 import io
+import random
 import resource
 import sys
 import threading
@@ -38,6 +44,15 @@ class Pillow:
     def from_bytes(self, data, side):
         return self.from_file(io.BytesIO(data), side)
 
+    def thumbnail(self, path, side):
+        return self.from_file(path, side)
+
+    def rgb(self, path):
+        import numpy
+
+        with self.image.open(path) as picture:
+            return numpy.asarray(picture.convert("RGB"))
+
     def whole(self, data):
         with self.image.open(io.BytesIO(data)) as picture:
             picture.load()
@@ -57,6 +72,11 @@ class Vips:
     def from_file(self, path, side):
         return self.image.thumbnail(path, side, size="down").write_to_memory()
 
+    thumbnail = from_file
+
+    def rgb(self, path):
+        return self.image.new_from_file(path, access="sequential").write_to_memory()
+
     def from_bytes(self, data, side):
         # Four bytes a pixel, ready to be shown, as Pillow has them and the broker hands them out.
         picture = self.image.thumbnail_buffer(data, side, size="down")
@@ -66,7 +86,27 @@ class Vips:
         return self.image.new_from_buffer(data, "", access="sequential").addalpha().write_to_memory()
 
 
-LIBRARIES = {"pillow": Pillow, "pyvips": Vips}
+class OpenCV:
+    def __init__(self):
+        import cv2
+
+        self.cv2 = cv2
+        self.version = f"OpenCV {cv2.__version__}"
+
+    def thumbnail(self, path, side):
+        # An eighth, the size next to that of the thumbnail that its decoder offers.
+        picture = self.cv2.imread(path, self.cv2.IMREAD_REDUCED_COLOR_8)
+        scale = side / max(picture.shape[:2])
+        if scale >= 1:
+            return picture
+        size = (round(picture.shape[1] * scale), round(picture.shape[0] * scale))
+        return self.cv2.resize(picture, size, interpolation=self.cv2.INTER_AREA)
+
+    def rgb(self, path):
+        return self.cv2.cvtColor(self.cv2.imread(path), self.cv2.COLOR_BGR2RGB)
+
+
+LIBRARIES = {"pillow": Pillow, "pyvips": Vips, "opencv": OpenCV}
 
 
 def serve():
@@ -167,6 +207,44 @@ def feed(name, base, first, count, step, threads, side):
     sys.stdin.read()
 
 
+def files(name, folder, count, side, epochs, seed, keeps):
+    library, kept, order = LIBRARIES[name](), {}, random.Random(int(seed))
+    for _ in range(int(epochs)):
+        numbers = list(range(int(count)))
+        order.shuffle(numbers)
+        for number in numbers:
+            if number in kept:
+                continue
+            path = f"{folder}/{number}"
+            picture = library.thumbnail(path, int(side)) if side != "0" else library.rgb(path)
+            if keeps == "1":
+                kept[number] = picture
+    gc.collect()
+    print("done", flush=True)
+    sys.stdin.read()
+
+
+def steps():
+    import pyvips
+
+    pyvips.cache_set_max(0)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        kind, path, number = line.split()
+        begun = time.perf_counter()
+        if kind == "blur":
+            picture = pyvips.Image.new_from_file(path).gaussblur(10 + int(number) / 1000).addalpha()
+        else:
+            picture = pyvips.Image.thumbnail(path, 256, size="down")
+            mask = pyvips.Image.svgload_buffer(
+                b'<svg viewBox="0 0 %d %d"><rect width="%d" height="%d" rx="%d"/></svg>'
+                % (picture.width, picture.height, picture.width, picture.height, 12 + int(number))
+            )
+            picture = picture.bandjoin(mask[3])
+        picture.write_to_memory()
+        print((time.perf_counter() - begun) * 1000, flush=True)
+
+
 def versions():
     for library in LIBRARIES.values():
         try:
@@ -175,4 +253,6 @@ def versions():
             pass
 
 
-{"serve": serve, "peak": peak, "alone": alone, "feed": feed, "versions": versions}[sys.argv[1]](*sys.argv[2:])
+{
+    "serve": serve, "peak": peak, "alone": alone, "feed": feed, "files": files, "steps": steps, "versions": versions,
+}[sys.argv[1]](*sys.argv[2:])

@@ -2,6 +2,7 @@ import Glibc
 import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
+import LinuxSystem
 
 // benchclient keep SOCKET URL COUNT SIDE: requests the images URL/0 … URL/COUNT-1 within SIDE × SIDE pixels (0: in full size)
 // from a broker, reads a byte of every page, keeps all images, prints "done" and waits for the end of its input.
@@ -9,7 +10,19 @@ import ImageBrokerClient
 // benchclient feed SOCKET URL COUNT SIDE DEPTH: the same with DEPTH requests in flight, but prints "ready" and waits for a
 // line first, releases each image, and prints the milliseconds of its own processor time instead of "done".
 
+// benchclient files SOCKET FOLDER COUNT SIDE EPOCHS SEED KEEPS: requests the files FOLDER/0 … FOLDER/COUNT-1 in random order, EPOCHS
+// times, within SIDE × SIDE pixels (0: in full size), as RGB; with KEEPS 1 it keeps all images, and requests each once.
+// Prints "done" and waits for the end of its input.
+
 let words = CommandLine.arguments
+if words.count == 9, words[1] == "files", let count = Int(words[4]), let side = Int(words[5]),
+    let epochs = Int(words[6]),
+    let seed = UInt64(words[7])
+{
+    let files = Files(folder: words[3], count: count, side: side, epochs: epochs, keepsImages: words[8] == "1")
+    try files.run(client: ImageBroker(path: words[2]), order: SplitMix(state: seed))
+    exit(0)
+}
 guard words.count >= 6, let count = Int(words[4]), let side = Int(words[5]),
     let feed = Feed(words: words, count: count, side: side)
 else {
@@ -17,6 +30,76 @@ else {
     exit(2)
 }
 try feed.run(client: ImageBroker(path: words[2]))
+
+/// Numbers that follow from a seed.
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var word = state
+        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+        return word ^ (word >> 31)
+    }
+}
+
+/// Reads a byte of every page.
+func touch(_ image: BrokerImage) -> Int {
+    image.withBytes { bytes in
+        var sum = 0
+        for offset in stride(from: 0, to: bytes.byteCount, by: 4096) {
+            sum &+= Int(bytes.unsafeLoad(fromByteOffset: offset, as: UInt8.self))
+        }
+        return sum
+    }
+}
+
+/// Local files to load.
+struct Files {
+    let folder: String
+    let count: Int
+    let side: Int
+    let epochs: Int
+    let keepsImages: Bool
+
+    private static let depth = 8
+
+    func run(client: ImageBroker, order: SplitMix) throws {
+        var options = GetOptions()
+        if side > 0 { (options.variant.width, options.variant.height) = (side, side) }
+        // As the other programs have them.
+        options.variant.pixelFormat = .rgb8
+        var (order, sum) = (order, 0)
+        var kept: [BrokerImage] = []
+        for epoch in 0..<epochs where epoch == 0 || !keepsImages {
+            let numbers = (0..<count).shuffled(using: &order)
+            var (sent, received) = (0, 0)
+            while received < count {
+                while sent < min(count, received + Self.depth) {
+                    let file = try FileDescriptor.open(readingAt: "\(folder)/\(numbers[sent])")
+                    _ = try client.send(getFile: file, options)
+                    sent += 1
+                }
+                switch try client.receive() {
+                case .image(_, let image):
+                    sum &+= touch(image)
+                    if keepsImages { kept.append(image) }
+                    received += 1
+                case .progress, .event: break
+                case .reply(let reply):
+                    print("unexpected: \(reply)")
+                    exit(1)
+                }
+            }
+        }
+        try client.returnLeases()
+        print("done \(sum)")
+        fflush(nil)
+        _ = readLine()
+        withExtendedLifetime(kept) {}
+    }
+}
 
 /// The images to load, and what to do with them.
 struct Feed {
@@ -73,11 +156,7 @@ struct Feed {
             }
             switch try client.receive() {
             case .image(_, let image):
-                image.withBytes { bytes in
-                    for offset in stride(from: 0, to: bytes.byteCount, by: 4096) {
-                        sum &+= Int(bytes.unsafeLoad(fromByteOffset: offset, as: UInt8.self))
-                    }
-                }
+                sum &+= touch(image)
                 each(image)
                 received += 1
             case .progress, .event: break

@@ -1,0 +1,200 @@
+import BrokerHarness
+import CReference
+import Dispatch
+import Foundation
+import IPCProtocol
+import ImageBrokerClient
+import Synchronization
+
+/// Several processes that read the same local files: photographs that become thumbnails, and a training set that is read twice
+/// in random order. Through a broker, and each for itself.
+enum LocalFileBenchmark {
+    /// A program in Python.
+    private struct Peer {
+        let name: String
+        let id: String
+    }
+
+    /// The figures of one run.
+    private struct Cost {
+        let processorSeconds: Double
+        let seconds: Double
+        let mebibytes: Double
+    }
+
+    /// The compared quantities.
+    private struct Quantity {
+        let id: String
+        let name: String
+        let unit: String
+        let isJudged: Bool
+        let value: @Sendable (Cost) -> Double
+    }
+    private static let quantities = [
+        Quantity(id: "cpu", name: "processor time", unit: "s", isJudged: true) { $0.processorSeconds },
+        Quantity(id: "memory", name: "memory", unit: "MiB", isJudged: true) { $0.mebibytes },
+        Quantity(id: "wall", name: "time until all have all", unit: "s", isJudged: false) { $0.seconds },
+    ]
+
+    // MARK: Photographs
+
+    /// Photographs of 12 megapixels, of which each process makes and keeps all thumbnails.
+    static func files(_ run: BenchmarkRun) throws -> [Row] {
+        let files = try Files(run.scaled(500, 6), width: run.scaled(4000, 800), height: run.scaled(3000, 600), kinds: 8)
+        defer { files.remove() }
+        let work = Work(files: files, side: 256, epochs: 1, keepsAll: true)
+        let peers = [
+            Peer(name: "Pillow", id: "pillow"), Peer(name: "pyvips", id: "pyvips"), Peer(name: "OpenCV", id: "opencv"),
+        ]
+        let costs = try measure(run, work, peers, memory: "512M")
+        return rows(
+            "files", "local JPEGs of 12 megapixels to 256 px", against: "the best of Pillow, pyvips and OpenCV", costs,
+            peers, judged: ["cpu", "memory"])
+    }
+
+    // MARK: Training set
+
+    /// Small photographs as arrays of RGB, twice in random order; the other programs with and without a cache of their own.
+    static func training(_ run: BenchmarkRun) throws -> [Row] {
+        let files = try Files(run.scaled(2_000, 20), width: 500, height: 400, kinds: run.scaled(200, 20))
+        defer { files.remove() }
+        let peers = [Peer(name: "Pillow", id: "pillow"), Peer(name: "OpenCV", id: "opencv")]
+        let plain = try measure(
+            run, Work(files: files, side: 0, epochs: 2, keepsAll: false), peers, memory: "1500M")
+        let kept = try measure(
+            run, Work(files: files, side: 0, epochs: 2, keepsAll: true), peers, memory: "1500M")
+        let what = "two epochs of JPEGs of 500 × 400"
+        return rows(
+            "training", what, against: "Pillow or OpenCV, without a cache", plain, peers, judged: ["cpu"])
+            + rows(
+                "training.kept", "\(what), all kept", against: "Pillow or OpenCV, each with a cache", kept, peers,
+                judged: ["cpu", "memory"])
+    }
+
+    private static func rows(
+        _ id: String, _ what: String, against: String, _ costs: [Int: [String: [Cost]]], _ peers: [Peer],
+        judged: Set<String>
+    ) -> [Row] {
+        quantities.flatMap { quantity in
+            costs.sorted { $0.key < $1.key }.map { processes, costs in
+                func sample(_ name: String) -> Sample { Sample(values: (costs[name] ?? []).map(quantity.value)) }
+                let figures = (["imgbroker"] + peers.map(\.name)).map {
+                    Row.Figure(name: $0, value: sample($0).median)
+                }
+                let alone = peers.map { sample($0.name).values }
+                let turns = sample("imgbroker").values.enumerated().map { turn, ours in
+                    ours / (alone.map { $0[turn] }.min() ?? 1)
+                }
+                let goal = processes == 1 ? 1.1 : processes >= 4 ? 1.2 / Double(processes) : nil
+                return Row(
+                    "\(id).\(quantity.id)-\(processes)",
+                    "\(processes) \(processes == 1 ? "process" : "processes"), \(what): \(quantity.name)",
+                    against: against, ratio: Sample(values: turns).spread,
+                    goal: judged.contains(quantity.id) ? goal : nil, figures: figures, unit: quantity.unit)
+            }
+        }
+    }
+
+    private static func measure(
+        _ run: BenchmarkRun, _ work: Work, _ peers: [Peer], memory: String
+    ) throws -> [Int: [String: [Cost]]] {
+        if run.peers.python == nil {
+            printLine("no Pillow, pyvips, OpenCV: scripts/bootstrap.sh --for-benchmarks installs them")
+            return [:]
+        }
+        var costs: [Int: [String: [Cost]]] = [:]
+        for turn in 0..<run.scaled(3, 1) {
+            // Many processes without a broker take minutes; one run is enough.
+            for processes in run.scaled([1, 4, 8], [1, 2]) where turn == 0 || processes == 1 {
+                func add(_ name: String, _ cost: Cost) {
+                    costs[processes, default: [:]][name, default: []].append(cost)
+                    printLine(
+                        "  \(processes) × \(name): processor \(rounded(cost.processorSeconds)) s, memory "
+                            + "\(rounded(cost.mebibytes)) MiB, \(rounded(cost.seconds)) s")
+                }
+                add("imgbroker", try work.shared(run, processes, memory: memory))
+                for peer in peers { add(peer.name, try work.alone(run, processes, peer.id)) }
+            }
+        }
+        return costs
+    }
+
+    /// Files named 0, 1, 2 …, each with an inode of its own.
+    private struct Files {
+        let folder: String
+        let count: Int
+
+        /// Writes `count` files with `kinds` different images.
+        init(_ count: Int, width: Int, height: Int, kinds: Int) throws {
+            let folder = NSTemporaryDirectory() + "imgbench-\(getpid()).files"
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            let failures = Atomic(0)
+            DispatchQueue.concurrentPerform(iterations: min(kinds, count)) { number in
+                if cref_write_jpeg("\(folder)/\(number)", UInt32(width), UInt32(height), UInt32(number)) != 0 {
+                    failures.add(1, ordering: .relaxed)
+                }
+            }
+            guard failures.load(ordering: .relaxed) == 0 else { throw Failure("\(folder) cannot be written") }
+            for number in min(kinds, count)..<count {
+                try FileManager.default.copyItem(
+                    atPath: "\(folder)/\(number % kinds)", toPath: "\(folder)/\(number)")
+            }
+            self.folder = folder
+            self.count = count
+            // Files that were changed just now are not kept.
+            usleep(50_000)
+        }
+
+        func remove() { try? FileManager.default.removeItem(atPath: folder) }
+    }
+
+    private struct Work {
+        let files: Files
+        /// The box in pixels; 0 for the full size, as three bytes a pixel.
+        let side: Int
+        let epochs: Int
+        /// Whether each process keeps all results until the end.
+        let keepsAll: Bool
+
+        private func arguments(_ process: Int) -> [String] {
+            [files.folder, "\(files.count)", "\(side)", "\(epochs)", "\(process + 1)", keepsAll ? "1" : "0"]
+        }
+
+        /// Processes that use a broker with an empty disk tier; its start is part of the figures.
+        func shared(_ run: BenchmarkRun, _ processes: Int, memory: String) throws -> Cost {
+            let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
+            defer { try? FileManager.default.removeItem(atPath: cache) }
+            let broker = try BrokerProcess(run.broker, ["--memory-limit", memory, "--cache-dir", cache])
+            defer { broker.stop() }
+            _ = try broker.client()
+            return try cost(of: broker, processes) {
+                try LineProcess(ownProgram("benchclient"), ["files", broker.socketPath] + arguments($0))
+            }
+        }
+
+        /// Processes without a broker.
+        func alone(_ run: BenchmarkRun, _ processes: Int, _ library: String) throws -> Cost {
+            try cost(of: nil, processes) {
+                guard let process = try LineProcess(python: run.peers, ["files", library] + arguments($0)) else {
+                    throw Failure("no Python")
+                }
+                return process
+            }
+        }
+
+        private func cost(of broker: BrokerProcess?, _ count: Int, start: (Int) throws -> LineProcess) throws -> Cost {
+            let clock = ContinuousClock()
+            let begun = clock.now
+            let processes = try (0..<count).map(start)
+            defer { processes.forEach { $0.stop() } }
+            for process in processes where process.line()?.hasPrefix("done") != true {
+                throw Failure("a process did not get its images")
+            }
+            let seconds = (clock.now - begun) / .seconds(1)
+            try broker?.settle()
+            let tree = ProcessTree(processes.map(\.pid) + (broker.map { [$0.pid] } ?? []))
+            return Cost(
+                processorSeconds: tree.processorSeconds, seconds: seconds, mebibytes: mebibytes(tree.memory))
+        }
+    }
+}
