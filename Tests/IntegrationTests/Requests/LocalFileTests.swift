@@ -197,7 +197,7 @@ import WorkerProtocol
     /// A client may be gone before a helper has received its message.
     @Test func aClientThatLeavesAtOnce() throws {
         let path = try write(tile(7))
-        for _ in 0..<100 {
+        for _ in 0..<500 {
             let other = try setting.client()
             try other.send(
                 RawClient.frame(#"{"type":"get","id":1,"fds":1}"#),

@@ -525,6 +525,8 @@ def test_local_file(client: imgbroker.Client, tmp_path: pathlib.Path, picture: P
         with pytest.raises(imgbroker.FeatureMissingError):
             client.query(str(path))
         pytest.skip("the broker does not serve local files: `files` is not among its features")
+    # Before that, results are not kept.
+    time.sleep(0.05)
     image = client.get(path, width=10, name="picture.png")
     assert image.source == "file" and image.url is None and image.width == 10
     assert client.get(str(path), width=10).source == "memory"
