@@ -218,14 +218,14 @@ extension BrokerState {
         if isRunning { actions.append(.discard(job)) }
     }
 
-    /// Fails the requests of a read that takes long while others wait for its memory or place, because the file system may never
+    /// Fails the requests of a read that takes long while another user's wait for its memory or place, because the file system may never
     /// answer.
     mutating func readTimePassed(_ job: JobID) {
         guard let read = files[job], files.isRunning(job) else { return }
-        guard files.isAwaited else { return schedule(.read(job), in: limits.readPatienceMs) }
+        guard files.isAwaited(job) else { return schedule(.read(job), in: limits.readPatienceMs) }
         let seconds = Double(limits.readPatienceMs) / 1000
         giveUpRead(job)
-        let error = WireError(.timeout, "The file was not read within \(seconds) s, and others wait.")
+        let error = WireError(.timeout, "The file was not read within \(seconds) s, and another user's wait.")
         for waiting in read.waiters {
             requests.endStage(waiting.id)
             if let waiter = requests[waiting.id] { fail(waiter, error) }

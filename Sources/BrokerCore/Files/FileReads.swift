@@ -54,7 +54,9 @@ package struct FileReads {
     private(set) var reservedBytes = 0
 
     init(limits: BrokerLimits) {
-        queue = JobQueue(limit: limits.readsAtOnce, order: limits.queueOrder)
+        // A user is a group of its own, of which its share leaves one place free.
+        queue = JobQueue(
+            limit: limits.readsAtOnce, groupLimit: limits.readsOfUser + 1, order: limits.queueOrder)
     }
 
     subscript(job: JobID) -> Read? { reads[job] }
@@ -104,7 +106,7 @@ package struct FileReads {
         reads[job] = Read(key: key, file: file, identity: identity, waiters: [waiter])
         jobByKey[key] = job
         files.change(file) { $0.read = job }
-        queue.push(job, priority: waiter.priority, owner: waiter.owner)
+        push(job)
     }
 
     /// Starts the next read if there is room for its bytes. A read that runs alone may always start.
@@ -159,11 +161,22 @@ package struct FileReads {
     mutating func pauseOver(_ job: JobID, at now: Instant) {
         guard let read = reads[job], case .pausing(let until) = read.state, until <= now else { return }
         reads.change(job) { $0.state = .queued }
-        queue.push(job, priority: read.waiters.priority ?? .normal, owner: read.owner)
+        push(job)
     }
 
-    /// Whether other reads wait for memory or their user's turn.
-    var isAwaited: Bool { next != nil || !queue.isEmpty }
+    private mutating func push(_ job: JobID) {
+        guard let read = reads[job] else { return }
+        queue.push(
+            job, priority: read.waiters.priority ?? .normal, owner: read.owner,
+            group: read.owner.user.uid.map { "\($0)" })
+    }
+
+    /// Whether another user's read waits for the memory or the place of a running one.
+    mutating func isAwaited(_ job: JobID) -> Bool {
+        if let next, queue.user(ofRunning: next) != queue.user(ofRunning: job) { return true }
+        return queue.isAwaited(job, isWorkerFree: false)
+    }
+
     func isRunning(_ job: JobID) -> Bool { reads[job]?.state == .running }
 
     /// Takes a waiter out; returns whether the read has none any more, and is to be ended.

@@ -35,7 +35,9 @@ package struct BrokerLimits {
     package var maxFileBytes = 256 << 20
     /// The local files that are read at once, of which users have shares.
     package var readsAtOnce = 16
-    /// The time after which a read gives way to others that wait.
+    /// The same for one user, whose helper reads one at a time.
+    package var readsOfUser = 2
+    /// The time after which a read gives way to another user's that waits.
     package var readPatienceMs = 10_000
     /// The pause after which a file that could not be read is tried again.
     package var readPauseMs = 1000
