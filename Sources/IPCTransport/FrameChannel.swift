@@ -33,8 +33,6 @@ package final class FrameChannel {
         case descriptor(FileDescriptor)
         /// The kernel dropped it, because the receiver may open no more.
         case lost
-        /// It was closed, because it is of no use to this process.
-        case refused
         /// Another process has it.
         case kept(KeptDescriptor)
     }
@@ -241,9 +239,6 @@ package final class FrameChannel {
 
     /// Whether the kernel dropped the descriptors of the frame last returned, because this process may open no more.
     package var areDescriptorsLost: Bool { if case .lost = descriptors.first { true } else { false } }
-
-    /// Whether the first descriptor of the frame last returned was refused.
-    package var isDescriptorRefused: Bool { if case .refused = descriptors.first { true } else { false } }
 
     /// The descriptor of the frame last returned, if another process has it.
     package var keptDescriptor: KeptDescriptor? {

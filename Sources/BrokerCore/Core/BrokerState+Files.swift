@@ -6,20 +6,6 @@ import IPCProtocol
 import SystemValues
 import WorkerProtocol
 
-/// The reason why a file was not read.
-package enum FileReadFailure: Equatable {
-    /// It was modified meanwhile: its bytes may be a mixture.
-    case changed
-    /// It cannot be read by this descriptor.
-    case unreadable(String)
-    /// Reading it has failed, and may succeed later (`EIO`).
-    case failed(String)
-    /// The helper has ended.
-    case lost
-    /// There is no memory for its bytes.
-    case noMemory(String)
-}
-
 // Local files, whose descriptors clients send: a helper looks at each, which names its contents, and reads those that are not
 // cached.
 extension BrokerState {
@@ -314,19 +300,4 @@ extension BrokerState {
 extension OriginalKey {
     /// The digest that stands for a file's contents.
     var fileDigest: ContentDigest { ContentDigest(hexadecimal: SHA256.hexadecimalDigest(of: url.text.utf8))! }
-}
-
-extension FileReadFailure {
-    /// The error for the request whose file it was.
-    var error: WireError {
-        switch self {
-        case .changed:
-            WireError(.transferFailed, "The file was changed while it was read.")
-        case .unreadable(let reason): WireError(.badRequest, "The descriptor cannot be read: \(reason).")
-        case .failed(let reason):
-            WireError(.transferFailed, "The file could not be read: \(reason).")
-        case .lost: WireError(.transferFailed, "The process that read the file has ended.")
-        case .noMemory(let reason): WireError(.outOfMemory, "There is no room for the file: \(reason).")
-        }
-    }
 }

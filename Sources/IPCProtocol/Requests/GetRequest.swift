@@ -201,7 +201,7 @@ extension GetRequest: FieldList {
         fields.id(&id)
         fields.source(&url, &file)
         options.list(&fields, usual: GetOptions())
-        if fields.isReading, file != nil { LocalFile.noteForeignOptions(options, in: &fields) }
+        if fields.isReading, file != nil { options.noteFieldsOfURLs(in: &fields) }
     }
 }
 
@@ -232,6 +232,24 @@ extension GetOptions {
         fields.string("cacheKey", &cacheKey, most: Self.longestCacheKey)
         fields.flag("allowInvalidCertificates", &allowInvalidCertificates)
         if fields.isReading { noteContradictions(in: &fields) }
+    }
+
+    /// The fields that only a request for a URL can have.
+    private static let fieldsOfURLs: [StaticString] = [
+        "headers", "credentials", "cookies", "cacheKey", "allowInvalidCertificates", "staleFirst", "timeoutMs",
+    ]
+    /// The cache modes of a request for a local file.
+    private static let cacheModesOfFiles: [CacheMode] = [.default, .reload, .onlyIfCached, .noStore]
+
+    /// Notes what a request for a local file must not have.
+    func noteFieldsOfURLs(in fields: inout Fields) {
+        for name in Self.fieldsOfURLs where fields.has(name) {
+            fields.note("\(name)", expected: "absent: it is for URLs only")
+        }
+        if !Self.cacheModesOfFiles.contains(cache) {
+            let modes = Self.cacheModesOfFiles.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
+            fields.note("cache", expected: "one of \(modes) for a file")
+        }
     }
 
     private func noteContradictions(in fields: inout Fields) {

@@ -13,24 +13,6 @@ public struct LocalFile: Hashable, Sendable {
     public init(name: String? = nil) {
         self.name = name
     }
-
-    /// The options of a request that only a URL can have.
-    private static let foreignFields: [StaticString] = [
-        "headers", "credentials", "cookies", "cacheKey", "allowInvalidCertificates", "staleFirst", "timeoutMs",
-    ]
-    /// The cache modes that a file can have.
-    private static let cacheModes: [GetOptions.CacheMode] = [.default, .reload, .onlyIfCached, .noStore]
-
-    /// Notes the fields that a request for a file must not have.
-    static func noteForeignOptions(_ options: GetOptions, in fields: inout Fields) {
-        for name in foreignFields where fields.has(name) {
-            fields.note("\(name)", expected: "absent: it is for URLs only")
-        }
-        if !cacheModes.contains(options.cache) {
-            let modes = cacheModes.map { "\"\($0.rawValue)\"" }.joined(separator: ", ")
-            fields.note("cache", expected: "one of \(modes) for a file")
-        }
-    }
 }
 
 extension LocalFile: FieldList {
