@@ -2,6 +2,7 @@
 #include "CLinux.h"
 
 #include <grp.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pwd.h>
 #include <sched.h>
@@ -408,6 +409,10 @@ int clinux_write_file(const char *path, const char *text) {
 int clinux_processors(void) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+void clinux_return_freed_memory(void) {
+    malloc_trim(0);
 }
 
 int clinux_terminal_columns(int fd) {

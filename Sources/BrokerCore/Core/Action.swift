@@ -73,6 +73,8 @@ package enum Action: Equatable {
     /// The job's product, if there is one, is discarded.
     case discard(JobID)
     case dropBuffer(BufferID)
+    /// Keep a buffer's bytes without a memfd until its descriptor is used again.
+    case pack(BufferID)
     /// Write these words to the validity page. Comes before all replies.
     case updateValidity([ValiditySlots.Change])
 

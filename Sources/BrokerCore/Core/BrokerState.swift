@@ -236,10 +236,11 @@ package struct BrokerState {
     /// evicted; if they are leased, they are charged to their holders then, who so cannot keep others from being served.
     func hasRoom(for bytes: Int) -> Bool { reservedBytes + bytes <= memory.limit }
 
-    /// Evicts until the budget holds (`MemoryIndex.evictToFit`), and closes the buffers that are removed.
+    /// Packs and evicts until the budget holds (`MemoryIndex.evictToFit`), and closes the buffers that are removed.
     mutating func evictToFit() {
         memory.reservedBytes = reservedBytes
         drop(memory.evictToFit())
+        for buffer in memory.takePacked() { actions.append(.pack(buffer)) }
     }
 
     /// Gives up a part of the images in memory. Returns whether that makes room; otherwise they take hardly any.

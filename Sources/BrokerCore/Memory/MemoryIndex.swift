@@ -84,6 +84,11 @@ struct MemoryIndex {
         var wasRequested = false
         var isResident = true
         var holders = 0
+        /// Whether it has no memfd at present: its bytes are in the broker's own memory until it is held.
+        var isPacked = false
+        /// Whether it is in `packing`, and whether it was used since it entered it.
+        var isQueued = false
+        var wasUsed = false
     }
 
     /// The originals of a buffer that was evicted.
@@ -91,7 +96,7 @@ struct MemoryIndex {
 
     /// The budget in bytes; `evictToFit` applies a changed one.
     var limit: Int
-    /// The maximum number of buffers, because each takes a descriptor.
+    /// The maximum number of buffers that are not packed, because each takes a descriptor.
     let maximumEntries: Int
 
     // Entries of these tables refer to each other by their slots.
@@ -105,6 +110,8 @@ struct MemoryIndex {
     /// The slots of resident buffers in the order of eviction.
     private var order = EvictionQueue()
     private var unheldResidents = 0
+    private var packing = PackingQueue()
+    private var newlyPacked: [BufferID] = []
     /// The number of originals that belong to each user alone.
     private var owned: [UInt32: Int] = [:]
     /// Whether `evictToFit` records what it evicts for `takeEvicted`.
@@ -127,6 +134,8 @@ struct MemoryIndex {
     var evictedBuffers: Int { buffers.count - order.count }
     /// The bytes that running jobs have filled or are about to fill, which the owner of the jobs keeps up to date.
     var reservedBytes = 0
+    /// The number of buffers that are packed.
+    private(set) var packedBuffers = 0
     /// The number of evictions since the start.
     private(set) var evictions = 0
     /// Changes whenever the answer to a request may have changed.
@@ -282,6 +291,7 @@ struct MemoryIndex {
         guard let slot = buffers.slot(of: buffer) else { return }
         buffers[slot].usedAt = now
         buffers[slot].wasRequested = true
+        buffers[slot].wasUsed = true
         order.mark(slot)
     }
 
@@ -397,22 +407,30 @@ struct MemoryIndex {
                 key: buffer, content: content, form: variant.form, bytes: bytes, geometry: geometry, usedAt: now))
         contents[content].buffers.append(slot)
         variants.insert(slot, hash: Self.hash(buffers[slot]))
-        // A buffer also takes one of `maximumEntries` descriptors: that share of the budget counts as further bytes.
+        // A buffer also takes one of `maximumEntries` descriptors, or is packed: its share of the budget counts as further bytes.
         // So do the texts of its originals.
-        let extra = limit / max(1, maximumEntries) + contents[content].textBytes
+        let share = limit / max(1, maximumEntries)
+        let extra =
+            (bytes > Self.largestPacked ? share : min(share, Self.packedRecordBytes)) + contents[content].textBytes
         let (size, overflowed) = bytes.addingReportingOverflow(extra)
         order.insert(slot, microseconds: microseconds, bytes: overflowed ? .max : size)
         residentBytes += bytes
         unheldResidents += 1
+        queueForPacking(slot)
     }
 
     // MARK: Holding
 
+    /// Holds a buffer. A packed one gets a memfd again with that.
     mutating func hold(_ buffer: BufferID) {
         guard let slot = buffers.slot(of: buffer) else { return }
         buffers[slot].holders += 1
         let record = buffers[slot]
         if record.holders == 1 {
+            if record.isPacked {
+                buffers[slot].isPacked = false
+                packedBuffers -= 1
+            }
             heldBytes += record.bytes
             if record.isResident { unheldResidents -= 1 } else { evictedBytes += record.bytes }
         }
@@ -429,7 +447,9 @@ struct MemoryIndex {
         if record.isResident {
             unheldResidents += 1
             order.release(slot)
-            return dropIfSpare(slot)
+            if dropIfSpare(slot) { return true }
+            queueForPacking(slot)
+            return false
         }
         evictedBytes -= record.bytes
         forgetBuffer(slot)
@@ -462,31 +482,78 @@ struct MemoryIndex {
             && contents[record.content].originals.allSatisfy { originals[$0].isOnDisk }
     }
 
+    // MARK: Packing
+
+    /// The most bytes of a buffer that is packed: to copy it takes some 10 µs.
+    private static let largestPacked = 64 << 10
+    /// The bytes that a packed buffer counts besides its own, because no descriptors limit the number of its records.
+    private static let packedRecordBytes = 1 << 10
+
+    /// The number of buffers that take a descriptor.
+    private var descriptors: Int { buffers.count - packedBuffers }
+
+    private mutating func queueForPacking(_ slot: Int) {
+        if buffers[slot].isQueued || buffers[slot].bytes > Self.largestPacked { return }
+        buffers[slot].isQueued = true
+        buffers[slot].wasUsed = false
+        packing.add(buffers[slot].key)
+        guard packing.count > 2 * buffers.count + 64 else { return }
+        packing.filter { [buffers] in buffers.slot(of: $0) != nil }
+    }
+
+    /// Packs the least recently used of the small unheld buffers, until the others are at most `maximumEntries`.
+    private mutating func packToFit() {
+        while descriptors > maximumEntries, let buffer = packing.popFirst() {
+            guard let slot = buffers.slot(of: buffer) else { continue }
+            buffers[slot].isQueued = false
+            if buffers[slot].holders > 0 || !buffers[slot].isResident { continue }
+            if buffers[slot].wasUsed {
+                queueForPacking(slot)
+                continue
+            }
+            buffers[slot].isPacked = true
+            packedBuffers += 1
+            newlyPacked.append(buffer)
+        }
+    }
+
+    /// Returns the buffers that were packed since the last call, except those that were evicted.
+    mutating func takePacked() -> [BufferID] {
+        if newlyPacked.isEmpty { return [] }
+        defer { newlyPacked = [] }
+        return newlyPacked.filter { buffers[$0]?.isPacked == true }
+    }
+
     // MARK: Removing
 
-    /// Whether resident, evicted-but-held and reserved bytes are together at most `limit`, and all buffers, resident or
-    /// evicted, at most `maximumEntries`.
-    var isWithinBudget: Bool {
-        residentBytes + evictedBytes + reservedBytes + textBytes <= limit && buffers.count <= maximumEntries
+    /// The bytes that count against `limit`, except those of evicted buffers.
+    private var residentCharge: Int {
+        residentBytes + reservedBytes + textBytes + packedBuffers * Self.packedRecordBytes
     }
+
+    /// Whether resident, evicted-but-held and reserved bytes are together at most `limit`, and all buffers that are not packed,
+    /// resident or evicted, at most `maximumEntries`.
+    var isWithinBudget: Bool { residentCharge + evictedBytes <= limit && descriptors <= maximumEntries }
 
     /// Whether `evictToFit` must evict another buffer. There are two reasons:
     ///
-    /// - Resident and reserved bytes and texts are more than `limit`, or resident buffers more than `maximumEntries`.
+    /// - Resident and reserved bytes and texts are more than `limit`, or resident buffers with memfds more than `maximumEntries`.
     /// - The index is not `isWithinBudget`, which counts evicted buffers that are still held too. Evicting another held buffer
     ///   would free nothing, so this is a reason only while an unheld one is resident: as long as all buffers are more than
     ///   `maximumEntries`, or the unheld ones take more than half of `limit`.
     private var mustEvict: Bool {
         if order.count == 0 { return false }
-        if residentBytes + reservedBytes + textBytes > limit || order.count > maximumEntries { return true }
+        if residentCharge > limit || order.count - packedBuffers > maximumEntries { return true }
         if unheldResidents == 0 { return false }
         let unheldBytes = residentBytes + evictedBytes - heldBytes
-        return buffers.count > maximumEntries || !isWithinBudget && unheldBytes > limit / 2
+        return descriptors > maximumEntries && unheldResidents > packedBuffers
+            || residentCharge + evictedBytes > limit && unheldBytes > limit / 2
     }
 
-    /// Evicts for as long as `mustEvict`, held buffers only when all resident ones are held. Returns the buffers that were
-    /// removed: those without a holder.
+    /// Packs small buffers (`takePacked`), then evicts for as long as `mustEvict`, held buffers only when all resident ones are
+    /// held. Returns the buffers that were removed: those without a holder.
     mutating func evictToFit() -> [BufferID] {
+        packToFit()
         var dropped: [BufferID] = []
         while mustEvict {
             let anyUnheld = unheldResidents > 0
@@ -571,6 +638,7 @@ struct MemoryIndex {
     /// Removes a buffer from the tables and from its content.
     private mutating func takeOut(_ slot: Int) {
         variants.remove(slot, hash: Self.hash(buffers[slot]))
+        if buffers[slot].isPacked { packedBuffers -= 1 }
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
         Self.remove(slot, from: &contents[buffers.remove(at: slot).content].buffers)
     }
@@ -638,6 +706,13 @@ struct MemoryIndex {
         if residents.count != order.count { return "order of eviction" }
         if let broken = order.brokenInvariant() { return "order of eviction: \(broken)" }
         if residents.count(where: { $0.holders == 0 }) != unheldResidents { return "unheld residents" }
+        let packed = buffers.filter(\.isPacked)
+        if packed.count != packedBuffers { return "number of packed buffers" }
+        if packed.contains(where: { $0.holders > 0 || !$0.isResident || $0.bytes > Self.largestPacked }) {
+            return "a packed buffer that may not be"
+        }
+        let unqueued = residents.filter { $0.holders == 0 && !$0.isQueued && !$0.isPacked }
+        if unqueued.contains(where: { $0.bytes <= Self.largestPacked }) { return "a buffer that is never packed" }
         if buffers.contains(where: { buffer(variant(of: $0)) != $0.key }) { return "a buffer that cannot be found" }
         if originals.contains(where: { original in
             !contents[original.content].originals.contains { originals[$0].key == original.key }

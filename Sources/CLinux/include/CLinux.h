@@ -188,6 +188,9 @@ uint64_t clinux_code_digest(void);
 /// The number of processors that this process may run on.
 int clinux_processors(void);
 
+/// `malloc_trim`: returns whole pages of freed heap memory to the kernel.
+void clinux_return_freed_memory(void);
+
 /// The columns of the terminal behind `fd`; 0 when it is not a terminal.
 int clinux_terminal_columns(int fd);
 

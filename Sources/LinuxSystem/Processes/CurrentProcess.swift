@@ -112,6 +112,9 @@ extension CurrentProcess {
         max(1, Int(clinux_processors()))
     }
 
+    /// Returns whole pages of freed heap memory to the kernel.
+    package static func returnFreedMemory() { clinux_return_freed_memory() }
+
     /// Writes `text` to standard output.
     ///
     /// - Throws: `SystemError` of `write`: `ENOSPC` when the disk is full, `EPIPE` when no process reads any more.

@@ -180,8 +180,12 @@ extension Broker {
         case .released(let changes): writePage(changes)
         case .image(let id, let rest, let buffer):
             let frame = Reply.imageFrame(id: id, rest: rest, reusing: client.channel.takeStorage())
-            let descriptor = buffer.flatMap { buffers[$0] }
-            client.channel.enqueue(frame, descriptors: descriptor.map { [$0] } ?? [])
+            guard let buffer else { client.channel.enqueue(frame); break }
+            guard let descriptor = buffers[buffer] else {
+                send(Self.withoutBuffer(id), .nothing, to: client.id)
+                break
+            }
+            client.channel.enqueue(frame, descriptors: [descriptor])
         }
         return true
     }
@@ -349,14 +353,21 @@ extension Broker {
         case .nothing: connection.channel.enqueue(frame)
         case .page: connection.channel.enqueue(frame, descriptors: page.map { [$0.descriptor] } ?? [])
         case .descriptor(let buffer):
-            connection.channel.enqueue(frame, descriptors: buffers[buffer].map { [$0] } ?? [])
-        case .payload(let buffer, let offset, let count):
-            let payload = buffers[buffer].map {
-                FrameChannel.FilePayload(file: $0, offset: offset, count: count, name: buffer.number)
+            guard let descriptor = buffers[buffer] else {
+                return send(Self.withoutBuffer(reply.id), .nothing, to: client)
             }
+            connection.channel.enqueue(frame, descriptors: [descriptor])
+        case .payload(let buffer, let offset, let count):
+            guard let file = buffers[buffer] else { return send(Self.withoutBuffer(reply.id), .nothing, to: client) }
+            let payload = FrameChannel.FilePayload(file: file, offset: offset, count: count, name: buffer.number)
             connection.channel.enqueue(frame, payload: payload)
         }
         unflushed.insert(client)
+    }
+
+    /// The reply instead of an image whose packed buffer could not get a memfd. Its lease ends with the connection.
+    private static func withoutBuffer(_ id: Int?) -> Reply {
+        .error(id: id, WireError(.overloaded, "The broker has no memory or no descriptor for the image's buffer."))
     }
 
     /// The bytes of payloads sent in one iteration, to all clients together.

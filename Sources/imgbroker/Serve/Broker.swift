@@ -54,8 +54,7 @@ final class Broker {
     /// Fork servers that are exiting; polled in each iteration, and every 100 ms.
     var formerServers: [ChildProcess] = []
     var products: [JobID: Product] = [:]
-    /// The memfds of the buffers.
-    var buffers: [BufferID: FileDescriptor] = [:]
+    let buffers: BufferTable
     /// The bytes of `store`s that the state is about to accept or refuse.
     var uploads: [ClientID: SealedBuffer] = [:]
     /// Tells a worker that the kernel killed for want of memory from one that was killed from outside.
@@ -148,6 +147,7 @@ final class Broker {
         closingConnections = { unsafe receiver.close($0) }
         closingMemory = { unsafe closer.dispose($0) }
         unsafe (self.closer, self.receiver) = (closer, receiver)
+        buffers = unsafe BufferTable(closer: closer)
         var launcher = launcher
         launcher.closing = closingConnections
         self.launcher = launcher
@@ -360,7 +360,8 @@ final class Broker {
         case .publish(let job, let buffer): hold(products.removeValue(forKey: job)?.sealed, as: buffer)
         case .discard(let job): products[job] = nil
         case .dropBuffer(let buffer):
-            if let descriptor = buffers.removeValue(forKey: buffer) { closer.close(descriptor) }
+            buffers.remove(buffer)
+        case .pack(let buffer): buffers.pack(buffer)
         case .updateValidity(let changes): writePage(changes)
         case .stopListening:
             queue.remove(listener.descriptor.raw)
@@ -373,7 +374,7 @@ final class Broker {
 
     private func hold(_ sealed: SealedBuffer?, as buffer: BufferID) {
         guard let sealed else { return }
-        buffers[buffer] = sealed.descriptor
+        buffers.insert(sealed, as: buffer)
     }
 
     // MARK: Shutdown

@@ -21,6 +21,8 @@ struct RandomEventTests {
         // A few images of 400 to 4,000 bytes.
         limits.memoryBytes = Int.random(in: 2_000...20_000, using: &random)
         limits.memoryEntries = Int.random(in: 3...30, using: &random)
+        // Few descriptors, so that buffers are packed.
+        if seed % 4 == 1 { (limits.memoryBytes, limits.memoryEntries) = (50_000, 2) }
         limits.maxPendingRequests = 12
         limits.maxLeasedBytes = 15_000
         limits.maxRequests = Int.random(in: 10...60, using: &random)

@@ -78,6 +78,8 @@ struct StrictWorld {
     var diskJobs: [JobID: (worker: WorkerID, kind: DiskJob)] = [:]
     var products: Set<JobID> = []
     var buffers: Set<BufferID> = []
+    /// Those that have no memfd.
+    private(set) var packed: Set<BufferID> = []
     var savedRasters: [RasterRecord] = []
     /// The digests of which everything was to be removed from disk.
     var discarded: Set<String> = []
@@ -134,6 +136,7 @@ struct StrictWorld {
         if let broken = state.brokenInvariant() { complain("after \(event): \(broken)") }
         let known = Set(state.memory.bufferIDs).union(state.removedInUse)
             .union(state.downloads.completeBodies)
+        if state.memory.packedBuffers > packed.count { complain("after \(event): too many packed buffers") }
         if known != buffers { complain("after \(event): buffers \(buffers) are not those known: \(known)") }
         checkPage(after: event)
         checkOriginals(after: event)
@@ -421,7 +424,7 @@ struct StrictWorld {
             if state.downloads.isStopping(job) { stopping[job] = worker }
         case .identify(let worker, let job, let buffer, let decode):
             expectReady(worker, .decode)
-            if !buffers.contains(buffer) { complain("identifies a buffer that is gone") }
+            use(buffer, "identifies a buffer that is gone")
             if decodes.values.contains(where: { $0.worker == worker }) {
                 complain("a second job for a busy decoder")
             }
@@ -443,7 +446,7 @@ struct StrictWorld {
             if !buffers.insert(buffer).inserted { complain("a buffer's number is used twice") }
         case .startDecode(let worker, let order, let body):
             expectReady(worker, .decode)
-            if !buffers.contains(body) { complain("decodes bytes that are gone") }
+            use(body, "decodes bytes that are gone")
             if decodes.values.contains(where: { $0.worker == worker }) || identifying.values.contains(worker) {
                 complain("a second job for a busy decoder")
             }
@@ -478,10 +481,10 @@ struct StrictWorld {
         case .queryDisk(let worker, let job, let keys): begin(.query(keys: keys), job, on: worker)
         case .saveRaster(let worker, let job, let record, let buffer):
             savedRasters.append(record)
-            if !buffers.contains(buffer) { complain("saves a buffer that is gone") }
+            use(buffer, "saves a buffer that is gone")
             begin(.save(buffer, nil), job, on: worker)
         case .saveOriginal(let worker, let job, let record, let buffer):
-            if !buffers.contains(buffer) { complain("saves a buffer that is gone") }
+            use(buffer, "saves a buffer that is gone")
             begin(.save(buffer, record), job, on: worker)
         case .saveIdentity(let worker, let job, let record, let text):
             if record.bytes != text.utf8.count { complain("saves an identity of another length") }
@@ -499,7 +502,12 @@ struct StrictWorld {
             products.remove(job)
             // The helper's result is not waited for.
             reading[job] = nil
-        case .dropBuffer(let buffer): if buffers.remove(buffer) == nil { complain("drops a buffer twice") }
+        case .dropBuffer(let buffer):
+            if buffers.remove(buffer) == nil { complain("drops a buffer twice") }
+            packed.remove(buffer)
+        case .pack(let buffer):
+            if !buffers.contains(buffer) { complain("packs a buffer that is gone") }
+            packed.insert(buffer)
         case .updateValidity(let changes):
             if lastActions.first != action { complain("the page is written too late") }
             for change in changes {
@@ -509,6 +517,12 @@ struct StrictWorld {
         case .exit: hasExited = true
         case .log: break
         }
+    }
+
+    /// Uses a buffer's memfd, of which a packed buffer gets a new one.
+    private mutating func use(_ buffer: BufferID, _ complaint: Comment) {
+        if !buffers.contains(buffer) { complain(complaint) }
+        packed.remove(buffer)
     }
 
     private mutating func isEnding(_ worker: WorkerID, for job: JobID) -> Bool {
@@ -552,10 +566,10 @@ struct StrictWorld {
         case .nothing: break
         case .page: if state.limits.validitySlots == 0 { complain("sends a page without slots") }
         case .descriptor(let buffer):
-            if !buffers.contains(buffer) { complain("sends a buffer that is gone") }
+            use(buffer, "sends a buffer that is gone")
             descriptors[client]?.insert(buffer.number)
         case .payload(let buffer, _, _):
-            if !buffers.contains(buffer) { complain("sends a payload that is gone") }
+            use(buffer, "sends a payload that is gone")
             payloads.append((client, buffer))
         }
         if case .image(_, let image) = reply, let buffer = image.buffer {

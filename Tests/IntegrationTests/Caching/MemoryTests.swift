@@ -95,6 +95,35 @@ import Testing
         #expect(files.count == left[.memoryEntries])
     }
 
+    /// Images that nobody uses take no descriptor when there are few, and have the same pixels afterwards.
+    @Test func moreSmallImagesThanDescriptors() throws {
+        let setting = try Setting(descriptorLimit: 256) { png(tile(Int($0.path.dropFirst()) ?? 0, side: 64)) }
+        let client = try setting.client()
+        let numbers = 0..<300
+        func load(_ number: Int, _ fields: String = "") throws -> RawClient.Incoming {
+            let incoming = try client.load(setting.url("/\(number)"), fields)
+            #expect(try client.picture(incoming) == tile(number, side: 64))
+            try client.release([try #require(try incoming.image().buffer)])
+            return incoming
+        }
+        for number in numbers { _ = try load(number) }
+        for number in numbers {
+            let image = try load(number, #""cache":"only-if-cached""#).image()
+            #expect(image.source == .memory)
+            #expect(image.descriptors == 1)
+        }
+        // The bytes of a packed image after a frame, too.
+        let inline = try client.load(setting.url("/0"), #""delivery":"inline""#)
+        #expect(try client.picture(inline) == tile(0, side: 64))
+        try setting.idle()
+        let report = try client.stats()
+        #expect(report[.memoryEntries] >= numbers.count)
+        #expect(report[.evictions] == 0)
+        #expect(report[.networkLoads] == numbers.count)
+        let files = setting.broker.status.openFiles.filter { $0.contains("memfd:") }
+        #expect(files.count <= 128)
+    }
+
     /// An image larger than the whole budget is served and not kept.
     @Test func largerThanTheLimit() throws {
         let file = TestPNG.blank(width: 1000, height: 1000)

@@ -1,0 +1,94 @@
+import HTTPValues
+import IPCProtocol
+import Testing
+
+@testable import BrokerCore
+
+/// Small images without a memfd of their own: more images than descriptors.
+struct PackingTests {
+    private var world: StrictWorld
+    private let client: ClientID
+
+    init() {
+        var limits = BrokerLimits()
+        limits.memoryEntries = 10
+        limits.maxEvictedBuffers = 10
+        limits.usesDisk = false
+        world = StrictWorld(limits)
+        world.readyAll()
+        client = world.connect()
+    }
+
+    /// Loads image `number`, so that its original and its pixels are in memory; the client keeps its lease.
+    private mutating func load(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
+        world.get(client, id: number, "\(number)")
+        world.finishFetch(try #require(world.fetches.keys.first), content: number + 1, bytes: bytes)
+        world.readHeader(try #require(world.decodes.keys.first), width: side, height: side)
+        world.finishDecode(try #require(world.decodes.keys.first))
+        #expect(world.image(client, number) != nil)
+    }
+
+    private mutating func loadAndRelease(_ number: Int, bytes: Int = 1, side: Int = 10) throws {
+        try load(number, bytes: bytes, side: side)
+        try release(number)
+    }
+
+    private mutating func release(_ number: Int) throws {
+        let buffer = try #require(world.image(client, number)?.buffer)
+        world.happen(.messageReceived(client, .release(buffers: [buffer])))
+    }
+
+    private func isInMemory(_ number: Int) -> Bool {
+        world.state.memory.keys { $0.url.text.hasSuffix("/\(number)") }.count == 1
+    }
+
+    @Test mutating func `more small images than descriptors stay in memory`() throws {
+        for number in 0..<40 { try loadAndRelease(number) }
+        #expect(world.state.memory.evictions == 0)
+        #expect((0..<40).allSatisfy { isInMemory($0) })
+        #expect(world.buffers.count == 80)
+        #expect(world.packed.count == 70)
+        #expect(world.state.memory.packedBuffers == 70)
+    }
+
+    @Test mutating func `a hit on a packed image needs its memfd again`() throws {
+        for number in 0..<40 { try loadAndRelease(number) }
+        world.get(client, id: 100, "0")
+        let image = try #require(world.image(client, 100))
+        #expect(image.source == .memory)
+        #expect(image.descriptors == 1)
+        #expect(!world.packed.contains(BufferID(number: try #require(image.buffer))))
+        // Another one is packed in its place.
+        #expect(world.buffers.count - world.packed.count == 10)
+    }
+
+    @Test mutating func `images in use and those just used are not packed`() throws {
+        try load(0)
+        for number in 1..<9 { try loadAndRelease(number) }
+        for number in 10..<60 {
+            // One that is requested again and again.
+            world.get(client, id: 1000 + number, "1")
+            let buffer = try #require(world.image(client, 1000 + number)?.buffer)
+            world.happen(.messageReceived(client, .release(buffers: [buffer])))
+            #expect(!world.packed.contains(BufferID(number: buffer)))
+            try loadAndRelease(number)
+            #expect(!world.packed.contains(BufferID(number: buffer)))
+        }
+        #expect(!world.packed.contains(BufferID(number: try #require(world.image(client, 0)?.buffer))))
+    }
+
+    @Test mutating func `large images are evicted when descriptors are short`() throws {
+        for number in 0..<20 { try loadAndRelease(number, side: 200) }
+        #expect(world.state.memory.evictions > 0)
+        // 160,000 bytes of pixels; the originals are small.
+        #expect(world.packed.allSatisfy { (world.state.memory.record(of: $0)?.bytes ?? 0) <= 64 << 10 })
+        #expect(world.buffers.count - world.packed.count <= 10)
+    }
+
+    @Test mutating func `the records of packed images count`() throws {
+        world.state.memory.limit = 64 << 10
+        for number in 0..<400 { try loadAndRelease(number) }
+        #expect(world.state.memory.packedBuffers <= 64)
+        #expect(world.state.memory.packedBuffers > 40)
+    }
+}
