@@ -136,6 +136,8 @@ lint: ## Check formatting, comments and pages
 format: ## Format the sources in place
 	@scripts/lint.sh --fix
 
+manual_pages := imgbroker.8 imgbroker.conf.5 imgbroker-get.1 imgbroker-ctl.1
+
 .PHONY: install
 install: ## Install what `make build` has built under PREFIX (/usr/local); DESTDIR is honoured
 	@for program in imgbroker imgfetch imgworker imgcache; do \
@@ -145,11 +147,22 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	install -s -m 755 "$(BUILT)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
+	@data="$(DESTDIR)$(PREFIX)/share"; \
+	install -d "$$data/man/man1" "$$data/man/man5" "$$data/man/man8" "$$data/bash-completion/completions" \
+		"$$data/zsh/site-functions" "$$data/fish/vendor_completions.d"; \
+	for page in $(manual_pages); do "$(BUILT)/imgbroker" --manual "$$page" >"$$data/man/man$${page##*.}/$$page"; done; \
+	"$(BUILT)/imgbroker" --completion bash >"$$data/bash-completion/completions/imgbroker"; \
+	"$(BUILT)/imgbroker" --completion zsh >"$$data/zsh/site-functions/_imgbroker"; \
+	"$(BUILT)/imgbroker" --completion fish >"$$data/fish/vendor_completions.d/imgbroker.fish"
 
 .PHONY: uninstall
 uninstall: ## Remove what `install` put under PREFIX
 	rm -f "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	rm -rf "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
+	@data="$(DESTDIR)$(PREFIX)/share"; \
+	for page in $(manual_pages); do rm -f "$$data/man/man$${page##*.}/$$page"; done; \
+	rm -f "$$data/bash-completion/completions/imgbroker" "$$data/zsh/site-functions/_imgbroker" \
+		"$$data/fish/vendor_completions.d/imgbroker.fish"
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -69,6 +69,9 @@ let package = Package(
         .systemLibrary(
             name: "CNettle", path: "Sources/SystemModules/CNettle", pkgConfig: "nettle",
             providers: [.apt(["nettle-dev"])]),
+        .systemLibrary(
+            name: "CInih", path: "Sources/SystemModules/CInih", pkgConfig: "inih",
+            providers: [.apt(["libinih-dev"])]),
 
         .systemLibrary(
             name: "CSQLite", path: "Sources/SystemModules/CSQLite", pkgConfig: "sqlite3",
@@ -132,7 +135,8 @@ let package = Package(
         .executableTarget(
             name: "imgbroker",
             dependencies: [
-                "BrokerCore", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "ImageBrokerClient", "IPCProtocol",
+                "BrokerCore", "CInih", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "ImageBrokerClient",
+                "IPCProtocol",
                 "IPCTransport", "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol",
             ],
             swiftSettings: swift),
@@ -249,7 +253,7 @@ let package = Package(
             dependencies: [
                 "BrokerCore", "imgbroker", "Digests", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol",
                 "LinuxSystem",
-                "SharedCache", "SystemValues", "WorkerProtocol",
+                "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
             ],
             swiftSettings: swift),
         .testTarget(

@@ -16,6 +16,7 @@ needed=(
     "lcms2       liblcms2-dev"
     "zlib        zlib1g-dev"
     "nettle      nettle-dev"
+    "inih        libinih-dev"
     "sqlite3     libsqlite3-dev"
     "libseccomp  libseccomp-dev"
 )

@@ -16,6 +16,9 @@ do {
     default:
         switch try Configuration.read(words) {
         case .serve(let configuration): CurrentProcess.exit(ServeCommand.run(configuration))
+        case .check(let given): StandardOutput.write(given.text)
+        case .manual(let page): StandardOutput.write(page.text)
+        case .completion(let shell): StandardOutput.write(shell.text)
         case .help: StandardOutput.write(Configuration.usage + "\n")
         case .formats(let json): CurrentProcess.exit(try FormatsCommand.run(json: json))
         case .version: StandardOutput.write(ProductVersion.product + "\n")

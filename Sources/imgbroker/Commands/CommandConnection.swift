@@ -5,6 +5,11 @@ import LinuxSystem
 
 /// The output of the commands that connect to a broker.
 enum CommandConnection {
+    static let socketHelp = FlagHelp(
+        "--socket PATH",
+        "the broker's socket (default: $IMGBROKER_SOCKET, then $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)"
+    )
+
     /// The milliseconds of silence after which the broker is asked for a sign of life, which it gives within one iteration of
     /// its event loop.
     private static let patience = 5000

@@ -7,37 +7,64 @@ import SystemValues
 
 /// `imgbroker ctl`: inspects and controls a running broker.
 enum CtlCommand {
+    static let purpose = "Inspects and controls a running broker."
+
+    static let status =
+        """
+        0; 1 for a refused command or a failed URL of a prefetch; 2 for an invalid command line;
+        3 when no broker answers.
+        """
+
+    /// The help for its commands, by who may use them.
+    static let commands = [
+        (
+            title: "For every user, concerning their own images and requests",
+            commands: [
+                FlagHelp("stats", "the broker's figures: requests and hits, memory, workers, latencies"),
+                FlagHelp("remove URL", "remove the image loaded from URL, in all variants"),
+                FlagHelp(
+                    "prefetch FILE",
+                    "load the URLs in FILE into the cache: one a line, \"-\" for standard input; empty lines and lines that begin with # are ignored"
+                ),
+                FlagHelp(
+                    "events [NAME]...",
+                    "print a line for each event until interrupted: started, responded, finished, failed, evicted, worker (default: all)"
+                ),
+            ]
+        ),
+        (
+            title: "For administrators (root, the broker's user, members of its --admin-group)",
+            commands: [
+                FlagHelp("failed list [URL]", "recently failed URLs, which are not tried again for some time"),
+                FlagHelp("failed clear [URL]", "remove URL, or everything, from that list"),
+                FlagHelp("clear [TIER]", "empty the cache: memory, disk or all (default)"),
+                FlagHelp("suspend", "suspend new loads; hits are served"),
+                FlagHelp("resume", "resume them"),
+                FlagHelp("cancel-all", "cancel all pending requests of all clients"),
+            ]
+        ),
+    ]
+
+    /// The help for its flags.
+    static let help = [
+        FlagHelp("--older-than TIME", "clear only entries not used for TIME: seconds, or 30m, 12h, 7d"),
+        FlagHelp("--json", "print the result as JSON; events as one object a line"),
+        CommandConnection.socketHelp,
+        FlagHelp("--help", "show this and exit"),
+    ]
+
     static let usage = """
         Usage: imgbroker ctl COMMAND [OPTION]...
 
-        For every user, concerning their own images and requests:
-          stats               the broker's figures: requests and hits, memory, workers, latencies
-          remove URL          remove the image loaded from URL, in all variants
-          prefetch FILE       load the URLs in FILE into the cache: one a line, "-" for standard
-                              input; empty lines and lines that begin with # are ignored
-          events [NAME]...    print a line for each event until interrupted: started, responded,
-                              finished, failed, evicted, worker (default: all)
-
-        For administrators (root, the broker's user, members of its --admin-group):
-          failed list [URL]   recently failed URLs, which are not tried again for some time
-          failed clear [URL]  remove URL, or everything, from that list
-          clear [TIER]        empty the cache: memory, disk or all (default)
-          suspend             suspend new loads; hits are served
-          resume              resume them
-          cancel-all          cancel all pending requests of all clients
+        \(commands.map { "\($0.title):\n\($0.commands.lines)" }.joined(separator: "\n\n"))
 
         Options:
-          --older-than TIME   clear only entries not used for TIME: seconds, or 30m, 12h, 7d
-          --json              print the result as JSON; events as one object a line
-          --socket PATH       the broker's socket (default: $IMGBROKER_SOCKET, then
-                              $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
-          --help              show this and exit
+        \(help.lines)
 
         Options of prefetch; the default priority is low:
-        \(LoadOptions.usage)
+        \(LoadOptions.help.lines)
 
-        Exit status: 0; 1 for a refused command or a failed URL of a prefetch; 2 for an invalid command
-        line; 3 when no broker answers.
+        Exit status: \(status)
         """
 
     /// Runs the command with the words after `ctl` and returns the exit status.

@@ -63,11 +63,11 @@ struct CtlRequest {
             switch word {
             case .operand(let word): operands.append(word)
             case .flag("--json"): asJSON = true
-            case .flag("--socket"): socketPath = try arguments.path(of: "--socket")
+            case .flag("--socket"): socketPath = try arguments.given("--socket").path()
             case .flag("--help"), .flag("-h"): return nil
             case .flag(let flag):
                 if flag == "--older-than" {
-                    olderThanSeconds = try arguments.seconds(of: flag)
+                    olderThanSeconds = try arguments.given(flag).seconds()
                 } else if try !load.take(flag, &arguments) {
                     throw UsageError(description: "unknown option \(flag) (see imgbroker ctl --help)")
                 }

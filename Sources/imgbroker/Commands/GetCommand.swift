@@ -7,28 +7,43 @@ import SystemValues
 
 /// `imgbroker get`: loads images as a client of the broker.
 enum GetCommand {
+    static let purpose = """
+        Loads images through the broker, and prints their properties or writes them to files. A SOURCE
+        is a URL, a local file, or "-" for an image on standard input.
+        """
+
+    static let status = "0; 1 if an image has failed; 2 for an invalid command line; 3 when no broker answers."
+
+    /// The help for its flags.
+    static let help =
+        [
+            FlagHelp(
+                "-o, --output FILE",
+                "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; {name} in FILE is replaced by the source's name without its extension; \"-\" for standard output, which then has nothing but the image"
+            )
+        ] + LoadOptions.help + [
+            FlagHelp(
+                "--stale-first",
+                "with --cache no-cache, which it implies: let the broker send the cached image first; only the final image is printed and written"
+            ),
+            FlagHelp(
+                "--progressive",
+                "without -o and --json: also print when the image could be shown in part during the download"),
+            FlagHelp(
+                "--json",
+                "print the reply as one JSON object; on standard error when the image is written to standard output"),
+            CommandConnection.socketHelp,
+            FlagHelp("--help", "show this and exit"),
+        ]
+
     static let usage = """
         Usage: imgbroker get SOURCE... [OPTION]...
 
-        Loads images through the broker, and prints their properties or writes them to files. A SOURCE
-        is a URL, a local file, or "-" for an image on standard input.
+        \(purpose)
 
-          -o, --output FILE   write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg
-                              or .webp, else as PNG, unless --as says otherwise; {name} in FILE is
-                              replaced by the source's name without its extension; "-" for
-                              standard output, which then has nothing but the image
-        \(LoadOptions.usage)
-          --stale-first       with --cache no-cache, which it implies: let the broker send the
-                              cached image first; only the final image is printed and written
-          --progressive       without -o and --json: also print when the image could be shown in
-                              part during the download
-          --json              print the reply as one JSON object; on standard error when the
-                              image is written to standard output
-          --socket PATH       the broker's socket (default: $IMGBROKER_SOCKET, then
-                              $XDG_RUNTIME_DIR/imgbroker.sock, then /run/imgbroker.sock)
-          --help              show this and exit
+        \(help.lines)
 
-        Exit status: 0; 1 if an image has failed; 2 for an invalid command line; 3 when no broker answers.
+        Exit status: \(status)
         """
 
     private struct Request {
@@ -155,8 +170,8 @@ enum GetCommand {
             case .operand(let source): request.sources.append(ImageSource(source))
             case .flag("--help"), .flag("-h"): return nil
             case .flag("--json"): request.asJSON = true
-            case .flag("-o"), .flag("--output"): output = try arguments.path(of: "-o")
-            case .flag("--socket"): request.socketPath = try arguments.path(of: "--socket")
+            case .flag("-o"), .flag("--output"): output = try arguments.given("-o").path()
+            case .flag("--socket"): request.socketPath = try arguments.given("--socket").path()
             case .flag("--stale-first"): isStaleFirst = true
             case .flag("--progressive"): isProgressive = true
             case .flag(let flag):

@@ -45,7 +45,6 @@ final class ListeningSocket {
 
     /// The default path; nil when no directory for it is writable.
     static var defaultPath: String? {
-        if let environment = SocketPath.environment { return environment }
         if CurrentProcess.mayWrite(to: directory(of: SocketPath.system)) { return SocketPath.system }
         return SocketPath.user
     }

@@ -75,17 +75,4 @@ import Testing
         #expect(missing.text.contains("404"))
         #expect(missing.status == 1)
     }
-
-    @Test func optionTableIsComplete() throws {
-        let help = try output(of: try programs() + "/imgbroker", ["--help"]).text
-        let table = try readme().split(separator: "\n").filter { $0.hasPrefix("| `--") }
-        let documented = Set(
-            table.flatMap { row in
-                row.split(separator: "|")[0].matches(of: /`(--[a-z-]+)/).map { String($0.output.1) }
-            })
-        let existing = Set(
-            help.split(separator: "\n").compactMap { $0.prefixMatch(of: /[ ]+(--[a-z-]+)/).map { String($0.output.1) } }
-        )
-        #expect(documented.union(["--formats", "--help", "--version"]) == existing)
-    }
 }

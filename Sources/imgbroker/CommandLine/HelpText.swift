@@ -1,0 +1,71 @@
+/// A flag and what the help says of it.
+struct FlagHelp {
+    /// The flag as in the help: "-o, --output FILE".
+    let flag: String
+    /// Plain text. A line break and four spaces begin a line that stays as it is.
+    let explanation: String
+
+    /// The words that the value may be; none if it may be others.
+    let choices: [String]
+
+    init(_ flag: String, _ explanation: String, choices: [String] = []) {
+        (self.flag, self.explanation, self.choices) = (flag, explanation, choices)
+    }
+
+    /// A flag whose value is a case of an enumeration.
+    init<Choice>(_ flag: String, _ explanation: String, oneOf: Choice.Type)
+    where Choice: RawRepresentable<String> & CaseIterable {
+        self.init(flag, explanation, choices: Choice.allCases.map(\.rawValue))
+    }
+
+    /// The flag's names, each with its dashes.
+    var names: [String] {
+        flag.split(whereSeparator: { " ,[".contains($0) }).filter { $0.hasPrefix("-") }.map(String.init)
+    }
+
+    /// What the help calls its value; nil for a switch.
+    var value: String? {
+        guard let last = flag.split(separator: " ").last, !last.hasPrefix("-"), !last.hasPrefix("[") else { return nil }
+        return String(last)
+    }
+
+    /// The lines of the help: the flag in one column, the explanation in another. A long flag stands on a line of its own.
+    var lines: String {
+        let (width, column) = (96, 26)
+        let indentation = String(repeating: " ", count: column)
+        var lines: [String] = []
+        var line = "  " + flag
+        if line.count + 2 > column {
+            lines.append(line)
+            line = ""
+        }
+        line += String(repeating: " ", count: column - line.count)
+        for (index, part) in explanation.split(separator: "\n").enumerated() {
+            if index > 0 {
+                lines.append(line)
+                line = indentation
+            }
+            if part.hasPrefix("    ") {
+                line += part
+                continue
+            }
+            var isEmpty = true
+            for word in part.split(separator: " ") {
+                if !isEmpty, line.count + 1 + word.count > width {
+                    lines.append(line)
+                    line = indentation
+                    isEmpty = true
+                }
+                line += (isEmpty ? "" : " ") + word
+                isEmpty = false
+            }
+        }
+        // A space that does not break stays one until here.
+        return (lines + [line]).joined(separator: "\n").split(separator: "\u{A0}").joined(separator: " ")
+    }
+}
+
+extension [FlagHelp] {
+    /// The lines of the help for all of them.
+    var lines: String { map(\.lines).joined(separator: "\n") }
+}

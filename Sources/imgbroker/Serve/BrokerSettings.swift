@@ -1,0 +1,281 @@
+import BrokerCore
+import HTTPCaching
+import HTTPValues
+import LinuxSystem
+
+/// A setting of the broker: a flag, an environment variable and a key of the configuration file.
+struct BrokerSetting: Sendable {
+    /// The key; with "--" before it, the flag.
+    let name: String
+    /// What the help calls the value; nil for a switch.
+    let value: String?
+    /// One sentence or two, with the unit and the range.
+    let summary: String
+    /// The default as it would be written; nil for none.
+    let usual: String?
+    /// The default in words, where it depends on the machine.
+    let usualInWords: String?
+    /// The words that the value may be; none if it may be others.
+    let choices: [String]
+    /// Whether it may be given several times. All values of one source replace those of the weaker ones.
+    let isRepeatable: Bool
+    /// Whether its value may contain a password, and is not shown.
+    let isSecret: Bool
+    /// Applies the values, of which there is one unless it is repeatable.
+    let apply: @Sendable (inout Configuration, [GivenValue]) throws(UsageError) -> Void
+
+    /// A setting with one value.
+    private init(
+        _ name: String, _ value: String?, _ summary: String, usual: String? = nil, inWords: String? = nil,
+        choices: [String] = [], isSecret: Bool = false,
+        apply: @escaping @Sendable (inout Configuration, GivenValue) throws(UsageError) -> Void
+    ) {
+        (self.name, self.value, self.summary) = (name, value, summary)
+        (self.usual, usualInWords, self.choices) = (usual, inWords, choices)
+        (isRepeatable, self.isSecret) = (false, isSecret)
+        self.apply = { (configuration, values) throws(UsageError) in
+            for value in values { try apply(&configuration, value) }
+        }
+    }
+
+    /// A repeatable setting.
+    private init(
+        _ name: String, several value: String, _ summary: String, inWords: String? = nil,
+        apply: @escaping @Sendable (inout Configuration, [GivenValue]) throws(UsageError) -> Void
+    ) {
+        (self.name, self.value, self.summary, self.apply) = (name, value, summary, apply)
+        (usual, usualInWords, choices, isRepeatable, isSecret) = (nil, inWords, [], true, false)
+    }
+
+    var flag: String { "--" + name }
+    /// `IMGBROKER_MEMORY_LIMIT` for "memory-limit".
+    var variable: String { "IMGBROKER_" + name.uppercased().split(separator: "-").joined(separator: "_") }
+
+    /// The help for its flag.
+    var help: FlagHelp {
+        FlagHelp(flag + (value.map { " " + $0 } ?? ""), explanation, choices: choices)
+    }
+
+    /// The summary with the default.
+    var explanation: String {
+        var notes = isRepeatable ? ["repeatable"] : []
+        if let usualInWords { notes.append("default: \(usualInWords)") }
+        // Not parted at the end of a line.
+        if let usual { notes.append("default:\u{A0}\(usual)") }
+        return summary + (notes.isEmpty ? "" : " (\(notes.joined(separator: "; ")))")
+    }
+
+    /// All settings by topic, in the order of the help.
+    static let groups: [(title: String, settings: [BrokerSetting])] = [
+        ("The socket, and who may do what", sockets), ("Work and limits", limits), ("Downloads", downloads),
+        ("Freshness", freshness), ("The disk cache", disk), ("Other", others),
+    ]
+
+    static let all = groups.flatMap(\.settings)
+
+    private static let sockets = [
+        BrokerSetting(
+            "socket", "PATH", "listen at PATH",
+            inWords: "/run/imgbroker.sock where that may be written, else $XDG_RUNTIME_DIR/imgbroker.sock"
+        ) { (configuration, value) throws(UsageError) in configuration.socketPath = try value.path() },
+        BrokerSetting(
+            "socket-mode", "OCTAL", "the socket's mode",
+            inWords: "0600; 0660 when root starts the broker or a group is named"
+        ) { (configuration, value) throws(UsageError) in configuration.socketMode = try value.socketMode() },
+        BrokerSetting(
+            "socket-group", "NAME", "the socket's group, whose members may use the broker"
+        ) { (configuration, value) throws(UsageError) in configuration.socketGroup = try value.group() },
+        BrokerSetting(
+            "admin-group", "NAME",
+            "a group whose members may also use the commands of imgbroker ctl that are for administrators; root and the broker's user may always"
+        ) { (configuration, value) throws(UsageError) in configuration.adminGroup = try value.group() },
+        BrokerSetting(
+            "user", "NAME",
+            "serve as this user, once the socket is bound; workers run as it, else as nobody, when root starts the broker"
+        ) { (configuration, value) throws(UsageError) in configuration.user = value.text },
+    ]
+
+    private static let limits = [
+        BrokerSetting("workers", "N", "decode workers, 1 to 256", inWords: "one per core") {
+            (configuration, value) throws(UsageError) in configuration.limits.workers = try value.number(in: 1...256)
+        },
+        BrokerSetting(
+            "fetchers", "N", "download workers, 1 to 16; each carries up to 64 transfers", usual: "1"
+        ) { (configuration, value) throws(UsageError) in configuration.limits.fetchers = try value.number(in: 1...16) },
+        BrokerSetting(
+            "queue-order", "ORDER",
+            "the order of a client's waiting jobs: fifo, the oldest first, or lifo, the latest first, as for a scrolling view",
+            usual: "fifo", choices: QueueOrder.allCases.map(\.rawValue)
+        ) { (configuration, value) throws(UsageError) in
+            configuration.limits.queueOrder = try value.choice() as QueueOrder == .fifo ? .fifo : .lifo
+        },
+        BrokerSetting("memory-limit", "SIZE", "images kept in memory", usual: "512M") {
+            (configuration, value) throws(UsageError) in configuration.limits.memoryBytes = try value.size(.binary)
+        },
+        BrokerSetting(
+            "worker-memory", "SIZE",
+            "memory that decoding one image may take, its result included, 128M at least; larger images are refused",
+            usual: "1G"
+        ) { (configuration, value) throws(UsageError) in
+            configuration.limits.workerMemoryBytes = try value.workerMemory()
+        },
+        BrokerSetting(
+            "decode-time", "TIME", "processor time that decoding one image may take, 1 s to 1 h", usual: "10"
+        ) { (configuration, value) throws(UsageError) in configuration.limits.decodeSeconds = try value.workTime() },
+        BrokerSetting("decode-deadline", "TIME", "elapsed time that it may take, 1 s to 1 h", usual: "20") {
+            (configuration, value) throws(UsageError) in
+            configuration.limits.decodeDeadlineMs = 1000 * (try value.workTime())
+        },
+        BrokerSetting("max-pixels", "N", "pixels of the largest result", usual: "50M") {
+            (configuration, value) throws(UsageError) in configuration.limits.maxPixels = try value.size(.decimal)
+        },
+        BrokerSetting("max-source-pixels", "N", "pixels of the largest source that is scaled down", usual: "300M") {
+            (configuration, value) throws(UsageError) in
+            configuration.limits.maxSourcePixels = try value.size(.decimal)
+        },
+        BrokerSetting(
+            "scale-down-limit", "SIZE", "the bytes of pixels that \"scaleDown\" keeps images below", usual: "60M"
+        ) { (configuration, value) throws(UsageError) in
+            configuration.limits.scaleDownBytes = try value.size(.decimal)
+        },
+    ]
+
+    private static let downloads = [
+        BrokerSetting("max-download", "SIZE", "the largest body that is downloaded", usual: "32M") {
+            (configuration, value) throws(UsageError) in
+            configuration.limits.maxDownloadBytes = try value.size(.binary)
+        },
+        BrokerSetting("max-file", "SIZE", "the largest local file that is read", usual: "256M") {
+            (configuration, value) throws(UsageError) in configuration.limits.maxFileBytes = try value.size(.binary)
+        },
+        BrokerSetting(
+            "allow-address", several: "CIDR", "let downloads reach these addresses, too, e.g. 127.0.0.0/8",
+            inWords: "globally routable addresses only"
+        ) { (configuration, values) throws(UsageError) in
+            configuration.allowedAddresses = try values.map { (value) throws(UsageError) in try value.addresses() }
+        },
+        BrokerSetting(
+            "proxy", "URL",
+            "load everything through this proxy (http, https or socks5h), which then enforces which addresses may be reached",
+            isSecret: true
+        ) { (configuration, value) throws(UsageError) in configuration.proxy = try value.proxy() },
+        BrokerSetting(
+            "allow-invalid-certificates", nil, "let requests ask for a server's certificate not to be verified"
+        ) { (configuration, value) throws(UsageError) in
+            configuration.limits.allowsInvalidCertificates = try value.isOn()
+        },
+        BrokerSetting(
+            "min-speed", "SIZE", "give up a body that brings fewer bytes a second for 30 s; 0 for never", usual: "1K"
+        ) { (configuration, value) throws(UsageError) in
+            configuration.slowestBody = try value.size(.decimal, orZero: true)
+        },
+        BrokerSetting(
+            "retries", "N", "retries of a failed transfer, 0 to 5; with 0 a request is sent once", usual: "1"
+        ) { (configuration, value) throws(UsageError) in configuration.limits.retries = try value.number(in: 0...5) },
+    ]
+
+    private static let freshness = [
+        BrokerSetting("min-ttl", "TIME", "the shortest time that a response is fresh", usual: "0") {
+            (configuration, value) throws(UsageError) in
+            configuration.limits.caching.minimumLifetime = try value.seconds()
+        },
+        BrokerSetting("max-ttl", "TIME", "the longest time that it is fresh", usual: "30d") {
+            (configuration, value) throws(UsageError) in
+            configuration.limits.caching.maximumLifetime = try value.seconds()
+        },
+        BrokerSetting(
+            "stale-while-revalidate", "TIME",
+            "serve a stale response for this time while it is revalidated, unless the response states a time",
+            usual: "0"
+        ) { (configuration, value) throws(UsageError) in
+            configuration.limits.caching.staleWhileRevalidate = try value.seconds()
+        },
+        BrokerSetting(
+            "stale-if-error", "TIME",
+            "serve a stale response for this time when the origin fails, unless the response states a time",
+            usual: "0"
+        ) { (configuration, value) throws(UsageError) in
+            configuration.limits.caching.staleIfError = try value.seconds()
+        },
+    ]
+
+    private static let disk = [
+        BrokerSetting(
+            "cache-dir", "DIR", "its directory; one broker per directory",
+            inWords: "/var/cache/imgbroker for root, else $XDG_CACHE_HOME/imgbroker or ~/.cache/imgbroker"
+        ) { (configuration, value) throws(UsageError) in configuration.cacheDirectory = try value.path() },
+        BrokerSetting("disk-limit", "SIZE", "originals kept on disk; 0 for no disk cache", usual: "4G") {
+            (configuration, value) throws(UsageError) in
+            configuration.limits.diskBytes = try value.size(.binary, orZero: true)
+        },
+        BrokerSetting("raster-limit", "SIZE", "scaled images kept on disk in addition", usual: "1G") {
+            (configuration, value) throws(UsageError) in
+            configuration.rasterLimitBytes = try value.size(.binary, orZero: true)
+        },
+        BrokerSetting(
+            "max-age", "TIME", "entries unused for this time are removed; negative for never", usual: "7d"
+        ) { (configuration, value) throws(UsageError) in configuration.maxAge = try value.secondsOrNever() },
+        BrokerSetting("extra-cache-dir", several: "DIR", "another broker's disk cache, to read only") {
+            (configuration, values) throws(UsageError) in
+            configuration.extraCacheDirectories = try values.map { (value) throws(UsageError) in try value.path() }
+        },
+    ]
+
+    private static let others = [
+        BrokerSetting(
+            "allow-unsandboxed", nil, "run workers although the kernel lacks seccomp or Landlock"
+        ) { (configuration, value) throws(UsageError) in configuration.limits.allowsUnsandboxed = try value.isOn() },
+        BrokerSetting(
+            "strict-sandbox", nil,
+            "kill a worker at any unexpected system call, instead of refusing the call: for tests"
+        ) { (configuration, value) throws(UsageError) in configuration.hasStrictSandbox = try value.isOn() },
+        BrokerSetting(
+            "log-level", "LEVEL", "error, warning, notice, info or debug, to standard error", usual: "notice",
+            choices: LogLevel.allCases.map(\.rawValue)
+        ) { (configuration, value) throws(UsageError) in configuration.logLevel = try value.choice() },
+    ]
+
+    private enum QueueOrder: String, CaseIterable {
+        case fifo, lifo
+    }
+}
+
+extension GivenValue {
+    fileprivate func socketMode() throws(UsageError) -> UInt32 {
+        guard let mode = UInt32(text, radix: 8), mode <= 0o777 else { throw needs("an octal mode such as 0660") }
+        return mode
+    }
+
+    fileprivate func workTime() throws(UsageError) -> Int {
+        let seconds = try seconds()
+        guard (1...3600).contains(seconds) else { throw needs("a time of 1 s to 1 h") }
+        return seconds
+    }
+
+    fileprivate func workerMemory() throws(UsageError) -> Int {
+        let bytes = try size(.binary)
+        if bytes < BrokerLimits.leastWorkerMemory { throw needs("128M at least") }
+        return bytes
+    }
+
+    fileprivate func addresses() throws(UsageError) -> AddressRange {
+        guard let range = AddressRange(text) else { throw needs("an address range such as 10.0.0.0/8 or fd00::/8") }
+        return range
+    }
+
+    /// A proxy's URL as the download worker takes it.
+    fileprivate func proxy() throws(UsageError) -> String {
+        let scheme = text.prefix { $0 != ":" }
+        // The user info, which may contain a password, is taken unchanged and never printed.
+        let rest = text.dropFirst(scheme.count + 3)
+        let userInfo = rest.prefix { $0 != "/" }.lastIndex(of: "@").map { rest[...$0] } ?? ""
+        guard ["http", "https", "socks5h"].contains(scheme.lowercased()), text.dropFirst(scheme.count).hasPrefix("://"),
+            (try? SourceURL("http://" + rest.dropFirst(userInfo.count))) != nil
+        else {
+            let expected = "a URL such as http://proxy:3128 (or https, socks5h)"
+            let found = text.contains("@") ? "" : ", not \"\(text)\""
+            throw UsageError(description: "\(name) needs \(expected)\(found)")
+        }
+        return text
+    }
+}

@@ -1,0 +1,114 @@
+import BrokerCore
+import HTTPCaching
+import LinuxSystem
+
+/// The settings that were given, and from where: by the configuration file, the environment and the command line, of which a
+/// later one replaces what an earlier one says.
+struct GivenSettings {
+    /// The values of a setting from one source.
+    private struct Given {
+        let values: [GivenValue]
+        /// Where they come from, for `--check-config`.
+        let source: String
+    }
+
+    /// All sources of each setting, the one that counts last.
+    private var given: [String: [Given]] = [:]
+
+    /// Adds the lines of a configuration file.
+    ///
+    /// - Throws: `UsageError` for an unknown key, and for one that is given twice.
+    mutating func add(_ lines: [ConfigurationFile.Line], of path: String) throws(UsageError) {
+        var values: [String: (values: [GivenValue], line: Int)] = [:]
+        for line in lines {
+            let place = "\(path):\(line.number)"
+            guard let setting = BrokerSetting.all.first(where: { $0.name == line.key }) else {
+                throw UsageError(description: "\(place): unknown key \"\(line.key)\" (see man imgbroker.conf)")
+            }
+            if let earlier = values[line.key], !setting.isRepeatable {
+                throw UsageError(description: "\(place): \(line.key) was given in line \(earlier.line)")
+            }
+            let value = GivenValue(name: "\(place): \(line.key)", text: line.value)
+            values[line.key] = ((values[line.key]?.values ?? []) + [value], line.number)
+        }
+        for (key, entry) in values {
+            given[key, default: []].append(Given(values: entry.values, source: "\(path):\(entry.line)"))
+        }
+    }
+
+    /// Adds the environment's variables. Several values have commas between them; an empty variable is none.
+    mutating func add(_ environment: (String) -> String?) {
+        for setting in BrokerSetting.all {
+            guard let text = environment(setting.variable), !text.isEmpty else { continue }
+            let texts = setting.isRepeatable ? text.split(separator: ",").map(String.init) : [text]
+            let values = texts.map { GivenValue(name: setting.variable, text: $0.trimmed) }
+            given[setting.name, default: []].append(Given(values: values, source: setting.variable))
+        }
+    }
+
+    /// Adds the values of flags. Of several values for a setting that takes one, the last counts.
+    mutating func add(flags: [String: [GivenValue]]) {
+        for (name, values) in flags {
+            given[name, default: []].append(Given(values: values, source: "--" + name))
+        }
+    }
+
+    /// The configuration that they result in.
+    ///
+    /// - Throws: `UsageError` for a value that is not understood, whether or not it counts.
+    func configuration() throws(UsageError) -> Configuration {
+        var configuration = Configuration()
+        configuration.limits.workers = CurrentProcess.processors
+        for setting in BrokerSetting.all {
+            for source in given[setting.name] ?? [] { try setting.apply(&configuration, source.values) }
+        }
+        let caching = configuration.limits.caching
+        if caching.minimumLifetime > caching.maximumLifetime {
+            let longest = caching.maximumLifetime
+            throw UsageError(description: "--min-ttl is longer than --max-ttl (\(longest) s): give a longer --max-ttl")
+        }
+        if configuration.limits.diskBytes == 0, !configuration.extraCacheDirectories.isEmpty {
+            throw UsageError(description: "--extra-cache-dir needs an own disk cache: give a --disk-limit above 0")
+        }
+        configuration.limits.usesDisk = configuration.limits.diskBytes > 0
+        // As much again as is cached, and at least one large image.
+        configuration.limits.maxEvictedBytes = max(configuration.limits.memoryBytes, 64 << 20)
+        return configuration
+    }
+
+    /// All settings as a configuration file, each with its source behind it. A setting without a value is a comment.
+    var text: String {
+        BrokerSetting.groups.map { group in
+            (["# \(group.title)"] + group.settings.flatMap { lines(of: $0) }).joined(separator: "\n")
+        }.joined(separator: "\n\n") + "\n"
+    }
+
+    private func lines(of setting: BrokerSetting) -> [String] {
+        func line(_ text: String, _ source: String) -> String {
+            text + String(repeating: " ", count: max(1, 40 - text.count)) + "; " + source
+        }
+        if let last = given[setting.name]?.last {
+            return last.values.suffix(setting.isRepeatable ? .max : 1).map { value in
+                line(
+                    "\(setting.name) = \(setting.isSecret ? value.text.withoutUserInfo : value.text)", last.source)
+            }
+        }
+        let source = setting.usualInWords.map { "default: \($0)" } ?? "default"
+        guard let usual = setting.usual ?? (setting.value == nil ? "false" : nil) else {
+            return [line("# \(setting.name) =", source)]
+        }
+        return [line("\(setting.name) = \(usual)", source)]
+    }
+}
+
+extension String {
+    fileprivate var trimmed: String {
+        String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+    }
+
+    /// A URL with "***" for its user name and password.
+    fileprivate var withoutUserInfo: String {
+        guard let at = lastIndex(of: "@"), let colon = firstIndex(of: ":") else { return self }
+        return self[...colon] + "//***" + self[at...]
+    }
+}
