@@ -147,6 +147,13 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	install -s -m 755 "$(BUILT)/imgbroker" "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	install -s -m 755 "$(BUILT)/imgfetch" "$(BUILT)/imgworker" "$(BUILT)/imgcache" \
 		"$(DESTDIR)$(PREFIX)/libexec/imgbroker/"
+	@units="$(DESTDIR)$(PREFIX)/lib/systemd"; \
+	install -d "$$units/system" "$$units/user" "$(DESTDIR)$(PREFIX)/lib/sysusers.d"; \
+	install -m 644 packaging/systemd/imgbroker.socket "$$units/system/"; \
+	install -m 644 packaging/systemd/imgbroker-user.socket "$$units/user/imgbroker.socket"; \
+	install -m 644 packaging/systemd/imgbroker.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf"; \
+	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker.service.in >"$$units/system/imgbroker.service"; \
+	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker-user.service.in >"$$units/user/imgbroker.service"
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	install -d "$$data/man/man1" "$$data/man/man5" "$$data/man/man8" "$$data/bash-completion/completions" \
 		"$$data/zsh/site-functions" "$$data/fish/vendor_completions.d"; \
@@ -159,6 +166,8 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 uninstall: ## Remove what `install` put under PREFIX
 	rm -f "$(DESTDIR)$(PREFIX)/bin/imgbroker"
 	rm -rf "$(DESTDIR)$(PREFIX)/libexec/imgbroker"
+	for scope in system user; do rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/$$scope/imgbroker."{socket,service}; done
+	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf"
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	for page in $(manual_pages); do rm -f "$$data/man/man$${page##*.}/$$page"; done; \
 	rm -f "$$data/bash-completion/completions/imgbroker" "$$data/zsh/site-functions/_imgbroker" \

@@ -11,7 +11,7 @@ import WorkerProtocol
 /// thread, and only the event queue waits.
 final class Broker {
     enum Source: UInt64 {
-        case listener, timer, signals, client, worker, workerExit, forkServer, receiver, pressure, clock
+        case listener, timer, signals, client, worker, workerExit, forkServer, receiver, pressure, clock, watchdog
     }
 
     /// The time that one iteration of the event loop spends on messages of all clients.
@@ -25,6 +25,8 @@ final class Broker {
     let listener: ListeningSocket
     let queue: EventQueue
     private let timer: Timer
+    /// Due when the service manager expects a sign of life; nil if it expects none.
+    private var watchdog: Timer?
     private let signals: Signals
     let maximumClients: Int
 
@@ -171,6 +173,8 @@ final class Broker {
         CurrentProcess.preferShortTimeSlices()
         startForkServer()
         handle(.timePassed)
+        ServiceManager.notify("READY=1")
+        startWatchdog()
         while !isFinished {
             sendOrders()
             let deadline = state.nextDeadline
@@ -217,6 +221,20 @@ final class Broker {
             resumeAccepting()
         }
         end()
+    }
+
+    /// Has the event loop report signs of life, twice as often as the service manager expects them.
+    private func startWatchdog() {
+        guard ServiceManager.watchdogMilliseconds != nil, let timer = try? Timer() else { return }
+        guard (try? queue.add(timer.descriptor.raw, token: Self.token(.watchdog))) != nil else { return }
+        watchdog = timer
+        reportLife()
+    }
+
+    private func reportLife() {
+        guard let milliseconds = ServiceManager.watchdogMilliseconds else { return }
+        ServiceManager.notify("WATCHDOG=1")
+        watchdog?.set(to: .now.adding(milliseconds: max(milliseconds / 2, 1)))
     }
 
     /// Adds a client to the end of the backlog, unless it is there already.
@@ -268,6 +286,7 @@ final class Broker {
                     continue
                 }
                 log.notice("ending")
+                ServiceManager.notify("STOPPING=1")
                 handle(.shutdownRequested)
             }
         case .client:
@@ -284,6 +303,7 @@ final class Broker {
             if let worker = workers[Identifier(number: number)] { reap(worker) }
         case .pressure: handle(.memoryPressure)
         case .clock: suspensions.takeNotice()
+        case .watchdog: reportLife()
         case .receiver: take(receiver.becameReadable(number))
         case nil: break
         }

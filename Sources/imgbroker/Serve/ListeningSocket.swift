@@ -12,6 +12,9 @@ final class ListeningSocket {
     let descriptor: FileDescriptor
     private let identity: UnixSocket.FileIdentity?
 
+    /// Whether it has a file of its own, to be removed at the end.
+    var hasFile: Bool { identity != nil }
+
     /// The longest wait for the lock, which a broker that starts holds for milliseconds. Any user who may read the directory can
     /// hold it for longer.
     private static let lockMilliseconds = 2000
@@ -36,6 +39,13 @@ final class ListeningSocket {
         } catch {
             throw Failure(description: "cannot listen at \(path): \(error)")
         }
+    }
+
+    /// Listens with a socket of the service manager, which keeps its file.
+    init(inherited descriptor: FileDescriptor) {
+        path = "the service manager's socket"
+        self.descriptor = descriptor
+        identity = nil
     }
 
     /// Removes the file, if it is still this socket's.

@@ -78,17 +78,22 @@ enum ServeCommand {
             }
         }
 
-        guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else {
-            log.error(
-                "no place to listen: /run cannot be written and XDG_RUNTIME_DIR is not set; name one with --socket")
-            return 2
-        }
         let listener: ListeningSocket
-        let isForGroup = CurrentProcess.uid == 0 || configuration.socketGroup != nil
         do {
-            listener = try ListeningSocket(
-                path: path, mode: configuration.socketMode ?? (isForGroup ? 0o660 : 0o600),
-                group: configuration.socketGroup, log: log)
+            if let inherited = try ServiceManager.takeListeningSocket() {
+                listener = ListeningSocket(inherited: inherited)
+            } else {
+                guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else {
+                    log.error(
+                        "no place to listen: /run cannot be written and XDG_RUNTIME_DIR is not set; name one with --socket"
+                    )
+                    return 2
+                }
+                let isForGroup = CurrentProcess.uid == 0 || configuration.socketGroup != nil
+                listener = try ListeningSocket(
+                    path: path, mode: configuration.socketMode ?? (isForGroup ? 0o660 : 0o600),
+                    group: configuration.socketGroup, log: log)
+            }
         } catch {
             log.error("\(error)")
             return 1
@@ -97,7 +102,7 @@ enum ServeCommand {
             var remover: SocketRemover?
             if let ownUser {
                 // These need the privileges that are dropped below.
-                remover = try SocketRemover(path: path)
+                if listener.hasFile { remover = try SocketRemover(path: listener.path) }
                 if configuration.limits.usesDisk, let directory = configuration.cacheDirectory ?? usualCacheDirectory {
                     try? CurrentProcess.makeDirectory(directory, owner: ownUser)
                     launcher.cacheDirectory = try? FileSystem.openDirectory(directory)
