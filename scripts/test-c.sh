@@ -8,7 +8,8 @@ IMGBROKER_TEST_PRODUCTS=$(realpath "${IMGBROKER_TEST_PRODUCTS:-.build/release}")
 IMGBROKER_C_PROGRAMS=$PWD/.build/c/sanitized
 export IMGBROKER_TEST_PRODUCTS IMGBROKER_C_PROGRAMS
 
-make --no-print-directory -C clients/c BUILD="$IMGBROKER_C_PROGRAMS" tests \
-    CFLAGS="-O1 -g -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"
+build() { make --no-print-directory -s -C clients/c BUILD="$1" CFLAGS="-O1 -g -Werror $2" all tests; }
+build "$IMGBROKER_C_PROGRAMS" "-fsanitize=address,undefined -fno-sanitize-recover=all"
+build "$PWD/.build/c/threads" "-fsanitize=thread"
 cd clients/c/tests
 PYTHONDONTWRITEBYTECODE=1 timeout --foreground 2m /usr/bin/python3 -m pytest -q -p no:cacheprovider "$@"
