@@ -99,6 +99,11 @@ test-c: build ## Tests of the C client with sanitizers, with the release build
 	@scripts/bootstrap.sh --for-c
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-c.sh
 
+.PHONY: test-gtk
+test-gtk: build ## Test of the C client's gallery in a virtual display, with the release build
+	@scripts/bootstrap.sh --for-gtk
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-gtk.sh
+
 .PHONY: test-steps
 test-steps: build ## Steps against Pillow, libvips and headless Chromium, with the release build; needs pip and a package index
 	@scripts/bootstrap.sh --for-steps
