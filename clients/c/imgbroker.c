@@ -406,7 +406,7 @@ void imgbroker_image_release(imgbroker_image *public_image) {
     free(image->payload);
     if (image->buffer != NULL) buffer_release(image->buffer);
     struct shared *shared = image->shared;
-    if (shared == NULL || is_forked(shared)) {
+    if (shared == NULL) {
         image_free(image);
         return;
     }
@@ -597,7 +597,8 @@ static void evict_one(imgbroker *connection) {
 
 // Keeps the image of a request if it has a slot, instead of an earlier image of the same request. Takes the request's
 // key.
-static void keep(imgbroker *connection, struct request *request, struct image *image, int64_t slot, uint32_t generation) {
+static void keep(
+    imgbroker *connection, struct request *request, struct image *image, int64_t slot, uint32_t generation) {
     if (request->url == NULL || connection->page == NULL) return;
     uint64_t hash = hash_of(request->url, strlen(request->url));
     struct kept *before = find_kept(connection, request->url, hash, &request->options);
@@ -1928,7 +1929,8 @@ static void add_text(struct builder *builder, const char *name, const char *text
 }
 
 // Adds the name of a value of an enumeration, unless it is the default.
-static void add_choice(struct builder *builder, const char *name, unsigned value, const char *const *names, size_t count) {
+static void add_choice(
+    struct builder *builder, const char *name, unsigned value, const char *const *names, size_t count) {
     if (value >= count) builder->failed = true;
     if (value > 0 && value < count) add(builder, name, json_string(names[value]));
 }
@@ -2205,7 +2207,8 @@ static struct request *request_of(imgbroker *connection, const imgbroker_request
     // The limit holds for the frame with its `id`.
     if (text == NULL || strlen(text) > MAXIMUM_FRAME - 40) {
         fail(error, IMGBROKER_ERROR_INVALID_ARGUMENT, "the request %s",
-            text != NULL ? "is too long for a frame" : "has a value without a JSON form, such as text that is not UTF-8");
+            text != NULL ? "is too long for a frame"
+                         : "has a value without a JSON form, such as text that is not UTF-8");
         free(text);
     } else {
         request = request_new(connection, type_of(message.object), text);
@@ -2245,6 +2248,11 @@ static void submit(imgbroker *connection, struct request *request) {
 
 // The interface
 
+// Returns the value of a setting for which 0 means the default and a negative number none.
+static int64_t setting(int32_t value, int64_t standard, int64_t none) {
+    return value == 0 ? standard : value < 0 ? none : value;
+}
+
 imgbroker *imgbroker_open(const imgbroker_settings *settings, imgbroker_error *error) {
     static const imgbroker_settings defaults;
     if (settings == NULL) settings = &defaults;
@@ -2261,13 +2269,9 @@ imgbroker *imgbroker_open(const imgbroker_settings *settings, imgbroker_error *e
     connection->socket = connection->epoll = connection->timer = shared->timer = -1;
     connection->timer_at = NEVER;
     connection->session = 1;
-    connection->reconnect = settings->reconnect_ms == 0 ? 5000 : settings->reconnect_ms < 0 ? 0 : settings->reconnect_ms;
-    connection->patience = settings->patience_ms == 0 ? 30000
-        : settings->patience_ms < 0                   ? NEVER
-                                                      : settings->patience_ms;
-    connection->kept_maximum = settings->keep_images == 0 ? 128
-        : settings->keep_images < 0                       ? 0
-                                                          : (uint32_t)settings->keep_images;
+    connection->reconnect = setting(settings->reconnect_ms, 5000, 0);
+    connection->patience = setting(settings->patience_ms, 30000, NEVER);
+    connection->kept_maximum = (uint32_t)setting(settings->keep_images, 128, 0);
     connection->kept_maximum_bytes = settings->keep_bytes == 0 ? UINT64_C(64) << 20 : settings->keep_bytes;
     connection->kept_buckets = 64;
     while (connection->kept_buckets / 2 < connection->kept_maximum && connection->kept_buckets < 1u << 21) {

@@ -191,9 +191,9 @@ typedef struct imgbroker_frame {
 
 /// An image. Created by the library, read-only, and valid until the last reference to it is released.
 typedef struct imgbroker_image {
-    /// `height` rows from the top, `stride` bytes apart, in sRGB with the orientation of the file applied; the frames of
-    /// an animation one after another; or an encoded file. Read-only memory, shared with every process that requested
-    /// the same; it stays valid after the broker has evicted the image or has exited. NULL if `size` is 0.
+    /// `height` rows from the top, `stride` bytes apart, in sRGB with the orientation of the file applied; the frames
+    /// of an animation one after another; or an encoded file. Read-only memory, shared with every process that
+    /// requested the same; it stays valid after the broker has evicted the image or has exited. NULL if `size` is 0.
     const uint8_t *pixels;
     /// The number of bytes at `pixels`; 0 with IMGBROKER_DESCRIPTION_ONLY.
     size_t size;
@@ -357,7 +357,8 @@ typedef struct imgbroker_options {
     bool progress;
     /// For `imgbroker_send`: partial images, not `final`, while the image is downloaded.
     bool progressive;
-    /// For `imgbroker_send` with IMGBROKER_NO_CACHE: first the cached image, not `final`, then the confirmed or new one.
+    /// For `imgbroker_send` with IMGBROKER_NO_CACHE: first the cached image, not `final`, then the confirmed or new
+    /// one.
     bool stale_first;
     /// Additional request headers. Images of requests with headers or credentials are not kept for repeated requests.
     const imgbroker_header *headers;
@@ -547,8 +548,8 @@ IMGBROKER_API void imgbroker_cancel(imgbroker *connection, uint64_t request);
 /// connection is closed, also while the broker restarts. Wait for it with poll, epoll or a main loop; do not read it.
 IMGBROKER_API int imgbroker_fd(const imgbroker *connection);
 
-/// Receives, sends and reconnects, as far as that is possible without blocking. Call it when the descriptor is readable,
-/// and take all replies with `imgbroker_next` afterwards. Errors are replies to the requests that they end.
+/// Receives, sends and reconnects, as far as that is possible without blocking. Call it when the descriptor is
+/// readable, and take all replies with `imgbroker_next` afterwards. Errors are replies to the requests that they end.
 IMGBROKER_API void imgbroker_process(imgbroker *connection);
 
 /// Takes the next reply. Returns false if there is none.

@@ -47,8 +47,8 @@ static void measure(imgbroker *broker, const char *name, int count) {
         times[run] = (now_ns() - start) / count;
     }
     qsort(times, RUNS, sizeof *times, compare);
-    printf("%-9s median %8.0f ns, least %8.0f ns, of %d runs of %d (%u)\n", name, times[RUNS / 2], times[0], RUNS, count,
-        sum & 1);
+    printf("%-9s median %8.0f ns, least %8.0f ns, of %d runs of %d (%u)\n", name, times[RUNS / 2], times[0], RUNS,
+        count, sum & 1);
 }
 
 int main(int count, char **arguments) {

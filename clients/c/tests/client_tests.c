@@ -263,8 +263,8 @@ static void test_store(char **arguments) {
     close(descriptor);
 
     // Encoded bytes.
-    static const uint8_t gif[] = {'G', 'I', 'F', '8', '9', 'a', 1, 0, 1, 0, 0x80, 0, 0, 10, 20, 30, 0, 0, 0, 0x2c, 0, 0, 0,
-        0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0, 0x3b};
+    static const uint8_t gif[] = {'G', 'I', 'F', '8', '9', 'a', 1, 0, 1, 0, 0x80, 0, 0, 10, 20, 30, 0, 0, 0, 0x2c, 0, 0,
+        0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0, 0x3b};
     OK(imgbroker_store(broker, url, gif, sizeof gif, "image/gif", &error));
     OK(imgbroker_get(broker, url, NULL, &image, &error));
     CHECK(image->width == 1 && memcmp(image->pixels, "\x0a\x14\x1e\xff", 4) == 0);
@@ -307,8 +307,8 @@ static void test_leaks(char **arguments) {
         imgbroker_image *images[4];
         for (uint32_t index = 0; index < 4; index++) {
             // Images of which some are kept, some are the same, and some are new.
-            imgbroker_options options = {.width = 1 + (round * 4 + index) % 50, .delivery = index == 3 ? IMGBROKER_INLINE
-                    : IMGBROKER_SHARED};
+            imgbroker_options options = {.width = 1 + (round * 4 + index) % 50};
+            if (index == 3) options.delivery = IMGBROKER_INLINE;
             OK(imgbroker_get(broker, arguments[1], &options, &images[index], &error));
         }
         for (uint32_t index = 0; index < 4; index++) imgbroker_image_release(images[index]);
@@ -338,7 +338,8 @@ static void test_releases(char **arguments) {
 static void test_kept(char **arguments) {
     imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = 4}, &error);
     imgbroker_image *first, *second, *other;
-    long long before = figure(broker, "mappedHits"), requests = figure(broker, "requests");
+    imgbroker *observer = open_connection(arguments[0]);
+    long long before = figure(observer, "mappedHits"), requests = figure(observer, "requests");
     // A slot is stated once the image comes from memory.
     OK(imgbroker_get(broker, arguments[1], NULL, &first, &error));
     imgbroker_image_release(first);
@@ -348,16 +349,18 @@ static void test_kept(char **arguments) {
         CHECK(second == first);
         imgbroker_image_release(second);
     }
-    CHECK(figure(broker, "requests") <= requests + 2);
+    CHECK(figure(observer, "requests") <= requests + 2);
     CHECK(imgbroker_get_kept(broker, arguments[1], &(imgbroker_options){.width = 9}) == NULL);
     // Through the pollable interface, too, with a reply that makes the descriptor readable.
     uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1], .user = &first}, &error);
-    step(broker);
+    struct pollfd poller = {.fd = imgbroker_fd(broker), .events = POLLIN};
+    CHECK(poll(&poller, 1, 300) == 1);
     imgbroker_reply reply;
     CHECK(imgbroker_next(broker, &reply) && reply.request == number && reply.image == first && reply.user == &first);
     imgbroker_reply_clear(&reply);
     // The uses are reported within about a second, if the descriptor is waited for.
-    while (figure(broker, "mappedHits") < before + 1001) step(broker);
+    while (figure(observer, "mappedHits") < before + 1001) step(broker);
+    imgbroker_close(observer);
     // No more than four are kept: the least recently used ones go.
     for (uint32_t width = 1; width <= 8; width++) {
         for (int repeat = 0; repeat < 3; repeat++) {
@@ -484,6 +487,21 @@ static void test_subscription(char **arguments) {
     imgbroker_close(broker);
 }
 
+// A lease of one session is not released in the next one, where the same number is another buffer.
+static void test_sessions(char **arguments) {
+    imgbroker *broker = imgbroker_open(
+        &(imgbroker_settings){.socket = arguments[0], .keep_images = -1, .reconnect_ms = 20000}, &error);
+    imgbroker_image *images[3];
+    for (size_t index = 0; index < 3; index++) {
+        OK(imgbroker_get(broker, "http://a/b", NULL, &images[index], &error));
+        if (index == 1) imgbroker_image_release(images[0]);
+    }
+    imgbroker_close(broker);
+    CHECK(images[1]->pixels[0] == 3 && images[2]->pixels == images[1]->pixels);
+    imgbroker_image_release(images[1]);
+    imgbroker_image_release(images[2]);
+}
+
 // Performs requests to a broker that answers with garbage, which test_client.py makes.
 static void test_garbage(char **arguments) {
     int count = atoi(arguments[1]);
@@ -499,8 +517,9 @@ static void test_garbage(char **arguments) {
         images++;
         unsigned sum = 0;
         for (size_t at = 0; at < image->size; at++) sum += image->pixels[at];
+        CHECK(image->size == image->bytes || image->size == 0);
         for (size_t at = 0; image->stride > 0 && at < image->frame_count; at++) {
-            CHECK(image->frames[at].offset + image->stride * image->height <= image->size);
+            CHECK(image->frames[at].offset + image->stride * image->height <= image->bytes);
         }
         CHECK(sum < UINT32_MAX);
         imgbroker_image_release(image);
@@ -533,7 +552,9 @@ static void test_threads(char **arguments) {
     imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = 2}, &error);
     struct share share = {.image = NULL};
     pthread_t threads[3];
-    for (size_t index = 0; index < 3; index++) CHECK(pthread_create(&threads[index], NULL, release_images, &share) == 0);
+    for (size_t index = 0; index < 3; index++) {
+        CHECK(pthread_create(&threads[index], NULL, release_images, &share) == 0);
+    }
     for (uint32_t index = 0; index < 2000; index++) {
         imgbroker_image *image;
         if (index == 1000) {
@@ -557,6 +578,7 @@ int main(int count, char **arguments) {
         {"arguments", test_arguments}, {"store", test_store}, {"files", test_files}, {"leaks", test_leaks},
         {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"restart", test_restart},
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
+        {"sessions", test_sessions},
         {"threads", test_threads}};
     for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {
         if (strcmp(arguments[1], tests[index].name) != 0) continue;

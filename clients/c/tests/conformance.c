@@ -245,7 +245,8 @@ int main(int count, char **arguments) {
     if (count != 4) die("usage: conformance SOCKET KEEP_IMAGES blocking|pollable");
     imgbroker_error error;
     imgbroker *broker = imgbroker_open(
-        &(imgbroker_settings){.socket = arguments[1], .keep_images = atoi(arguments[2]), .reconnect_ms = 10000}, &error);
+        &(imgbroker_settings){.socket = arguments[1], .keep_images = atoi(arguments[2]), .reconnect_ms = 10000},
+        &error);
     if (broker == NULL) die(error.message);
     char *line = NULL;
     size_t capacity = 0;

@@ -20,7 +20,8 @@ import PIL.Image
 import pytest
 
 from conftest import PROGRAMS
-from support import Broker, Origin, Page
+from scripted import ScriptedBroker
+from support import CONFORMANCE, Broker, Origin, Page
 
 _FOLDER = pathlib.Path(__file__).resolve().parents[1]
 
@@ -133,6 +134,17 @@ def test_silence(own_broker: Broker, origin: Origin) -> None:
         process.send_signal(signal.SIGCONT)
 
 
+def test_sessions(tmp_path: pathlib.Path) -> None:
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    read, first = {"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
+    second, again = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]}, {"sendImage": {"fds": 0}}
+    broker = ScriptedBroker(
+        str(tmp_path / "socket"), [[read, first, {"close": True}], [read, second, read, again]], image)
+    run("sessions", broker.path)
+    broker.close()
+    assert broker.released == []
+
+
 # Garbage
 
 _IMAGE = {
@@ -197,7 +209,8 @@ def _serve_garbage(listener: socket.socket, seed: int) -> None:
                                 for descriptor in descriptors:
                                     os.close(descriptor)
                         # Ends a request that none of the frames has ended.
-                        connection.sendall((54).to_bytes(4, "big") + b'{"type":"error","id":null,"code":"internal"}'.ljust(54))
+                        end = b'{"type":"error","id":null,"code":"internal"}'
+                        connection.sendall(len(end).to_bytes(4, "big") + end)
                         break
         except OSError:
             continue
@@ -244,7 +257,8 @@ def test_install(tmp_path: pathlib.Path, broker: Broker, url: str) -> None:
     subprocess.run(
         ["g++", "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o", str(tmp_path / "program"),
          str(tmp_path / "program.cc"), *flags.stdout.split()], check=True)
-    result = subprocess.run([str(tmp_path / "program"), url], check=True, capture_output=True, text=True, env=environment)
+    result = subprocess.run(
+        [str(tmp_path / "program"), url], check=True, capture_output=True, text=True, env=environment)
     assert result.stdout == "16 x 8\n"
     needed = subprocess.run(
         ["readelf", "-d", str(tmp_path / "program")], check=True, capture_output=True, text=True).stdout

@@ -105,12 +105,25 @@ def test_scripted(case: Fields, style: str, tmp_path: pathlib.Path) -> None:
                 broker.do(call["do"])
             else:
                 _check(client.perform(call), call["expect"])
-        # Standard input, output and error; the connection's epoll, two timers and perhaps the socket: mapped images need
-        # no descriptor, and faults lose none.
+        # Standard input, output and error; the connection's epoll, two timers and perhaps the socket: mapped images
+        # need no descriptor, and faults lose none.
         assert client.open_descriptors() <= 7
     finally:
         client.close()
         broker.close()
+
+
+def test_image_beyond_held_buffer(tmp_path: pathlib.Path) -> None:
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    script = [{"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}, {"read": "get"}]
+    broker = ScriptedBroker(
+        str(tmp_path / "socket"), [[*script, {"sendImage": {"fds": 0, "offset": 4096}}]], image)
+    client = Client(broker.path, -1, "blocking")
+    request = {"type": "get", "url": "http://a/b"}
+    _check(client.perform({"request": request, "keep": True}), {"image": {"width": 4}})
+    _check(client.perform({"request": request}), {"failure": "protocol-violation"})
+    client.close()
+    broker.close()
 
 
 @pytest.fixture(scope="module", params=STYLES)
