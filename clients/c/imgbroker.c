@@ -49,6 +49,8 @@
 // before it stops receiving.
 #define MESSAGES_AT_ONCE 64
 #define MOST_WAITING_REPLIES 1024
+// How often a request is sent, if its connection is lost.
+#define MOST_ATTEMPTS 2
 
 // Milliseconds.
 #define CONNECT_PAUSE 50
@@ -342,6 +344,16 @@ struct imgbroker {
     uint32_t reported_at;
 };
 
+// Returns the text of a JSON value; NULL without memory. It is freed by `free`, even if the program has given another
+// allocator to Jansson.
+static char *text_of(const json_t *json) {
+    size_t size = json == NULL ? 0 : json_dumpb(json, NULL, 0, JSON_COMPACT);
+    char *text = size == 0 ? NULL : malloc(size + 1);
+    if (text == NULL) return NULL;
+    text[json_dumpb(json, text, size, JSON_COMPACT)] = '\0';
+    return text;
+}
+
 static int64_t now_ms(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -359,19 +371,17 @@ static void close_descriptor(int *descriptor) {
     *descriptor = -1;
 }
 
-// Grows an array to at least `count` elements. Returns false without memory.
-static bool reserve(void **array, size_t *capacity, size_t count, size_t element) {
-    if (count <= *capacity) return true;
+// Returns an array with room for at least `count` elements in place of `array`; NULL, and leaves it, without memory.
+static void *grow(void *array, size_t *capacity, size_t count, size_t element) {
+    if (count <= *capacity) return array;
     size_t larger = *capacity < 16 ? 16 : *capacity;
     while (larger < count) {
-        if (larger > SIZE_MAX / 2 / element) return false;
+        if (larger > SIZE_MAX / 2 / element) return NULL;
         larger *= 2;
     }
-    void *grown = realloc(*array, larger * element);
-    if (grown == NULL) return false;
-    *array = grown;
-    *capacity = larger;
-    return true;
+    void *grown = realloc(array, larger * element);
+    if (grown != NULL) *capacity = larger;
+    return grown;
 }
 
 // Releasing images
@@ -497,21 +507,17 @@ static bool copy_options(imgbroker_options *copy, const imgbroker_options *optio
     return !failed;
 }
 
-// A hash that takes a few nanoseconds: multiplies 8 bytes at a time and folds the product. A process that provokes
-// collisions slows only itself.
+// A hash that takes a few nanoseconds, because it multiplies 8 bytes at a time. A process that provokes collisions
+// slows only itself.
 static uint64_t hash_of(const char *text, size_t length) {
-    uint64_t hash = length, word;
-    while (length >= sizeof word) {
-        memcpy(&word, text, sizeof word);
-        __extension__ unsigned __int128 product = (unsigned __int128)(hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        hash = (uint64_t)(product >> 64) ^ (uint64_t)product;
-        text += sizeof word;
-        length -= sizeof word;
+    uint64_t hash = length;
+    for (size_t at = 0; at < length; at += sizeof hash) {
+        uint64_t word = 0;
+        memcpy(&word, text + at, length - at < sizeof word ? length - at : sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
     }
-    word = 0;
-    memcpy(&word, text, length);
-    __extension__ unsigned __int128 product = (unsigned __int128)(hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint64_t)(product >> 64) ^ (uint64_t)product;
+    return hash;
 }
 
 // Kept images
@@ -547,7 +553,7 @@ static uint32_t *kept_bucket(const imgbroker *connection, uint64_t hash) {
     return &connection->kept_table[hash & (connection->kept_buckets - 1)];
 }
 
-// Returns the kept image of a request, which may be invalid; NULL if there is none.
+// Returns the kept image of a request, which may be invalid; NULL if no image of it is kept.
 static struct kept *find_kept(
     const imgbroker *connection, const char *url, uint64_t hash, const imgbroker_options *options) {
     for (uint32_t link = *kept_bucket(connection, hash); link != 0; link = connection->kept[link - 1].next) {
@@ -624,11 +630,11 @@ static void keep(
 
 // Appends bytes to the outgoing ones. Returns false without memory.
 static bool append(imgbroker *connection, const void *data, size_t size) {
-    if (size > SIZE_MAX - connection->outgoing_length
-        || !reserve((void **)&connection->outgoing, &connection->outgoing_capacity,
-            connection->outgoing_length + size, 1)) {
-        return false;
-    }
+    if (size > SIZE_MAX - connection->outgoing_length) return false;
+    char *outgoing =
+        grow(connection->outgoing, &connection->outgoing_capacity, connection->outgoing_length + size, 1);
+    if (outgoing == NULL) return false;
+    connection->outgoing = outgoing;
     memcpy(connection->outgoing + connection->outgoing_length, data, size);
     connection->outgoing_length += size;
     return true;
@@ -671,12 +677,11 @@ static struct buffer *find_buffer(const imgbroker *connection, uint64_t number) 
 // Notes that the release of a lease is to be sent. Without memory, the lease ends with the connection.
 static void release_lease(imgbroker *connection, uint64_t number) {
     struct buffer *buffer = find_buffer(connection, number);
-    if (buffer == NULL
-        || !reserve((void **)&connection->unused, &connection->unused_capacity, connection->unused_count + 1,
-            sizeof *connection->unused)) {
-        return;
-    }
-    connection->unused[connection->unused_count++] = number;
+    uint64_t *unused = grow(
+        connection->unused, &connection->unused_capacity, connection->unused_count + 1, sizeof *connection->unused);
+    if (unused != NULL) connection->unused = unused;
+    if (buffer == NULL || unused == NULL) return;
+    unused[connection->unused_count++] = number;
     buffer->leases--;
     buffer->needed_until = connection->last_sequence;
     if (buffer->leases > 0 || buffer->is_idle) return;
@@ -780,7 +785,7 @@ static void flush(imgbroker *connection) {
     }
 }
 
-// Sends what is due: reports, releases, and what the socket did not accept before.
+// Sends reports and releases that are due, and the bytes that the socket did not accept before.
 static void flush_all(imgbroker *connection) {
     append_report(connection);
     append_releases(connection);
@@ -878,7 +883,7 @@ static struct request *find_pending(const imgbroker *connection, uint64_t number
 
 // Whether a request is sent again if its connection is lost: once.
 static bool may_repeat(const struct request *request) {
-    return request->attempts < 2 && !request->is_internal && request->message != MESSAGE_SUBSCRIBE;
+    return request->attempts < MOST_ATTEMPTS && !request->is_internal && request->message != MESSAGE_SUBSCRIBE;
 }
 
 static void remove_pending(imgbroker *connection, struct request *request) {
@@ -906,16 +911,16 @@ static void send_request(imgbroker *connection, struct request *request) {
     size_t position = connection->outgoing_length;
     char prefix[40];
     (void)snprintf(prefix, sizeof prefix, "{\"id\":%llu,", (unsigned long long)request->number);
-    bool has_room = request->descriptor < 0
-        || reserve((void **)&connection->attachments, &connection->attachment_capacity,
-            connection->attachment_count + 1, sizeof *connection->attachments);
-    if (!has_room || !append_frame(connection, prefix, request->body, request->length)) {
+    struct attachment *attachments = grow(connection->attachments, &connection->attachment_capacity,
+        connection->attachment_count + 1, sizeof *connection->attachments);
+    if (attachments != NULL) connection->attachments = attachments;
+    if (attachments == NULL || !append_frame(connection, prefix, request->body, request->length)) {
         fail_no_memory(&error);
         finish_with_error(connection, request, &error);
         return;
     }
     if (request->descriptor >= 0) {
-        connection->attachments[connection->attachment_count++] =
+        attachments[connection->attachment_count++] =
             (struct attachment){.position = position, .descriptor = request->descriptor};
     }
     request->attempts++;
@@ -1119,7 +1124,7 @@ static void connect_if_due(imgbroker *connection) {
         connection->heard_at = now;
         json_t *hello = json_pack("{s:s,s:i,s:s}", "type", "hello", "protocol", 1, "client", connection->client);
         if (hello != NULL && connection->kept_maximum > 0) json_object_set_new(hello, "validity", json_true());
-        char *text = hello == NULL ? NULL : json_dumps(hello, JSON_COMPACT);
+        char *text = text_of(hello);
         json_decref(hello);
         if (send_internal(connection, MESSAGE_HELLO, text) == NULL) {
             no_memory(connection);
@@ -1651,7 +1656,7 @@ static bool handle_done(imgbroker *connection, struct request *request, const js
     if (!json_is_object(text)) return violation(connection, "stats is not an object");
     reply.removed = (uint64_t)removed;
     if (!request->is_internal) {
-        reply.json = json_dumps(text, JSON_COMPACT);
+        reply.json = text_of(text);
         if (reply.json == NULL) return no_memory(connection);
     }
     if (request->message == MESSAGE_SUBSCRIBE) {
@@ -1664,7 +1669,7 @@ static bool handle_done(imgbroker *connection, struct request *request, const js
 }
 
 static bool handle_event(imgbroker *connection, struct request *request, const json_t *fields) {
-    imgbroker_reply reply = {.type = IMGBROKER_REPLY_EVENT, .json = json_dumps(fields, JSON_COMPACT)};
+    imgbroker_reply reply = {.type = IMGBROKER_REPLY_EVENT, .json = text_of(fields)};
     if (reply.json == NULL) return no_memory(connection);
     report(connection, request, &reply);
     return true;
@@ -1740,8 +1745,8 @@ static bool dispatch(imgbroker *connection) {
         if (length < 1 || length > MAXIMUM_FRAME) return violation(connection, "a frame of %zu bytes", length);
         if (available < HEADER_BYTES + length) break;
         discard_arrivals(connection, connection->position);
-        json_error_t problem;
-        json_t *fields = json_loadb((const char *)data + HEADER_BYTES, length, JSON_ALLOW_NUL, &problem);
+        json_t *fields = json_loadb((const char *)data + HEADER_BYTES, length, JSON_ALLOW_NUL, NULL);
+        // Jansson does not tell a lack of memory from an error of the text.
         if (fields == NULL) return violation(connection, "a frame is not JSON");
         consume(connection, HEADER_BYTES + length);
         bool continues = handle(connection, fields);
@@ -1795,7 +1800,9 @@ static bool make_room(imgbroker *connection) {
         size_t frame = HEADER_BYTES + ((size_t)data[0] << 24 | (size_t)data[1] << 16 | (size_t)data[2] << 8 | data[3]);
         if (frame > needed) needed = frame;
     }
-    return reserve((void **)&connection->incoming, &connection->incoming_capacity, needed, 1);
+    char *incoming = grow(connection->incoming, &connection->incoming_capacity, needed, 1);
+    if (incoming != NULL) connection->incoming = incoming;
+    return incoming != NULL;
 }
 
 enum received { RECEIVED, NOTHING, ENDED };
@@ -2202,7 +2209,7 @@ static struct request *request_of(imgbroker *connection, const imgbroker_request
     unsigned features = 0;
     struct builder message = message_of(connection, described, &features);
     if (descriptor >= 0) add(&message, "fds", json_integer(1));
-    char *text = message.failed ? NULL : json_dumps(message.object, JSON_COMPACT);
+    char *text = message.failed ? NULL : text_of(message.object);
     struct request *request = NULL;
     // The limit holds for the frame with its `id`.
     if (text == NULL || strlen(text) > MAXIMUM_FRAME - 40) {
@@ -2395,16 +2402,22 @@ uint64_t imgbroker_send(imgbroker *connection, const imgbroker_request *describe
 
 void imgbroker_cancel(imgbroker *connection, uint64_t number) {
     if (is_forked(connection->shared)) return;
-    for (struct request *request = connection->waiting.first; request != NULL; request = request->next) {
-        if (request->number != number) continue;
+    struct list *lists[] = {&connection->waiting, &connection->deferred};
+    for (size_t index = 0; index < COUNT(lists); index++) {
+        struct request *request = lists[index]->first;
+        while (request != NULL && request->number != number) request = request->next;
+        if (request == NULL) continue;
         imgbroker_error error;
         fail(&error, IMGBROKER_ERROR_CANCELLED, "the request was cancelled");
-        list_remove(&connection->waiting, request);
+        list_remove(lists[index], request);
         finish_with_error(connection, request, &error);
         arm_timer(connection, now_ms());
         return;
     }
-    if (find_pending(connection, number) == NULL) return;
+    struct request *pending = find_pending(connection, number);
+    if (pending == NULL) return;
+    // It is not sent again.
+    pending->attempts = MOST_ATTEMPTS;
     char text[80];
     (void)snprintf(text, sizeof text, "{\"type\":\"cancel\",\"request\":%llu}", (unsigned long long)number);
     (void)send_internal(connection, MESSAGE_OTHER, strdup(text));

@@ -215,7 +215,7 @@ typedef struct imgbroker_image {
     size_t frame_count;
     /// The repetitions of the animation, 0 for endless; -1 unless all frames were requested.
     int64_t loops;
-    /// The time at which it becomes or became stale, in Unix seconds; -1 if there is none.
+    /// The time at which it becomes or became stale, in Unix seconds; -1 if it has none.
     int64_t expires;
     /// It is not fresh.
     bool stale;
@@ -552,7 +552,7 @@ IMGBROKER_API int imgbroker_fd(const imgbroker *connection);
 /// readable, and take all replies with `imgbroker_next` afterwards. Errors are replies to the requests that they end.
 IMGBROKER_API void imgbroker_process(imgbroker *connection);
 
-/// Takes the next reply. Returns false if there is none.
+/// Takes the next reply. Returns false if no reply waits.
 IMGBROKER_API bool imgbroker_next(imgbroker *connection, imgbroker_reply *reply);
 
 /// Sends a request and waits for its final reply, which the caller clears. Returns IMGBROKER_OK or `reply->error.code`.

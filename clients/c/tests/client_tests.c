@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -50,8 +51,12 @@ static void ask(const char *text) {
     CHECK(fgets(line, sizeof line, stdin) != NULL);
 }
 
+static imgbroker *open_connection_or_null(const char *socket) {
+    return imgbroker_open(&(imgbroker_settings){.socket = socket}, &error);
+}
+
 static imgbroker *open_connection(const char *socket) {
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = socket}, &error);
+    imgbroker *broker = open_connection_or_null(socket);
     CHECK(broker != NULL);
     return broker;
 }
@@ -344,21 +349,23 @@ static void test_kept(char **arguments) {
     OK(imgbroker_get(broker, arguments[1], NULL, &first, &error));
     imgbroker_image_release(first);
     OK(imgbroker_get(broker, arguments[1], NULL, &first, &error));
+    // Until nothing is due, so that the uses alone make the descriptor readable, within about a second.
+    struct pollfd poller = {.fd = imgbroker_fd(broker), .events = POLLIN};
+    while (poll(&poller, 1, 300) == 1) imgbroker_process(broker);
     for (int index = 0; index < 1000; index++) {
         OK(imgbroker_get(broker, arguments[1], NULL, &second, &error));
         CHECK(second == first);
         imgbroker_image_release(second);
     }
     CHECK(figure(observer, "requests") <= requests + 2);
+    while (figure(observer, "mappedHits") < before + 1000) step(broker);
     CHECK(imgbroker_get_kept(broker, arguments[1], &(imgbroker_options){.width = 9}) == NULL);
     // Through the pollable interface, too, with a reply that makes the descriptor readable.
     uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1], .user = &first}, &error);
-    struct pollfd poller = {.fd = imgbroker_fd(broker), .events = POLLIN};
     CHECK(poll(&poller, 1, 300) == 1);
     imgbroker_reply reply;
     CHECK(imgbroker_next(broker, &reply) && reply.request == number && reply.image == first && reply.user == &first);
     imgbroker_reply_clear(&reply);
-    // The uses are reported within about a second, if the descriptor is waited for.
     while (figure(observer, "mappedHits") < before + 1001) step(broker);
     imgbroker_close(observer);
     // No more than four are kept: the least recently used ones go.
@@ -531,6 +538,85 @@ static void test_garbage(char **arguments) {
     printf("%d images\n", images);
 }
 
+// Allocations fail after this number of them; negative: never. The linker replaces the library's calls by these.
+static long allocations_left = -1;
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *block, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
+
+static bool may_allocate(void) {
+    if (allocations_left < 0) return true;
+    if (allocations_left == 0) return false;
+    allocations_left--;
+    return true;
+}
+void *__wrap_malloc(size_t size) {
+    return may_allocate() ? __real_malloc(size) : NULL;
+}
+void *__wrap_calloc(size_t count, size_t size) {
+    return may_allocate() ? __real_calloc(count, size) : NULL;
+}
+void *__wrap_realloc(void *block, size_t size) {
+    return may_allocate() ? __real_realloc(block, size) : NULL;
+}
+char *__wrap_strdup(const char *text) {
+    return may_allocate() ? __real_strdup(text) : NULL;
+}
+char *__wrap_strndup(const char *text, size_t size) {
+    return may_allocate() ? __real_strndup(text, size) : NULL;
+}
+
+// Makes requests with `count` allocations. Returns whether that many were enough.
+static bool use_memory(char **arguments, uint32_t width, long count) {
+    imgbroker_options options = {
+        .width = width, .steps = "invert blur:sigma=0.5", .background = "#102030", .frame = IMGBROKER_ALL_FRAMES};
+    imgbroker_image *image = NULL;
+    imgbroker_reply reply;
+    char *json = NULL;
+    allocations_left = count;
+    imgbroker *broker = open_connection_or_null(arguments[0]);
+    if (broker != NULL) {
+        for (int repeat = 0; repeat < 3; repeat++) {
+            imgbroker_code code = imgbroker_get(broker, arguments[1], &options, &image, &error);
+            CHECK((code == IMGBROKER_OK) == (image != NULL));
+            // A text that could not be written or read for lack of memory is reported as an invalid one.
+            if (code != IMGBROKER_OK && code != IMGBROKER_ERROR_INVALID_ARGUMENT
+                && code != IMGBROKER_ERROR_PROTOCOL_VIOLATION) {
+                EXPECT(code, IMGBROKER_ERROR_NO_MEMORY);
+            }
+            imgbroker_image_release(image);
+        }
+        imgbroker_stats(broker, &json, &error);
+        free(json);
+        imgbroker_store(broker, arguments[1], "text", 4, "image/png", &error);
+        uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
+        if (number != 0) {
+            reply = next(broker);
+            CHECK(reply.request == number && reply.final);
+            imgbroker_reply_clear(&reply);
+        }
+    }
+    bool is_enough = allocations_left > 0;
+    allocations_left = -1;
+    imgbroker_close(broker);
+    return is_enough;
+}
+
+static void test_memory(char **arguments) {
+    json_set_alloc_funcs(__wrap_malloc, free);
+    long count = 0;
+    while (!use_memory(arguments, 1 + (uint32_t)count % 60, count)) count++;
+    CHECK(count > 100 && count < 10000);
+    printf("%ld allocations\n", count);
+}
+
 struct share {
     _Atomic(imgbroker_image *) image;
     atomic_bool ends;
@@ -578,7 +664,7 @@ int main(int count, char **arguments) {
         {"arguments", test_arguments}, {"store", test_store}, {"files", test_files}, {"leaks", test_leaks},
         {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"restart", test_restart},
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
-        {"sessions", test_sessions},
+        {"sessions", test_sessions}, {"memory", test_memory},
         {"threads", test_threads}};
     for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {
         if (strcmp(arguments[1], tests[index].name) != 0) continue;

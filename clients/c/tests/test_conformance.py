@@ -113,6 +113,21 @@ def test_scripted(case: Fields, style: str, tmp_path: pathlib.Path) -> None:
         broker.close()
 
 
+def test_requested_images_before_kept_ones(tmp_path: pathlib.Path) -> None:
+    content = json.loads((CONFORMANCE / "validity.json").read_text())
+    script = content["cases"][0]["connections"][0]
+    refused = {"send": {"type": "error", "id": "$id", "code": "quota-exceeded", "message": "M."}}
+    image = {"sendImage": {"buffer": 8}, "descriptors": [{"size": 32, "byte": 3}]}
+    broker = ScriptedBroker(
+        str(tmp_path / "socket"),
+        [[*script, {"read": "get"}, refused, {"awaitRelease": [7]}, {"read": "get"}, image]], content["image"])
+    client = Client(broker.path, 8, "blocking")
+    _check(client.perform({"request": {"type": "get", "url": "http://a/b"}}), {"image": {"width": 4}, "byte": 7})
+    _check(client.perform({"request": {"type": "get", "url": "http://a/c"}}), {"image": {"width": 4}, "byte": 3})
+    client.close()
+    broker.close()
+
+
 def test_image_beyond_held_buffer(tmp_path: pathlib.Path) -> None:
     image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
     script = [{"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}, {"read": "get"}]
