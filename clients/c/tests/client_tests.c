@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -68,6 +69,14 @@ static int count_entries(const char *folder) {
     while (readdir(directory) != NULL) count++;
     closedir(directory);
     return count;
+}
+
+// Checks that all descriptors but the standard ones are closed by exec.
+static void check_close_on_exec(void) {
+    for (int descriptor = 3; descriptor < 200; descriptor++) {
+        int flags = fcntl(descriptor, F_GETFD);
+        CHECK(flags < 0 || (flags & FD_CLOEXEC) != 0);
+    }
 }
 
 static int count_mappings(void) {
@@ -205,6 +214,10 @@ static void test_arguments(char **arguments) {
     EXPECT(imgbroker_get(broker, "http://a/\xff", NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
     EXPECT(imgbroker_get_path(broker, "/does/not/exist.png", NULL, &image, &error), IMGBROKER_ERROR_FILE);
     CHECK(strstr(error.message, "/does/not/exist.png") != NULL);
+    char pipe_path[200];
+    snprintf(pipe_path, sizeof pipe_path, "%s.pipe", arguments[0]);
+    CHECK(mkfifo(pipe_path, 0600) == 0);
+    EXPECT(imgbroker_get_path(broker, pipe_path, NULL, &image, &error), IMGBROKER_ERROR_BAD_REQUEST);
     EXPECT(imgbroker_get_fd(broker, -1, NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
     EXPECT(imgbroker_get(broker, arguments[1], &(imgbroker_options){.fit = (imgbroker_fit)9}, &image, &error),
         IMGBROKER_ERROR_INVALID_ARGUMENT);
@@ -295,6 +308,18 @@ static void test_files(char **arguments) {
     int descriptor = open(arguments[1], O_RDONLY | O_CLOEXEC);
     OK(imgbroker_get_fd(broker, descriptor, NULL, &by_descriptor, &error));
     CHECK(fcntl(descriptor, F_GETFD) >= 0);
+    // Requests own descriptors until they end.
+    imgbroker_send(broker, &(imgbroker_request){.path = arguments[1]}, &error);
+    imgbroker_send(broker, &(imgbroker_request){.descriptor = descriptor}, &error);
+    imgbroker_send(broker, &(imgbroker_request){.kind = IMGBROKER_STORE, .url = "http://a/", .data = "a", .size = 1},
+        &error);
+    check_close_on_exec();
+    for (int index = 0; index < 3; index++) {
+        imgbroker_reply reply = next(broker);
+        CHECK(reply.final);
+        imgbroker_reply_clear(&reply);
+    }
+    check_close_on_exec();
     // The same buffer is mapped once.
     CHECK(by_descriptor->pixels == by_path->pixels && by_descriptor->source == IMGBROKER_FROM_MEMORY);
     close(descriptor);

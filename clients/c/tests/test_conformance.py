@@ -128,6 +128,25 @@ def test_requested_images_before_kept_ones(tmp_path: pathlib.Path) -> None:
     broker.close()
 
 
+def test_reports_once_a_second(tmp_path: pathlib.Path) -> None:
+    content = json.loads((CONFORMANCE / "validity.json").read_text())
+    script = [*content["cases"][0]["connections"][0]]
+    for _ in range(20):
+        script += [{"read": "get"}, {"sendImage": {"buffer": 8}, "descriptors": [{"size": 32, "byte": 3}]}]
+    broker = ScriptedBroker(str(tmp_path / "socket"), [script], content["image"])
+    client = Client(broker.path, 8, "blocking")
+    start = time.monotonic()
+    kept = {"request": {"type": "get", "url": "http://a/kept"}}
+    client.perform(kept)
+    for number in range(20):
+        _check(client.perform(kept), {"image": {"width": 4}, "byte": 7})
+        client.perform({"request": {"type": "get", "url": f"http://a/{number}"}})
+    duration = time.monotonic() - start
+    client.close()
+    broker.close()
+    assert sum(frame["type"] == "touch" for frame in broker.received[0]) <= duration
+
+
 def test_image_beyond_held_buffer(tmp_path: pathlib.Path) -> None:
     image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
     script = [{"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}, {"read": "get"}]
