@@ -194,6 +194,7 @@ struct shared {
     _Atomic(struct image *) returned;
     // Makes the connection release leases that no message has taken along.
     int timer;
+    atomic_bool is_timer_set;
     // A page that is 1 in the process that opened the connection, and 0 in its children.
     atomic_int *mark;
 };
@@ -420,25 +421,19 @@ void imgbroker_image_release(imgbroker_image *public_image) {
         image_free(image);
         return;
     }
+    // Once the image is on the stack, the connection may free it, and be closed.
+    atomic_fetch_add_explicit(&shared->references, 1, memory_order_relaxed);
     struct image *top = atomic_load_explicit(&shared->returned, memory_order_relaxed);
     do {
-        if (top == &closed) {
-            image_free(image);
-            return;
-        }
         image->next = top;
-        // Keeps `shared` alive if the connection takes and frees this image at once.
-        if (top == NULL) atomic_fetch_add_explicit(&shared->references, 1, memory_order_relaxed);
-        struct image *expected = top;
-        if (atomic_compare_exchange_weak_explicit(
-                &shared->returned, &expected, image, memory_order_release, memory_order_relaxed)) {
-            break;
-        }
-        if (top == NULL) atomic_fetch_sub_explicit(&shared->references, 1, memory_order_relaxed);
-        top = expected;
-    } while (true);
-    if (top != NULL) return;
-    set_timer(shared->timer, now_ms() + RELEASE_DELAY);
+    } while (top != &closed
+        && !atomic_compare_exchange_weak_explicit(
+            &shared->returned, &top, image, memory_order_seq_cst, memory_order_relaxed));
+    if (top == &closed) {
+        image_free(image);
+    } else if (!atomic_exchange_explicit(&shared->is_timer_set, true, memory_order_seq_cst)) {
+        set_timer(shared->timer, now_ms() + RELEASE_DELAY);
+    }
     shared_release(shared);
 }
 
@@ -692,7 +687,7 @@ static void release_lease(imgbroker *connection, uint64_t number) {
 
 // Takes the images that were released, and appends the releases of their leases.
 static void append_releases(imgbroker *connection) {
-    struct image *image = atomic_exchange_explicit(&connection->shared->returned, NULL, memory_order_acquire);
+    struct image *image = atomic_exchange_explicit(&connection->shared->returned, NULL, memory_order_seq_cst);
     while (image != NULL) {
         struct image *next = image->next;
         if (image->session == connection->session) release_lease(connection, image->number);
@@ -1875,9 +1870,10 @@ static void arm_timer(imgbroker *connection, int64_t at) {
     set_timer(connection->timer, at);
 }
 
-// Does all that is due without blocking. `is_ready`: the socket is readable, writable or closed.
-static void advance(imgbroker *connection, bool is_ready, size_t most_replies) {
-    for (int count = 0; is_ready && connection->socket >= 0 && count < MESSAGES_AT_ONCE; count++) {
+// Does all that is due without blocking. `is_ready`: the socket is readable, writable or closed. Receives at most
+// `most_messages`, and none while `most_replies` wait for the caller.
+static void advance(imgbroker *connection, bool is_ready, int most_messages, size_t most_replies) {
+    for (int count = 0; is_ready && connection->socket >= 0 && count < most_messages; count++) {
         if (connection->reply_count >= most_replies) break;
         enum received received = receive(connection);
         if (received == NOTHING) break;
@@ -1898,7 +1894,7 @@ static void advance(imgbroker *connection, bool is_ready, size_t most_replies) {
 }
 
 // Waits for events, for at most `timeout` milliseconds (-1: without a limit), and handles them.
-static void wait_and_advance(imgbroker *connection, int timeout, size_t most_replies) {
+static void wait_and_advance(imgbroker *connection, int timeout, int most_messages, size_t most_replies) {
     struct epoll_event events[3];
     int count = epoll_wait(connection->epoll, events, COUNT(events), timeout);
     bool is_ready = false;
@@ -1910,9 +1906,15 @@ static void wait_and_advance(imgbroker *connection, int timeout, size_t most_rep
         }
         uint64_t expirations;
         (void)!read(descriptor, &expirations, sizeof expirations);
-        if (descriptor == connection->timer) connection->timer_at = NEVER;
+        if (descriptor == connection->timer) {
+            connection->timer_at = NEVER;
+        } else {
+            // Before the images are taken, so that later releases set it again. Like the stack's operations, in one
+            // order for all threads: a release that finds it set is seen by the connection.
+            atomic_store_explicit(&connection->shared->is_timer_set, false, memory_order_seq_cst);
+        }
     }
-    advance(connection, is_ready, most_replies);
+    advance(connection, is_ready, most_messages, most_replies);
 }
 
 static imgbroker_code fail_forked(imgbroker_error *error) {
@@ -2250,7 +2252,7 @@ static void submit(imgbroker *connection, struct request *request) {
         return;
     }
     list_append(&connection->waiting, request);
-    advance(connection, false, 0);
+    advance(connection, false, 0, 0);
 }
 
 // The interface
@@ -2424,7 +2426,7 @@ void imgbroker_cancel(imgbroker *connection, uint64_t number) {
 }
 
 void imgbroker_process(imgbroker *connection) {
-    if (!is_forked(connection->shared)) wait_and_advance(connection, 0, MOST_WAITING_REPLIES);
+    if (!is_forked(connection->shared)) wait_and_advance(connection, 0, MESSAGES_AT_ONCE, MOST_WAITING_REPLIES);
 }
 
 bool imgbroker_next(imgbroker *connection, imgbroker_reply *reply) {
@@ -2454,7 +2456,8 @@ imgbroker_code imgbroker_call(imgbroker *connection, const imgbroker_request *de
     }
     request->sink = reply;
     submit(connection, request);
-    while (!reply->final) wait_and_advance(connection, -1, SIZE_MAX);
+    // One message at once, because the first one is often the reply.
+    while (!reply->final) wait_and_advance(connection, -1, 1, SIZE_MAX);
     // Replies to other requests make the descriptor readable.
     if (connection->first_reply != NULL) arm_timer(connection, now_ms());
     return reply->error.code;

@@ -141,7 +141,8 @@ typedef struct imgbroker_settings {
     int32_t patience_ms;
 } imgbroker_settings;
 
-/// Creates a connection. It opens with the first request, so a missing broker is an error of that request.
+/// Creates a connection. It opens with the first request, so a missing broker is an error of that request. It takes
+/// four descriptors; images take none.
 ///
 /// Returns NULL, and an IMGBROKER_ERROR_PROCESS_LIMIT or IMGBROKER_ERROR_NO_MEMORY, if this process lacks descriptors
 /// or memory. `settings` may be NULL.

@@ -480,7 +480,7 @@ static void test_restart(char **arguments) {
 }
 
 static void test_silence(char **arguments) {
-    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .patience_ms = 150}, &error);
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .patience_ms = 700}, &error);
     char *json;
     OK(imgbroker_stats(broker, &json, &error));
     free(json);
@@ -488,7 +488,7 @@ static void test_silence(char **arguments) {
     uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
     struct timespec pause = {.tv_nsec = 20000000};
     imgbroker_reply reply;
-    for (int index = 0; index < 40; index++) {
+    for (int index = 0; index < 100; index++) {
         nanosleep(&pause, NULL);
         imgbroker_process(broker);
         CHECK(!imgbroker_next(broker, &reply));

@@ -68,7 +68,8 @@ def own_broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
     broker.stop()
 
 
-@pytest.mark.parametrize("test", ["fork", "full-table", "arguments", "store", "leaks", "subscription", "threads", "memory"])
+@pytest.mark.parametrize(
+    "test", ["fork", "full-table", "arguments", "store", "leaks", "subscription", "threads", "memory"])
 def test_with_broker(test: str, broker: Broker, url: str) -> None:
     run(test, broker.socket, url)
 
