@@ -62,6 +62,7 @@ if [[ "${1:-}" == --for-c || "${1:-}" == --for-gtk ]]; then
     has_library jansson || missing+=("libjansson-dev")
     command -v gcc >/dev/null || missing+=("gcc")
     command -v g++ >/dev/null || missing+=("g++")
+    command -v valgrind >/dev/null || missing+=("valgrind")
     /usr/bin/python3 -c 'import pytest' 2>/dev/null || missing+=("python3-pytest")
     /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
 fi

@@ -11,5 +11,6 @@ export IMGBROKER_TEST_PRODUCTS IMGBROKER_C_PROGRAMS
 build() { make --no-print-directory -s -C clients/c BUILD="$1" CFLAGS="-O1 -g -Werror $2" all tests; }
 build "$IMGBROKER_C_PROGRAMS" "-fsanitize=address,undefined -fno-sanitize-recover=all"
 build "$PWD/.build/c/threads" "-fsanitize=thread"
+build "$PWD/.build/c/plain" ""
 cd clients/c/tests
 PYTHONDONTWRITEBYTECODE=1 timeout --foreground 2m /usr/bin/python3 -m pytest -q -p no:cacheprovider --ignore test_gallery.py "$@"

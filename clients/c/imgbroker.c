@@ -2028,6 +2028,7 @@ static json_t *variant_of(const imgbroker_options *options, bool *failed) {
 // ignore the fields and return another image, so such a request is not sent to it.
 static unsigned add_options(struct builder *message, const imgbroker_options *options) {
     json_t *variant = variant_of(options, &message->failed);
+    bool is_edited = json_object_get(variant, "crop") != NULL || options->steps != NULL;
     if (json_object_size(variant) > 0) {
         add(message, "variant", variant);
     } else {
@@ -2066,7 +2067,7 @@ static unsigned add_options(struct builder *message, const imgbroker_options *op
     unsigned features = options->accept_damage ? DAMAGED : 0;
     if (options->format == IMGBROKER_RGB8) features |= RGB8;
     if (options->format == IMGBROKER_GRAY8) features |= GRAY8;
-    if (json_object_get(variant, "crop") != NULL || options->steps != NULL) features |= STEPS;
+    if (is_edited) features |= STEPS;
     return features;
 }
 

@@ -218,6 +218,7 @@ static void test_arguments(char **arguments) {
     snprintf(pipe_path, sizeof pipe_path, "%s.pipe", arguments[0]);
     CHECK(mkfifo(pipe_path, 0600) == 0);
     EXPECT(imgbroker_get_path(broker, pipe_path, NULL, &image, &error), IMGBROKER_ERROR_BAD_REQUEST);
+    unlink(pipe_path);
     EXPECT(imgbroker_get_fd(broker, -1, NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
     EXPECT(imgbroker_get(broker, arguments[1], &(imgbroker_options){.fit = (imgbroker_fit)9}, &image, &error),
         IMGBROKER_ERROR_INVALID_ARGUMENT);

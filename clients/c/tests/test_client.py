@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import threading
-from typing import Callable, Iterator
+from typing import Callable, Iterator, Sequence
 
 import PIL.Image
 import pytest
@@ -33,10 +33,14 @@ def png(width: int = 64, height: int = 32) -> bytes:
     return file.getvalue()
 
 
-def run(test: str, *arguments: str, programs: pathlib.Path = PROGRAMS, **actions: Callable[[], None]) -> str:
+def run(
+    test: str, *arguments: str, programs: pathlib.Path = PROGRAMS, under: Sequence[str] = (),
+    **actions: Callable[[], None],
+) -> str:
     """Runs a test, and performs the actions that it asks for by lines of output. Returns the other lines."""
     process = subprocess.Popen(
-        [str(programs / "client_tests"), test, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        [*under, str(programs / "client_tests"), test, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True)
     lines = ""
     try:
         assert process.stdin is not None and process.stdout is not None
@@ -81,6 +85,13 @@ def test_with_own_broker(test: str, own_broker: Broker, url: str) -> None:
 
 def test_threads_with_thread_sanitizer(broker: Broker, url: str) -> None:
     run("threads", broker.socket, url, programs=PROGRAMS.parent / "threads")
+
+
+@pytest.mark.parametrize("test", ["fork", "arguments", "store", "subscription", "memory"])
+def test_with_valgrind(test: str, broker: Broker, url: str) -> None:
+    """The sanitizers do not see the accesses of Jansson, which is not built with them."""
+    valgrind = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full"]
+    run(test, broker.socket, url, programs=PROGRAMS.parent / "plain", under=valgrind)
 
 
 def test_no_broker(tmp_path: pathlib.Path) -> None:
