@@ -530,7 +530,7 @@ static uint32_t page_number(const uint8_t *page, size_t at) {
     return atomic_load_explicit((const _Atomic(uint32_t) *)(const void *)(page + at), memory_order_acquire);
 }
 
-// The monotonic clock in tenths of a second, rounded down by up to one of its ticks.
+// The monotonic clock in tenths of a second. The broker rounds the times of slots down by more than it may lag.
 static uint32_t now_tenths(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &time);

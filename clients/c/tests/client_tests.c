@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -453,6 +454,12 @@ static void test_restart(char **arguments) {
     imgbroker_image *image, *again;
     OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
     uint8_t first = image->pixels[0];
+    // A child has the connection's descriptors, but is no part of it.
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
     // A request in flight is sent again.
     uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[2]}, &error);
     int descriptor = imgbroker_fd(broker);
@@ -468,6 +475,14 @@ static void test_restart(char **arguments) {
     CHECK(again->pixels[0] == first && image->pixels[0] == first);
     imgbroker_image_release(image);
     imgbroker_image_release(again);
+    // The descriptor is readable only while something is due.
+    struct pollfd poller = {.fd = descriptor, .events = POLLIN};
+    for (int count = 0; poll(&poller, 1, 300) == 1; count++) {
+        CHECK(count < 20);
+        imgbroker_process(broker);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
     // A broker that does not come back.
     imgbroker_close(broker);
     broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .reconnect_ms = 200}, &error);
