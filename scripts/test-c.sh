@@ -13,4 +13,4 @@ build "$IMGBROKER_C_PROGRAMS" "-fsanitize=address,undefined -fno-sanitize-recove
 build "$PWD/.build/c/threads" "-fsanitize=thread"
 build "$PWD/.build/c/plain" ""
 cd clients/c/tests
-PYTHONDONTWRITEBYTECODE=1 timeout --foreground 2m /usr/bin/python3 -m pytest -q -p no:cacheprovider --ignore test_gallery.py "$@"
+PYTHONDONTWRITEBYTECODE=1 timeout --foreground 3m /usr/bin/python3 -m pytest -q -p no:cacheprovider --ignore test_gallery.py "$@"

@@ -164,7 +164,9 @@ static void request_thumbnail(Item *item) {
     item->scale = scale;
     item->request =
         request_image(item, TILE_WIDTH * scale, TILE_HEIGHT * scale, IMGBROKER_COVER, false, &error);
-    if (item->request == 0) item->message = g_strdup(error.message);
+    if (item->request != 0) return;
+    g_free(item->message);
+    item->message = g_strdup(error.message);
 }
 
 static void scale_changed(GtkWidget *widget, GParamSpec *property, gpointer data) {
