@@ -266,6 +266,20 @@ static void test_store(char **arguments) {
     CHECK(memcmp(image->pixels, rows + OFFSET, (HEIGHT - 1) * STRIDE + 4 * WIDTH) == 0);
     imgbroker_image_release(image);
 
+    // A payload that arrives in many parts.
+    pixels = (imgbroker_pixels){.width = 2000, .height = 1000, .alpha = IMGBROKER_STRAIGHT};
+    size_t size = (size_t)4 * pixels.width * pixels.height;
+    uint8_t *many = malloc(size);
+    for (size_t index = 0; index < size; index++) many[index] = (uint8_t)(index * index >> 8);
+    OK(imgbroker_store_pixels(broker, url, &pixels, many, size, IMGBROKER_STORAGE_MEMORY, &error));
+    imgbroker_options by_payload = {.alpha = IMGBROKER_STRAIGHT, .delivery = IMGBROKER_INLINE};
+    OK(imgbroker_get(broker, url, &by_payload, &image, &error));
+    CHECK(image->size == size && memcmp(image->pixels, many, size) == 0);
+    imgbroker_image_release(image);
+    free(many);
+    pixels = (imgbroker_pixels){.width = WIDTH, .height = HEIGHT, .stride = STRIDE, .offset = OFFSET,
+        .format = IMGBROKER_BGRA8, .alpha = IMGBROKER_STRAIGHT};
+
     // A sealed memfd is shared as it is.
     int descriptor = memfd_create("rows", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(write(descriptor, rows, sizeof rows) == sizeof rows);
@@ -550,6 +564,22 @@ static void test_sessions(char **arguments) {
     imgbroker_image_release(images[2]);
 }
 
+// The broker answers a request that was sent before a release as if the buffer were still here, or with the buffer
+// again.
+static void test_pipelined(char **arguments) {
+    imgbroker *broker = imgbroker_open(
+        &(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
+    for (int index = 0; index < 2; index++) imgbroker_send(broker, &(imgbroker_request){.url = "http://a/b"}, &error);
+    for (int index = 0; index < 2; index++) {
+        imgbroker_reply reply = next(broker);
+        while (!reply.final) reply = next(broker);
+        CHECK(reply.error.code == IMGBROKER_OK && reply.image->pixels[0] == atoi(arguments[1 + index]));
+        imgbroker_reply_clear(&reply);
+    }
+    imgbroker_close(broker);
+    CHECK(count_mappings() == 0);
+}
+
 // Performs requests to a broker that answers with garbage, which test_client.py makes.
 static void test_garbage(char **arguments) {
     int count = atoi(arguments[1]);
@@ -706,6 +736,7 @@ int main(int count, char **arguments) {
         {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"restart", test_restart},
         {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
         {"sessions", test_sessions}, {"memory", test_memory},
+        {"pipelined", test_pipelined},
         {"threads", test_threads}};
     for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {
         if (strcmp(arguments[1], tests[index].name) != 0) continue;

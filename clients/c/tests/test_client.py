@@ -157,6 +157,20 @@ def test_sessions(tmp_path: pathlib.Path) -> None:
     assert broker.released == []
 
 
+@pytest.mark.parametrize("is_sent_again", [False, True])
+def test_pipelined(is_sent_again: bool, tmp_path: pathlib.Path) -> None:
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    first = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
+    again = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]} if is_sent_again else {"sendImage": {"fds": 0}}
+    # The kernel delivers a message with a descriptor by itself, so the client handles it before the next one.
+    progress = {"type": "progress", "id": "$id", "received": 0, "expected": None}
+    between = {"send": progress, "descriptors": [{"size": 32, "byte": 1}]}
+    script = [{"read": "get"}, first, {"read": "get"}, {"awaitRelease": [7]}, between, again]
+    broker = ScriptedBroker(str(tmp_path / "socket"), [script], image)
+    run("pipelined", broker.path, "7", "3" if is_sent_again else "7")
+    broker.close()
+
+
 # Garbage
 
 _IMAGE = {
