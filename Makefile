@@ -94,6 +94,16 @@ test-python: build ## Types and tests of the Python client, with the release bui
 	@scripts/bootstrap.sh --for-python
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-python.sh
 
+.PHONY: test-c
+test-c: build ## Tests of the C client with sanitizers, with the release build
+	@scripts/bootstrap.sh --for-c
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-c.sh
+
+.PHONY: test-gtk
+test-gtk: build ## Test of the C client's gallery in a virtual display, with the release build
+	@scripts/bootstrap.sh --for-gtk
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-gtk.sh
+
 .PHONY: test-steps
 test-steps: build ## Steps against Pillow, libvips and headless Chromium, with the release build; needs pip and a package index
 	@scripts/bootstrap.sh --for-steps

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-steps | --for-benchmarks]: installs missing packages for the build (and the
-# tests, those with nginx, those of the Python client, or the benchmarks).
+# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-benchmarks]: installs missing
+# packages for the build (and the tests, those with nginx, those of the Python or the C client, of its gallery, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
 set -euo pipefail
 
@@ -57,6 +57,22 @@ fi
 # pip for the tests of the Python client: see scripts/test-python.sh.
 if [[ "${1:-}" == --for-python ]]; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
+fi
+# The library, its sanitized build and pytest: see scripts/test-c.sh.
+if [[ "${1:-}" == --for-c || "${1:-}" == --for-gtk ]]; then
+    has_library jansson || missing+=("libjansson-dev")
+    command -v gcc >/dev/null || missing+=("gcc")
+    command -v g++ >/dev/null || missing+=("g++")
+    command -v valgrind >/dev/null || missing+=("valgrind")
+    /usr/bin/python3 -c 'import pytest' 2>/dev/null || missing+=("python3-pytest")
+    /usr/bin/python3 -c 'import PIL' 2>/dev/null || missing+=("python3-pil")
+fi
+# The example gallery, a display for its window, and a pointer: see scripts/test-gtk.sh.
+if [[ "${1:-}" == --for-gtk ]]; then
+    has_library gtk4 || missing+=("libgtk-4-dev")
+    command -v Xvfb >/dev/null || missing+=("xvfb")
+    command -v xdotool >/dev/null || missing+=("xdotool")
+    compgen -G "/usr/share/fonts/truetype/*/*.ttf" >/dev/null || missing+=("fonts-dejavu-core")
 fi
 # A browser computes the CSS functions: see scripts/test-steps.sh.
 if [[ "${1:-}" == --for-steps ]]; then

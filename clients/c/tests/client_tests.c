@@ -1,0 +1,750 @@
+// Tests of the client that need a process of their own: see test_client.py, which provides brokers and origins.
+//
+// usage: client_tests TEST SOCKET [ARGUMENT]...
+//
+// A test that needs something to happen outside prints a line and waits for one.
+
+#define _GNU_SOURCE 1
+
+#include "imgbroker.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) { \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1); \
+        } \
+    } while (0)
+
+static imgbroker_error error;
+
+// Fails with the error's message unless a call succeeded.
+static void expect(imgbroker_code code, imgbroker_code expected, int line) {
+    if (code == expected) return;
+    fprintf(stderr, "line %d: %s instead of %s: %s\n", line, imgbroker_code_name(code), imgbroker_code_name(expected),
+        error.message);
+    exit(1);
+}
+#define EXPECT(code, expected) expect(code, expected, __LINE__)
+#define OK(code) expect(code, IMGBROKER_OK, __LINE__)
+
+// Prints a line, and waits for one.
+static void ask(const char *text) {
+    char line[16];
+    printf("%s\n", text);
+    fflush(stdout);
+    CHECK(fgets(line, sizeof line, stdin) != NULL);
+}
+
+static imgbroker *open_connection_or_null(const char *socket) {
+    return imgbroker_open(&(imgbroker_settings){.socket = socket}, &error);
+}
+
+static imgbroker *open_connection(const char *socket) {
+    imgbroker *broker = open_connection_or_null(socket);
+    CHECK(broker != NULL);
+    return broker;
+}
+
+static int count_entries(const char *folder) {
+    DIR *directory = opendir(folder);
+    CHECK(directory != NULL);
+    int count = 0;
+    while (readdir(directory) != NULL) count++;
+    closedir(directory);
+    return count;
+}
+
+// Checks that all descriptors but the standard ones are closed by exec.
+static void check_close_on_exec(void) {
+    for (int descriptor = 3; descriptor < 200; descriptor++) {
+        int flags = fcntl(descriptor, F_GETFD);
+        CHECK(flags < 0 || (flags & FD_CLOEXEC) != 0);
+    }
+}
+
+static int count_mappings(void) {
+    FILE *file = fopen("/proc/self/maps", "r");
+    CHECK(file != NULL);
+    char *line = NULL;
+    size_t capacity = 0;
+    int count = 0;
+    // The sanitizer's mappings are its own.
+    while (getline(&line, &capacity, file) > 0) count += strstr(line, "memfd:") != NULL;
+    free(line);
+    fclose(file);
+    return count;
+}
+
+// Waits until the connection has something to do, and does it.
+static void step(imgbroker *broker) {
+    struct pollfd poller = {.fd = imgbroker_fd(broker), .events = POLLIN};
+    CHECK(poll(&poller, 1, 20000) == 1);
+    imgbroker_process(broker);
+}
+
+// Waits for the next reply.
+static imgbroker_reply next(imgbroker *broker) {
+    imgbroker_reply reply;
+    while (!imgbroker_next(broker, &reply)) step(broker);
+    return reply;
+}
+
+// Reads a number out of the broker's figures.
+static long long figure(imgbroker *broker, const char *name) {
+    char *json, pattern[64];
+    OK(imgbroker_stats(broker, &json, &error));
+    snprintf(pattern, sizeof pattern, "\"%s\":", name);
+    const char *at = strstr(json, pattern);
+    CHECK(at != NULL);
+    long long value = atoll(at + strlen(pattern));
+    free(json);
+    return value;
+}
+
+static void test_fork(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image;
+    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    uint8_t first = image->pixels[0];
+    pid_t child = fork();
+    if (child == 0) {
+        imgbroker_image *other = NULL;
+        imgbroker_reply reply;
+        EXPECT(imgbroker_get(broker, arguments[1], NULL, &other, &error), IMGBROKER_ERROR_FORKED);
+        CHECK(other == NULL && image->pixels[0] == first && !imgbroker_next(broker, &reply));
+        CHECK(imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error) == 0);
+        imgbroker_process(broker);
+        imgbroker_cancel(broker, 1);
+        imgbroker_image_release(image);
+        imgbroker_close(broker);
+        broker = open_connection(arguments[0]);
+        OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+        CHECK(image->pixels[0] == first);
+        imgbroker_image_release(image);
+        imgbroker_close(broker);
+        exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(image->pixels[0] == first);
+    imgbroker_image_release(image);
+    OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = 5}, &image, &error));
+    imgbroker_image_release(image);
+    // The child has released nothing and sent nothing: the parent's connection is as it was.
+    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    CHECK(image->pixels[0] == first);
+    imgbroker_image_release(image);
+    imgbroker_close(broker);
+}
+
+// Opens descriptors until none is left. Returns their number.
+static int fill_table(int *descriptors) {
+    int count = 0;
+    while ((descriptors[count] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) count++;
+    return count;
+}
+
+static void test_full_table(char **arguments) {
+    static int descriptors[64];
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image = NULL;
+    char *json;
+    OK(imgbroker_hello(broker, &json, &error));
+    free(json);
+    CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){32, 32}) == 0);
+    int count = fill_table(descriptors);
+    EXPECT(imgbroker_get(broker, arguments[1], NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
+    CHECK(image == NULL && error.retryable);
+    EXPECT(imgbroker_get(broker, arguments[1], NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
+    EXPECT(imgbroker_get_path(broker, "/etc/hostname", NULL, &image, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
+    EXPECT(imgbroker_store(broker, arguments[1], "x", 1, NULL, &error), IMGBROKER_ERROR_PROCESS_LIMIT);
+    CHECK(imgbroker_open(NULL, &error) == NULL && error.code == IMGBROKER_ERROR_PROCESS_LIMIT);
+    close(descriptors[--count]);
+    // An image takes a descriptor only while it arrives.
+    for (uint32_t width = 1; width < 9; width++) {
+        OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = width}, &image, &error));
+        CHECK(image->width == width && image->size > 0);
+        imgbroker_image_release(image);
+    }
+    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    imgbroker_image_release(image);
+    imgbroker_close(broker);
+    while (count > 0) close(descriptors[--count]);
+}
+
+static void test_no_broker(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image;
+    EXPECT(imgbroker_get(broker, "http://127.0.0.1/a.png", NULL, &image, &error), IMGBROKER_ERROR_NO_BROKER);
+    CHECK(image == NULL && error.retryable && strstr(error.message, arguments[0]) != NULL);
+    uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = "http://127.0.0.1/a.png"}, &error);
+    imgbroker_reply reply = next(broker);
+    CHECK(reply.final && reply.request == number && reply.error.code == IMGBROKER_ERROR_NO_BROKER);
+    imgbroker_reply_clear(&reply);
+    imgbroker_close(broker);
+    char path[300];
+    memset(path, 'a', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    broker = open_connection(path);
+    EXPECT(imgbroker_get(broker, "http://127.0.0.1/a.png", NULL, &image, &error), IMGBROKER_ERROR_NO_BROKER);
+    imgbroker_close(broker);
+}
+
+static void test_arguments(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *image;
+    EXPECT(imgbroker_get(broker, NULL, NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
+    EXPECT(imgbroker_get(broker, "http://a/\xff", NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
+    EXPECT(imgbroker_get_path(broker, "/does/not/exist.png", NULL, &image, &error), IMGBROKER_ERROR_FILE);
+    CHECK(strstr(error.message, "/does/not/exist.png") != NULL);
+    char pipe_path[200];
+    snprintf(pipe_path, sizeof pipe_path, "%s.pipe", arguments[0]);
+    CHECK(mkfifo(pipe_path, 0600) == 0);
+    EXPECT(imgbroker_get_path(broker, pipe_path, NULL, &image, &error), IMGBROKER_ERROR_BAD_REQUEST);
+    unlink(pipe_path);
+    EXPECT(imgbroker_get_fd(broker, -1, NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
+    EXPECT(imgbroker_get(broker, arguments[1], &(imgbroker_options){.fit = (imgbroker_fit)9}, &image, &error),
+        IMGBROKER_ERROR_INVALID_ARGUMENT);
+    EXPECT(imgbroker_get(broker, arguments[1], &(imgbroker_options){.steps = "sparkle:sigma=4"}, &image, &error),
+        IMGBROKER_ERROR_BAD_REQUEST);
+    EXPECT(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = 70000}, &image, &error),
+        IMGBROKER_ERROR_BAD_REQUEST);
+    char *url = malloc(2 << 20);
+    memset(url, 'a', 2 << 20);
+    url[(2 << 20) - 1] = '\0';
+    EXPECT(imgbroker_get(broker, url, NULL, &image, &error), IMGBROKER_ERROR_INVALID_ARGUMENT);
+    free(url);
+    imgbroker_reply reply;
+    imgbroker_call(broker, &(imgbroker_request){.kind = IMGBROKER_OTHER, .json = "[1]"}, &reply);
+    CHECK(reply.error.code == IMGBROKER_ERROR_INVALID_ARGUMENT);
+    imgbroker_call(broker,
+        &(imgbroker_request){
+            .kind = IMGBROKER_OTHER, .json = "{\"type\":\"subscribe\",\"events\":[\"started\"]}"}, &reply);
+    CHECK(reply.error.code == IMGBROKER_ERROR_INVALID_ARGUMENT);
+    // Errors may be ignored, and no refusal affects the connection.
+    CHECK(imgbroker_get(broker, NULL, NULL, &image, NULL) == IMGBROKER_ERROR_INVALID_ARGUMENT);
+    OK(imgbroker_get(broker, arguments[1],
+        &(imgbroker_options){.steps = " pad:width=40,height=50,color=#ff0000ff  round:circle "}, &image, &error));
+    CHECK(image->width == 50 && image->height == 50);
+    imgbroker_image_release(image);
+    imgbroker_image_release(NULL);
+    imgbroker_close(broker);
+}
+
+static void test_store(char **arguments) {
+    const char *url = "http://127.0.0.1/stored";
+    enum { WIDTH = 3, HEIGHT = 2, STRIDE = 16, OFFSET = 32 };
+    uint8_t rows[OFFSET + STRIDE * HEIGHT];
+    for (size_t index = 0; index < sizeof rows; index++) rows[index] = (uint8_t)(index | 3);
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_pixels pixels = {.width = WIDTH, .height = HEIGHT, .stride = STRIDE, .offset = OFFSET,
+        .format = IMGBROKER_BGRA8, .alpha = IMGBROKER_STRAIGHT};
+    imgbroker_options options = {.format = IMGBROKER_BGRA8, .alpha = IMGBROKER_STRAIGHT};
+    imgbroker_image *image;
+    OK(imgbroker_store_pixels(broker, url, &pixels, rows, sizeof rows, IMGBROKER_STORAGE_MEMORY, &error));
+    OK(imgbroker_get(broker, url, &options, &image, &error));
+    CHECK(image->width == WIDTH && image->height == HEIGHT && image->stride == STRIDE);
+    CHECK(image->format == IMGBROKER_BGRA8 && image->alpha == IMGBROKER_STRAIGHT);
+    CHECK(memcmp(image->pixels, rows + OFFSET, (HEIGHT - 1) * STRIDE + 4 * WIDTH) == 0);
+    imgbroker_image_release(image);
+
+    // A payload that arrives in many parts.
+    pixels = (imgbroker_pixels){.width = 2000, .height = 1000, .alpha = IMGBROKER_STRAIGHT};
+    size_t size = (size_t)4 * pixels.width * pixels.height;
+    uint8_t *many = malloc(size);
+    for (size_t index = 0; index < size; index++) many[index] = (uint8_t)(index * index >> 8);
+    OK(imgbroker_store_pixels(broker, url, &pixels, many, size, IMGBROKER_STORAGE_MEMORY, &error));
+    imgbroker_options by_payload = {.alpha = IMGBROKER_STRAIGHT, .delivery = IMGBROKER_INLINE};
+    OK(imgbroker_get(broker, url, &by_payload, &image, &error));
+    CHECK(image->size == size && memcmp(image->pixels, many, size) == 0);
+    imgbroker_image_release(image);
+    free(many);
+    pixels = (imgbroker_pixels){.width = WIDTH, .height = HEIGHT, .stride = STRIDE, .offset = OFFSET,
+        .format = IMGBROKER_BGRA8, .alpha = IMGBROKER_STRAIGHT};
+
+    // A sealed memfd is shared as it is.
+    int descriptor = memfd_create("rows", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(write(descriptor, rows, sizeof rows) == sizeof rows);
+    CHECK(fcntl(descriptor, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0);
+    imgbroker_reply reply;
+    imgbroker_request request = {
+        .kind = IMGBROKER_STORE, .url = url, .descriptor = descriptor, .pixels = &pixels};
+    imgbroker_call(broker, &request, &reply);
+    error = reply.error;
+    OK(reply.error.code);
+    imgbroker_reply_clear(&reply);
+    OK(imgbroker_get(broker, url, &options, &image, &error));
+    CHECK(image->pixels[0] == rows[OFFSET]);
+    imgbroker_image_release(image);
+    close(descriptor);
+
+    // Encoded bytes.
+    static const uint8_t gif[] = {'G', 'I', 'F', '8', '9', 'a', 1, 0, 1, 0, 0x80, 0, 0, 10, 20, 30, 0, 0, 0, 0x2c, 0, 0,
+        0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0, 0x3b};
+    OK(imgbroker_store(broker, url, gif, sizeof gif, "image/gif", &error));
+    OK(imgbroker_get(broker, url, NULL, &image, &error));
+    CHECK(image->width == 1 && memcmp(image->pixels, "\x0a\x14\x1e\xff", 4) == 0);
+    imgbroker_image_release(image);
+    EXPECT(imgbroker_store(broker, url, "text", 4, NULL, &error), IMGBROKER_ERROR_UNSUPPORTED_FORMAT);
+    imgbroker_status status;
+    OK(imgbroker_query(broker, url, NULL, &status, &error));
+    CHECK(status.memory && status.fresh);
+    uint64_t removed = 0, done = 0, failed = 0;
+    OK(imgbroker_remove(broker, url, &removed, &error));
+    CHECK(removed == 1);
+    const char *urls[] = {arguments[1], "http://127.0.0.1:1/"};
+    OK(imgbroker_prefetch(broker, urls, 2, NULL, &done, &failed, &error));
+    CHECK(done == 1 && failed == 1);
+    imgbroker_close(broker);
+}
+
+static void test_files(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_image *by_path, *by_descriptor;
+    OK(imgbroker_get_path(broker, arguments[1], NULL, &by_path, &error));
+    CHECK(by_path->url == NULL && by_path->source == IMGBROKER_FROM_FILE && by_path->width == 64);
+    int descriptor = open(arguments[1], O_RDONLY | O_CLOEXEC);
+    OK(imgbroker_get_fd(broker, descriptor, NULL, &by_descriptor, &error));
+    CHECK(fcntl(descriptor, F_GETFD) >= 0);
+    // Requests own descriptors until they end.
+    imgbroker_send(broker, &(imgbroker_request){.path = arguments[1]}, &error);
+    imgbroker_send(broker, &(imgbroker_request){.descriptor = descriptor}, &error);
+    imgbroker_send(broker, &(imgbroker_request){.kind = IMGBROKER_STORE, .url = "http://a/", .data = "a", .size = 1},
+        &error);
+    check_close_on_exec();
+    for (int index = 0; index < 3; index++) {
+        imgbroker_reply reply = next(broker);
+        CHECK(reply.final);
+        imgbroker_reply_clear(&reply);
+    }
+    check_close_on_exec();
+    // The same buffer is mapped once.
+    CHECK(by_descriptor->pixels == by_path->pixels && by_descriptor->source == IMGBROKER_FROM_MEMORY);
+    close(descriptor);
+    imgbroker_image_release(by_path);
+    CHECK(by_descriptor->pixels[3] == 255);
+    imgbroker_close(broker);
+    CHECK(by_descriptor->pixels[3] == 255);
+    imgbroker_image_release(by_descriptor);
+}
+
+static void test_leaks(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    int descriptors = 0, mappings = 0;
+    for (uint32_t round = 0; round < 300; round++) {
+        imgbroker_image *images[4];
+        for (uint32_t index = 0; index < 4; index++) {
+            // Images of which some are kept, some are the same, and some are new.
+            imgbroker_options options = {.width = 1 + (round * 4 + index) % 50};
+            if (index == 3) options.delivery = IMGBROKER_INLINE;
+            OK(imgbroker_get(broker, arguments[1], &options, &images[index], &error));
+        }
+        for (uint32_t index = 0; index < 4; index++) imgbroker_image_release(images[index]);
+        if (round == 100) {
+            descriptors = count_entries("/proc/self/fd");
+            mappings = count_mappings();
+        }
+    }
+    CHECK(count_entries("/proc/self/fd") == descriptors && count_mappings() <= mappings + 2);
+    imgbroker_close(broker);
+    CHECK(count_entries("/proc/self/fd") == descriptors - 4 && count_mappings() == 0);
+}
+
+static void test_releases(char **arguments) {
+    // Leases end without a further request, by the descriptor alone.
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
+    imgbroker *observer = open_connection(arguments[0]);
+    imgbroker_image *image;
+    for (int repeat = 0; repeat < 3; repeat++) {
+        OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+        CHECK(figure(observer, "leasedBytes") > 0);
+        imgbroker_image_release(image);
+        while (figure(observer, "leasedBytes") > 0) step(broker);
+    }
+    imgbroker_close(broker);
+    imgbroker_close(observer);
+}
+
+static void test_kept(char **arguments) {
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = 4}, &error);
+    imgbroker_image *first, *second, *other;
+    imgbroker *observer = open_connection(arguments[0]);
+    long long before = figure(observer, "mappedHits"), requests = figure(observer, "requests");
+    // A slot is stated once the image comes from memory.
+    OK(imgbroker_get(broker, arguments[1], NULL, &first, &error));
+    imgbroker_image_release(first);
+    OK(imgbroker_get(broker, arguments[1], NULL, &first, &error));
+    // Until nothing is due, so that the uses alone make the descriptor readable, within about a second.
+    struct pollfd poller = {.fd = imgbroker_fd(broker), .events = POLLIN};
+    while (poll(&poller, 1, 300) == 1) imgbroker_process(broker);
+    for (int index = 0; index < 1000; index++) {
+        OK(imgbroker_get(broker, arguments[1], NULL, &second, &error));
+        CHECK(second == first);
+        imgbroker_image_release(second);
+    }
+    CHECK(figure(observer, "requests") <= requests + 2);
+    while (figure(observer, "mappedHits") < before + 1000) step(broker);
+    CHECK(imgbroker_get_kept(broker, arguments[1], &(imgbroker_options){.width = 9}) == NULL);
+    // Through the pollable interface, too, with a reply that makes the descriptor readable.
+    uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1], .user = &first}, &error);
+    CHECK(poll(&poller, 1, 300) == 1);
+    imgbroker_reply reply;
+    CHECK(imgbroker_next(broker, &reply) && reply.request == number && reply.image == first && reply.user == &first);
+    imgbroker_reply_clear(&reply);
+    while (figure(observer, "mappedHits") < before + 1001) step(broker);
+    imgbroker_close(observer);
+    // No more than four are kept: the least recently used ones go.
+    for (uint32_t width = 1; width <= 8; width++) {
+        for (int repeat = 0; repeat < 3; repeat++) {
+            OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = width, .steps = "invert"}, &other,
+                &error));
+            CHECK(other->width == width);
+            imgbroker_image_release(other);
+        }
+    }
+    int kept = 0;
+    for (uint32_t width = 1; width <= 8; width++) {
+        other = imgbroker_get_kept(broker, arguments[1], &(imgbroker_options){.width = width, .steps = "invert"});
+        kept += other != NULL;
+        imgbroker_image_release(other);
+    }
+    CHECK(kept >= 1 && kept <= 4);
+    // A removal is visible at once.
+    OK(imgbroker_get(broker, arguments[1], NULL, &second, &error));
+    imgbroker_image_release(second);
+    OK(imgbroker_remove(broker, arguments[1], NULL, &error));
+    CHECK(imgbroker_get_kept(broker, arguments[1], NULL) == NULL);
+    imgbroker_image_release(first);
+    imgbroker_close(broker);
+}
+
+static void test_cancel(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    // The origin does not answer until the test says so.
+    uint64_t first = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
+    imgbroker_cancel(broker, first);
+    imgbroker_reply reply = next(broker);
+    CHECK(reply.request == first && reply.final && reply.error.code == IMGBROKER_ERROR_CANCELLED);
+    uint64_t second = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1], .user = &first}, &error);
+    while (figure(broker, "running") == 0) continue;
+    imgbroker_cancel(broker, second);
+    imgbroker_cancel(broker, 12345);
+    reply = next(broker);
+    CHECK(reply.request == second && reply.final && reply.user == &first);
+    CHECK(reply.error.code == IMGBROKER_ERROR_CANCELLED);
+    // A blocking call leaves the replies to other requests alone.
+    uint64_t third = imgbroker_send(broker, &(imgbroker_request){.url = arguments[2]}, &error);
+    imgbroker_image *image;
+    OK(imgbroker_get(broker, arguments[2], &(imgbroker_options){.width = 7}, &image, &error));
+    CHECK(image->width == 7);
+    imgbroker_image_release(image);
+    reply = next(broker);
+    CHECK(reply.request == third && reply.type == IMGBROKER_REPLY_IMAGE && reply.image->width == 64);
+    imgbroker_reply_clear(&reply);
+    // Closing forgets pending requests and replies.
+    imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
+    imgbroker_send(broker, &(imgbroker_request){.url = arguments[2]}, &error);
+    imgbroker_close(broker);
+}
+
+static void test_restart(char **arguments) {
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .reconnect_ms = 30000}, &error);
+    imgbroker_image *image, *again;
+    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    uint8_t first = image->pixels[0];
+    // A child has the connection's descriptors, but is no part of it.
+    pid_t child = fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    // A request in flight is sent again.
+    uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[2]}, &error);
+    int descriptor = imgbroker_fd(broker);
+    ask("restart");
+    imgbroker_reply reply = next(broker);
+    error = reply.error;
+    OK(reply.error.code);
+    CHECK(reply.request == number && reply.image->width == 64 && imgbroker_fd(broker) == descriptor);
+    imgbroker_reply_clear(&reply);
+    // An idle connection, too; and images stay valid.
+    ask("restart");
+    OK(imgbroker_get(broker, arguments[1], NULL, &again, &error));
+    CHECK(again->pixels[0] == first && image->pixels[0] == first);
+    imgbroker_image_release(image);
+    imgbroker_image_release(again);
+    // The descriptor is readable only while something is due.
+    struct pollfd poller = {.fd = descriptor, .events = POLLIN};
+    for (int count = 0; poll(&poller, 1, 300) == 1; count++) {
+        CHECK(count < 20);
+        imgbroker_process(broker);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    // A broker that does not come back.
+    imgbroker_close(broker);
+    broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .reconnect_ms = 200}, &error);
+    OK(imgbroker_get(broker, arguments[1], NULL, &image, &error));
+    ask("stop");
+    EXPECT(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = 3}, &again, &error),
+        IMGBROKER_ERROR_NO_BROKER);
+    CHECK(imgbroker_get_kept(broker, arguments[1], NULL) == NULL && image->pixels[0] == first);
+    imgbroker_image_release(image);
+    imgbroker_close(broker);
+}
+
+static void test_silence(char **arguments) {
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .patience_ms = 700}, &error);
+    char *json;
+    OK(imgbroker_stats(broker, &json, &error));
+    free(json);
+    // A long wait is no silence, because the broker answers the request for a sign of life.
+    uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
+    struct timespec pause = {.tv_nsec = 20000000};
+    imgbroker_reply reply;
+    for (int index = 0; index < 100; index++) {
+        nanosleep(&pause, NULL);
+        imgbroker_process(broker);
+        CHECK(!imgbroker_next(broker, &reply));
+    }
+    ask("freeze");
+    reply = next(broker);
+    CHECK(reply.request == number && reply.error.code == IMGBROKER_ERROR_NOT_ANSWERING);
+    ask("continue");
+    OK(imgbroker_stats(broker, &json, &error));
+    free(json);
+    imgbroker_close(broker);
+}
+
+static void test_subscription(char **arguments) {
+    imgbroker *broker = open_connection(arguments[0]);
+    imgbroker_request request = {
+        .kind = IMGBROKER_OTHER, .json = "{\"type\":\"subscribe\",\"events\":[\"finished\"]}"};
+    uint64_t number = imgbroker_send(broker, &request, &error);
+    imgbroker_reply reply = next(broker);
+    CHECK(reply.request == number && reply.type == IMGBROKER_REPLY_DONE && !reply.final);
+    imgbroker_reply_clear(&reply);
+    imgbroker_image *image;
+    OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.cache = IMGBROKER_RELOAD}, &image, &error));
+    imgbroker_image_release(image);
+    reply = next(broker);
+    CHECK(reply.request == number && reply.type == IMGBROKER_REPLY_EVENT && strstr(reply.json, arguments[1]) != NULL);
+    imgbroker_reply_clear(&reply);
+    imgbroker_close(broker);
+}
+
+// A lease of one session is not released in the next one, where the same number is another buffer.
+static void test_sessions(char **arguments) {
+    imgbroker *broker = imgbroker_open(
+        &(imgbroker_settings){.socket = arguments[0], .keep_images = -1, .reconnect_ms = 20000}, &error);
+    imgbroker_image *images[3];
+    for (size_t index = 0; index < 3; index++) {
+        OK(imgbroker_get(broker, "http://a/b", NULL, &images[index], &error));
+        if (index == 1) imgbroker_image_release(images[0]);
+    }
+    imgbroker_close(broker);
+    CHECK(images[1]->pixels[0] == 3 && images[2]->pixels == images[1]->pixels);
+    imgbroker_image_release(images[1]);
+    imgbroker_image_release(images[2]);
+}
+
+// The broker answers a request that was sent before a release as if the buffer were still here, or with the buffer
+// again.
+static void test_pipelined(char **arguments) {
+    imgbroker *broker = imgbroker_open(
+        &(imgbroker_settings){.socket = arguments[0], .keep_images = -1}, &error);
+    for (int index = 0; index < 2; index++) imgbroker_send(broker, &(imgbroker_request){.url = "http://a/b"}, &error);
+    for (int index = 0; index < 2; index++) {
+        imgbroker_reply reply = next(broker);
+        while (!reply.final) reply = next(broker);
+        CHECK(reply.error.code == IMGBROKER_OK && reply.image->pixels[0] == atoi(arguments[1 + index]));
+        imgbroker_reply_clear(&reply);
+    }
+    imgbroker_close(broker);
+    CHECK(count_mappings() == 0);
+}
+
+// Performs requests to a broker that answers with garbage, which test_client.py makes.
+static void test_garbage(char **arguments) {
+    int count = atoi(arguments[1]);
+    imgbroker *broker = imgbroker_open(
+        &(imgbroker_settings){.socket = arguments[0], .keep_images = 4, .reconnect_ms = 20000}, &error);
+    int descriptors = count_entries("/proc/self/fd"), images = 0;
+    for (int index = 0; index < count; index++) {
+        imgbroker_image *image = NULL;
+        imgbroker_code code = imgbroker_get(broker, "http://a/b", NULL, &image, &error);
+        CHECK((code == IMGBROKER_OK) == (image != NULL));
+        CHECK(code != IMGBROKER_ERROR_NO_BROKER);
+        if (image == NULL) continue;
+        images++;
+        unsigned sum = 0;
+        for (size_t at = 0; at < image->size; at++) sum += image->pixels[at];
+        CHECK(image->size == image->bytes || image->size == 0);
+        for (size_t at = 0; image->stride > 0 && at < image->frame_count; at++) {
+            CHECK(image->frames[at].offset + image->stride * image->height <= image->bytes);
+        }
+        CHECK(sum < UINT32_MAX);
+        imgbroker_image_release(image);
+        // The connection has one more.
+        CHECK(count_entries("/proc/self/fd") <= descriptors + 1);
+    }
+    imgbroker_close(broker);
+    CHECK(count_mappings() == 0);
+    printf("%d images\n", images);
+}
+
+// Allocations fail after this number of them; negative: never. The linker replaces the library's calls by these.
+static long allocations_left = -1;
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *block, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
+
+static bool may_allocate(void) {
+    if (allocations_left < 0) return true;
+    if (allocations_left == 0) return false;
+    allocations_left--;
+    return true;
+}
+void *__wrap_malloc(size_t size) {
+    return may_allocate() ? __real_malloc(size) : NULL;
+}
+void *__wrap_calloc(size_t count, size_t size) {
+    return may_allocate() ? __real_calloc(count, size) : NULL;
+}
+void *__wrap_realloc(void *block, size_t size) {
+    return may_allocate() ? __real_realloc(block, size) : NULL;
+}
+char *__wrap_strdup(const char *text) {
+    return may_allocate() ? __real_strdup(text) : NULL;
+}
+char *__wrap_strndup(const char *text, size_t size) {
+    return may_allocate() ? __real_strndup(text, size) : NULL;
+}
+
+// Makes requests with `count` allocations. Returns whether that many were enough.
+static bool use_memory(char **arguments, uint32_t width, long count) {
+    imgbroker_options options = {
+        .width = width, .steps = "invert blur:sigma=0.5", .background = "#102030", .frame = IMGBROKER_ALL_FRAMES};
+    imgbroker_image *image = NULL;
+    imgbroker_reply reply;
+    char *json = NULL;
+    allocations_left = count;
+    imgbroker *broker = open_connection_or_null(arguments[0]);
+    if (broker != NULL) {
+        for (int repeat = 0; repeat < 3; repeat++) {
+            imgbroker_code code = imgbroker_get(broker, arguments[1], &options, &image, &error);
+            CHECK((code == IMGBROKER_OK) == (image != NULL));
+            // A text that could not be written or read for lack of memory is reported as an invalid one.
+            if (code != IMGBROKER_OK && code != IMGBROKER_ERROR_INVALID_ARGUMENT
+                && code != IMGBROKER_ERROR_PROTOCOL_VIOLATION) {
+                EXPECT(code, IMGBROKER_ERROR_NO_MEMORY);
+            }
+            imgbroker_image_release(image);
+        }
+        imgbroker_stats(broker, &json, &error);
+        free(json);
+        imgbroker_store(broker, arguments[1], "text", 4, "image/png", &error);
+        uint64_t number = imgbroker_send(broker, &(imgbroker_request){.url = arguments[1]}, &error);
+        if (number != 0) {
+            reply = next(broker);
+            CHECK(reply.request == number && reply.final);
+            imgbroker_reply_clear(&reply);
+        }
+    }
+    bool is_enough = allocations_left > 0;
+    allocations_left = -1;
+    imgbroker_close(broker);
+    return is_enough;
+}
+
+static void test_memory(char **arguments) {
+    json_set_alloc_funcs(__wrap_malloc, free);
+    long count = 0;
+    while (!use_memory(arguments, 1 + (uint32_t)count % 60, count)) count++;
+    CHECK(count > 100 && count < 10000);
+    printf("%ld allocations\n", count);
+}
+
+struct share {
+    _Atomic(imgbroker_image *) image;
+    atomic_bool ends;
+};
+
+static void *release_images(void *argument) {
+    struct share *share = argument;
+    while (!atomic_load(&share->ends)) {
+        imgbroker_image *image = atomic_exchange(&share->image, NULL);
+        if (image == NULL) continue;
+        CHECK(image->pixels[3] == 255);
+        imgbroker_image_release(imgbroker_image_retain(image));
+        imgbroker_image_release(image);
+    }
+    return NULL;
+}
+
+static void test_threads(char **arguments) {
+    imgbroker *broker = imgbroker_open(&(imgbroker_settings){.socket = arguments[0], .keep_images = 2}, &error);
+    struct share share = {.image = NULL};
+    pthread_t threads[3];
+    for (size_t index = 0; index < 3; index++) {
+        CHECK(pthread_create(&threads[index], NULL, release_images, &share) == 0);
+    }
+    for (uint32_t index = 0; index < 2000; index++) {
+        imgbroker_image *image;
+        if (index == 1000) {
+            imgbroker_close(broker);
+            broker = open_connection(arguments[0]);
+        }
+        OK(imgbroker_get(broker, arguments[1], &(imgbroker_options){.width = 1 + index % 8}, &image, &error));
+        imgbroker_image_release(atomic_exchange(&share.image, image));
+    }
+    atomic_store(&share.ends, true);
+    for (size_t index = 0; index < 3; index++) pthread_join(threads[index], NULL);
+    imgbroker_close(broker);
+    imgbroker_image_release(share.image);
+}
+
+int main(int count, char **arguments) {
+    static const struct {
+        const char *name;
+        void (*run)(char **arguments);
+    } tests[] = {{"fork", test_fork}, {"full-table", test_full_table}, {"no-broker", test_no_broker},
+        {"arguments", test_arguments}, {"store", test_store}, {"files", test_files}, {"leaks", test_leaks},
+        {"releases", test_releases}, {"kept", test_kept}, {"cancel", test_cancel}, {"restart", test_restart},
+        {"silence", test_silence}, {"subscription", test_subscription}, {"garbage", test_garbage},
+        {"sessions", test_sessions}, {"memory", test_memory},
+        {"pipelined", test_pipelined},
+        {"threads", test_threads}};
+    for (size_t index = 0; count > 2 && index < sizeof tests / sizeof *tests; index++) {
+        if (strcmp(arguments[1], tests[index].name) != 0) continue;
+        tests[index].run(arguments + 2);
+        return 0;
+    }
+    fprintf(stderr, "usage: client_tests TEST SOCKET [ARGUMENT]...\n");
+    return 2;
+}

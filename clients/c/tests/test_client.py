@@ -1,0 +1,305 @@
+"""Runs the tests in client_tests.c, and provides what they need."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import io
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+from typing import Callable, Iterator, Sequence
+
+import PIL.Image
+import pytest
+
+from conftest import PROGRAMS
+from scripted import ScriptedBroker
+from support import CONFORMANCE, Broker, Origin, Page
+
+_FOLDER = pathlib.Path(__file__).resolve().parents[1]
+
+
+def png(width: int = 64, height: int = 32) -> bytes:
+    """Returns an opaque image."""
+    file = io.BytesIO()
+    PIL.Image.linear_gradient("L").resize((width, height)).convert("RGB").save(file, "PNG")
+    return file.getvalue()
+
+
+def run(
+    test: str, *arguments: str, programs: pathlib.Path = PROGRAMS, under: Sequence[str] = (),
+    **actions: Callable[[], None],
+) -> str:
+    """Runs a test, and performs the actions that it asks for by lines of output. Returns the other lines."""
+    process = subprocess.Popen(
+        [*under, str(programs / "client_tests"), test, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True)
+    lines = ""
+    try:
+        assert process.stdin is not None and process.stdout is not None
+        for line in process.stdout:
+            action = actions.get(line.strip())
+            if action is None:
+                lines += line
+                continue
+            action()
+            process.stdin.write("done\n")
+            process.stdin.flush()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+    return lines
+
+
+@pytest.fixture
+def url(origin: Origin, request: pytest.FixtureRequest) -> str:
+    return origin.add(f"/{request.node.name}.png", png())
+
+
+@pytest.fixture
+def own_broker(tmp_path: pathlib.Path) -> Iterator[Broker]:
+    """A broker for tests that end it or that need its figures for themselves."""
+    broker = Broker(tmp_path)
+    yield broker
+    broker.stop()
+
+
+@pytest.mark.parametrize(
+    "test", ["fork", "full-table", "arguments", "store", "leaks", "subscription", "threads", "memory"])
+def test_with_broker(test: str, broker: Broker, url: str) -> None:
+    run(test, broker.socket, url)
+
+
+@pytest.mark.parametrize("test", ["releases", "kept"])
+def test_with_own_broker(test: str, own_broker: Broker, url: str) -> None:
+    run(test, own_broker.socket, url)
+
+
+def test_threads_with_thread_sanitizer(broker: Broker, url: str) -> None:
+    run("threads", broker.socket, url, programs=PROGRAMS.parent / "threads")
+
+
+@pytest.mark.parametrize("test", ["fork", "arguments", "store", "subscription", "memory"])
+def test_with_valgrind(test: str, broker: Broker, url: str) -> None:
+    """The sanitizers do not see the accesses of Jansson, which is not built with them."""
+    valgrind = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full"]
+    run(test, broker.socket, url, programs=PROGRAMS.parent / "plain", under=valgrind)
+
+
+def test_no_broker(tmp_path: pathlib.Path) -> None:
+    run("no-broker", str(tmp_path / "socket"))
+
+
+def test_files(broker: Broker, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(png())
+    # Results of a file are kept once its last change is 20 ms ago.
+    os.utime(path, (1, 1))
+    os.link(path, tmp_path / "b.png")
+    threading.Event().wait(0.05)
+    run("files", broker.socket, str(path))
+
+
+def test_cancel(own_broker: Broker, origin: Origin, url: str) -> None:
+    gate = threading.Event()
+    origin.pages["/gated.png"] = Page(png(), gate=gate)
+    try:
+        run("cancel", own_broker.socket, origin.url + "/gated.png", url)
+    finally:
+        gate.set()
+
+
+def test_restart(own_broker: Broker, origin: Origin, url: str) -> None:
+    gate = threading.Event()
+    origin.pages["/slow.png"] = Page(png(), gate=gate)
+
+    def restart() -> None:
+        own_broker.stop("kill")
+        gate.set()
+        own_broker.start()
+
+    try:
+        run("restart", own_broker.socket, url, origin.url + "/slow.png", restart=restart, stop=own_broker.stop)
+    finally:
+        gate.set()
+
+
+def test_silence(own_broker: Broker, origin: Origin) -> None:
+    gate = threading.Event()
+    origin.pages["/silent.png"] = Page(png(), gate=gate)
+    process = own_broker.process
+    assert process is not None
+    actions = {
+        "freeze": lambda: process.send_signal(signal.SIGSTOP), "continue": lambda: process.send_signal(signal.SIGCONT)}
+    try:
+        run("silence", own_broker.socket, origin.url + "/silent.png", **actions)
+    finally:
+        gate.set()
+        process.send_signal(signal.SIGCONT)
+
+
+def test_sessions(tmp_path: pathlib.Path) -> None:
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    read, first = {"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
+    second, again = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]}, {"sendImage": {"fds": 0}}
+    broker = ScriptedBroker(
+        str(tmp_path / "socket"), [[read, first, {"close": True}], [read, second, read, again]], image)
+    run("sessions", broker.path)
+    broker.close()
+    assert broker.released == []
+
+
+@pytest.mark.parametrize("is_sent_again", [False, True])
+def test_pipelined(is_sent_again: bool, tmp_path: pathlib.Path) -> None:
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    first = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}
+    again = {"sendImage": {}, "descriptors": [{"size": 32, "byte": 3}]} if is_sent_again else {"sendImage": {"fds": 0}}
+    # The kernel delivers a message with a descriptor by itself, so the client handles it before the next one.
+    progress = {"type": "progress", "id": "$id", "received": 0, "expected": None}
+    between = {"send": progress, "descriptors": [{"size": 32, "byte": 1}]}
+    script = [{"read": "get"}, first, {"read": "get"}, {"awaitRelease": [7]}, between, again]
+    broker = ScriptedBroker(str(tmp_path / "socket"), [script], image)
+    run("pipelined", broker.path, "7", "3" if is_sent_again else "7")
+    broker.close()
+
+
+# Garbage
+
+_IMAGE = {
+    "type": "image", "id": 2, "final": True, "source": "memory", "url": "http://a/b", "width": 4, "height": 2,
+    "stride": 16, "pixelFormat": "rgba8", "alpha": "premultiplied", "bytes": 32, "offset": 0, "buffer": 7, "fds": 1,
+    "frames": [{"offset": 0, "delayMs": 10}], "etag": "\"a\"", "slot": 1, "generation": 5,
+}
+_VALUES = [0, 1, -1, 7, 31, 33, 65535, 1 << 31, (1 << 53) - 1, 1 << 60, 1e300, None, True, "", "a", "\0", [], {}, [{}]]
+
+
+def _memfd(size: int, seals: int) -> int:
+    descriptor = os.memfd_create("garbage", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, size)
+    fcntl.fcntl(descriptor, 1033, seals)
+    return descriptor
+
+
+def _garbage(chance: random.Random, number: int) -> bytes:
+    """Returns a frame with an image that is wrong in some fields or bytes, or perhaps right."""
+    fields = {**_IMAGE, "id": number, "final": chance.random() < 0.8, "buffer": chance.randint(1, 3)}
+    for _ in range(chance.choice([0, 0, 1, 2])):
+        fields[chance.choice(list(fields))] = chance.choice(_VALUES)
+    if chance.random() < 0.1:
+        fields.update({"payload": 32, "fds": 0})
+        del fields["buffer"]
+    text = bytearray(json.dumps(fields).encode())
+    for _ in range(chance.choice([0, 0, 0, 1, 5])):
+        text[chance.randrange(len(text))] = chance.randrange(256)
+    length = len(text) if chance.random() < 0.95 else chance.choice([0, 1, 5000, 1 << 20, 1 << 30])
+    return length.to_bytes(4, "big") + bytes(text)
+
+
+def _serve_garbage(listener: socket.socket, seed: int) -> None:
+    chance = random.Random(seed)
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        try:
+            with connection:
+                while True:
+                    length = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
+                    if length == 0:
+                        break
+                    request = json.loads(connection.recv(length, socket.MSG_WAITALL))
+                    if request["type"] == "hello":
+                        reply = json.dumps({"type": "hello", "id": request["id"], "protocol": 1}).encode()
+                        connection.sendall(len(reply).to_bytes(4, "big") + reply)
+                    elif request["type"] == "get":
+                        for _ in range(chance.randint(1, 3)):
+                            descriptors = [
+                                _memfd(chance.choice([32, 31, 4096, 0]), chance.choice([15, 15, 15, 15, 7]))
+                                for _ in range(chance.choice([0, 1, 1, 1, 1, 2, 9]))]
+                            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+                            data = _garbage(chance, request["id"])
+                            try:
+                                connection.sendmsg([data], rights if descriptors else [])
+                                if chance.random() < 0.2:
+                                    connection.sendall(bytes(32))
+                            finally:
+                                for descriptor in descriptors:
+                                    os.close(descriptor)
+                        # Ends a request that none of the frames has ended.
+                        end = b'{"type":"error","id":null,"code":"internal"}'
+                        connection.sendall(len(end).to_bytes(4, "big") + end)
+                        break
+        except OSError:
+            continue
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_garbage(seed: int, tmp_path: pathlib.Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen(100)
+        threading.Thread(target=_serve_garbage, args=(listener, seed), daemon=True).start()
+        output = run("garbage", str(tmp_path / "socket"), "400")
+        listener.shutdown(socket.SHUT_RDWR)
+    # Some of the replies are right.
+    assert 20 < int(output.split()[0]) < 380
+
+
+# The build
+
+def test_install(tmp_path: pathlib.Path, broker: Broker, url: str) -> None:
+    """A program in C++ builds against the installed library by pkg-config, and runs."""
+    subprocess.run(
+        ["make", "-s", "-C", str(_FOLDER), f"BUILD={tmp_path}/build", f"DESTDIR={tmp_path}", "PREFIX=/usr", "install"],
+        check=True)
+    environment = {**os.environ, "PKG_CONFIG_SYSROOT_DIR": str(tmp_path),
+                   "PKG_CONFIG_PATH": str(tmp_path / "usr/lib/pkgconfig"), "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1",
+                   "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "1", "LD_LIBRARY_PATH": str(tmp_path / "usr/lib"),
+                   "IMGBROKER_SOCKET": broker.socket}
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "imgbroker"], check=True, capture_output=True, text=True, env=environment)
+    (tmp_path / "program.cc").write_text("""
+        #include <imgbroker.h>
+        #include <cstdio>
+        int main(int, char **arguments) {
+            imgbroker *broker = imgbroker_open(nullptr, nullptr);
+            imgbroker_options options = {};
+            options.width = 16;
+            imgbroker_image *image = nullptr;
+            if (imgbroker_get(broker, arguments[1], &options, &image, nullptr) != IMGBROKER_OK) return 1;
+            std::printf("%u x %u\\n", image->width, image->height);
+            imgbroker_image_release(image);
+            imgbroker_close(broker);
+        }""")
+    subprocess.run(
+        ["g++", "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o", str(tmp_path / "program"),
+         str(tmp_path / "program.cc"), *flags.stdout.split()], check=True)
+    result = subprocess.run(
+        [str(tmp_path / "program"), url], check=True, capture_output=True, text=True, env=environment)
+    assert result.stdout == "16 x 8\n"
+    needed = subprocess.run(
+        ["readelf", "-d", str(tmp_path / "program")], check=True, capture_output=True, text=True).stdout
+    assert "libimgbroker.so.0" in needed
+
+
+def test_exported_names() -> None:
+    """The library exports nothing but its interface."""
+    names = subprocess.run(
+        ["nm", "-D", "--defined-only", "--format=just-symbols", str(PROGRAMS / "libimgbroker.so.0")], check=True,
+        capture_output=True, text=True).stdout.split()
+    assert names and all(name.startswith("imgbroker_") for name in names)
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+def test_clang() -> None:
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
+    subprocess.run(["clang", *flags, str(_FOLDER / "imgbroker.c")], check=True)

@@ -1,0 +1,204 @@
+"""Runs clients/conformance: tests/conformance.c performs the calls, and this compares the results."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pathlib
+import subprocess
+import time
+from typing import Any, Dict, Iterator, Tuple
+
+import pytest
+
+from conftest import PROGRAMS
+from scripted import ScriptedBroker
+from support import CONFORMANCE, Broker, Origin, Page, eventually
+
+Fields = Dict[str, Any]
+STYLES = ["blocking", "pollable"]
+
+
+def _cases(*names: str) -> Iterator[Any]:
+    for name in names:
+        content = json.loads((CONFORMANCE / f"{name}.json").read_text())
+        for number, case in enumerate(content["cases"]):
+            yield pytest.param({"image": content.get("image"), "number": number, **case}, id=f"{name}: {case['name']}")
+
+
+def _await_coarse_clock() -> None:
+    """Waits until the clock of the client, which lags, has come to the present tenth of a second."""
+    coarse = 6  # CLOCK_MONOTONIC_COARSE
+    tenth = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 100_000_000
+    eventually(lambda: time.clock_gettime_ns(coarse) // 100_000_000 >= tenth)
+
+
+class Client:
+    """A process of tests/conformance.c."""
+
+    def __init__(self, socket: str, keep_images: int, style: str) -> None:
+        self._process = subprocess.Popen(
+            [str(PROGRAMS / "conformance"), socket, str(keep_images), style], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True)
+
+    def open_descriptors(self) -> int:
+        """Returns the number of its open descriptors."""
+        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
+
+    def perform(self, call: Fields) -> Fields:
+        """Performs a call. Returns the result."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(call) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the client has ended"
+        result: Fields = json.loads(line)
+        return result
+
+    def close(self) -> None:
+        """Ends it; a sanitizer's report is an error."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        assert self._process.wait(30) == 0
+
+
+def _assert_contains(actual: Fields, expected: Fields) -> None:
+    assert {name: actual.get(name) for name in expected} == expected
+
+
+def _check(result: Fields, expected: Fields) -> None:
+    if "failure" in expected:
+        assert result["error"]["code"] == expected["failure"]
+        return
+    if "error" in expected:
+        _assert_contains(result["error"], expected["error"])
+        return
+    assert "error" not in result, result
+    if "reply" in expected:
+        _assert_contains(result["reply"], expected["reply"])
+        return
+    _assert_contains(result["image"], expected["image"])
+    data = bytes.fromhex(result["image"]["hex"])
+    if "byte" in expected:
+        assert data == bytes([expected["byte"]]) * result["image"]["bytes"]
+    if "pixel" in expected:
+        assert list(data[:4]) == expected["pixel"]
+    if "body" in expected:
+        assert data == base64.b64decode(expected["body"])
+    assert result["progress"] == expected.get("progress", result["progress"])
+    before = expected.get("before", [])
+    assert len(result["before"]) == len(before)
+    for image, fields in zip(result["before"], before):
+        _assert_contains(image, fields)
+
+
+def _is_raw(request: Fields) -> bool:
+    """Returns whether a request has a value that means the default in the client's options."""
+    values = [request.get("quality", 1), request.get("timeoutMs", 1), request.get("variant", {}).get("width", 1)]
+    return 0 in values
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("case", list(_cases("requests", "replies", "faults", "validity")))
+def test_scripted(case: Fields, style: str, tmp_path: pathlib.Path) -> None:
+    broker = ScriptedBroker(str(tmp_path / "socket"), case["connections"], case["image"])
+    keeps = any(step.get("read") == "hello" for script in case["connections"] for step in script)
+    client = Client(broker.path, 8 if keeps else -1, style)
+    try:
+        for call in case["calls"]:
+            if "do" in call:
+                broker.do(call["do"])
+                _await_coarse_clock()
+            else:
+                _check(client.perform(call), call["expect"])
+        # Standard input, output and error; the connection's epoll, two timers and perhaps the socket: mapped images
+        # need no descriptor, and faults lose none.
+        assert client.open_descriptors() <= 7
+    finally:
+        client.close()
+        broker.close()
+
+
+def test_requested_images_before_kept_ones(tmp_path: pathlib.Path) -> None:
+    content = json.loads((CONFORMANCE / "validity.json").read_text())
+    script = content["cases"][0]["connections"][0]
+    refused = {"send": {"type": "error", "id": "$id", "code": "quota-exceeded", "message": "M."}}
+    image = {"sendImage": {"buffer": 8}, "descriptors": [{"size": 32, "byte": 3}]}
+    broker = ScriptedBroker(
+        str(tmp_path / "socket"),
+        [[*script, {"read": "get"}, refused, {"awaitRelease": [7]}, {"read": "get"}, image]], content["image"])
+    client = Client(broker.path, 8, "blocking")
+    _check(client.perform({"request": {"type": "get", "url": "http://a/b"}}), {"image": {"width": 4}, "byte": 7})
+    _check(client.perform({"request": {"type": "get", "url": "http://a/c"}}), {"image": {"width": 4}, "byte": 3})
+    client.close()
+    broker.close()
+
+
+def test_reports_once_a_second(tmp_path: pathlib.Path) -> None:
+    content = json.loads((CONFORMANCE / "validity.json").read_text())
+    script = [*content["cases"][0]["connections"][0]]
+    for _ in range(20):
+        script += [{"read": "get"}, {"sendImage": {"buffer": 8}, "descriptors": [{"size": 32, "byte": 3}]}]
+    broker = ScriptedBroker(str(tmp_path / "socket"), [script], content["image"])
+    client = Client(broker.path, 8, "blocking")
+    start = time.monotonic()
+    kept = {"request": {"type": "get", "url": "http://a/kept"}}
+    client.perform(kept)
+    for number in range(20):
+        _check(client.perform(kept), {"image": {"width": 4}, "byte": 7})
+        client.perform({"request": {"type": "get", "url": f"http://a/{number}"}})
+    duration = time.monotonic() - start
+    client.close()
+    broker.close()
+    assert sum(frame["type"] == "touch" for frame in broker.received[0]) <= duration
+
+
+def test_image_beyond_held_buffer(tmp_path: pathlib.Path) -> None:
+    image = json.loads((CONFORMANCE / "faults.json").read_text())["image"]
+    script = [{"read": "get"}, {"sendImage": {}, "descriptors": [{"size": 32, "byte": 7}]}, {"read": "get"}]
+    broker = ScriptedBroker(
+        str(tmp_path / "socket"), [[*script, {"sendImage": {"fds": 0, "offset": 4096}}]], image)
+    client = Client(broker.path, -1, "blocking")
+    request = {"type": "get", "url": "http://a/b"}
+    _check(client.perform({"request": request, "keep": True}), {"image": {"width": 4}})
+    _check(client.perform({"request": request}), {"failure": "protocol-violation"})
+    client.close()
+    broker.close()
+
+
+@pytest.fixture(scope="module", params=STYLES)
+def style_and_broker(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tuple[str, Broker]]:
+    """A style of calls and a broker of its own, because a broker remembers failures."""
+    broker = Broker(tmp_path_factory.mktemp("broker"))
+    yield request.param, broker
+    broker.stop()
+
+
+@pytest.mark.parametrize("case", list(_cases("broker")))
+def test_broker(
+    case: Fields, style_and_broker: Tuple[str, Broker], origin: Origin, tmp_path: pathlib.Path
+) -> None:
+    style, broker = style_and_broker
+    for file in case.get("files", []):
+        (tmp_path / file["name"]).write_bytes(base64.b64decode(file["body"]))
+    if "files" in case:
+        # Before that, results are not kept.
+        time.sleep(0.05)
+    prefix = f"/{style}-{case['number']}"
+    for page in case.get("origin", []):
+        origin.pages[prefix + page["path"]] = Page(
+            base64.b64decode(page["body"]), page.get("status", 200), page["headers"], page.get("closeAfter"))
+
+    def located(value: Any) -> Any:
+        return json.loads(json.dumps(value).replace("$origin", origin.url + prefix).replace("$files", str(tmp_path)))
+
+    # Without kept images, because the source is compared.
+    client = Client(broker.socket, -1, style)
+    try:
+        for call in case["calls"]:
+            request = located(call["request"])
+            _check(client.perform({**call, "request": request, "raw": _is_raw(request)}), call["expect"])
+    finally:
+        client.close()
