@@ -46,20 +46,14 @@ extension ImageBroker {
     ///
     /// - Throws: `ClientError`.
     public func query(file: FileDescriptor, _ options: GetOptions = GetOptions()) throws(ClientError) -> CacheStatus {
-        let reply = try ask(descriptors: [file]) {
-            .query(GetRequest(id: $0, file: LocalFile(), options: options))
-        }
-        guard case .queried(_, let status) = reply else { throw Self.unexpected }
-        return status
+        try perform(.query(file, options))
     }
 
     /// Removes all variants of the image in a file from the cache; the file stays. Returns the number of originals removed.
     ///
     /// - Throws: `ClientError`.
     public func remove(file: FileDescriptor) throws(ClientError) -> Int {
-        let reply = try ask(descriptors: [file]) { .removeFile(id: $0, file: LocalFile()) }
-        guard case .removed(_, let count) = reply else { throw Self.unexpected }
-        return count
+        try perform(.remove(file))
     }
 }
 
