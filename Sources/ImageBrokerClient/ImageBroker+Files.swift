@@ -6,6 +6,7 @@ extension ImageBroker {
     /// Loads the image in the file at `path` and waits for it.
     ///
     /// - Parameters:
+    ///   - path: the path of a regular file.
     ///   - options: the variant, and how to load it. Options of HTTP (`headers`, `credentials`, `cookies`, `cacheKey`,
     ///     `allowInvalidCertificates`, `staleFirst`, `timeoutMs`) are refused with `bad-request`.
     /// - Returns: the image. All clients that load the same unchanged file share its bytes.
@@ -20,7 +21,10 @@ extension ImageBroker {
     /// and stays as it is.
     ///
     /// - Parameters:
+    ///   - file: the open file.
     ///   - name: the name in the broker's events, at most 255 bytes.
+    ///   - options: as those of `get(path:)`.
+    ///   - progress: called with the number of bytes read so far, and with their total.
     /// - Throws: `ClientError`.
     public func get(
         file: FileDescriptor, name: String? = nil, _ options: GetOptions = GetOptions(),

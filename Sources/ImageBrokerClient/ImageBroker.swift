@@ -56,6 +56,7 @@ public final class ImageBroker {
     /// Connects to the broker at `path`, or at the default path.
     ///
     /// - Parameters:
+    ///   - path: the socket; nil for that of `SocketPath.forClient`.
     ///   - keeping: the limits for kept images; nil to keep none. The broker is asked for its validity page; without one, nothing
     ///     is kept.
     ///   - patience: the milliseconds of silence after which a request asks the broker for a sign of life; after as long again
@@ -84,6 +85,7 @@ public final class ImageBroker {
     /// Loads the image at `url` and waits for it.
     ///
     /// - Parameters:
+    ///   - url: an `http` or `https` URL.
     ///   - options: the variant, and how to load it.
     ///   - preview: called with the cached image, fresh or stale, before it is revalidated; not called when nothing is cached.
     ///     Sets the options `cache` to `noCache` and `staleFirst`.

@@ -72,7 +72,13 @@ public final class AsyncImageBroker: Sendable {
     /// Returns the image that `image(at:)` would return without a message to the broker: one that was loaded with the same options
     /// before, and that is still what the broker would return. For code that draws and cannot wait. Takes about 0.1 µs.
     ///
-    /// - Parameters: as those of ``image(at:width:height:fit:options:)``.
+    /// - Parameters:
+    ///   - url: an `http` or `https` URL.
+    ///   - width: the width of the box in pixels; nil for that of `options`.
+    ///   - height: the height of the box in pixels; nil for that of `options`.
+    ///   - fit: how the image fits the box; nil for that of `options`.
+    ///   - options: the form of the image, and how to load it.
+    /// - Returns: the image; nil when the broker must be asked.
     public func keptImage(
         at url: String, width: Int? = nil, height: Int? = nil, fit: Transform.Fit? = nil,
         options: GetOptions = GetOptions()
@@ -85,7 +91,9 @@ public final class AsyncImageBroker: Sendable {
     /// - Parameters:
     ///   - path: the path of a regular file. Opening it may wait for its file system; on one that may hang, open it elsewhere and use
     ///     ``image(in:name:width:height:fit:options:)``.
-    ///   - width: as that of ``image(at:width:height:fit:options:)``, like `height` and `fit`.
+    ///   - width: the width of the box in pixels; nil for that of `options`.
+    ///   - height: the height of the box in pixels; nil for that of `options`.
+    ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: the form of the image. Options of HTTP (`headers`, `credentials`, `cookies`, `cacheKey`,
     ///     `allowInvalidCertificates`, `staleFirst`, `timeoutMs`) are refused with `bad-request`.
     /// - Returns: the image. All clients that load the same unchanged file share its bytes.
@@ -104,7 +112,9 @@ public final class AsyncImageBroker: Sendable {
     /// - Parameters:
     ///   - file: the open file.
     ///   - name: the name in the broker's events, at most 255 bytes.
-    ///   - width: as that of ``image(at:width:height:fit:options:)``, like `height` and `fit`.
+    ///   - width: the width of the box in pixels; nil for that of `options`.
+    ///   - height: the height of the box in pixels; nil for that of `options`.
+    ///   - fit: how the image fits the box; nil for that of `options`.
     ///   - options: as those of ``image(atPath:width:height:fit:options:)``.
     /// - Returns: the image.
     /// - Throws: `ClientError`, `CancellationError`.
