@@ -1,5 +1,4 @@
 internal import LinuxSystem
-internal import Synchronization
 
 /// The right of this process to one leased buffer. It is released when the token is.
 final class LeaseToken: Sendable {
@@ -25,7 +24,7 @@ final class PendingReleases: Sendable {
         var isAwaited = false
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
     private let waker: Waker?
 
     /// Creates an empty list. `waker` wakes the thread that calls `await`.

@@ -1,6 +1,5 @@
 internal import IPCProtocol
 internal import LinuxSystem
-internal import Synchronization
 internal import SystemValues
 
 /// The connection of an `AsyncImageBroker`. Any thread sends; a thread of the engine receives. It starts with the first
@@ -12,7 +11,7 @@ final class Engine: Sendable {
     private let path: String?
     private let reconnectMs: Int
     private let kept = KeptStore()
-    private let state: Mutex<EngineState>
+    private let state: Locked<EngineState>
 
     /// The time between two attempts to connect to a broker that restarts, in milliseconds.
     private static let pauseMs: Int32 = 50
@@ -22,7 +21,7 @@ final class Engine: Sendable {
     /// Creates an engine without a connection and a thread.
     init(path: String?, keeping: ImageBroker.Keeping?, reconnectMs: Int) {
         (self.path, self.reconnectMs) = (path, reconnectMs)
-        state = Mutex(EngineState(kept: kept, keeping: keeping))
+        state = Locked(EngineState(kept: kept, keeping: keeping))
     }
 
     // MARK: Any thread

@@ -1,10 +1,10 @@
 internal import IPCProtocol
+internal import LinuxSystem
 internal import SharedCache
-internal import Synchronization
 
 /// The kept images of an engine, for all threads. No thread waits while it has the lock.
 final class KeptStore: Sendable {
-    private let images = Mutex<KeptImages?>(nil)
+    private let images = Locked<KeptImages?>(nil)
 
     /// Returns the image that a `get` would return, and whether a report of such uses is due.
     func image(at url: String, _ options: GetOptions) -> (image: BrokerImage, isReportDue: Bool)? {

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import HTTPValues
 import IPCProtocol
 import ImageBrokerClient
@@ -94,6 +95,57 @@ import Testing
         #expect(received == received.sorted())
         #expect(received.last == tile(1, side: 64).png.count)
         #expect(last.map(pixels) == tile(1, side: 64).bytes)
+    }
+
+    @Test func `a slow loop misses old updates, and never the image`() async throws {
+        let picture = png(tile(1, side: 64))
+        let setting = try Setting { _ in
+            picture.with {
+                $0.pieceBytes = picture.body.count / 20
+                // Progress comes at most every 50 ms.
+                $0.pauseMs = 60
+            }
+        }
+        let broker = AsyncImageBroker(path: setting.broker.socketPath)
+        var iterator = broker.load(setting.url("/a")).makeAsyncIterator()
+        guard case .progress(0, _) = try await iterator.next() else { throw TestFailure("no progress") }
+        try setting.broker.wait(for: "the image is loaded") { $0[.networkLoads] == 1 }
+        // The reply to a later request comes after all updates.
+        _ = try await broker.stats()
+        var updates: [ImageUpdate] = []
+        while let update = try await iterator.next() { updates.append(update) }
+        #expect(updates.count == 8)
+        guard case .final(let image) = updates.last else { throw TestFailure("no image") }
+        #expect(pixels(image) == tile(1, side: 64).bytes)
+    }
+
+    @Test func `a full table of descriptors costs an image, not the connection`() async throws {
+        await #expect(processExitsWith: .success) {
+            let setting = try Setting(routes: ["/a": png(tile(1))])
+            let broker = AsyncImageBroker(path: setting.broker.socketPath, keeping: nil)
+            _ = try await broker.hello()
+            let url = setting.url("/a")
+            let spare = try WritableBuffer(name: "test").descriptor
+            _ = try RawClient(setting.broker.socketPath).load(url, #""delivery":"none""#)
+            var limit = rlimit()
+            unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            limit.rlim_cur = 256
+            unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            for round in 0..<3 {
+                var taken: [FileDescriptor] = []
+                while let copy = try? spare.duplicate() { taken.append(copy) }
+                do {
+                    _ = try await broker.image(at: url)
+                    exit(Int32(10 + round))
+                } catch ClientError.descriptorLost {}
+                _ = try await broker.stats()
+                taken = []
+                let color = try await broker.image(at: url).withBytes { unsafe $0.unsafeLoad(as: UInt8.self) }
+                guard color == 1 else { exit(2) }
+                // The image's lease has ended when the next one comes with its descriptor again.
+                try setting.broker.wait(for: "the lease is released") { $0[.leasedBytes] == 0 }
+            }
+        }
     }
 
     @Test func `a preview precedes the image`() async throws {
