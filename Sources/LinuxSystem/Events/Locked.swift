@@ -1,12 +1,12 @@
-internal import Glibc
+package import Glibc
 
 /// A value behind a lock. The lock is that of the C library, because the thread sanitizer does not know the one of
 /// `Mutex`, and would report each access.
 @safe
 package final class Locked<Value>: @unchecked Sendable {
-    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    @usableFromInline let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     /// Overlapping accesses are not checked at run time, because the lock prevents them.
-    @exclusivity(unchecked) private var value: Value
+    @usableFromInline @exclusivity(unchecked) var value: Value
 
     /// Creates a lock that guards `value`, which nothing else may refer to.
     package init(_ value: sending Value) {
@@ -20,7 +20,7 @@ package final class Locked<Value>: @unchecked Sendable {
     }
 
     /// Calls `body` with the value while no other thread can access it. `body` must not call this again.
-    package func withLock<Result, Failure>(
+    @inlinable package func withLock<Result, Failure>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         unsafe pthread_mutex_lock(mutex)
