@@ -104,6 +104,14 @@ test-gtk: build ## Test of the C client's gallery in a virtual display, with the
 	@scripts/bootstrap.sh --for-gtk
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-gtk.sh
 
+.PHONY: test-swift-client
+test-swift-client: build ## The example of the Swift client, and the conformance tests with it, with the release build
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-swift-client.sh
+
+.PHONY: docs
+docs: ## The documentation of the Swift library, in .build/documentation; warnings are errors
+	@scripts/docs.sh
+
 .PHONY: test-steps
 test-steps: build ## Steps against Pillow, libvips and headless Chromium, with the release build; needs pip and a package index
 	@scripts/bootstrap.sh --for-steps
