@@ -106,6 +106,11 @@ test-gtk: build ## Test of the C client's gallery in a virtual display, with the
 	@scripts/bootstrap.sh --for-gtk
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-gtk.sh
 
+.PHONY: test-deb
+test-deb: build ## Test of the Debian packages in a clean root, with the release build; needs root and apt's mirror
+	@scripts/bootstrap.sh --for-deb
+	BUILT="$(release_directory)" scripts/test-deb.sh
+
 .PHONY: test-steps
 test-steps: build ## Steps against Pillow, libvips and headless Chromium, with the release build; needs pip and a package index
 	@scripts/bootstrap.sh --for-steps

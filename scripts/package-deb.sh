@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # package-deb.sh [--version VERSION] [--output DIR]: makes the Debian packages of the programs in $BUILT (.build/release) and of the
 # clients, in .build/deb. The version is that of the product unless another is given. Equal inputs give equal files:
-# $SOURCE_DATE_EPOCH, or else the time of the last commit, is the time of all files.  $DEBEMAIL is the address of their maintainer.
+# $SOURCE_DATE_EPOCH, or else the time of the last commit, is the time of all files. $DEBEMAIL is their maintainer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
