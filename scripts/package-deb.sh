@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# package-deb.sh [--version VERSION] [--output DIR]: makes the Debian packages of the programs in $BUILT (.build/release) and of the
-# clients, in .build/deb. The version is that of the product unless another is given. Equal inputs give equal files:
-# $SOURCE_DATE_EPOCH, or else the time of the last commit, is the time of all files. $DEBEMAIL is their maintainer.
+# package-deb.sh [DIR]: makes the Debian packages of the programs in $BUILT (.build/release) and of the clients, in DIR (.build/deb).
+# Equal inputs give equal files: $SOURCE_DATE_EPOCH, or else the time of the last commit, is the time of all files.
+# $DEBEMAIL is the address of their maintainer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
@@ -12,16 +12,9 @@ fail() {
     exit 1
 }
 
+(($# <= 1)) || fail "usage: scripts/package-deb.sh [DIR]"
+output=${1:-.build/deb}
 version=$(sed -n 's/.*static let current = "\(.*\)"$/\1/p' Sources/IPCProtocol/ProductVersion.swift)
-output=.build/deb
-while (($# > 0)); do
-    case "$1" in
-    --version) version=${2:?--version needs a value} ;;
-    --output) output=${2:?--output needs a value} ;;
-    *) fail "unknown option $1; usage: scripts/package-deb.sh [--version VERSION] [--output DIR]" ;;
-    esac
-    shift 2
-done
 [[ "$version" =~ ^[0-9][0-9A-Za-z.+~]*$ ]] || fail "\"$version\" is not a version of Debian's form"
 
 built=${BUILT:-.build/release}

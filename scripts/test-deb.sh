@@ -15,12 +15,20 @@ root=$work/root
 rm -rf --one-file-system "$work"
 mkdir -p "$work"
 
-scripts/package-deb.sh --output "$work/current"
-scripts/package-deb.sh --output "$work/again" >/dev/null
+scripts/package-deb.sh "$work/current"
+scripts/package-deb.sh "$work/again" >/dev/null
 for package in "$work/current"/*.deb; do
     cmp "$package" "$work/again/$(basename "$package")" || fail "two builds of $(basename "$package") differ"
 done
-scripts/package-deb.sh --version 0.0.1 --output "$work/previous" >/dev/null
+# The same packages with a lower version, to upgrade from.
+mkdir "$work/previous"
+for package in "$work/current"/*.deb; do
+    version=$(dpkg-deb -f "$package" Version)
+    dpkg-deb --raw-extract "$package" "$work/tree"
+    sed -i "s/\b$version\b/0.0.1-1/" "$work/tree/DEBIAN/control"
+    dpkg-deb --root-owner-group -Znone --build "$work/tree" "$work/previous" >/dev/null
+    rm -r "$work/tree"
+done
 
 # The packages are not for Debian's archive, whose first uploads close a bug.
 lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs --allow-root "$work/current"/*.deb
