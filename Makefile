@@ -195,7 +195,8 @@ uninstall: ## Remove what `install` put under PREFIX
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	for page in $(manual_pages); do rm -f "$$data/man/man$${page##*.}/$$page"; done; \
 	rm -f "$$data/bash-completion/completions/imgbroker" "$(DESTDIR)$(ZSH_FUNCTIONS)/_imgbroker" \
-		"$$data/fish/vendor_completions.d/imgbroker.fish" "$$data/doc/imgbroker/examples/imgbroker.conf"
+		"$$data/fish/vendor_completions.d/imgbroker.fish"; \
+	rm -rf "$$data/doc/imgbroker"
 
 .PHONY: clean
 clean: ## Remove what was built
