@@ -111,6 +111,14 @@ test-deb: build ## Test of the Debian packages in a clean root, with the release
 	@scripts/bootstrap.sh --for-deb
 	BUILT="$(release_directory)" scripts/test-deb.sh
 
+.PHONY: test-swift-client
+test-swift-client: build ## The example of the Swift client, and the conformance tests with it, with the release build
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-swift-client.sh
+
+.PHONY: docs
+docs: ## The documentation of the Swift library, in .build/documentation; warnings are errors
+	@scripts/docs.sh
+
 .PHONY: test-steps
 test-steps: build ## Steps against Pillow, libvips and headless Chromium, with the release build; needs pip and a package index
 	@scripts/bootstrap.sh --for-steps

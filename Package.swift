@@ -93,6 +93,7 @@ let package = Package(
         // Libraries, from the ground up.
         .target(name: "SystemValues", swiftSettings: swift),
         .target(name: "Digests", dependencies: ["CNettle"], swiftSettings: swift),
+        .target(name: "DiskFiles", dependencies: ["Digests"], swiftSettings: swift),
         .target(name: "JSONCoding", swiftSettings: swift),
         .target(name: "HTTPValues", dependencies: ["JSONCoding", "SystemValues"], swiftSettings: swift),
         .target(
@@ -106,8 +107,7 @@ let package = Package(
         .target(name: "HTTPCaching", dependencies: ["HTTPValues", "IPCProtocol"], swiftSettings: swift),
         .target(name: "LinuxSystem", dependencies: ["CLinux", "SystemValues"], swiftSettings: swift),
         .target(
-            name: "SharedCache", dependencies: ["CLinux", "Digests", "LinuxSystem", "SystemValues"],
-            swiftSettings: swift),
+            name: "SharedCache", dependencies: ["CLinux", "LinuxSystem", "SystemValues"], swiftSettings: swift),
         .target(name: "Sandbox", dependencies: ["CSandbox", "WorkerProtocol"], swiftSettings: swift),
         .target(
             name: "IPCTransport", dependencies: ["IPCProtocol", "LinuxSystem", "WorkerProtocol"],
@@ -119,7 +119,7 @@ let package = Package(
         .target(
             name: "ImageBrokerClient",
             dependencies: [
-                "Digests", "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache",
+                "HTTPValues", "IPCProtocol", "IPCTransport", "LinuxSystem", "SharedCache", "SystemValues",
             ],
             swiftSettings: swift),
 
@@ -158,8 +158,9 @@ let package = Package(
         .executableTarget(
             name: "imgcache",
             dependencies: [
-                "CSQLite", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
-                "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
+                "CSQLite", "Digests", "DiskFiles", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport",
+                "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol",
+                "WorkerRuntime",
             ],
             swiftSettings: swift),
 
@@ -168,8 +169,8 @@ let package = Package(
         .target(
             name: "BrokerHarness",
             dependencies: [
-                "Digests", "DiskRecords", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding", "LinuxSystem",
-                "SharedCache", "SystemValues",
+                "Digests", "DiskFiles", "DiskRecords", "HTTPValues", "ImageBrokerClient", "IPCProtocol", "JSONCoding",
+                "LinuxSystem", "SharedCache", "SystemValues",
             ],
             path: "Demo/BrokerHarness", swiftSettings: swift),
         .executableTarget(
@@ -273,17 +274,17 @@ let package = Package(
         .testTarget(
             name: "imgcacheTests",
             dependencies: [
-                "imgcache", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
-                "LinuxSystem",
-                "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol", "WorkerRuntime",
+                "imgcache", "Digests", "DiskFiles", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport",
+                "JSONCoding", "LinuxSystem", "SharedCache", "SystemValues", "TestSupport", "WorkerProtocol",
+                "WorkerRuntime",
             ],
             swiftSettings: swift),
         // What fuzzing found, without the fuzzer, which has a package of its own.
         .testTarget(
             name: "FuzzTests",
             dependencies: [
-                "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem", "SharedCache",
-                "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
+                "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
             ],
             path: "Fuzz", exclude: ["Driver", "Package.swift", "Product", "Regressions"],
             sources: ["Replay", "Targets"], swiftSettings: swift),

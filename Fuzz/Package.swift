@@ -33,6 +33,7 @@ let package = Package(
         .target(name: "CSandbox", dependencies: ["CSeccomp"], path: "Product/CSandbox"),
         .target(name: "SystemValues", path: "Product/SystemValues", swiftSettings: swift),
         .target(name: "Digests", dependencies: ["CNettle"], path: "Product/Digests", swiftSettings: swift),
+        .target(name: "DiskFiles", dependencies: ["Digests"], path: "Product/DiskFiles", swiftSettings: swift),
         .target(name: "JSONCoding", path: "Product/JSONCoding", swiftSettings: swift),
         .target(
             name: "HTTPValues", dependencies: ["JSONCoding"], path: "Product/HTTPValues", swiftSettings: swift),
@@ -52,7 +53,7 @@ let package = Package(
             name: "LinuxSystem", dependencies: ["CLinux", "SystemValues"], path: "Product/LinuxSystem",
             swiftSettings: swift),
         .target(
-            name: "SharedCache", dependencies: ["CLinux", "Digests", "LinuxSystem", "SystemValues"],
+            name: "SharedCache", dependencies: ["CLinux", "LinuxSystem", "SystemValues"],
             path: "Product/SharedCache", swiftSettings: swift),
         .target(
             name: "Sandbox", dependencies: ["CSandbox", "WorkerProtocol"], path: "Product/Sandbox",
@@ -81,15 +82,16 @@ let package = Package(
         .target(
             name: "imgcache",
             dependencies: [
-                "CSQLite", "Digests", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport", "JSONCoding",
-                "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol", "WorkerRuntime",
+                "CSQLite", "Digests", "DiskFiles", "DiskRecords", "HTTPValues", "IPCProtocol", "IPCTransport",
+                "JSONCoding", "LinuxSystem", "Sandbox", "SharedCache", "SystemValues", "WorkerProtocol",
+                "WorkerRuntime",
             ],
             path: "Product/imgcache", exclude: ["main.swift"], swiftSettings: swift),
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem", "SharedCache",
-                "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
+                "DiskFiles", "DiskRecords", "HTTPCaching", "HTTPValues", "IPCProtocol", "JSONCoding", "LinuxSystem",
+                "SharedCache", "WorkerProtocol", "imgcache", "imgfetch", "imgworker",
             ], path: "Targets", swiftSettings: swift),
         // In C, because then libFuzzer's `main` is the only one.
         .executableTarget(name: "imgfuzz", dependencies: ["FuzzTargets"], path: "Driver"),

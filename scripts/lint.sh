@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 # `swift format` ignores paths that do not exist, so only existing ones are given.
 paths=()
-for path in Package.swift Sources Tests Demo Benchmarks Fuzz; do
+for path in Package.swift Sources Tests Demo Benchmarks Fuzz clients; do
     if [[ -e "$path" ]]; then paths+=("$path"); fi
 done
 

@@ -1,9 +1,9 @@
 internal import Digests
+internal import DiskFiles
 internal import DiskRecords
 internal import Foundation
 internal import HTTPValues
 internal import JSONCoding
-internal import SharedCache
 
 /// A cache directory with many small originals, as the cache process writes them but without its index, which it
 /// rebuilds from the files.

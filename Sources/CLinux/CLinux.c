@@ -4,12 +4,14 @@
 #include <grp.h>
 #include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <pwd.h>
 #include <sched.h>
 #include <linux/magic.h>
 #include <sys/statfs.h>
 #include <sys/stat.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -91,6 +93,8 @@ int clinux_signalfd_next(int fd) {
 }
 
 int clinux_timerfd(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); }
+
+int clinux_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 
 int clinux_clock_watch(void) {
     int fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -449,4 +453,21 @@ void clinux_return_freed_memory(void) {
 int clinux_terminal_columns(int fd) {
     struct winsize size;
     return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+int clinux_start_thread(const char *name, void *(*body)(void *), void *argument) {
+    // A fault of the thread itself is handled like one of any other.
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) sigdelset(&blocked, faults[i]);
+    int error = pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    if (error) return error;
+    pthread_t thread;
+    error = pthread_create(&thread, NULL, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) return error;
+    pthread_setname_np(thread, name);
+    pthread_detach(thread);
+    return 0;
 }

@@ -245,6 +245,9 @@ package final class FrameChannel {
         if case .kept(let descriptor) = descriptors.first { descriptor } else { nil }
     }
 
+    /// The number of received descriptors that were not taken.
+    package var receivedDescriptors: Int { descriptors.count }
+
     /// Takes the `count` descriptors of the frame last returned; nil when there are fewer, or when they did not come.
     package func takeDescriptors(_ count: Int) -> [FileDescriptor]? {
         if count == 0 { return [] }

@@ -39,8 +39,16 @@ public final class BrokerImage: Sendable {
         bytes = payload.map { .inline($0) } ?? .none
     }
 
-    /// Lends the image's bytes to `body`: `reply.height` rows of `reply.pixels!.stride` bytes, or the encoded file. Empty for
-    /// an image that was not delivered.
+    /// The number of pixels in a row.
+    public var width: Int { reply.width }
+    /// The number of rows.
+    public var height: Int { reply.height }
+
+    /// Lends the image's bytes to `body`: `height` rows of `reply.pixels!.stride` bytes, or the encoded file. Empty for an
+    /// image that was not delivered.
+    ///
+    /// The bytes are those that all processes share. An image of at most 256 KiB is copied at the first call, because mapping
+    /// it would take longer.
     public func withBytes<Value>(_ body: (RawSpan) throws -> Value) rethrows -> Value {
         switch bytes {
         case .none: try body(RawSpan())
@@ -48,6 +56,12 @@ public final class BrokerImage: Sendable {
         case .mapped(let mapping): try unsafe mapping.withBytes { try unsafe body($0.bytes.extracting(range)) }
         case .small(let small): try unsafe small.withBytes { try unsafe body($0.bytes.extracting(range)) }
         }
+    }
+
+    /// Lends the image's bytes to `body` like `withBytes`, as a pointer for C functions. It is valid during the call only; nil
+    /// for an image without bytes.
+    public func withUnsafeBytes<Value>(_ body: (UnsafeRawBufferPointer) throws -> Value) rethrows -> Value {
+        try withBytes { try unsafe $0.withUnsafeBytes(body) }
     }
 
     /// The position of its bytes in the buffer.

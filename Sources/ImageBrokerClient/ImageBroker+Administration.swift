@@ -10,48 +10,42 @@ extension ImageBroker {
     public func clear(
         _ tier: CacheTier = .all, olderThanSeconds: Int? = nil
     ) throws(ClientError) -> (removed: Int, bytes: Int) {
-        let reply = try ask { .clear(id: $0, tier: tier, olderThanSeconds: olderThanSeconds) }
-        guard case .cleared(_, let removed, let bytes) = reply else { throw Self.unexpected }
-        return (removed, bytes)
+        try perform(.clear(tier, olderThanSeconds: olderThanSeconds))
     }
 
     /// Requests the list of recently failed URLs, or its entries for `url`; at most as many as fit into one frame.
     ///
     /// - Throws: `ClientError`.
     public func failedEntries(of url: SourceURL? = nil) throws(ClientError) -> [FailedEntry] {
-        guard case .failedEntries(_, let entries) = try ask({ .failedList(id: $0, url: url) }) else {
-            throw Self.unexpected
-        }
-        return entries
+        try perform(.failedEntries(of: url))
     }
 
     /// Removes `url`, or everything, from the list of recently failed URLs. Returns the number of entries removed.
     ///
     /// - Throws: `ClientError`.
     public func clearFailed(_ url: SourceURL? = nil) throws(ClientError) -> Int {
-        guard case .removed(_, let count) = try ask({ .failedClear(id: $0, url: url) }) else { throw Self.unexpected }
-        return count
+        try perform(.clearFailed(url))
     }
 
     /// Suspends new loads of all clients; hits are served.
     ///
     /// - Throws: `ClientError`.
     public func suspend() throws(ClientError) {
-        try tell { .suspend(id: $0) }
+        try perform(.suspend)
     }
 
     /// Resumes loads.
     ///
     /// - Throws: `ClientError`.
     public func resume() throws(ClientError) {
-        try tell { .resume(id: $0) }
+        try perform(.resume)
     }
 
     /// Cancels all pending requests of all clients.
     ///
     /// - Throws: `ClientError`.
     public func cancelAll() throws(ClientError) {
-        try tell { .cancelAll(id: $0) }
+        try perform(.cancelAll)
     }
 
     // MARK: Events

@@ -11,9 +11,7 @@ extension ImageBroker {
     public func query(
         _ url: SourceURL, _ options: GetOptions = GetOptions()
     ) throws(ClientError) -> CacheStatus {
-        let reply = try ask { .query(GetRequest(id: $0, url: url, options: options)) }
-        guard case .queried(_, let status) = reply else { throw Self.unexpected }
-        return status
+        try perform(.query(url, options))
     }
 
     /// Loads images into the cache, at low priority unless `options` say otherwise, and waits for the last one. Continues
@@ -31,11 +29,8 @@ extension ImageBroker {
         progress: ((_ done: Int, _ failed: Int, _ total: Int) -> Void)? = nil
     ) throws(ClientError) -> (done: Int, failed: Int) {
         var (done, failed) = (0, 0)
-        var left = urls[...]
-        while !left.isEmpty {
-            let part = left.prefix(Self.prefixOfOneFrame(left))
-            left = left.dropFirst(part.count)
-            let id = try send { .prefetch(PrefetchRequest(id: $0, urls: Array(part), options: options)) }
+        for part in PrefetchRequest.parts(of: urls) {
+            let id = try send { .prefetch(PrefetchRequest(id: $0, urls: part, options: options)) }
             var last = (done: 0, failed: 0)
             wait: while true {
                 switch try incoming(for: id) {
@@ -53,17 +48,6 @@ extension ImageBroker {
         return (done, failed)
     }
 
-    /// The number of URLs that the broker accepts in one request.
-    private static func prefixOfOneFrame(_ urls: ArraySlice<SourceURL>) -> Int {
-        var (count, bytes) = (0, 0)
-        for url in urls.prefix(PrefetchRequest.maximumURLs) {
-            bytes += url.text.utf8.count
-            if bytes > PrefetchRequest.maximumBytes, count > 0 { break }
-            count += 1
-        }
-        return count
-    }
-
     /// Stores an image in the cache as if it had been loaded from `url`, and waits until it is validated. Later requests of
     /// this user for `url` get it; requests of all users when an administrator stores it.
     ///
@@ -73,23 +57,7 @@ extension ImageBroker {
     ///   - contentType: the stated media type; the format is detected from the bytes.
     /// - Throws: `ClientError`; `refused` when the bytes are not a valid image.
     public func store(_ bytes: [UInt8], as url: SourceURL, contentType: String? = nil) throws(ClientError) {
-        try store(try Self.sealedCopy(bytes), as: url, contentType: contentType)
-    }
-
-    private static func sealedCopy(_ bytes: [UInt8]) throws(ClientError) -> SealedBuffer {
-        do throws(SystemError) {
-            let writable = try WritableBuffer(name: "imgbroker-client")
-            var result: Result<Void, SystemError> = .success(())
-            unsafe bytes.withUnsafeBytes { bytes in
-                result = Result { () throws(SystemError) in
-                    unsafe try writable.descriptor.write(bytes, at: 0)
-                }
-            }
-            try result.get()
-            return try writable.seal()
-        } catch {
-            throw .system(error)
-        }
+        try store(try SealedBuffer.copy(of: bytes), as: url, contentType: contentType)
     }
 
     /// Stores an image like `store` of bytes, without a copy of the sealed buffer.
@@ -104,9 +72,7 @@ extension ImageBroker {
     ///
     /// - Throws: `ClientError`.
     public func store(_ file: FileDescriptor, as url: SourceURL, contentType: String? = nil) throws(ClientError) {
-        try tell(descriptors: [file]) {
-            .store(StoreRequest(id: $0, url: url, contentType: contentType, payload: 0))
-        }
+        try perform(.store(file, as: url, contentType: contentType))
     }
 
     /// Stores pixels, which the sealed buffer contains as `pixels` describes, without a copy. Waits until requests find them:
@@ -121,9 +87,7 @@ extension ImageBroker {
     public func store(
         pixels: StoredPixels, in buffer: SealedBuffer, as url: SourceURL, storage: StoreRequest.Storage = .memory
     ) throws(ClientError) {
-        try tell(descriptors: [buffer.descriptor]) {
-            .store(StoreRequest(id: $0, url: url, pixels: pixels, storage: storage))
-        }
+        try perform(.store(pixels, in: buffer, as: url, storage))
     }
 
     /// Stores a copy of pixels: rows of `geometry` without padding.
@@ -134,14 +98,30 @@ extension ImageBroker {
         _ alpha: AlphaMode = .premultiplied, as url: SourceURL, storage: StoreRequest.Storage = .memory
     ) throws(ClientError) {
         let layout = StoredPixels(geometry, pixelFormat: pixelFormat, alpha: alpha)
-        try store(pixels: layout, in: try Self.sealedCopy(bytes), as: url, storage: storage)
+        try store(pixels: layout, in: try SealedBuffer.copy(of: bytes), as: url, storage: storage)
     }
 
     /// Removes `url` in all its variants from the cache. Returns the number of originals removed.
     ///
     /// - Throws: `ClientError`.
     public func remove(_ url: SourceURL) throws(ClientError) -> Int {
-        guard case .removed(_, let count) = try ask({ .remove(id: $0, url: url) }) else { throw Self.unexpected }
-        return count
+        try perform(.remove(url))
+    }
+}
+
+extension PrefetchRequest {
+    /// Divides URLs into parts that the broker accepts in one request each.
+    static func parts(of urls: [SourceURL]) -> [[SourceURL]] {
+        var parts: [[SourceURL]] = []
+        var bytes = 0
+        for url in urls {
+            bytes += url.text.utf8.count
+            if parts.isEmpty || parts[parts.count - 1].count == maximumURLs || bytes > maximumBytes {
+                parts.append([])
+                bytes = url.text.utf8.count
+            }
+            parts[parts.count - 1].append(url)
+        }
+        return parts
     }
 }

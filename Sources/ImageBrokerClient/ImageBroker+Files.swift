@@ -6,6 +6,7 @@ extension ImageBroker {
     /// Loads the image in the file at `path` and waits for it.
     ///
     /// - Parameters:
+    ///   - path: the path of a regular file.
     ///   - options: the variant, and how to load it. Options of HTTP (`headers`, `credentials`, `cookies`, `cacheKey`,
     ///     `allowInvalidCertificates`, `staleFirst`, `timeoutMs`) are refused with `bad-request`.
     /// - Returns: the image. All clients that load the same unchanged file share its bytes.
@@ -20,7 +21,10 @@ extension ImageBroker {
     /// and stays as it is.
     ///
     /// - Parameters:
+    ///   - file: the open file.
     ///   - name: the name in the broker's events, at most 255 bytes.
+    ///   - options: as those of `get(path:)`.
+    ///   - progress: called with the number of bytes read so far, and with their total.
     /// - Throws: `ClientError`.
     public func get(
         file: FileDescriptor, name: String? = nil, _ options: GetOptions = GetOptions(),
@@ -46,20 +50,14 @@ extension ImageBroker {
     ///
     /// - Throws: `ClientError`.
     public func query(file: FileDescriptor, _ options: GetOptions = GetOptions()) throws(ClientError) -> CacheStatus {
-        let reply = try ask(descriptors: [file]) {
-            .query(GetRequest(id: $0, file: LocalFile(), options: options))
-        }
-        guard case .queried(_, let status) = reply else { throw Self.unexpected }
-        return status
+        try perform(.query(file, options))
     }
 
     /// Removes all variants of the image in a file from the cache; the file stays. Returns the number of originals removed.
     ///
     /// - Throws: `ClientError`.
     public func remove(file: FileDescriptor) throws(ClientError) -> Int {
-        let reply = try ask(descriptors: [file]) { .removeFile(id: $0, file: LocalFile()) }
-        guard case .removed(_, let count) = reply else { throw Self.unexpected }
-        return count
+        try perform(.remove(file))
     }
 }
 

@@ -14,7 +14,7 @@ internal import SharedCache
 /// the order in which they are ready. One thread uses a connection at a time; images may be used on any thread.
 public final class ImageBroker {
     /// A reply, or progress of a request in flight.
-    public enum Incoming {
+    public enum Incoming: Sendable {
         /// An image; another one follows unless `reply.final`.
         case image(id: Int, BrokerImage)
         /// The number of bytes downloaded so far, and the total if known.
@@ -41,29 +41,12 @@ public final class ImageBroker {
         }
     }
 
-    private struct Held {
-        let buffer: SealedBuffer
-        /// The number of leases that were granted and not released.
-        var leases: Int
-        /// The last request sent before the last lease was released: until its reply, the broker may assume that this
-        /// process still has the descriptor.
-        var neededUntil = 0
-    }
-
-    private let channel: FrameChannel
-    private let releases = PendingReleases()
+    private let session: Session
     /// Images for repeated requests; nil for a client that keeps none.
     ///
     /// Overlapping accesses are not checked at run time, which would take a fifth of a hit. They cannot occur, because
     /// `KeptImages` never calls this object; images that it releases add to `releases` only.
     @exclusivity(unchecked) private var kept: KeptImages?
-    private var held: [Int: Held] = [:]
-    /// Buffers whose descriptor was lost; the broker assumes that it arrived until all their leases are released.
-    private var lost: Set<Int> = []
-    /// Whether some entries of `held` have no lease.
-    private var hasReleased = false
-    private var unanswered: Set<Int> = []
-    private var lastID = 0
     private var stash: [Incoming] = []
     /// The silence in milliseconds after which a sign of life is requested; nil to wait without a limit.
     private let patience: Int?
@@ -73,6 +56,7 @@ public final class ImageBroker {
     /// Connects to the broker at `path`, or at the default path.
     ///
     /// - Parameters:
+    ///   - path: the socket; nil for that of `SocketPath.forClient`.
     ///   - keeping: the limits for kept images; nil to keep none. The broker is asked for its validity page; without one, nothing
     ///     is kept.
     ///   - patience: the milliseconds of silence after which a request asks the broker for a sign of life; after as long again
@@ -84,31 +68,15 @@ public final class ImageBroker {
         self.patience = patience
         let path = path ?? SocketPath.forClient
         do {
-            channel = FrameChannel(socket: try UnixSocket.connect(to: path, milliseconds: patience))
+            let socket = try UnixSocket.connect(to: path, milliseconds: patience)
+            session = Session(socket, releases: PendingReleases())
         } catch {
             throw .noBroker(path: path, error)
         }
-        if let keeping, let page = try requestValidityPage() {
+        guard let keeping else { return }
+        _ = try perform(.hello(client: nil, validity: true))
+        if let page = session.page {
             unsafe kept = KeptImages(maximumImages: keeping.images, maximumBytes: keeping.bytes, page: page)
-        }
-    }
-
-    /// Requests the broker's validity page; nil when it has none.
-    private func requestValidityPage() throws(ClientError) -> ValidityView? {
-        guard case .hello(_, let hello) = try ask({ .hello(id: $0, client: nil, validity: true) }) else {
-            throw Self.unexpected
-        }
-        guard let slots = hello.slots else { return nil }
-        // The page is optional: a process without free descriptors keeps no images.
-        if channel.areDescriptorsLost {
-            _ = channel.takeDescriptors(1)
-            return nil
-        }
-        guard let page = channel.takeDescriptors(1)?.first else {
-            throw .protocolViolation("the validity page is missing")
-        }
-        do { return try ValidityView(verifying: page, slots: slots) } catch {
-            throw .protocolViolation("the validity page is invalid")
         }
     }
 
@@ -117,6 +85,7 @@ public final class ImageBroker {
     /// Loads the image at `url` and waits for it.
     ///
     /// - Parameters:
+    ///   - url: an `http` or `https` URL.
     ///   - options: the variant, and how to load it.
     ///   - preview: called with the cached image, fresh or stale, before it is revalidated; not called when nothing is cached.
     ///     Sets the options `cache` to `noCache` and `staleFirst`.
@@ -132,11 +101,10 @@ public final class ImageBroker {
     ) throws(ClientError) -> BrokerImage {
         if preview == nil, let (image, isReportDue) = unsafe kept?.image(at: url, options) {
             // If the broker is gone, the next request fails.
-            if isReportDue { try? write([]) }
+            if isReportDue { try? returnLeases() }
             return image
         }
-        let source: SourceURL
-        do { source = try SourceURL(url) } catch { throw .refused(WireError(error)) }
+        let source = try ClientError.refusing { () throws(InvalidURL) in try SourceURL(url) }
         let image = try load(options, preview: preview, partial: partial, progress: progress) {
             (options) throws(ClientError) in try send(get: source, options)
         }
@@ -181,16 +149,14 @@ public final class ImageBroker {
     ///
     /// - Throws: `ClientError`.
     public func hello(client: String? = nil) throws(ClientError) -> HelloReply {
-        guard case .hello(_, let hello) = try ask({ .hello(id: $0, client: client) }) else { throw Self.unexpected }
-        return hello
+        try perform(.hello(client: client))
     }
 
     /// Requests the broker's figures.
     ///
     /// - Throws: `ClientError`.
     public func stats() throws(ClientError) -> StatsReport {
-        guard case .stats(_, let report) = try ask({ .stats(id: $0) }) else { throw Self.unexpected }
-        return report
+        try perform(.stats)
     }
 
     // MARK: Concurrent requests
@@ -214,114 +180,64 @@ public final class ImageBroker {
     ///
     /// - Throws: `ClientError`.
     public func returnLeases() throws(ClientError) {
-        try write([])
+        session.enqueueDue(report: unsafe kept?.takeTouch())
+        try flush()
     }
 
     // MARK: Steps
 
-    private static let releasesInOneFrame = 10_000
-    /// The protocol's maximum of an inline image, `maxInlineBytes`.
-    private static let maximumInlineBytes = 64 << 20
     static let unexpected = ClientError.protocolViolation("an unexpected kind of reply")
 
     /// Sends a message with a new id and returns the id.
     func send(
         descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage
     ) throws(ClientError) -> Int {
-        let frame: [UInt8]
-        do { frame = try message(lastID + 1).encoded() } catch {
-            throw .refused(WireError(.badRequest, "The request of \(error.length) bytes is too long for a frame."))
-        }
-        lastID += 1
-        unanswered.insert(lastID)
-        try write(frame, descriptors: descriptors)
-        return lastID
+        let id = try session.enqueue(descriptors: descriptors, report: unsafe kept?.takeTouch(), message)
+        try flush()
+        return id
     }
 
-    /// Sends a message and waits for its only reply.
-    func ask(
-        descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage
-    ) throws(ClientError) -> Reply {
-        let id = try send(descriptors: descriptors, message)
+    private func flush() throws(ClientError) {
+        if try !session.flush(), patience != nil { throw .notAnswering }
+    }
+
+    /// Sends a request and waits for its only reply.
+    func perform<Value>(_ call: Call<Value>) throws(ClientError) -> Value {
+        let id = try send(descriptors: call.descriptors, call.message)
         switch try incoming(for: id) {
         case .reply(.error(_, let error)): throw .refused(error)
-        case .reply(let reply): return reply
+        case .reply(let reply):
+            guard let value = call.value(reply) else { throw Self.unexpected }
+            return value
         case .image, .progress, .event: throw Self.unexpected
         }
-    }
-
-    /// Sends a message and waits for its `ok`.
-    func tell(descriptors: [FileDescriptor] = [], _ message: (Int) -> ClientMessage) throws(ClientError) {
-        guard case .ok = try ask(descriptors: descriptors, message) else { throw Self.unexpected }
     }
 
     /// Waits for the next reply or progress of request `id`; those of other requests are kept for `receive`.
     func incoming(for id: Int) throws(ClientError) -> Incoming {
         while true {
             let incoming = try receiveFromSocket()
-            let subject: Int? =
-                switch incoming {
-                case .image(let id, _), .progress(let id, _, _), .event(let id, _): id
-                case .reply(let reply): reply.id
-                }
-            if subject == id { return incoming }
-            if subject == nil, case .reply(.error(_, let error)) = incoming { throw .refused(error) }
+            if incoming.id == id { return incoming }
+            if incoming.id == nil, case .reply(.error(_, let error)) = incoming { throw .refused(error) }
             stash.append(incoming)
         }
     }
 
-    private func write(_ frame: [UInt8], descriptors: [FileDescriptor] = []) throws(ClientError) {
-        // Before the releases, which may include buffers of this report.
-        if let touch = unsafe kept?.takeTouch(), let frame = try? touch.encoded() { channel.enqueue(frame) }
-        let released = releases.take()
-        if !released.isEmpty {
-            hasReleased = true
-            // In parts, because a frame has a limit.
-            for start in stride(from: 0, to: released.count, by: Self.releasesInOneFrame) {
-                let part = released[start..<min(start + Self.releasesInOneFrame, released.count)]
-                if let frame = try? ClientMessage.release(buffers: Array(part)).encoded() { channel.enqueue(frame) }
-            }
-            for buffer in released {
-                held[buffer]?.leases -= 1
-                held[buffer]?.neededUntil = lastID
-            }
-        }
-        if !frame.isEmpty { channel.enqueue(frame, descriptors: descriptors) }
-        let isSent: Bool
-        do { isSent = try channel.flush() } catch { throw .connectionLost }
-        if !isSent, patience != nil { throw .notAnswering }
-        forgetReleased()
-    }
-
-    private func forgetReleased() {
-        guard hasReleased else { return }
-        let oldest = unanswered.min() ?? .max
-        held = held.filter { $0.value.leases > 0 || $0.value.neededUntil >= oldest }
-        hasReleased = held.values.contains { $0.leases == 0 }
-    }
-
     private func receiveFromSocket() throws(ClientError) -> Incoming {
-        let reply: Reply
-        do {
-            reply = try Reply(decoding: try nextFrame())
-        } catch let error as BadReply {
-            throw .protocolViolation(error.description)
-        } catch let error as ClientError {
-            throw error
-        } catch {
-            throw .protocolViolation("\(error)")
-        }
-        if reply.isTerminal, let id = reply.id { unanswered.remove(id) }
-        if let ping, reply.id == ping {
-            self.ping = nil
-            return try receiveFromSocket()
-        }
-        switch reply {
-        case .image(let id, let image): return .image(id: id, try self.image(of: image))
-        case .progress(let id, let received, let expected):
-            return .progress(id: id, received: received, expected: expected)
-        case .event(let id, let event): return .event(id: id, event)
-        default: return .reply(reply)
+        while true {
+            switch try session.next() {
+            case .incoming(.reply(let reply)):
+                guard let ping, reply.id == ping else { return .reply(reply) }
+                self.ping = nil
+            case .incoming(let incoming): return incoming
+            case .unusableImage(_, _, let error): throw error
+            case nil:
+                if session.channel.waitUntilReadable(milliseconds: Int32(clamping: patience ?? -1)) {
+                    try session.fill()
+                } else {
+                    try requestSignOfLife()
+                }
+            }
         }
     }
 
@@ -330,60 +246,5 @@ public final class ImageBroker {
         if patience == nil { return }
         if ping != nil { throw .notAnswering }
         ping = try send { .stats(id: $0) }
-    }
-
-    private func nextFrame() throws(ClientError) -> ArraySlice<UInt8> {
-        do {
-            while true {
-                if let frame = try channel.nextFrame() { return frame }
-                guard channel.waitUntilReadable(milliseconds: Int32(clamping: patience ?? -1)) else {
-                    try requestSignOfLife()
-                    continue
-                }
-                if try channel.fill() == .end { throw ClientError.connectionLost }
-            }
-        } catch let error as ClientError {
-            throw error
-        } catch let error as SystemError {
-            throw .system(error)
-        } catch {
-            throw .protocolViolation("\(error)")
-        }
-    }
-
-    /// Combines a reply with its bytes, after verifying the seals of their buffer.
-    private func image(of image: ImageReply) throws(ClientError) -> BrokerImage {
-        let areLost = image.descriptors > 0 && channel.areDescriptorsLost
-        let descriptors = channel.takeDescriptors(image.descriptors)
-        if descriptors == nil, !areLost { throw .protocolViolation("a descriptor is missing") }
-        let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
-        if overflowed || !image.holdsPixels { throw .protocolViolation("the sizes are invalid") }
-        if image.payload > 0 {
-            // Before memory is reserved for it.
-            guard image.payload == image.bytes, image.offset == 0, image.payload <= Self.maximumInlineBytes else {
-                throw .protocolViolation("a payload of \(image.payload) bytes for an image of \(image.bytes)")
-            }
-            do { return BrokerImage(image, payload: try channel.receivePayload(image.payload)) } catch {
-                throw .connectionLost
-            }
-        }
-        guard let number = image.buffer else { return BrokerImage(image, payload: nil) }
-        if areLost { lost.insert(number) }
-        if let descriptor = descriptors?.first {
-            lost.remove(number)
-            do {
-                let buffer = try SealedBuffer(verifying: descriptor, size: end)
-                held[number] = Held(buffer: buffer, leases: held[number]?.leases ?? 0)
-            } catch {
-                throw .protocolViolation("a buffer is not sealed, or too small")
-            }
-        }
-        guard let buffer = held[number]?.buffer else {
-            guard lost.contains(number) else { throw .protocolViolation("an unknown buffer") }
-            releases.add(number)
-            throw .descriptorLost
-        }
-        held[number]?.leases += 1
-        return try BrokerImage(image, buffer: buffer, lease: LeaseToken(buffer: number, releases: releases))
     }
 }

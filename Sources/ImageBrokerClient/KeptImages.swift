@@ -1,7 +1,7 @@
-internal import Digests
 internal import HTTPValues
 internal import IPCProtocol
 internal import SharedCache
+internal import SystemValues
 
 /// Images that a client keeps mapped, each with the slot of the broker's validity page that tells whether a request would
 /// get the same image again. Used by one thread at a time, like its connection.

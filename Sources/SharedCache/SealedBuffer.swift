@@ -70,11 +70,19 @@ public struct SealedBuffer: Sendable {
     ///
     /// - Throws: `SystemError` of `fcntl` or `fstat`; `EINVAL` when a seal or a byte is missing.
     public init(verifying descriptor: FileDescriptor, size: Int) throws(SystemError) {
-        guard descriptor.isSealed, try descriptor.size() >= size else {
+        let buffer = try SealedBuffer(verifying: descriptor, atLeast: size)
+        self.init(sealed: buffer.descriptor, size: size)
+    }
+
+    /// Verifies that `descriptor` is a sealed memfd of at least `count` bytes; the buffer is all of it.
+    ///
+    /// - Throws: `SystemError` of `fcntl` or `fstat`; `EINVAL` when a seal or a byte is missing.
+    package init(verifying descriptor: FileDescriptor, atLeast count: Int) throws(SystemError) {
+        let size = try descriptor.size()
+        guard descriptor.isSealed, size >= count else {
             throw SystemError("fcntl", code: SystemError.invalidArgument)
         }
-        self.descriptor = descriptor
-        self.size = size
+        self.init(sealed: descriptor, size: size)
     }
 }
 

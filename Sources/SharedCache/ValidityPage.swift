@@ -79,12 +79,17 @@ package final class ValidityView: @unchecked Sendable {
     private let slots: Int
     private let owner: UInt32
 
+    /// Whether the page has a version that this code understands. Another one has no valid slots here.
+    package let isKnown: Bool
+
     /// Maps the page of a broker that reported `slots` slots.
     ///
-    /// - Throws: `SystemError` of `fcntl`, `fstat` or `mmap`; `EINVAL` when it is not such a page.
+    /// - Throws: `SystemError` of `fcntl`, `fstat` or `mmap`; `EINVAL` when it is not such a page, or another process than the
+    ///   broker could change it.
     package init(verifying descriptor: FileDescriptor, slots: Int) throws(SystemError) {
         let seals = try retrying("fcntl") { clinux_get_seals(descriptor.raw) }
-        guard let bytes = Layout.bytes(slots: slots), seals & clinux_seal_size() == clinux_seal_size(),
+        let needed = clinux_seal_foreign_writes()
+        guard let bytes = Layout.bytes(slots: slots), seals & needed == needed || descriptor.isSealed,
             try descriptor.size() >= bytes
         else { throw SystemError("fcntl", code: SystemError.invalidArgument) }
         let address = unsafe mmap(nil, bytes, PROT_READ, MAP_SHARED, descriptor.raw, 0)
@@ -92,9 +97,10 @@ package final class ValidityView: @unchecked Sendable {
         (count, self.slots) = (bytes, slots)
         unsafe base = address
         owner = unsafe Self.owner(of: address)
-        guard unsafe base.load(as: UInt64.self) == Layout.magic,
-            unsafe base.load(fromByteOffset: Layout.versionOffset, as: UInt32.self) == Layout.version
-        else { throw SystemError("mmap", code: SystemError.invalidArgument) }
+        isKnown = unsafe base.load(fromByteOffset: Layout.versionOffset, as: UInt32.self) == Layout.version
+        guard unsafe base.load(as: UInt64.self) == Layout.magic else {
+            throw SystemError("mmap", code: SystemError.invalidArgument)
+        }
     }
 
     deinit {
@@ -113,7 +119,7 @@ package final class ValidityView: @unchecked Sendable {
 
     /// Whether a request at `tenth` would return the image that `slot` and `generation` were given to.
     package func isValid(slot: Int, generation: UInt32, at tenth: UInt32) -> Bool {
-        guard slot >= 0, slot < slots else { return false }
+        guard isKnown, slot >= 0, slot < slots else { return false }
         let place = unsafe (base + Layout.header).assumingMemoryBound(to: UInt64.self) + slot
         let word = ValidityWord(rawValue: unsafe clinux_load_acquire(place))
         return word.generation == generation && tenth < word.expiry && hasOwner

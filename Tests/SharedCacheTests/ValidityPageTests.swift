@@ -106,10 +106,13 @@ import Testing
             let file = copy.descriptor
             unsafe try bytes.withUnsafeBytes { unsafe try file.write($0, at: 0) }
             if isSealed { _ = try copy.seal() }
-            return (try? ValidityView(verifying: file, slots: 8)) != nil
+            return (try? ValidityView(verifying: file, slots: 8))?.isKnown == true
         }
         #expect(try isBelieved(sound))
         #expect(try !isBelieved(sound, isSealed: false))
+        let writable = try WritableBuffer(name: "test", size: sound.count).descriptor
+        unsafe try sound.withUnsafeBytes { unsafe try writable.write($0, at: 0) }
+        #expect(throws: SystemError.self) { try ValidityView(verifying: writable, slots: 8) }
         for place in 0..<12 {
             var other = sound
             other[place] ^= 1

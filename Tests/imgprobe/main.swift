@@ -6,8 +6,9 @@
 //
 //     imgprobe watch SOCKET URL FILE
 //     imgprobe hits SOCKET URL [call]
+//     imgprobe calls SOCKET [keep]
 //
-// These two are clients: see `Watcher` and `SilentClient`.
+// These are clients: see `Watcher`, `SilentClient` and `ConformanceDriver`.
 //
 //     imgprobe runtime [OPTION]...
 //
@@ -30,6 +31,7 @@ if arguments[0].hasSuffix("/imgfetch") { FetchImpostor.run(arguments) }
 if arguments[0].hasSuffix("/imgcache") { CacheImpostor.run(arguments) }
 if arguments.count > 1, arguments[1] == "watch" { Watcher.run(arguments) }
 if arguments.count > 1, arguments[1] == "hits" { SilentClient.run(arguments) }
+if arguments.count > 1, arguments[1] == "calls" { ConformanceDriver.run(arguments) }
 if arguments.count > 1, arguments[1] == "runtime" {
     exit(WorkerRuntime.run(ProbeProgram.self, arguments: arguments.dropFirst(2)))
 }

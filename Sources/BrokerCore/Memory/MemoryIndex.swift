@@ -53,9 +53,9 @@ struct MemoryIndex {
         /// Whether any of its originals came from the disk tier, and so any of its buffers may have.
         var isFromDisk = false
         /// The originals with these bytes, the oldest first.
-        var originals: [Int] = []
+        var originals = SlotList()
         /// The variants, the oldest first.
-        var buffers: [Int] = []
+        var buffers = SlotList()
     }
 
     /// A key that leads to a content.
@@ -640,7 +640,7 @@ struct MemoryIndex {
         variants.remove(slot, hash: Self.hash(buffers[slot]))
         if buffers[slot].isPacked { packedBuffers -= 1 }
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
-        Self.remove(slot, from: &contents[buffers.remove(at: slot).content].buffers)
+        contents[buffers.remove(at: slot).content].buffers.remove(slot)
     }
 
     /// Adds an original to the list of its URL, as the second one, so that the first need not change.
@@ -673,12 +673,8 @@ struct MemoryIndex {
         textBytes -= original.textBytes
         contents[original.content].textBytes -= original.textBytes
         validity.end(original.key)
-        Self.remove(slot, from: &contents[original.content].originals)
+        contents[original.content].originals.remove(slot)
         if let owner = original.key.owner, let count = owned[owner] { owned[owner] = count == 1 ? nil : count - 1 }
-    }
-
-    private static func remove(_ slot: Int, from slots: inout [Int]) {
-        if let place = slots.lastIndex(of: slot) { slots.remove(at: place) }
     }
 
     // MARK: Invariants

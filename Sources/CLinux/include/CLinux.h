@@ -64,6 +64,8 @@ int clinux_timerfd(void);
 int clinux_clock_watch(void);
 /// Makes it unreadable until the next time.
 void clinux_clock_watch_take(int fd);
+/// A nonblocking eventfd, or -1.
+int clinux_eventfd(void);
 /// Sets the timer to an absolute time of the monotonic clock; 0 and 0 stop it.
 int clinux_timerfd_set(int fd, int64_t seconds, int64_t nanoseconds);
 
@@ -184,6 +186,10 @@ int clinux_write_file(const char *path, const char *text);
 /// A digest of the code of this process: of the build ids of the program and its libraries, or of the code of those
 /// without one.
 uint64_t clinux_code_digest(void);
+
+/// Starts a detached thread that runs `body` with `argument`, under a name of at most 15 bytes, with all signals blocked that other
+/// processes and timers send: 0, or an error number.
+int clinux_start_thread(const char *name, void *(*body)(void *), void *argument);
 
 /// The number of processors that this process may run on.
 int clinux_processors(void);

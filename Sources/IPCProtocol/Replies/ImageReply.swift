@@ -164,7 +164,13 @@ extension ImageReply: FieldList {
         var frames = delays.enumerated().map { Frame(offset: offset + $0.offset * step, delayMs: $0.element) }
         fields.objects("frames", &frames)
         fields.integer("loops", &loops, in: 0...JSONReader.maximumInteger, .optional)
-        if fields.isReading { delays = frames.map(\.delayMs) }
+        if fields.isReading {
+            delays = frames.map(\.delayMs)
+            let step = bytes / max(frames.count, 1)
+            if frames.enumerated().contains(where: { $0.element.offset != offset + $0.offset * step }) {
+                fields.note("frames", expected: "frames of one size, one after the other")
+            }
+        }
         timing = AnimationTiming(delaysMs: delays, loops: loops)
     }
 
@@ -177,7 +183,7 @@ extension ImageReply: FieldList {
         var delayMs: Int
 
         mutating func list(_ fields: inout Fields) {
-            fields.constant("offset", offset)
+            fields.integer("offset", &offset, in: 0...JSONReader.maximumInteger)
             fields.integer("delayMs", &delayMs, in: 0...JSONReader.maximumInteger)
         }
     }

@@ -270,8 +270,8 @@ extension GetOptions.Variant: FieldList {
         fields.integer("height", &height, in: 1...PixelGeometry.maximumSide)
         fields.choice("fit", &fit, omitting: .inside)
         fields.flag("scaleDown", &scaleDown)
-        fields.choice("pixelFormat", &pixelFormat, .optional)
-        fields.choice("alpha", &alpha, .optional)
+        fields.choice("pixelFormat", &pixelFormat, omitting: .rgba8)
+        fields.choice("alpha", &alpha, omitting: .premultiplied)
         if fields.isReading, alpha == .opaque { fields.note("alpha", expected: "premultiplied or straight") }
         if fields.isReading || background != .white {
             fields.color("background", &background, isOpaque: true, .optional)

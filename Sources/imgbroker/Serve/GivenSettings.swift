@@ -36,7 +36,7 @@ struct GivenSettings {
         }
     }
 
-    /// Adds the environment's variables. Several values have commas between them; an empty variable is none.
+    /// Adds the environment's variables. Several values have commas between them; an empty variable does not count.
     mutating func add(_ environment: (String) -> String?) {
         for setting in BrokerSetting.all {
             guard let text = environment(setting.variable), !text.isEmpty else { continue }

@@ -1,4 +1,5 @@
 import Digests
+import DiskFiles
 import DiskRecords
 import IPCProtocol
 import JSONCoding

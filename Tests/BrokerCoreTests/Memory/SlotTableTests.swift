@@ -53,3 +53,21 @@ import Testing
         #expect(Set(again) == Set(slots))
     }
 }
+
+struct SlotListTests {
+    @Test(arguments: 1...20) func `has the slots that were added and not removed, in their order`(seed: UInt64) {
+        var random = SplitMix64(state: seed)
+        var (list, expected) = (SlotList(), [Int]())
+        for slot in 0..<200 {
+            if expected.count < 6, Bool.random(using: &random) {
+                list.append(slot)
+                expected.append(slot)
+            } else if let slot = expected.randomElement(using: &random) {
+                list.remove(slot)
+                expected.removeAll { $0 == slot }
+            }
+            #expect(Array(list) == expected)
+            #expect(list.last == expected.last)
+        }
+    }
+}

@@ -1,9 +1,9 @@
+import DiskFiles
 import DiskRecords
 import Glibc
 import IPCProtocol
 import JSONCoding
 import LinuxSystem
-import SharedCache
 import Testing
 import WorkerProtocol
 

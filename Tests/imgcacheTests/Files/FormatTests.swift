@@ -1,7 +1,7 @@
+import DiskFiles
 import DiskRecords
 import IPCProtocol
 import JSONCoding
-import SharedCache
 import Testing
 
 @testable import imgcache

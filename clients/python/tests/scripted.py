@@ -11,6 +11,7 @@ import socket
 import struct
 import threading
 import time
+import urllib.parse
 from typing import Any, Dict, List, Optional
 
 _F_ADD_SEALS = 1033
@@ -84,7 +85,7 @@ class ScriptedBroker:
                     if frame.get("type") != step["read"]:
                         self.problems.append(f"expected {step['read']}, received {frame}")
                     expected = step.get("fields")
-                    if expected is not None and {k: v for k, v in frame.items() if k != "id"} != expected:
+                    if expected is not None and _comparable(frame) != _comparable(expected):
                         self.problems.append(f"expected {expected}, received {frame}")
                 elif "send" in step or "sendImage" in step:
                     fields = step["send"] if "send" in step else {**self._image, **step["sendImage"]}
@@ -164,6 +165,14 @@ class ScriptedBroker:
             seals |= _SEALS[name]
         fcntl.fcntl(descriptor, _F_ADD_SEALS, seals)
         return descriptor
+
+
+def _comparable(frame: Fields) -> Fields:
+    """Returns the fields without `id`, and the URL in canonical spelling, which a client may send, too."""
+    fields = {name: value for name, value in frame.items() if name != "id"}
+    if "url" in fields:
+        fields["url"] = urllib.parse.quote(fields["url"], safe="%/:=&?~#+!$,;'@()*[]")
+    return fields
 
 
 def _write_slot(page: mmap.mmap, slot: Fields) -> None:

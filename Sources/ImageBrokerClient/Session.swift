@@ -1,0 +1,263 @@
+internal import IPCProtocol
+internal import IPCTransport
+internal import LinuxSystem
+internal import SharedCache
+
+/// The state of a connection to the broker: ids, received images and leases. It neither waits nor locks: its owner waits
+/// for the socket, and lets one thread at a time use the session.
+final class Session {
+    /// A result of receiving.
+    enum Event {
+        /// A reply or progress.
+        case incoming(ImageBroker.Incoming)
+        /// An image that this process cannot use: it has no free descriptor, or no memory to map it. The connection stays
+        /// usable, and the lease is released.
+        case unusableImage(id: Int, isFinal: Bool, ClientError)
+    }
+
+    private struct Held {
+        let buffer: SealedBuffer
+        /// The number of leases that were granted and not released.
+        var leases: Int
+        /// The last request sent before the last lease was released: until its reply, the broker may assume that this
+        /// process still has the descriptor.
+        var neededUntil = 0
+    }
+
+    /// The frames and the socket.
+    let channel: FrameChannel
+    /// The leases that images have released.
+    let releases: PendingReleases
+    /// The validity page that came with a reply to `hello`; nil without one that this version understands.
+    private(set) var page: ValidityView?
+    private var held: [Int: Held] = [:]
+    /// The numbers of held buffers that had no lease when they were released last.
+    private var unleased: Set<Int> = []
+    /// Buffers whose descriptor was lost; the broker assumes that it arrived until all their leases are released.
+    private var lost: Set<Int> = []
+    private var unanswered: Set<Int> = []
+    /// No request with a smaller id is unanswered.
+    private var oldestUnanswered = 1
+    private var lastID = 0
+    /// An inline image whose payload has not arrived completely.
+    private var incomplete: (id: Int, reply: ImageReply, bytes: [UInt8])?
+
+    private static let releasesInOneFrame = 10_000
+    /// The protocol's maximum of an inline image, `maxInlineBytes`.
+    private static let maximumInlineBytes = 64 << 20
+    /// The maximum number of received descriptors while no frame is complete: that of the incomplete one, and one that no
+    /// message expects.
+    private static let maximumEarlyDescriptors = 2
+
+    /// Creates a session over a connected socket.
+    init(_ socket: FileDescriptor, releases: PendingReleases) {
+        channel = FrameChannel(socket: socket)
+        self.releases = releases
+    }
+
+    // MARK: Sending
+
+    /// Queues a request with a new id, after the messages that are due. Returns the id.
+    ///
+    /// - Parameter report: the uses of kept images since the last report.
+    /// - Throws: `ClientError.refused` when the message does not fit into a frame; nothing is queued then.
+    func enqueue(
+        descriptors: [FileDescriptor] = [], report: ClientMessage?, _ message: (Int) -> ClientMessage
+    ) throws(ClientError) -> Int {
+        let frame: [UInt8]
+        do { frame = try message(lastID + 1).encoded() } catch {
+            throw .refused(WireError(.badRequest, "The request of \(error.length) bytes is too long for a frame."))
+        }
+        enqueueDue(report: report)
+        lastID += 1
+        unanswered.insert(lastID)
+        channel.enqueue(frame, descriptors: descriptors)
+        return lastID
+    }
+
+    /// Queues the report, and the leases that were released.
+    func enqueueDue(report: ClientMessage?) {
+        // Before the releases, which may include buffers of this report.
+        if let frame = try? report?.encoded() { channel.enqueue(frame) }
+        let released = releases.take()
+        // In parts, because a frame has a limit.
+        for start in stride(from: 0, to: released.count, by: Self.releasesInOneFrame) {
+            let part = released[start..<min(start + Self.releasesInOneFrame, released.count)]
+            if let frame = try? ClientMessage.release(buffers: Array(part)).encoded() { channel.enqueue(frame) }
+        }
+        for buffer in released {
+            held[buffer]?.leases -= 1
+            held[buffer]?.neededUntil = lastID
+            if held[buffer]?.leases == 0 { unleased.insert(buffer) }
+        }
+    }
+
+    /// Sends the queued messages. Returns whether the socket has accepted all of it.
+    ///
+    /// - Throws: `ClientError.connectionLost`.
+    func flush() throws(ClientError) -> Bool {
+        let isSent: Bool
+        do { isSent = try channel.flush() } catch { throw .connectionLost }
+        closeUnleased()
+        return isSent
+    }
+
+    /// Closes the descriptors of buffers without leases that no pending reply can refer to.
+    private func closeUnleased() {
+        if unleased.isEmpty { return }
+        while oldestUnanswered <= lastID, !unanswered.contains(oldestUnanswered) { oldestUnanswered += 1 }
+        for buffer in unleased {
+            guard let entry = held[buffer], entry.leases == 0 else {
+                unleased.remove(buffer)
+                continue
+            }
+            if entry.neededUntil < oldestUnanswered {
+                held[buffer] = nil
+                unleased.remove(buffer)
+            }
+        }
+    }
+
+    // MARK: Receiving
+
+    /// Receives the available bytes; waits for some if the socket blocks.
+    ///
+    /// - Throws: `ClientError`: `connectionLost` at the end.
+    func fill() throws(ClientError) {
+        do {
+            if try channel.fill() == .end { throw ClientError.connectionLost }
+        } catch let error as ClientError {
+            throw error
+        } catch let error as SystemError {
+            throw .system(error)
+        } catch {
+            throw .protocolViolation("\(error)")
+        }
+    }
+
+    /// Returns the next event that the received bytes contain; nil until more have arrived.
+    ///
+    /// - Throws: `ClientError`: `protocolViolation`, after which the session is unusable.
+    func next() throws(ClientError) -> Event? {
+        if incomplete != nil { return try continuePayload() }
+        let frame: ArraySlice<UInt8>?
+        do { frame = try channel.nextFrame() } catch { throw .protocolViolation("\(error)") }
+        guard let frame else {
+            try closeUnexpectedDescriptors()
+            if unanswered.isEmpty { lost = [] }
+            return nil
+        }
+        let reply: Reply
+        do { reply = try Reply(decoding: frame) } catch { throw .protocolViolation(error.description) }
+        if reply.isTerminal, let id = reply.id { unanswered.remove(id) }
+        switch reply {
+        case .image(let id, let image): return try receive(image, id)
+        case .progress(let id, let received, let expected):
+            return .incoming(.progress(id: id, received: received, expected: expected))
+        case .event(let id, let event): return .incoming(.event(id: id, event))
+        case .hello(_, let hello):
+            if let slots = hello.slots { try receivePage(slots: slots) }
+            return .incoming(.reply(reply))
+        default: return .incoming(.reply(reply))
+        }
+    }
+
+    /// Closes received descriptors that no message has expected. Those of an incomplete frame came with its first byte, in
+    /// one message.
+    private func closeUnexpectedDescriptors() throws(ClientError) {
+        if !channel.isInsideFrame {
+            channel.closeDescriptors()
+        } else if channel.receivedDescriptors > Self.maximumEarlyDescriptors {
+            throw .protocolViolation("descriptors within a frame")
+        }
+    }
+
+    private func receivePage(slots: Int) throws(ClientError) {
+        // The page is optional: a process without free descriptors keeps no images.
+        if channel.areDescriptorsLost {
+            _ = channel.takeDescriptors(1)
+            return
+        }
+        guard let descriptor = channel.takeDescriptors(1)?.first else {
+            throw .protocolViolation("the validity page is missing")
+        }
+        let view: ValidityView
+        do { view = try ValidityView(verifying: descriptor, slots: slots) } catch {
+            throw .protocolViolation("the validity page is invalid")
+        }
+        if view.isKnown { page = view }
+    }
+
+    private func continuePayload() throws(ClientError) -> Event? {
+        guard var image = incomplete.take() else { return nil }
+        image.bytes += channel.takePayload(upTo: image.reply.payload - image.bytes.count)
+        if image.bytes.count == image.reply.payload {
+            return .incoming(.image(id: image.id, BrokerImage(image.reply, payload: image.bytes)))
+        }
+        incomplete = image
+        try closeUnexpectedDescriptors()
+        return nil
+    }
+
+    /// Combines a reply with its bytes, after verifying the seals of their buffer.
+    private func receive(_ image: ImageReply, _ id: Int) throws(ClientError) -> Event? {
+        let areLost = image.descriptors > 0 && channel.areDescriptorsLost
+        let descriptors = channel.takeDescriptors(image.descriptors)
+        if descriptors == nil, !areLost { throw .protocolViolation("a descriptor is missing") }
+        let (end, overflowed) = image.offset.addingReportingOverflow(image.bytes)
+        if overflowed || !image.holdsPixels { throw .protocolViolation("the sizes are invalid") }
+        if image.payload > 0 {
+            // Before memory is reserved for it.
+            guard image.payload == image.bytes, image.offset == 0, image.payload <= Self.maximumInlineBytes else {
+                throw .protocolViolation("a payload of \(image.payload) bytes for an image of \(image.bytes)")
+            }
+            var bytes: [UInt8] = []
+            bytes.reserveCapacity(image.payload)
+            incomplete = (id, image, bytes)
+            return try continuePayload()
+        }
+        guard let number = image.buffer else { return .incoming(.image(id: id, BrokerImage(image, payload: nil))) }
+        if areLost { lost.insert(number) }
+        if let descriptor = descriptors?.first {
+            lost.remove(number)
+            do {
+                let buffer = try SealedBuffer(verifying: descriptor, atLeast: end)
+                held[number] = Held(buffer: buffer, leases: held[number]?.leases ?? 0)
+            } catch {
+                throw .protocolViolation("a buffer is not sealed, or too small")
+            }
+        }
+        guard let buffer = held[number]?.buffer else {
+            guard lost.contains(number) else { throw .protocolViolation("an unknown buffer") }
+            releases.add(number)
+            return .unusableImage(id: id, isFinal: image.final, .descriptorLost)
+        }
+        if buffer.size < end { throw .protocolViolation("a buffer is too small") }
+        held[number]?.leases += 1
+        let lease = LeaseToken(buffer: number, releases: releases)
+        do {
+            return .incoming(.image(id: id, try BrokerImage(image, buffer: buffer, lease: lease)))
+        } catch {
+            return .unusableImage(id: id, isFinal: image.final, error)
+        }
+    }
+}
+
+extension ImageBroker.Incoming {
+    /// The id of the request; nil for an error of the connection.
+    var id: Int? {
+        switch self {
+        case .image(let id, _), .progress(let id, _, _), .event(let id, _): id
+        case .reply(let reply): reply.id
+        }
+    }
+
+    /// Whether this is the last reply to a request.
+    var isTerminal: Bool {
+        switch self {
+        case .image(_, let image): image.reply.final
+        case .progress, .event: false
+        case .reply(let reply): reply.isTerminal
+        }
+    }
+}

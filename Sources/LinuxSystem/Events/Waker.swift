@@ -1,0 +1,27 @@
+internal import CLinux
+internal import Glibc
+
+/// Wakes a thread that waits in an `EventQueue`. Any thread may call it.
+package final class Waker: Sendable {
+    /// The eventfd, to be watched for reading.
+    package let descriptor: FileDescriptor
+
+    /// Makes a waker.
+    ///
+    /// - Throws: `SystemError` of `eventfd`.
+    package init() throws(SystemError) {
+        descriptor = FileDescriptor(owning: try retrying("eventfd") { clinux_eventfd() })
+    }
+
+    /// Makes the descriptor readable.
+    package func wake() {
+        var one: UInt64 = 1
+        _ = unsafe write(descriptor.raw, &one, MemoryLayout<UInt64>.size)
+    }
+
+    /// Makes the descriptor unreadable until the next call of `wake`.
+    package func clear() {
+        var count: UInt64 = 0
+        _ = unsafe read(descriptor.raw, &count, MemoryLayout<UInt64>.size)
+    }
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Runs the conformance tests with a program that performs their calls: `run.py PROGRAM [ARGUMENT]...`.
+
+The program is started for each case, with the socket's path and, if it is to keep images, `keep` as further arguments. A
+line of its input is the JSON of a request, whose `id` has no meaning; `file` has the path of a local file in place of `url`, with `fds` = 1, and `held`
+is true for an image that stays in use. It answers with a line: an object with `image` (fields), `bytes` (hexadecimal), `progress` and
+`before`, or with `reply`, `error` or `failure`. $IMGBROKER_TEST_PRODUCTS has the programs of the broker. Needs the standard
+library alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from typing import Any, Dict, List, Optional
+
+CONFORMANCE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(CONFORMANCE.parent / "python" / "tests"))
+
+from scripted import ScriptedBroker  # noqa: E402
+from support import Broker, Origin, Page, eventually  # noqa: E402
+
+Fields = Dict[str, Any]
+
+#: The values of fields that a description does not have.
+_ABSENT = {"damaged": False, "stale": False, "blacklisted": False, "loops": 1}
+
+
+class Driver:
+    """The program under test."""
+
+    def __init__(self, command: List[str], socket: str, keeps: bool) -> None:
+        self._process = subprocess.Popen(
+            [*command, socket, *(["keep"] if keeps else [])], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._watchdog = threading.Timer(60, self._process.kill)
+        self._watchdog.start()
+
+    def perform(self, request: Fields) -> Fields:
+        """Performs a call. Returns the result."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the program has ended"
+        result: Fields = json.loads(line)
+        return result
+
+    def holds_buffers(self) -> bool:
+        """Whether the process has descriptors of a scripted broker's buffers."""
+        folder = pathlib.Path(f"/proc/{self._process.pid}/fd")
+        for entry in folder.iterdir():
+            try:
+                if "memfd:scripted" in os.readlink(entry):
+                    return True
+            except FileNotFoundError:
+                pass
+        return False
+
+    def close(self) -> None:
+        """Ends it."""
+        self._process.kill()
+        self._process.communicate()
+        self._watchdog.cancel()
+
+
+def _assert_contains(actual: Fields, expected: Fields) -> None:
+    found = {name: actual.get(name, _ABSENT.get(name)) for name in expected}
+    assert found == expected, f"expected {expected}, not {found}"
+
+
+def _perform(driver: Driver, call: Fields) -> None:
+    """Performs a call and compares the result."""
+    request, expected = call["request"], call["expect"]
+    # A message about a file comes with its descriptor.
+    more = {"fds": 1} if "file" in request else {}
+    result = driver.perform({"id": 0, **request, **more, "held": call.get("keep", False)})
+    for kind in ("failure", "error", "reply", "image"):
+        assert (kind in result) == (kind in expected), f"expected {expected}, not {result}"
+    if "failure" in expected:
+        assert result["failure"] == expected["failure"], result["failure"]
+    for kind in ("error", "reply", "image"):
+        if kind in expected:
+            actual = result[kind]
+            _assert_contains(actual.get("stats", actual), expected[kind])
+    data = bytes.fromhex(result.get("bytes", ""))
+    if "byte" in expected:
+        assert data == bytes([expected["byte"]]) * result["image"]["bytes"]
+    if "pixel" in expected:
+        assert list(data[:4]) == expected["pixel"], data[:4]
+    if "body" in expected:
+        assert data == base64.b64decode(expected["body"])
+    if "progress" in expected:
+        assert result["progress"] == expected["progress"], result["progress"]
+    if "before" in expected:
+        assert len(result["before"]) == len(expected["before"]), result["before"]
+        for actual, fields in zip(result["before"], expected["before"]):
+            _assert_contains(actual, fields)
+
+
+def _scripted(command: List[str], case: Fields, folder: pathlib.Path) -> None:
+    broker = ScriptedBroker(str(folder / "socket"), case["connections"], case["image"])
+    keeps = any(step.get("read") == "hello" for script in case["connections"] for step in script)
+    driver = Driver(command, broker.path, keeps)
+    try:
+        for call in case["calls"]:
+            if "do" in call:
+                broker.do(call["do"])
+            else:
+                _perform(driver, call)
+        if not keeps and not any(call.get("keep") for call in case["calls"]):
+            # No descriptor is lost by a fault.
+            eventually(lambda: not driver.holds_buffers())
+    finally:
+        driver.close()
+        broker.close()
+
+
+def _real(command: List[str], case: Fields, folder: pathlib.Path, broker: Broker, origin: Origin) -> None:
+    for file in case.get("files", []):
+        (folder / file["name"]).write_bytes(base64.b64decode(file["body"]))
+    if "files" in case:
+        # Before that, results are not kept.
+        time.sleep(0.05)
+    prefix = f"/conformance-{case['number']}"
+    for page in case.get("origin", []):
+        origin.pages[prefix + page["path"]] = Page(
+            base64.b64decode(page["body"]), page.get("status", 200), page["headers"], page.get("closeAfter"))
+    text = json.dumps(case["calls"]).replace("$origin", origin.url + prefix).replace("$files", str(folder))
+    # Without kept images, because the source is compared.
+    driver = Driver(command, broker.socket, False)
+    try:
+        for call in json.loads(text):
+            _perform(driver, call)
+    finally:
+        driver.close()
+
+
+def main(command: List[str]) -> int:
+    """Runs all cases. Returns the number of failures."""
+    failures = count = 0
+    origin: Optional[Origin] = None
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        broker = Broker(folder)
+        origin = Origin()
+        for file in ("requests", "replies", "faults", "validity", "broker"):
+            content = json.loads((CONFORMANCE / f"{file}.json").read_text())
+            for number, case in enumerate(content["cases"]):
+                case = {"image": content.get("image"), "number": number, **case}
+                place = folder / f"{file}-{number}"
+                place.mkdir()
+                count += 1
+                try:
+                    if file == "broker":
+                        _real(command, case, place, broker, origin)
+                    else:
+                        _scripted(command, case, place)
+                except Exception:
+                    failures += 1
+                    print(f"FAILED {file}: {case['name']}\n{traceback.format_exc()}", file=sys.stderr)
+        origin.close()
+        broker.stop()
+    print(f"conformance: {count - failures} of {count} cases passed")
+    return failures
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(1 if main(sys.argv[1:]) else 0)
