@@ -13,6 +13,8 @@ OUTPUT ?= demo-output
 BENCH ?= all
 # Where `make build` puts the programs.
 BUILT ?= .build/release
+# Where zsh finds completions: Debian's zsh reads those of packages elsewhere.
+ZSH_FUNCTIONS ?= $(PREFIX)/share/zsh/site-functions
 
 swift := swift
 release := $(swift) build -c release --static-swift-stdlib
@@ -104,6 +106,11 @@ test-gtk: build ## Test of the C client's gallery in a virtual display, with the
 	@scripts/bootstrap.sh --for-gtk
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-gtk.sh
 
+.PHONY: test-deb
+test-deb: build ## Test of the Debian packages in a clean root, with the release build; needs root and apt's mirror
+	@scripts/bootstrap.sh --for-deb
+	BUILT="$(release_directory)" scripts/test-deb.sh
+
 .PHONY: test-swift-client
 test-swift-client: build ## The example of the Swift client, and the conformance tests with it, with the release build
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-swift-client.sh
@@ -174,11 +181,18 @@ install: ## Install what `make build` has built under PREFIX (/usr/local); DESTD
 	sed 's|@bindir@|$(PREFIX)/bin|' packaging/systemd/imgbroker-user.service.in >"$$units/user/imgbroker.service"
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	install -d "$$data/man/man1" "$$data/man/man5" "$$data/man/man8" "$$data/bash-completion/completions" \
-		"$$data/zsh/site-functions" "$$data/fish/vendor_completions.d"; \
+		"$(DESTDIR)$(ZSH_FUNCTIONS)" "$$data/fish/vendor_completions.d" "$$data/doc/imgbroker/examples"; \
 	for page in $(manual_pages); do "$(BUILT)/imgbroker" --manual "$$page" >"$$data/man/man$${page##*.}/$$page"; done; \
 	"$(BUILT)/imgbroker" --completion bash >"$$data/bash-completion/completions/imgbroker"; \
-	"$(BUILT)/imgbroker" --completion zsh >"$$data/zsh/site-functions/_imgbroker"; \
-	"$(BUILT)/imgbroker" --completion fish >"$$data/fish/vendor_completions.d/imgbroker.fish"
+	"$(BUILT)/imgbroker" --completion zsh >"$(DESTDIR)$(ZSH_FUNCTIONS)/_imgbroker"; \
+	"$(BUILT)/imgbroker" --completion fish >"$$data/fish/vendor_completions.d/imgbroker.fish"; \
+	env -i "$(BUILT)/imgbroker" --check-config --config /dev/null | sed -E 's/^[a-z]/# &/; s/ *; default$$//' \
+		>"$$data/doc/imgbroker/examples/imgbroker.conf"
+
+.PHONY: deb
+deb: ## Debian packages of what `make build` has built, in .build/deb
+	@scripts/bootstrap.sh --for-deb
+	@BUILT="$(BUILT)" scripts/package-deb.sh
 
 .PHONY: uninstall
 uninstall: ## Remove what `install` put under PREFIX
@@ -188,8 +202,9 @@ uninstall: ## Remove what `install` put under PREFIX
 	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/imgbroker.conf"
 	@data="$(DESTDIR)$(PREFIX)/share"; \
 	for page in $(manual_pages); do rm -f "$$data/man/man$${page##*.}/$$page"; done; \
-	rm -f "$$data/bash-completion/completions/imgbroker" "$$data/zsh/site-functions/_imgbroker" \
-		"$$data/fish/vendor_completions.d/imgbroker.fish"
+	rm -f "$$data/bash-completion/completions/imgbroker" "$(DESTDIR)$(ZSH_FUNCTIONS)/_imgbroker" \
+		"$$data/fish/vendor_completions.d/imgbroker.fish"; \
+	rm -rf "$$data/doc/imgbroker"
 
 .PHONY: clean
 clean: ## Remove what was built

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-benchmarks]: installs missing
-# packages for the build (and the tests, those with nginx, those of the Python or the C client, of its gallery, or the benchmarks).
+# bootstrap.sh [--for-tests | --for-nginx | --for-python | --for-c | --for-gtk | --for-steps | --for-deb | --for-benchmarks]: installs
+# missing packages for the build (and the tests, those with nginx, those of the Python or the C client, of its gallery, the Debian
+# packages, or the benchmarks).
 # Does nothing, and needs no rights, if none is missing. Debian and Ubuntu; elsewhere it only lists the missing packages.
 set -euo pipefail
 
@@ -78,6 +79,14 @@ fi
 if [[ "${1:-}" == --for-steps ]]; then
     /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=("python3-venv")
     command -v chromium >/dev/null || missing+=("chromium")
+fi
+# Debian packages of the broker and its clients, and their test in a clean root: see scripts/package-deb.sh, scripts/test-deb.sh.
+if [[ "${1:-}" == --for-deb ]]; then
+    has_library jansson || missing+=("libjansson-dev")
+    command -v gcc >/dev/null || missing+=("gcc")
+    command -v dpkg-shlibdeps >/dev/null || missing+=("dpkg-dev")
+    command -v lintian >/dev/null || missing+=("lintian")
+    [[ -x /usr/sbin/debootstrap ]] || missing+=("debootstrap")
 fi
 # The libraries of the programs that the broker is compared with: see scripts/benchmark-peers.sh.
 if [[ "${1:-}" == --for-benchmarks ]]; then

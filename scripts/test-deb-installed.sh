@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# test-deb-installed.sh: tests the packages in /srv/previous and /srv/current, in a root that contains nothing else: installation,
+# use by the members of the group, upgrade and purge. Called by scripts/test-deb.sh.
+set -euo pipefail
+export LC_ALL=C DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+cd /srv
+
+step() { echo "test-deb: $1"; }
+fail() {
+    echo "error: $1" >&2
+    if [[ -e broker.log ]]; then tail -20 broker.log >&2; fi
+    exit 1
+}
+# equal WHAT ACTUAL EXPECTED: fails unless both are equal.
+equal() { [[ "$2" == "$3" ]] || fail "$1 is \"$2\" instead of \"$3\""; }
+# as USER COMMAND...: runs a command with the groups of the user and nothing of this environment.
+as() { setpriv --reuid "$1" --regid "$1" --init-groups env -i PATH=/usr/bin:/bin HOME="/home/$1" "${@:2}"; }
+
+# Prints all files with their modes and owners, and the contents of the lists of users, but for what dpkg itself keeps.
+residue() {
+    find / -xdev \( -path /proc -o -path /srv -o -path /tmp -o -path /var/lib/dpkg -o -path /var/log -o -path /var/cache/apt \) \
+        -prune -o -printf '%p %y %m %u %g\n' | sort
+    sort /etc/passwd /etc/group /etc/shadow /etc/gshadow
+}
+
+start_broker() {
+    imgbroker --user imgbroker --socket-group imgbroker 2>>broker.log &
+    broker=$!
+    until imgbroker ctl stats >/dev/null 2>&1; do
+        kill -0 "$broker" 2>/dev/null || fail "the broker has ended"
+        sleep 0.1
+    done
+}
+stop_broker() {
+    kill "$broker"
+    wait "$broker" || true
+}
+# Prints where the image came from, of one that alice loads.
+source_of() { as alice imgbroker get "$url" "$@" --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["source"])'; }
+
+step "dependencies"
+apt-get -qq update
+# Those of the packages, without the packages themselves, and what compiles the example.
+dependencies=$(for package in current/*.deb; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' | grep -v libimgbroker0 | paste -sd,)
+apt-get -qq satisfy --no-install-recommends "$dependencies, gcc, libc6-dev, pkg-config" >apt.log 2>&1 || fail "$(tail -5 apt.log)"
+for user in alice bob; do useradd --create-home "$user"; done
+residue >before
+
+step "installation"
+dpkg -i previous/*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+usermod -aG imgbroker alice
+[[ -L /etc/systemd/system/sockets.target.wants/imgbroker.socket ]] || fail "the socket is not enabled"
+[[ ! -e /etc/systemd/system/multi-user.target.wants/imgbroker.service ]] || fail "the service is enabled, not only the socket"
+equal "the configuration without its comments" "$(grep -cE '^[^#]' /etc/imgbroker/imgbroker.conf || true)" 0
+imgbroker --check-config >/dev/null
+
+step "images"
+mkdir origin
+python3 - <<'END'
+import struct, zlib
+chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+header = struct.pack(">IIBBBBB", 200, 100, 8, 2, 0, 0, 0)
+rows = (b"\0" + b"\x0a\x14\x1e" * 200) * 100
+parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+open("origin/picture.png", "wb").write(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+END
+# An old file is fresh for long.
+touch --date 2020-01-01 origin/picture.png
+python3 -u -m http.server --bind 127.0.0.1 --directory origin 0 >origin.log 2>&1 &
+origin=$!
+until port=$(sed -n 's/.* port \([0-9]*\) .*/\1/p' origin.log) && [[ -n "$port" ]]; do sleep 0.1; done
+url=http://127.0.0.1:$port/picture.png
+echo "allow-address = 127.0.0.0/8" >>/etc/imgbroker/imgbroker.conf
+
+start_broker
+equal "the socket" "$(stat -c '%a %G' /run/imgbroker.sock)" "660 imgbroker"
+equal "the broker's user" "$(stat -c %U "/proc/$broker")" imgbroker
+as alice imgbroker get /srv/origin/picture.png --width 20 -o /home/alice/small.png >/dev/null
+equal "the size of a scaled local file" \
+    "$(python3 -c 'print(*__import__("struct").unpack(">II", open("/home/alice/small.png", "rb").read(24)[16:]))')" "20 10"
+rm /home/alice/small.png
+status=0
+as bob imgbroker get "$url" >/dev/null 2>&1 || status=$?
+equal "the status of a user who is not in the group" "$status" 3
+equal "the source of the first request" "$(source_of --width 100)" network
+equal "the source of the second request" "$(source_of --width 100)" memory
+
+step "upgrade"
+dpkg -i current/*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+equal "the source after the programs were replaced" "$(source_of --width 100)" memory
+stop_broker
+grep -q '^allow-address' /etc/imgbroker/imgbroker.conf || fail "the upgrade has replaced the administrator's configuration"
+start_broker
+equal "the source after the upgrade" "$(source_of --width 100)" disk
+equal "the source of a reload" "$(source_of --width 100 --cache reload)" network
+
+step "Python client"
+equal "the version in Python" "$(python3 -c 'import importlib.metadata as m; print(m.version("imgbroker"))')-1" \
+    "$(dpkg-query -W -f '${Version}' python3-imgbroker)"
+equal "the size in Python" \
+    "$(as alice python3 -c "import imgbroker; image = imgbroker.get('$url', width=50); print(image.width, image.height)")" "50 25"
+
+step "C client"
+sed -i "s|https://example.org/picture.jpg|$url|" example.c
+# shellcheck disable=SC2046
+gcc -Wall -Werror -o example example.c $(pkg-config --cflags --libs imgbroker)
+equal "the output of the example" "$(as alice ./example)" "200 x 100, first pixel: 10 20 30 255"
+
+stop_broker
+kill "$origin"
+
+# Removes the packages. Fails if anything differs from the files and users before their installation, in the file named.
+purge() {
+    dpkg --purge imgbroker libimgbroker-dev libimgbroker0 python3-imgbroker >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+    if grep -q '^warning' dpkg.log; then fail "$(grep -m1 '^warning' dpkg.log)"; fi
+    residue >after
+    diff "$1" after || fail "the purge has left the differences above"
+}
+step "purge"
+touch /etc/imgbroker/further.conf
+purge before
+
+step "user and group by systemd-sysusers"
+apt-get -qq install --no-install-recommends systemd-standalone-sysusers >apt.log 2>&1 || fail "$(tail -5 apt.log)"
+residue >before
+dpkg -i current/*.deb </dev/null >dpkg.log 2>&1 || fail "$(tail -5 dpkg.log)"
+equal "the user" "$(getent passwd imgbroker | cut -d: -f5-)" "Image broker:/var/cache/imgbroker:/usr/sbin/nologin"
+purge before
+echo "test-deb: passed"

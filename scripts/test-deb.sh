@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# test-deb.sh: makes the Debian packages of the programs in $BUILT (.build/release) twice, compares the results, checks them with
+# lintian, and tests them in a clean root of the running distribution (scripts/test-deb-installed.sh). Needs root.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fail() {
+    echo "error: $1" >&2
+    exit 1
+}
+((EUID == 0)) || fail "a clean root is made by root: run this as root or with sudo"
+
+work=$PWD/.build/deb-test
+root=$work/root
+rm -rf --one-file-system "$work"
+mkdir -p "$work"
+
+scripts/package-deb.sh "$work/current"
+scripts/package-deb.sh "$work/again" >/dev/null
+for package in "$work/current"/*.deb; do
+    cmp "$package" "$work/again/$(basename "$package")" || fail "two builds of $(basename "$package") differ"
+done
+# The same packages with a lower version, to upgrade from.
+mkdir "$work/previous"
+for package in "$work/current"/*.deb; do
+    version=$(dpkg-deb -f "$package" Version)
+    dpkg-deb --raw-extract "$package" "$work/tree"
+    sed -i "s/\b$version\b/0.0.1-1/" "$work/tree/DEBIAN/control"
+    dpkg-deb --root-owner-group -Znone --build "$work/tree" "$work/previous" >/dev/null
+    rm -r "$work/tree"
+done
+
+# The packages are not for Debian's archive, whose first uploads close a bug.
+lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs --allow-root "$work/current"/*.deb
+
+# The mirror, the suites and their components are those of apt on this machine.
+codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+sources() { apt-get indextargets --format "$1" 'Created-By: Packages' "${@:2}" | sort -u; }
+origin=$(sources '$(ORIGIN)' "Codename: $codename" | head -1)
+mirror=$(sources '$(SITE)' "Codename: $codename" "Origin: $origin" | head -1)
+components=$(sources '$(COMPONENT)' "Codename: $codename" "Origin: $origin" | paste -sd,)
+[[ -n "$mirror" ]] || fail "apt has no source of $codename: run apt-get update"
+debootstrap --variant=minbase --components="$components" "$codename" "$root" "$mirror" >"$work/debootstrap.log" ||
+    fail "debootstrap failed: see $work/debootstrap.log"
+sources 'deb $(SITE) $(RELEASE) $(COMPONENT)' "Origin: $origin" >"$root/etc/apt/sources.list"
+
+cp -r "$work/current" "$work/previous" "$root/srv/"
+install -m 755 scripts/test-deb-installed.sh "$root/srv/"
+# The first example of the C client's page.
+awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' clients/c/README.md >"$root/srv/example.c"
+# What the test mounts and starts ends with it.
+timeout --foreground 5m unshare --mount --pid --fork --kill-child bash -c \
+    'mount -t proc proc "$1/proc" && exec chroot "$1" /srv/test-deb-installed.sh' test-deb "$root"
+rm -rf --one-file-system "$work"
