@@ -42,6 +42,8 @@ extension SystemError {
     package static var outOfMemory: Int32 { ENOMEM }
     /// `ENOENT`: the file does not exist.
     package static var noEntry: Int32 { ENOENT }
+    /// `EACCES`: the user has no right to it.
+    package static var accessDenied: Int32 { EACCES }
     /// `ECONNREFUSED`: the socket has no listener.
     package static var connectionRefused: Int32 { ECONNREFUSED }
     /// `EADDRINUSE`: the path exists.

@@ -62,6 +62,9 @@ package struct SandboxOutcome: Sendable {
 }
 
 extension SandboxPolicy {
+    /// The version of the kernel's Landlock; 0 without it.
+    package static var landlockOfKernel: Int { Int(csandbox_landlock_abi()) }
+
     /// Gives up all rights that the policy does not name, irrevocably. The process must have one thread, because this
     /// affects only the calling thread and those that it starts afterwards.
     ///

@@ -149,6 +149,14 @@ package enum FileSystem {
         try retrying("linkat") { unsafe clinux_link_temporary(file.raw, path) }
     }
 
+    /// The bytes that this user may still write to the file system of `path`; nil when it cannot be asked.
+    package static func freeBytes(at path: String) -> Int? {
+        var status = statvfs()
+        guard unsafe statvfs(path, &status) == 0 else { return nil }
+        let (bytes, overflowed) = UInt64(status.f_bavail).multipliedReportingOverflow(by: UInt64(status.f_frsize))
+        return overflowed ? .max : Int(clamping: bytes)
+    }
+
     /// Changes the owner of the file at `path`.
     ///
     /// - Throws: `SystemError` of `lchown`.

@@ -60,7 +60,7 @@ enum Completion: String, CaseIterable {
                         ctl) words="\(ctlCommands.joined(separator: " ")) \(flags(ctl))" ;;
                         *) words="\(flags(broker))" ;;
                     esac
-                    if ((COMP_CWORD == 1)); then words+=" get ctl"; fi
+                    if ((COMP_CWORD == 1)); then words+=" get ctl doctor"; fi
                 fi
                 mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
                 if [[ "${COMP_WORDS[1]}" == get && "$current" != -* && "$previous" != --* ]]; then
@@ -108,7 +108,7 @@ enum Completion: String, CaseIterable {
                     *)
                         _arguments \\
             \(arguments(broker)) \\
-                        '1:command:(get ctl)' ;;
+                        '1:command:(get ctl doctor)' ;;
                 esac
             }
             _imgbroker "$@"
@@ -133,7 +133,9 @@ enum Completion: String, CaseIterable {
         }
         let none = "not __fish_seen_subcommand_from get ctl"
         let (get, ctl) = ("__fish_seen_subcommand_from get", "__fish_seen_subcommand_from ctl")
-        let commands = ["# Completions of imgbroker for fish.", "complete -c imgbroker -n '\(none)' -f -a 'get ctl'"]
+        let commands = [
+            "# Completions of imgbroker for fish.", "complete -c imgbroker -n '\(none)' -f -a 'get ctl doctor'",
+        ]
         let all =
             commands + lines(broker, where: none) + lines(GetCommand.help, where: get)
             + ["complete -c imgbroker -n '\(ctl)' -a '\(ctlCommands.joined(separator: " "))'"]

@@ -42,6 +42,8 @@ enum ManualPage: String, CaseIterable {
         for group in BrokerSetting.groups { page.section(group.title.uppercased(), group.settings.map(\.help)) }
         page.section("OTHER COMMANDS", Configuration.commands)
         page.section(
+            "DOCTOR", "imgbroker doctor [OPTION]... " + DoctorCommand.purpose + " Exit status: " + DoctorCommand.status)
+        page.section(
             "FILES",
             [
                 FlagHelp(ConfigurationFile.usualPath, "the configuration, if it exists"),
@@ -72,8 +74,8 @@ enum ManualPage: String, CaseIterable {
         page.section("EXAMPLE")
         page.literal(
             """
-            # Members of the group images may use the broker.
-            socket-group = images
+            # Members of the group images may clear the cache.
+            admin-group = images
             memory-limit = 2G
             disk-limit = 20G
             allow-address = 10.0.0.0/8

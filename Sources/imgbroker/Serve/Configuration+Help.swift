@@ -22,6 +22,7 @@ extension Configuration {
         Usage: imgbroker [OPTION]...               serve images to the processes of this machine
                imgbroker get SOURCE... [OPTION]... load images through the broker
                imgbroker ctl COMMAND [OPTION]...   look after a running broker
+               imgbroker doctor [OPTION]...        say what the broker lacks on this machine
 
         Each of these options is also a key of the configuration file (memory-limit = 1G) and a variable of the
         environment (IMGBROKER_MEMORY_LIMIT=1G). The command line counts most, then the environment.

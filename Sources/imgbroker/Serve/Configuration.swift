@@ -66,7 +66,8 @@ struct Configuration {
         while let word = try arguments.next() {
             guard case .flag(let flag) = word else {
                 if case .operand(let operand) = word {
-                    throw UsageError(description: "unknown command \"\(operand)\": there are get and ctl, and options")
+                    throw UsageError(
+                        description: "unknown command \"\(operand)\": there are get, ctl and doctor, and options")
                 }
                 continue
             }

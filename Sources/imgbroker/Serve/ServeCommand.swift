@@ -82,6 +82,12 @@ enum ServeCommand {
         do {
             if let inherited = try ServiceManager.takeListeningSocket() {
                 listener = ListeningSocket(inherited: inherited)
+                if configuration.socketPath != nil || configuration.socketMode != nil
+                    || configuration.socketGroup != nil
+                {
+                    log.warning(
+                        "socket, socket-mode and socket-group have no effect: the service manager has made the socket")
+                }
             } else {
                 guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else {
                     log.error(
@@ -121,7 +127,7 @@ enum ServeCommand {
     }
 
     /// The default directory of the disk tier (XDG Base Directory Specification).
-    private static var usualCacheDirectory: String? {
+    static var usualCacheDirectory: String? {
         if CurrentProcess.uid == 0 { return "/var/cache/imgbroker" }
         if let base = CurrentProcess.environment("XDG_CACHE_HOME"), base.hasPrefix("/") { return base + "/imgbroker" }
         return CurrentProcess.environment("HOME").map { $0 + "/.cache/imgbroker" }

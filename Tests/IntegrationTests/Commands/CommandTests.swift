@@ -32,12 +32,22 @@ import Testing
 
     @Test(arguments: [
         ["--help"], ["--version"], ["--formats"], ["--formats", "--json"], ["get", "--help"], ["ctl", "--help"],
+        ["doctor", "--help"], ["--check-config"], ["--manual", "imgbroker.8"], ["--completion", "bash"],
     ])
     func help(_ words: [String]) throws {
         let result = try run(Self.program, words)
         #expect(result.exit == .status(0))
         #expect(!result.output.isEmpty)
         #expect(result.errors.isEmpty)
+    }
+
+    /// Whether the machine lacks something is not known here.
+    @Test func doctorLooksAtTheBroker() throws {
+        let setting = try Setting(routes: [:])
+        let result = try run(Self.program, ["doctor", "--socket", setting.broker.socketPath])
+        #expect([.status(0), .status(1)].contains(result.exit))
+        #expect(result.output.contains("serves \(setting.broker.socketPath), sandbox seccomp+landlock"))
+        #expect(result.output.split(separator: "\n").count { $0.hasPrefix("ok  ") || $0.hasPrefix("!!  ") } >= 10)
     }
 
     @Test(arguments: [["get", "http://127.0.0.1/"], ["ctl", "stats"], ["ctl", "stats", "--json"]])

@@ -1,0 +1,185 @@
+import BrokerCore
+
+/// What `imgbroker doctor` knows of the machine.
+struct MachineFacts {
+    /// The kernel's release: "6.1.0-18-amd64".
+    var kernel = ""
+    var hasSeccomp = true
+    /// The version of Landlock; 0 without it.
+    var landlock = 1
+    /// Whether a memfd could be made and sealed.
+    var canSeal = true
+    /// The kernel's setting for huge pages in memfds (`shmem_enabled`); nil when it has none.
+    var hugePages: String?
+    /// The descriptors that a process may have, after raising its limit.
+    var descriptors = 65_536
+    /// The bytes of memory that processes may use.
+    var memory = 8 << 30
+    var hasWorkers = true
+    /// The resolver's configuration; nil when there is none.
+    var resolver: String? = "nameserver 127.0.0.1"
+    var hasCertificates = true
+    /// The disk cache's directory, and the free bytes where it is or would be; nil when it has no place or cannot be made.
+    var cache: (directory: String, freeBytes: Int)? = ("/var/cache/imgbroker", 100 << 30)
+    var socket = SocketFacts.free(path: "/run/imgbroker.sock")
+
+    /// The state of the socket.
+    enum SocketFacts {
+        /// A broker answers there.
+        case serving(path: String, version: String, sandbox: String, diskState: String)
+        /// No broker listens there, and one could.
+        case free(path: String)
+        /// This user may not use it.
+        case forbidden(path: String)
+        /// No place to listen.
+        case nowhere
+    }
+}
+
+/// One line of `imgbroker doctor`.
+struct Finding: Equatable {
+    let subject: String
+    let text: String
+    /// What to do about it; nil when all is well.
+    let remedy: String?
+}
+
+extension MachineFacts {
+    /// Judges the machine for a broker with this configuration, in the order of the report.
+    func findings(for configuration: Configuration) -> [Finding] {
+        let limits = configuration.limits
+        return [
+            kernelFinding, sandboxFinding(limits), memfdFinding, hugePagesFinding, descriptorFinding(limits),
+            memoryFinding(limits), workersFinding, socketFinding(limits), cacheFinding(configuration),
+            resolverFinding(configuration), certificatesFinding,
+        ].compactMap { $0 }
+    }
+
+    private var kernelFinding: Finding {
+        let numbers = kernel.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
+        let isRecent = numbers.count == 2 && (numbers[0], numbers[1]) >= (5, 13)
+        return Finding(
+            subject: "kernel", text: kernel,
+            remedy: isRecent ? nil : "imgbroker needs Linux 5.13 or newer (5.9 with --allow-unsandboxed)")
+    }
+
+    private func sandboxFinding(_ limits: BrokerLimits) -> Finding {
+        let parts = [hasSeccomp ? "seccomp" : nil, landlock > 0 ? "Landlock \(landlock)" : nil].compactMap { $0 }
+        let text = parts.isEmpty ? "none" : parts.joined(separator: ", ")
+        let isComplete = hasSeccomp && landlock > 0
+        return Finding(
+            subject: "sandbox", text: text + (limits.allowsUnsandboxed ? ", not required" : ""),
+            remedy: isComplete
+                ? nil
+                : "enable seccomp and Landlock in the kernel (lsm=landlock,…), or accept the risk with --allow-unsandboxed"
+        )
+    }
+
+    private var memfdFinding: Finding {
+        Finding(
+            subject: "shared memory", text: canSeal ? "memfds can be sealed" : "no sealed memfds",
+            remedy: canSeal ? nil : "the kernel must have memfd_create, and no filter may forbid it")
+    }
+
+    private var hugePagesFinding: Finding? {
+        guard let hugePages else { return nil }
+        let mode = hugePages.split(separator: "[").last?.prefix { $0 != "]" } ?? ""
+        let isWasteful = ["always", "force"].contains(mode)
+        return Finding(
+            subject: "huge pages", text: "shmem_enabled is \(mode)",
+            remedy: isWasteful
+                ? "each small image may take 2 MB: echo advise >/sys/kernel/mm/transparent_hugepage/shmem_enabled" : nil
+        )
+    }
+
+    private func descriptorFinding(_ limits: BrokerLimits) -> Finding {
+        let needed = Broker.descriptorsOfProcesses(limits) + Broker.leastDescriptors
+        let remedy: String? =
+            if descriptors < needed {
+                "\(limits.workers) decode workers need \(needed): raise the limit (LimitNOFILE=, ulimit -n)"
+            } else if descriptors < 4096 {
+                "few images of more than 64 KiB fit: raise the limit to 65536 (LimitNOFILE=, ulimit -n)"
+            } else {
+                nil
+            }
+        return Finding(subject: "descriptors", text: "\(descriptors)", remedy: remedy)
+    }
+
+    private func memoryFinding(_ limits: BrokerLimits) -> Finding {
+        let text = "\(ByteCount(memory)), of which images may take \(ByteCount(limits.memoryBytes))"
+        let isTight = limits.memoryBytes > memory / 2
+        return Finding(
+            subject: "memory", text: text,
+            remedy: isTight
+                ? "leave room for \(limits.workers) decoders of up to \(ByteCount(limits.workerMemoryBytes)): a smaller --memory-limit"
+                : nil)
+    }
+
+    private var workersFinding: Finding {
+        Finding(
+            subject: "programs", text: hasWorkers ? "imgfetch, imgworker and imgcache are there" : "missing",
+            remedy: hasWorkers
+                ? nil : "put imgfetch, imgworker and imgcache beside imgbroker or in ../libexec/imgbroker")
+    }
+
+    private func socketFinding(_ limits: BrokerLimits) -> Finding {
+        switch socket {
+        case .serving(let path, let version, let sandbox, let diskState):
+            let isConfined = sandbox != "none" || limits.allowsUnsandboxed
+            let remedy: String? =
+                if !isConfined {
+                    "its workers are not confined"
+                } else if !["on", "off"].contains(diskState) {
+                    "its disk cache is \(diskState): see the log"
+                } else {
+                    nil
+                }
+            return Finding(
+                subject: "broker", text: "\(version) serves \(path), sandbox \(sandbox), disk cache \(diskState)",
+                remedy: remedy)
+        case .free(let path):
+            return Finding(subject: "broker", text: "none; one could listen at \(path)", remedy: nil)
+        case .forbidden(let path):
+            return Finding(
+                subject: "broker", text: "\(path) does not admit you",
+                remedy: "become a member of the socket's group: usermod -aG GROUP USER, and log in again")
+        case .nowhere:
+            return Finding(
+                subject: "broker", text: "no place to listen",
+                remedy: "name one with --socket: /run cannot be written and XDG_RUNTIME_DIR is not set")
+        }
+    }
+
+    private func cacheFinding(_ configuration: Configuration) -> Finding {
+        guard configuration.limits.usesDisk else { return Finding(subject: "disk cache", text: "off", remedy: nil) }
+        guard let cache else {
+            return Finding(
+                subject: "disk cache", text: "no directory that can be written", remedy: "name one with --cache-dir")
+        }
+        let (wanted, overflowed) = configuration.limits.diskBytes.addingReportingOverflow(
+            configuration.rasterLimitBytes)
+        let isShort = overflowed || cache.freeBytes < wanted
+        return Finding(
+            subject: "disk cache",
+            text:
+                "\(cache.directory), \(ByteCount(cache.freeBytes)) free, limits of \(ByteCount(overflowed ? .max : wanted))",
+            remedy: isShort
+                ? "the disk is full before the limits are reached: smaller --disk-limit and --raster-limit" : nil)
+    }
+
+    private func resolverFinding(_ configuration: Configuration) -> Finding {
+        if configuration.proxy != nil {
+            return Finding(subject: "names", text: "resolved by the proxy", remedy: nil)
+        }
+        let hasServer = resolver?.split(separator: "\n").contains { $0.hasPrefix("nameserver") } == true
+        return Finding(
+            subject: "names", text: hasServer ? "/etc/resolv.conf names a server" : "no name server",
+            remedy: hasServer ? nil : "add a nameserver to /etc/resolv.conf; without one, hosts are dns-failed")
+    }
+
+    private var certificatesFinding: Finding {
+        Finding(
+            subject: "certificates", text: hasCertificates ? "/etc/ssl/certs/ca-certificates.crt" : "none",
+            remedy: hasCertificates ? nil : "install ca-certificates; without it, https is tls-failed")
+    }
+}

@@ -1,0 +1,97 @@
+import ImageBrokerClient
+import LinuxSystem
+import Sandbox
+import SharedCache
+
+/// `imgbroker doctor`: looks at everything that a broker needs, and names a remedy for each shortage.
+enum DoctorCommand {
+    static let purpose = """
+        Looks at what a broker with these options needs (kernel, limits, socket, disk, names, certificates),
+        a line each. Takes the options of imgbroker.
+        """
+
+    static let status = "0; 1 when something needs attention; 2 for an invalid command line or configuration."
+
+    static let usage = """
+        Usage: imgbroker doctor [OPTION]...
+
+        \(purpose)
+
+        Exit status: \(status)
+        """
+
+    /// Runs the command with the words after `doctor` and returns the exit status.
+    static func run(_ words: some Sequence<String>) throws(UsageError) -> Int32 {
+        guard case .serve(let configuration) = try Configuration.read(words) else {
+            StandardOutput.write(usage + "\n")
+            return CommandStatus.done
+        }
+        let findings = facts(for: configuration).findings(for: configuration)
+        StandardOutput.write(findings.map(line).joined())
+        return findings.contains { $0.remedy != nil } ? CommandStatus.failed : CommandStatus.done
+    }
+
+    private static func line(_ finding: Finding) -> String {
+        let subject = finding.subject + String(repeating: " ", count: max(1, 15 - finding.subject.count))
+        let mark = finding.remedy == nil ? "ok  " : "!!  "
+        return mark + subject + finding.text + (finding.remedy.map { "\n      → \($0)" } ?? "") + "\n"
+    }
+
+    // MARK: Looking
+
+    private static func facts(for configuration: Configuration) -> MachineFacts {
+        var facts = MachineFacts()
+        facts.kernel = text("/proc/sys/kernel/osrelease")?.split(separator: "\n").first.map(String.init) ?? "unknown"
+        facts.hasSeccomp = CurrentProcess.exists("/proc/sys/kernel/seccomp/actions_avail")
+        facts.landlock = SandboxPolicy.landlockOfKernel
+        let byte: [UInt8] = [0]
+        facts.canSeal =
+            (try? unsafe byte.withUnsafeBytes { (bytes) throws(SystemError) in
+                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-doctor")
+            }) != nil
+        facts.hugePages = text("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+        facts.descriptors = CurrentProcess.raiseDescriptorLimit()
+        facts.memory = min(MemoryGroup.own?.limit ?? .max, installedMemory ?? .max)
+        facts.hasWorkers = WorkerLauncher() != nil
+        facts.resolver = text("/etc/resolv.conf")
+        facts.hasCertificates = CurrentProcess.exists("/etc/ssl/certs/ca-certificates.crt")
+        facts.cache = cache(for: configuration)
+        facts.socket = socket(for: configuration)
+        return facts
+    }
+
+    private static func text(_ path: String) -> String? {
+        (try? FileDescriptor.open(readingAt: path)).flatMap { try? $0.readToEnd() }
+    }
+
+    private static var installedMemory: Int? {
+        let line = text("/proc/meminfo")?.split(separator: "\n").first { $0.hasPrefix("MemTotal:") }
+        return line?.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 << 10 }
+    }
+
+    /// The cache's directory, or the nearest one above it that exists, in which it would be made.
+    private static func cache(for configuration: Configuration) -> (directory: String, freeBytes: Int)? {
+        guard let directory = configuration.cacheDirectory ?? ServeCommand.usualCacheDirectory else { return nil }
+        var nearest = directory
+        while !CurrentProcess.exists(nearest), let slash = nearest.lastIndex(of: "/") {
+            nearest = slash == nearest.startIndex ? "/" : String(nearest[..<slash])
+        }
+        guard CurrentProcess.mayWrite(to: nearest), let free = FileSystem.freeBytes(at: nearest) else { return nil }
+        return (directory, free)
+    }
+
+    private static func socket(for configuration: Configuration) -> MachineFacts.SocketFacts {
+        guard let path = configuration.socketPath ?? ListeningSocket.defaultPath else { return .nowhere }
+        do throws(ClientError) {
+            let broker = try CommandConnection.open(path)
+            let (hello, report) = (try broker.hello(), try broker.stats())
+            return .serving(
+                path: path, version: hello.server, sandbox: report.sandbox, diskState: report.diskState)
+        } catch {
+            if case .noBroker(_, let reason) = error, reason.code == SystemError.accessDenied {
+                return .forbidden(path: path)
+            }
+            return .free(path: path)
+        }
+    }
+}
