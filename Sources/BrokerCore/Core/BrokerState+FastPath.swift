@@ -37,6 +37,8 @@ extension BrokerState {
         {
             return nil
         }
+        // Its memfd takes a descriptor, for which another buffer may have to be packed.
+        if memory.isPacked(known.buffer) { return nil }
         now = Moment(instant: time, unixMs: now.unixMs)
         memory.touch(known.buffer, at: time)
         noteUse(of: known.key)

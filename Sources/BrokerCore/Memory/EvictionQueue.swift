@@ -69,6 +69,16 @@ struct EvictionQueue {
         nodes[element].state = .absent
     }
 
+    /// Moves `element` to another queue, with its cost and uses.
+    mutating func move(_ element: Int, to other: inout EvictionQueue) {
+        guard element < nodes.count, nodes[element].state != .absent else { return }
+        let node = nodes[element]
+        remove(element)
+        while other.nodes.count <= element { other.nodes.append(Node()) }
+        other.nodes[element] = Node(cost: node.cost, uses: node.uses)
+        other.wait(element)
+    }
+
     /// Removes the element with the lowest priority for which `isHeld` is false. Held ones that come up stand aside until
     /// they are released; when only those are left, one of them is removed.
     mutating func evict(isHeld: (Int) -> Bool) -> Int? {

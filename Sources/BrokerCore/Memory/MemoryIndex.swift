@@ -107,8 +107,9 @@ struct MemoryIndex {
     private var variants = HashIndex()
     /// The first original of each URL's list, by the URL.
     private var urls = HashIndex()
-    /// The slots of resident buffers in the order of eviction.
+    /// The slots of resident buffers in the order of eviction: those with a memfd, and those that are packed.
     private var order = EvictionQueue()
+    private var packedOrder = EvictionQueue()
     private var unheldResidents = 0
     private var packing = PackingQueue()
     private var newlyPacked: [BufferID] = []
@@ -131,11 +132,11 @@ struct MemoryIndex {
     /// The bytes of evicted buffers that are still held.
     private(set) var evictedBytes = 0
     /// The number of evicted buffers that are still held.
-    var evictedBuffers: Int { buffers.count - order.count }
+    var evictedBuffers: Int { buffers.count - entries }
     /// The bytes that running jobs have filled or are about to fill, which the owner of the jobs keeps up to date.
     var reservedBytes = 0
     /// The number of buffers that are packed.
-    private(set) var packedBuffers = 0
+    var packedBuffers: Int { packedOrder.count }
     /// The number of evictions since the start.
     private(set) var evictions = 0
     /// Changes whenever the answer to a request may have changed.
@@ -171,7 +172,7 @@ struct MemoryIndex {
     // MARK: Finding
 
     /// The number of resident buffers.
-    var entries: Int { order.count }
+    var entries: Int { order.count + packedOrder.count }
 
     /// All buffers, resident or not.
     var bufferIDs: [BufferID] { buffers.map(\.key) }
@@ -219,6 +220,9 @@ struct MemoryIndex {
 
     /// Returns the sentence about a buffer's damage; nil for one without.
     func damage(of buffer: BufferID) -> String? { damages.isEmpty ? nil : damages[buffer] }
+
+    /// Whether a buffer has no memfd at present.
+    func isPacked(_ buffer: BufferID) -> Bool { packedBuffers > 0 && buffers[buffer]?.isPacked == true }
 
     /// Returns whether anything made of these bytes is damaged.
     func hasDamage(_ content: ContentKey) -> Bool {
@@ -293,6 +297,7 @@ struct MemoryIndex {
         buffers[slot].wasRequested = true
         buffers[slot].wasUsed = true
         order.mark(slot)
+        packedOrder.mark(slot)
     }
 
     /// Assigns a slot of the validity page to a buffer as the answer to requests for `key`, or returns the one that it has.
@@ -362,7 +367,7 @@ struct MemoryIndex {
     private mutating func limitKeys(of content: Int, keeping key: OriginalKey) {
         let slots = contents[content].originals
         guard slots.count > 1,
-            slots.count > Self.maximumKeys || originals.count > maximumEntries
+            slots.count > Self.maximumKeys || originals.count - contents.count > maximumEntries
                 || contents[content].textBytes > Self.maximumTextBytes
         else { return }
         let other = slots.last { originals[$0].key != key && originals[$0].key.nonce == 0 }
@@ -429,7 +434,7 @@ struct MemoryIndex {
         if record.holders == 1 {
             if record.isPacked {
                 buffers[slot].isPacked = false
-                packedBuffers -= 1
+                packedOrder.move(slot, to: &order)
             }
             heldBytes += record.bytes
             if record.isResident { unheldResidents -= 1 } else { evictedBytes += record.bytes }
@@ -468,6 +473,7 @@ struct MemoryIndex {
         let record = buffers[slot]
         guard isSpare(record) else { return false }
         order.remove(slot)
+        packedOrder.remove(slot)
         residentBytes -= record.bytes
         unheldResidents -= 1
         forgetBuffer(slot)
@@ -512,7 +518,7 @@ struct MemoryIndex {
                 continue
             }
             buffers[slot].isPacked = true
-            packedBuffers += 1
+            order.move(slot, to: &packedOrder)
             newlyPacked.append(buffer)
         }
     }
@@ -535,29 +541,32 @@ struct MemoryIndex {
     /// resident or evicted, at most `maximumEntries`.
     var isWithinBudget: Bool { residentCharge + evictedBytes <= limit && descriptors <= maximumEntries }
 
-    /// Whether `evictToFit` must evict another buffer. There are two reasons:
-    ///
-    /// - Resident and reserved bytes and texts are more than `limit`, or resident buffers with memfds more than `maximumEntries`.
-    /// - The index is not `isWithinBudget`, which counts evicted buffers that are still held too. Evicting another held buffer
-    ///   would free nothing, so this is a reason only while an unheld one is resident: as long as all buffers are more than
-    ///   `maximumEntries`, or the unheld ones take more than half of `limit`.
-    private var mustEvict: Bool {
-        if order.count == 0 { return false }
-        if residentCharge > limit || order.count - packedBuffers > maximumEntries { return true }
-        if unheldResidents == 0 { return false }
+    /// Whether bytes are a reason to evict another buffer: resident and reserved bytes and texts are more than `limit`; or they
+    /// are so together with the evicted buffers that are still held, and the unheld ones take more than half of `limit`.
+    /// Evicting another held buffer would free nothing then.
+    private var areBytesShort: Bool {
+        if residentCharge > limit { return true }
         let unheldBytes = residentBytes + evictedBytes - heldBytes
-        return descriptors > maximumEntries && unheldResidents > packedBuffers
-            || residentCharge + evictedBytes > limit && unheldBytes > limit / 2
+        return unheldResidents > 0 && residentCharge + evictedBytes > limit && unheldBytes > limit / 2
     }
 
-    /// Packs small buffers (`takePacked`), then evicts for as long as `mustEvict`, held buffers only when all resident ones are
-    /// held. Returns the buffers that were removed: those without a holder.
+    /// Whether descriptors are a reason to evict another buffer that has one: resident buffers have more than
+    /// `maximumEntries`; or all have, and an unheld one is among them.
+    private var areDescriptorsShort: Bool {
+        order.count > maximumEntries || descriptors > maximumEntries && unheldResidents > packedBuffers
+    }
+
+    private var mustEvict: Bool {
+        areBytesShort && order.count + packedOrder.count > 0 || areDescriptorsShort && order.count > 0
+    }
+
+    /// Packs small buffers (`takePacked`), then evicts for as long as `mustEvict`: packed ones only for their bytes and before all
+    /// others, held ones only when all resident ones are held. Returns the buffers that were removed: those without a holder.
     mutating func evictToFit() -> [BufferID] {
         packToFit()
         var dropped: [BufferID] = []
         while mustEvict {
-            let anyUnheld = unheldResidents > 0
-            guard let slot = order.evict(isHeld: { anyUnheld && buffers[$0].holders != 0 }) else { break }
+            guard let slot = (areBytesShort ? packedOrder.evict { _ in false } : nil) ?? evictUnpacked() else { break }
             let record = buffers[slot]
             evictions += 1
             revision += 1
@@ -574,6 +583,11 @@ struct MemoryIndex {
             }
         }
         return dropped
+    }
+
+    private mutating func evictUnpacked() -> Int? {
+        let anyUnheld = unheldResidents > packedBuffers
+        return order.evict { anyUnheld && buffers[$0].holders != 0 }
     }
 
     /// Returns the evictions since the last call, if `notesEvictions`.
@@ -615,6 +629,7 @@ struct MemoryIndex {
         let record = buffers[slot]
         if record.isResident {
             order.remove(slot)
+            packedOrder.remove(slot)
             residentBytes -= record.bytes
             if record.holders == 0 { unheldResidents -= 1 }
         } else {
@@ -638,7 +653,6 @@ struct MemoryIndex {
     /// Removes a buffer from the tables and from its content.
     private mutating func takeOut(_ slot: Int) {
         variants.remove(slot, hash: Self.hash(buffers[slot]))
-        if buffers[slot].isPacked { packedBuffers -= 1 }
         if !damages.isEmpty { damages[buffers[slot].key] = nil }
         contents[buffers.remove(at: slot).content].buffers.remove(slot)
     }
@@ -699,11 +713,12 @@ struct MemoryIndex {
         if damages.keys.contains(where: { !(record(of: $0)?.variant.form.acceptsDamage ?? false) }) {
             return "damage of a buffer that may have none"
         }
-        if residents.count != order.count { return "order of eviction" }
+        if residents.count != entries { return "order of eviction" }
         if let broken = order.brokenInvariant() { return "order of eviction: \(broken)" }
         if residents.count(where: { $0.holders == 0 }) != unheldResidents { return "unheld residents" }
         let packed = buffers.filter(\.isPacked)
-        if packed.count != packedBuffers { return "number of packed buffers" }
+        if packed.count != packedOrder.count { return "number of packed buffers" }
+        if let broken = packedOrder.brokenInvariant() { return "order of eviction of packed buffers: \(broken)" }
         if packed.contains(where: { $0.holders > 0 || !$0.isResident || $0.bytes > Self.largestPacked }) {
             return "a packed buffer that may not be"
         }

@@ -182,7 +182,7 @@ extension Broker {
             let frame = Reply.imageFrame(id: id, rest: rest, reusing: client.channel.takeStorage())
             guard let buffer else { client.channel.enqueue(frame); break }
             guard let descriptor = buffers[buffer] else {
-                send(Self.withoutBuffer(id), .nothing, to: client.id)
+                refuseBuffer(id, client)
                 break
             }
             client.channel.enqueue(frame, descriptors: [descriptor])
@@ -353,21 +353,22 @@ extension Broker {
         case .nothing: connection.channel.enqueue(frame)
         case .page: connection.channel.enqueue(frame, descriptors: page.map { [$0.descriptor] } ?? [])
         case .descriptor(let buffer):
-            guard let descriptor = buffers[buffer] else {
-                return send(Self.withoutBuffer(reply.id), .nothing, to: client)
-            }
+            guard let descriptor = buffers[buffer] else { return refuseBuffer(reply.id, connection) }
             connection.channel.enqueue(frame, descriptors: [descriptor])
         case .payload(let buffer, let offset, let count):
-            guard let file = buffers[buffer] else { return send(Self.withoutBuffer(reply.id), .nothing, to: client) }
+            guard let file = buffers[buffer] else { return refuseBuffer(reply.id, connection) }
             let payload = FrameChannel.FilePayload(file: file, offset: offset, count: count, name: buffer.number)
             connection.channel.enqueue(frame, payload: payload)
         }
         unflushed.insert(client)
     }
 
-    /// The reply instead of an image whose packed buffer could not get a memfd. Its lease ends with the connection.
-    private static func withoutBuffer(_ id: Int?) -> Reply {
-        .error(id: id, WireError(.overloaded, "The broker has no memory or no descriptor for the image's buffer."))
+    /// Answers instead of an image whose packed buffer could not get a memfd, and closes the connection: the lease that was
+    /// granted ends with it.
+    private func refuseBuffer(_ id: Int?, _ client: ClientConnection) {
+        let error = WireError(.overloaded, "The broker has no memory or no descriptor for the image's buffer.")
+        send(.error(id: id, error), .nothing, to: client.id)
+        client.isClosing = true
     }
 
     /// The bytes of payloads sent in one iteration, to all clients together.

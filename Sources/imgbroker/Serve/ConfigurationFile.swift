@@ -35,7 +35,9 @@ enum ConfigurationFile {
         // The reader does not tell the numbers of lines, so it is given one after the other. That also leaves no meaning to
         // indentation.
         var lines: [Line] = []
-        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+        // By bytes: a line break of Windows is one character.
+        for (index, bytes) in text.utf8.split(separator: 10, omittingEmptySubsequences: false).enumerated() {
+            let line = Substring(bytes)
             func fail(_ reason: String) -> UsageError { UsageError(description: "\(path):\(index + 1): \(reason)") }
             if line.utf8.count > longestLine { throw fail("the line is longer than \(longestLine) bytes") }
             if line.utf8.contains(0) { throw fail("the line contains a NUL byte") }

@@ -85,6 +85,39 @@ struct PackingTests {
         #expect(world.buffers.count - world.packed.count <= 10)
     }
 
+    @Test mutating func `packed images stay when large ones take the descriptors`() throws {
+        for number in 0..<30 { try loadAndRelease(number) }
+        let packed = world.packed
+        #expect(packed.count > 40)
+        for number in 100..<140 { try loadAndRelease(number, side: 200) }
+        #expect(world.state.memory.evictions > 0)
+        #expect(packed.isSubset(of: world.packed))
+        #expect((0..<30).allSatisfy { isInMemory($0) })
+    }
+
+    @Test mutating func `packed images are evicted for their bytes`() throws {
+        for number in 0..<30 { try loadAndRelease(number) }
+        world.state.memory.limit = 30 << 10
+        try loadAndRelease(100)
+        #expect(world.state.memory.packedBuffers < 30)
+        #expect(world.state.memory.packedBuffers > 0)
+        #expect(isInMemory(100))
+    }
+
+    @Test mutating func `two URLs with equal bytes keep each other's records beside many packed images`() throws {
+        for number in 0..<30 { try loadAndRelease(number) }
+        for path in ["twin", "other"] {
+            world.get(client, id: path == "twin" ? 200 : 201, path)
+            world.finishFetch(try #require(world.fetches.keys.first), content: 500, bytes: 1)
+            if let job = world.decodes.keys.first {
+                world.readHeader(job)
+                world.finishDecode(job)
+            }
+        }
+        #expect(
+            world.state.memory.keys { $0.url.text.hasSuffix("/twin") || $0.url.text.hasSuffix("/other") }.count == 2)
+    }
+
     @Test mutating func `the records of packed images count`() throws {
         world.state.memory.limit = 64 << 10
         for number in 0..<400 { try loadAndRelease(number) }
