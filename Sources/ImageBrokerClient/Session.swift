@@ -38,6 +38,8 @@ final class Session {
     private var unanswered: Set<Int> = []
     /// No request with a smaller id is unanswered.
     private var oldestUnanswered = 1
+    /// The newest request that was answered.
+    private var newestAnswered = 0
     private var lastID = 0
     /// An inline image whose payload has not arrived completely.
     private var incomplete: (id: Int, reply: ImageReply, bytes: [UInt8])?
@@ -111,7 +113,8 @@ final class Session {
                 unleased.remove(buffer)
                 continue
             }
-            if entry.neededUntil < oldestUnanswered {
+            // The broker reads messages in their order: its answer to a later request shows that it has read the release.
+            if entry.neededUntil < max(oldestUnanswered, newestAnswered) {
                 held[buffer] = nil
                 unleased.remove(buffer)
             }
@@ -149,7 +152,10 @@ final class Session {
         }
         let reply: Reply
         do { reply = try Reply(decoding: frame) } catch { throw .protocolViolation(error.description) }
-        if reply.isTerminal, let id = reply.id { unanswered.remove(id) }
+        if reply.isTerminal, let id = reply.id {
+            unanswered.remove(id)
+            newestAnswered = max(newestAnswered, id)
+        }
         switch reply {
         case .image(let id, let image): return try receive(image, id)
         case .progress(let id, let received, let expected):

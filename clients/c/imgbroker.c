@@ -220,6 +220,7 @@ struct request {
     uint64_t number;
     // The place among the requests that were sent.
     uint64_t sequence;
+    bool is_cancelled;
     int64_t sent_at;
     int attempts;
     enum message message;
@@ -295,6 +296,8 @@ struct imgbroker {
     bool is_connecting;
     int64_t connect_since, connect_until, connect_at;
     uint64_t last_number, last_sequence;
+    // The newest request that was answered.
+    uint64_t newest_answered;
     // Requests that wait for a connection; that were sent, in this order; that a broker refused which shuts down.
     struct list waiting, pending, deferred;
     struct request *buckets[BUCKETS];
@@ -882,6 +885,7 @@ static bool may_repeat(const struct request *request) {
 }
 
 static void remove_pending(imgbroker *connection, struct request *request) {
+    if (connection->newest_answered < request->sequence) connection->newest_answered = request->sequence;
     struct request **place = &connection->buckets[request->number % BUCKETS];
     while (*place != request) place = &(*place)->next_in_bucket;
     *place = request->next_in_bucket;
@@ -1440,9 +1444,11 @@ static bool receive_buffer(imgbroker *connection, uint64_t number, uint64_t end)
     return true;
 }
 
-// Forgets the buffers without leases that the broker no longer assumes to be here.
+// Forgets the buffers without leases that the broker no longer assumes to be here. It reads messages in their order: once it has
+// answered a request that was sent after the release, no reply refers to the buffer without its descriptor.
 static void forget_idle(imgbroker *connection) {
     uint64_t oldest = connection->pending.first != NULL ? connection->pending.first->sequence : UINT64_MAX;
+    if (oldest < connection->newest_answered) oldest = connection->newest_answered;
     struct buffer **idle = &connection->idle;
     while (*idle != NULL) {
         struct buffer *buffer = *idle;
@@ -1606,7 +1612,7 @@ static bool handle_error(imgbroker *connection, struct request *request, const j
         return true;
     }
     bool is_full = error.code == IMGBROKER_ERROR_QUOTA_EXCEEDED || error.code == IMGBROKER_ERROR_OVERLOADED;
-    if (is_full && request->message == MESSAGE_GET && connection->kept_count > 0) {
+    if (is_full && request->message == MESSAGE_GET && !request->is_cancelled && connection->kept_count > 0) {
         // Requested images take precedence over kept ones.
         remove_all_kept(connection);
         request->attempts--;
@@ -2138,6 +2144,10 @@ static struct builder message_of(const imgbroker *connection, const imgbroker_re
         message.failed = !json_is_string(json_object_get(message.object, "type"));
         (void)json_object_del(message.object, "id");
         (void)json_object_del(message.object, "fds");
+        (void)json_object_del(message.object, "payload");
+        const char *type = json_string_value(json_object_get(message.object, "type"));
+        // These have no reply.
+        if (type != NULL && (strcmp(type, "release") == 0 || strcmp(type, "touch") == 0)) message.failed = true;
         return message;
     }
     message.object = json_object();
@@ -2421,6 +2431,7 @@ void imgbroker_cancel(imgbroker *connection, uint64_t number) {
     if (pending == NULL) return;
     // It is not sent again.
     pending->attempts = MOST_ATTEMPTS;
+    pending->is_cancelled = true;
     char text[80];
     (void)snprintf(text, sizeof text, "{\"type\":\"cancel\",\"request\":%llu}", (unsigned long long)number);
     (void)send_internal(connection, MESSAGE_OTHER, strdup(text));

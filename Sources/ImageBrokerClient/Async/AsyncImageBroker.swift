@@ -36,11 +36,9 @@ public final class AsyncImageBroker: Sendable {
     ) {
         self.path = path
         let (seconds, attoseconds) = reconnect.components
-        let milliseconds = seconds.multipliedReportingOverflow(by: 1000)
-        engine = Engine(
-            path: path, keeping: keeping,
-            reconnectMs: milliseconds.overflow
-                ? .max : Int(milliseconds.partialValue) + Int(attoseconds / 1_000_000_000_000_000))
+        // A year is as good as for ever.
+        let milliseconds = min(seconds, 31_536_000) * 1000 + attoseconds / 1_000_000_000_000_000
+        engine = Engine(path: path, keeping: keeping, reconnectMs: Int(milliseconds))
     }
 
     deinit {

@@ -6,7 +6,7 @@ extension AsyncImageBroker {
     ///
     /// - Parameters:
     ///   - names: the kinds of events.
-    ///   - limit: the number of events that are kept for a slow loop; older ones are dropped.
+    ///   - limit: the number of events that are kept for a slow loop, at least one; older ones are dropped.
     /// - Returns: the events from now on.
     /// - Throws: `ClientError`, `CancellationError`.
     nonisolated(nonsending) public func events(
@@ -14,7 +14,7 @@ extension AsyncImageBroker {
     ) async throws -> BrokerEvents {
         try Task.checkCancellation()
         let connection = AsyncImageBroker(path: path, keeping: nil)
-        let updates = connection.engine.submit(limit: limit) { updates in
+        let updates = connection.engine.submit(limit: max(limit, 1)) { updates in
             Request(
                 { .subscribe(id: $0, events: names) }, isRepeatable: false, isSubscription: true, updates: updates
             ) {

@@ -113,6 +113,7 @@ struct EngineState {
 
     /// Begins a session over a new connection: sends `hello`.
     mutating func begin(_ socket: FileDescriptor) throws(ClientError) {
+        if isClosed { throw .connectionLost }
         let session = Session(socket, releases: PendingReleases(waker: waker))
         let (client, validity) = ("imgbroker-swift/\(ProductVersion.current)", keeping != nil)
         hello = try session.enqueue(report: nil) { .hello(id: $0, client: client, validity: validity) }

@@ -305,7 +305,10 @@ static void take_thumbnail(Item *item, imgbroker_reply *reply) {
     if (reply->error.code == IMGBROKER_ERROR_CANCELLED) {
         // It has scrolled out of view, and perhaps into it again.
         item->scale = 0;
-        if (item->tile != NULL) request_thumbnail(item);
+        if (item->tile != NULL) {
+            request_thumbnail(item);
+            show_item(item);
+        }
         return;
     }
     g_clear_object(&item->texture);

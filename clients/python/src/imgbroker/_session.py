@@ -166,6 +166,8 @@ class Session:
         self._lost: Set[int] = set()
         self._has_released = False
         self._last_id = 0
+        #: The newest request that was answered.
+        self._newest_answered = 0
         #: Releases the kept images to make room for a requested one. Returns whether there were any.
         self.make_room: Callable[[], bool] = lambda: False
         #: Requests that the broker refused because it is shutting down, to be sent again over the next connection.
@@ -288,7 +290,9 @@ class Session:
             self._outgoing.append((encode_frame({"type": "release", "buffers": part}), ()))
 
     def _forget_released(self) -> None:
-        oldest = next(iter(self.pending), self._last_id + 1)
+        # The broker reads messages in their order: once it has answered a request that was sent after the release, no reply
+        # refers to the buffer without its descriptor.
+        oldest = max(next(iter(self.pending), self._last_id + 1), self._newest_answered)
         self._has_released = False
         for buffer, held in list(self._held.items()):
             if held.leases > 0:
@@ -374,7 +378,7 @@ class Session:
         expected = _EXPECTED.get(request.fields["type"], ("ok",))
         if kind == "error":
             error = error_of(fields)
-            del self.pending[number]
+            self._remove_pending(number)
             if error.code is ErrorCode.SHUTTING_DOWN and request.may_repeat:
                 self.deferred.append(request)
             elif error.code in _FULL and request.fields["type"] == "get" and self.make_room():
@@ -407,11 +411,15 @@ class Session:
             effects.append(lambda: on_event(fields))
         else:
             if request.on_event is None:
-                del self.pending[number]
+                self._remove_pending(number)
             result: Any = fields
             if kind == "hello":
                 self._hello(frame)
             effects.append(lambda: request.finish(result))
+
+    def _remove_pending(self, number: int) -> None:
+        del self.pending[number]
+        self._newest_answered = max(self._newest_answered, number)
 
     def _finish_image(
         self, frame: Frame, reply: ImageReply, image: "Image | ImageBrokerError", effects: List[Effect]
@@ -424,7 +432,7 @@ class Session:
                 partial = image
                 effects.append(lambda: on_image(partial))
             return
-        del self.pending[number]
+        self._remove_pending(number)
         if isinstance(image, Image) and request.key is not None and self.page is not None:
             self.keep(request.key, image, reply, self.page)
         effects.append(lambda: request.finish(image))
