@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 logs=.build/test-logs
 minutes=20
 # Suites that measure time or processor time, or that affect the whole machine: they run last, with nothing beside them.
-timing='TimingTests'
+timing='TimingTests|IntegrationTests\.MemoryGroupTests'
 
 # As many as `BlockingTrait` in Tests/IntegrationTests lets run at once: time limits do not count the time in this queue.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$((3 * $(nproc)))
