@@ -166,7 +166,8 @@ import Testing
         let raised = try client.get(setting.url("/raised"), #""priority":"low""#)
         let high = try client.get(setting.url("/high"), #""priority":"high""#)
         let raiser = try client.get(setting.url("/raised"), #""priority":"high""#)
-        try setting.broker.wait(for: "four requests are queued") { $0[.queued] == 4 }
+        // The last one joins a queued one.
+        try setting.broker.wait(for: "four jobs are queued") { $0[.queued] == 4 && $0[.requests] == 11 }
         // Downloads run one at a time from here on.
         setting.origin.gate("/block0").open()
         for id in [low, normal, raised, high, raiser] { _ = try client.answer(to: id) }
