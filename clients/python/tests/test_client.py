@@ -449,7 +449,7 @@ def test_kept_images_are_limited(broker: Broker, origin: Origin, picture: Pictur
 
 
 _FORK = """
-import os, sys, threading, imgbroker
+import os, sys, threading, traceback, imgbroker
 socket, url = sys.argv[1:3]
 client = imgbroker.Client(socket)
 image = client.get(url)
@@ -461,6 +461,7 @@ def work():
         client.get(url, cache="no-cache"); other.get(url)
 threads = [threading.Thread(target=work) for _ in range(3)]
 for thread in threads: thread.start()
+statuses = []
 for _ in range(10):
     child = os.fork()
     if child == 0:
@@ -475,11 +476,14 @@ for _ in range(10):
             del image
             client.close()
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
+    statuses.append(os.waitpid(child, 0)[1])
 stop.set()
 for thread in threads: thread.join()
+assert not any(statuses), statuses
 # Neither the stream nor the leases of the parent were used.
 assert client.get(url).numpy().tolist() == image.numpy().tolist()
 client.close()
@@ -491,6 +495,38 @@ def test_fork(broker: Broker, origin: Origin, picture: Picture, tmp_path: pathli
     script = tmp_path / "script.py"
     script.write_text(_FORK)
     assert run_script(script, broker.socket, origin.add("/fork.png", picture(8, 8))) == "done\n"
+
+
+_FORK_WHILE_CONNECTING = """
+import os, socket, sys, threading, imgbroker
+path, url = sys.argv[1:3]
+is_connecting, may_connect = threading.Event(), threading.Event()
+connect = socket.socket.connect
+def connect_later(self, address):
+    is_connecting.set()
+    may_connect.wait()
+    return connect(self, address)
+socket.socket.connect = connect_later
+client = imgbroker.Client(path)
+thread = threading.Thread(target=client.get, args=[url])
+thread.start()
+is_connecting.wait()
+child = os.fork()
+if child == 0:
+    inherited = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+                 if os.path.exists(f"/proc/self/fd/{fd}")]
+    os._exit(any(link.startswith("socket:") for link in inherited))
+may_connect.set()
+thread.join()
+client.close()
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_fork_while_connecting(broker: Broker, origin: Origin, picture: Picture, tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(_FORK_WHILE_CONNECTING)
+    assert run_script(script, broker.socket, origin.add("/fork-early.png", picture(8, 8))) == "0\n"
 
 
 _SPAWN = """

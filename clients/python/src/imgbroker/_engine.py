@@ -52,7 +52,8 @@ class Engine:
         self._wake_read = self._wake_write = -1
         self._is_closed = False
         self._was_connected = False
-        _engines.add(self)
+        with _registration:
+            _engines.add(self)
 
     # Any thread
 
@@ -194,13 +195,14 @@ class Engine:
 
     def _connect_once(self) -> Session:
         path = self._path or _options.default_socket(os.environ, os.path.exists)
-        session = Session.connect(path, self._patience)
         with self._lock:
-            self._owned = session
+            # From here on, a forked process closes its copy of the socket.
+            session = self._owned = Session(path)
             session.take_report = self.kept.take_report
             session.keep = self.kept.keep
             session.make_room = self.kept.clear
         try:
+            session.connect(self._patience)
             fields = {"type": "hello", "protocol": 1, "client": f"imgbroker-python/{VERSION}"}
             hello = Request({**fields, "validity": True} if self._wants_page else fields, is_repeatable=False)
             session.send(hello)
@@ -339,11 +341,14 @@ def _forget_frames(error: Optional[BaseException]) -> None:
 
 
 _engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+#: Held while an engine is added, and during a fork.
+_registration = threading.RLock()
 _locked: List[Engine] = []
 
 
 def _before_fork() -> None:
     # So that the child finds each engine in a consistent state. No lock is held while a thread waits.
+    _registration.acquire()
     _locked[:] = list(_engines)
     for engine in _locked:
         engine.before_fork()
@@ -352,11 +357,13 @@ def _before_fork() -> None:
 def _after_fork_in_parent() -> None:
     while _locked:
         _locked.pop().after_fork_in_parent()
+    _registration.release()
 
 
 def _after_fork_in_child() -> None:
     while _locked:
         _locked.pop().after_fork_in_child()
+    _registration.release()
 
 
 os.register_at_fork(

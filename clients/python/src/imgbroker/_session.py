@@ -144,9 +144,8 @@ class _Held:
 class Session:
     """A connection. All methods except the constructor are called by one thread at a time."""
 
-    def __init__(self, connection: socket.socket, path: str) -> None:
-        connection.setblocking(False)
-        self.socket = connection
+    def __init__(self, path: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.path = path
         self.pending: Dict[int, Request] = {}
         self.page: Optional[ValidityPage] = None
@@ -175,21 +174,15 @@ class Session:
         #: The effects of handled frames that are to be performed, also after an error of `dispatch`.
         self.effects: List[Effect] = []
 
-    @staticmethod
-    def connect(path: str, timeout: Optional[float]) -> "Session":
-        """Connects to the broker at `path`. Raises `NoBrokerError`."""
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    def connect(self, timeout: Optional[float]) -> None:
+        """Connects to the broker. Raises `NoBrokerError`."""
         try:
-            connection.settimeout(timeout)
-            connection.connect(path)
-            return Session(connection, path)
+            self.socket.settimeout(timeout)
+            self.socket.connect(self.path)
+            self.socket.setblocking(False)
         except OSError as error:
-            connection.close()
             reason = error.strerror or str(error)
-            raise NoBrokerError(f"no broker answers at {path} ({reason})") from error
-        except BaseException:
-            connection.close()
-            raise
+            raise NoBrokerError(f"no broker answers at {self.path} ({reason})") from error
 
     @property
     def holds_leases(self) -> bool:
