@@ -198,7 +198,8 @@ struct Possible {
 func expectSound(_ directory: String, _ possible: Possible, more: [String] = []) throws -> Int {
     let cache = try CacheProcess(directory, more: more)
     let count = try possible.findAll(in: cache)
-    // Damaged entries have been removed by now.
+    // All files have been compared with the index, and damaged entries removed.
+    try cache.waitForKnown()
     try cache.waitForState { state in state.state == .on && state.entries == entries(below: directory).count }
     #expect(try possible.findAll(in: cache) == count)
     try cache.close()
