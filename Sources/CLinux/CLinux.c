@@ -450,9 +450,14 @@ void clinux_return_freed_memory(void) {
     malloc_trim(0);
 }
 
-int clinux_terminal_columns(int fd) {
+int clinux_terminal_size(int fd, int *columns, int *rows, int *width, int *height) {
     struct winsize size;
-    return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0) return -1;
+    *columns = size.ws_col;
+    *rows = size.ws_row;
+    *width = size.ws_xpixel;
+    *height = size.ws_ypixel;
+    return 0;
 }
 
 int clinux_start_thread(const char *name, void *(*body)(void *), void *argument) {

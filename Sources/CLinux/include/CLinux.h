@@ -206,8 +206,8 @@ int clinux_notify(const char *path, const char *text);
 /// `malloc_trim`: returns whole pages of freed heap memory to the kernel.
 void clinux_return_freed_memory(void);
 
-/// The columns of the terminal behind `fd`; 0 when it is not a terminal.
-int clinux_terminal_columns(int fd);
+/// The size of the terminal behind `fd` in characters and in pixels; -1 and errno when it is not a terminal.
+int clinux_terminal_size(int fd, int *columns, int *rows, int *width, int *height);
 
 static inline void *clinux_map_failed(void) { return MAP_FAILED; }
 /// The calling thread's error number.

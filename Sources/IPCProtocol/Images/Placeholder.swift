@@ -40,17 +40,7 @@ public struct Placeholder: Hashable, Sendable {
 
     /// The ThumbHash of the image, in Base64 (RFC 4648, section 4).
     public var thumbHash: String {
-        let count = Int(bytes[4])
-        var text: [UInt8] = []
-        text.reserveCapacity((count + 2) / 3 * 4)
-        for start in stride(from: 0, to: count, by: 3) {
-            let length = min(3, count - start)
-            let word = (0..<length).reduce(0) { $0 | Int(bytes[5 + start + $1]) << (16 - 8 * $1) }
-            for place in 0..<4 {
-                text.append(place <= length ? Self.base64[word >> (18 - 6 * place) & 63] : UInt8(ascii: "="))
-            }
-        }
-        return String(decoding: text, as: UTF8.self)
+        Base64.encode((0..<Int(bytes[4])).map { bytes[5 + $0] })
     }
 
     public static func == (left: Placeholder, right: Placeholder) -> Bool {
@@ -64,7 +54,6 @@ public struct Placeholder: Hashable, Sendable {
     // MARK: Texts
 
     private static let hexadecimal = Array("0123456789abcdef".utf8)
-    private static let base64 = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
     private static func color(_ text: String) -> SIMD4<UInt8>? {
         guard text.utf8.first == UInt8(ascii: "#"), let number = UInt32(text.dropFirst(), radix: 16) else { return nil }
@@ -77,7 +66,7 @@ public struct Placeholder: Hashable, Sendable {
         guard text.utf8.count <= (longestHash + 2) / 3 * 4 else { return nil }
         var (bytes, word, bits): ([UInt8], Int, Int) = ([], 0, 0)
         for digit in text.utf8 {
-            guard let value = base64.firstIndex(of: digit) else { break }
+            guard let value = Base64.digits.firstIndex(of: digit) else { break }
             word = (word << 6 | value) & 0xFFFF
             bits += 6
             if bits >= 8 {

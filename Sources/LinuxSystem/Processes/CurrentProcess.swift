@@ -81,12 +81,6 @@ package enum CurrentProcess {
         return count - 3
     }
 
-    /// The columns of the terminal behind standard error; nil when it is not a terminal.
-    package static var terminalColumns: Int? {
-        let columns = Int(clinux_terminal_columns(2))
-        return columns > 0 ? columns : nil
-    }
-
     /// Writes `text` to standard error.
     package static func writeToStandardError(_ text: String) {
         var text = text

@@ -8,8 +8,9 @@ import SystemValues
 /// `imgbroker get`: loads images as a client of the broker.
 enum GetCommand {
     static let purpose = """
-        Loads images through the broker, and prints their properties or writes them to files. A SOURCE
-        is a URL, a local file, or "-" for an image on standard input.
+        Loads images through the broker, and prints their properties, shows them, or writes them to
+        files. A SOURCE is a URL, a local file, or "-" for an image on standard input. Without a SOURCE,
+        standard input has a list of sources, one in each line.
         """
 
     static let status = "0; 1 if an image has failed; 2 for an invalid command line; 3 when no broker answers."
@@ -20,7 +21,14 @@ enum GetCommand {
             FlagHelp(
                 "-o, --output FILE",
                 "write the image: as JPEG or WebP when FILE ends in .jpg, .jpeg or .webp, else as PNG, unless --as says otherwise; {name} in FILE is replaced by the source's name without its extension; \"-\" for standard output, which then has nothing but the image"
-            )
+            ),
+            FlagHelp(
+                "-i, --input FILE",
+                "also load the sources that FILE lists, one in each line; \"-\" for a list on standard input"),
+            FlagHelp(
+                "--preview",
+                "show the image in the terminal: by the graphics of kitty or sixel if it has them, else by coloured characters"
+            ),
         ] + LoadOptions.help + [
             FlagHelp(
                 "--stale-first",
@@ -37,7 +45,7 @@ enum GetCommand {
         ]
 
     static let usage = """
-        Usage: imgbroker get SOURCE... [OPTION]...
+        Usage: imgbroker get [SOURCE]... [OPTION]...
 
         \(purpose)
 
@@ -52,6 +60,7 @@ enum GetCommand {
         /// Where each image is written to.
         var outputs: [String] = []
         var asJSON = false
+        var preview: Preview?
         var socketPath: String?
 
         /// Whether the results are marked with the names of their sources.
@@ -90,9 +99,9 @@ enum GetCommand {
         options.progress = bar != nil && !request.areSeveral
         var next = 0
         var pending: [Int: Int] = [:]
-        var (done, failed) = (0, 0)
+        var summary = LoadSummary()
         func fail(_ index: Int, _ error: ClientError) {
-            failed += 1
+            summary.failed += 1
             bar?.clear()
             let source = request.areSeveral ? request.sources[index].title : nil
             status = CommandConnection.report(
@@ -109,7 +118,9 @@ enum GetCommand {
                     fail(index, error)
                 }
             }
-            if request.areSeveral { bar?.show(done: done, failed: failed, of: request.sources.count) }
+            if request.areSeveral {
+                bar?.show(done: summary.done, failed: summary.failed, of: request.sources.count)
+            }
             if pending.isEmpty { continue }
             switch try broker.receive() {
             case .image(let id, let image):
@@ -122,10 +133,10 @@ enum GetCommand {
                     continue
                 }
                 pending[id] = nil
-                done += 1
                 do throws(ClientError) {
                     bar?.clear()
                     try report(image, index, of: request, isOutputTaken: isOutputTaken)
+                    summary.add(image.reply)
                 } catch {
                     fail(index, error)
                 }
@@ -136,15 +147,20 @@ enum GetCommand {
             case .reply, .event: throw .protocolViolation("a get got a reply of another kind")
             }
         }
+        if request.areSeveral, !request.asJSON {
+            bar?.clear()
+            StandardError.writeLines(summary.text(milliseconds: Instant.now.microseconds(since: begun) / 1000) + "\n")
+        }
         return status
     }
 
-    /// Writes an image, and prints its properties.
+    /// Writes or shows an image, and prints its properties.
     private static func report(
         _ image: BrokerImage, _ index: Int, of request: Request, isOutputTaken: Bool
     ) throws(ClientError) {
         let output = request.outputs.isEmpty ? nil : request.outputs[index]
         if let output { try write(image, to: output) }
+        request.preview?.show(image)
         let title = request.areSeveral ? request.sources[index].title : nil
         if request.asJSON {
             CommandConnection.printObject(onStandardError: isOutputTaken) {
@@ -153,8 +169,8 @@ enum GetCommand {
                 image.reply.writeMembers(to: &$0)
             }
         } else if !isOutputTaken {
-            let summary = summary(of: image.reply, writtenTo: output)
-            StandardOutput.write((title.map { "\($0): " } ?? "") + summary + "\n")
+            let properties = properties(of: image.reply, writtenTo: output)
+            StandardOutput.write((title.map { "\($0): " } ?? "") + properties + "\n")
         }
     }
 
@@ -162,8 +178,8 @@ enum GetCommand {
     private static func read(_ words: some Sequence<String>) throws(UsageError) -> Request? {
         var request = Request()
         var load = LoadOptions()
-        var (isStaleFirst, isProgressive) = (false, false)
-        var output: String?
+        var (isStaleFirst, isProgressive, isPreview) = (false, false, false)
+        var (output, list): (String?, String?)
         var arguments = Arguments(words)
         while let word = try arguments.next() {
             switch word {
@@ -171,6 +187,8 @@ enum GetCommand {
             case .flag("--help"), .flag("-h"): return nil
             case .flag("--json"): request.asJSON = true
             case .flag("-o"), .flag("--output"): output = try arguments.given("-o").path()
+            case .flag("-i"), .flag("--input"): list = try arguments.given("-i").path()
+            case .flag("--preview"): isPreview = true
             case .flag("--socket"): request.socketPath = try arguments.given("--socket").path()
             case .flag("--stale-first"): isStaleFirst = true
             case .flag("--progressive"): isProgressive = true
@@ -179,6 +197,8 @@ enum GetCommand {
                 throw UsageError(description: "unknown option \(flag) (see imgbroker get --help)")
             }
         }
+        if list == nil, request.sources.isEmpty, !Terminal.isStandardInput { list = "-" }
+        if let list { request.sources += try SourceList.read(list) }
         if request.sources.isEmpty {
             throw UsageError(description: "get needs a URL or a file (see imgbroker get --help)")
         }
@@ -193,8 +213,18 @@ enum GetCommand {
         if let output {
             if !load.hasRepresentation { request.options.representation = representation(named: output) }
             request.outputs = try outputs(output, for: request.sources)
-        } else if !isProgressive {
+        } else if !isProgressive, !isPreview {
             request.options.delivery = .none
+        }
+        if isPreview {
+            if output != nil || request.asJSON || isProgressive {
+                throw UsageError(description: "--preview goes with none of -o, --json and --progressive")
+            }
+            guard let preview = Preview() else {
+                throw UsageError(description: "--preview needs a terminal on standard output")
+            }
+            preview.adapt(&request.options)
+            request.preview = preview
         }
         if isProgressive, output != nil || request.asJSON || request.areSeveral {
             throw UsageError(description: "--progressive goes with one image, and with neither -o nor --json")
@@ -233,22 +263,14 @@ enum GetCommand {
         }
     }
 
-    private static func summary(of image: ImageReply, writtenTo path: String?) -> String {
+    private static func properties(of image: ImageReply, writtenTo path: String?) -> String {
         var words = "\(image.width) × \(image.height), \(image.contentType)"
         if image.stale { words += ", stale" }
         if image.frameCount > 1 { words += ", \(image.frameCount) frames" }
         words += ", \(ByteCount(image.bytes))" + (image.pixels == nil ? "" : " of pixels")
-        words += ", from " + origin(of: image)
+        words += ", from " + (image.source == .file ? "the file" : image.source.phrase)
         if let damage = image.damage { words += ", damaged (\(damage.escapingDeceptive))" }
         if let path { words += ", written to \(path)" }
         return words
-    }
-
-    private static func origin(of image: ImageReply) -> String {
-        switch image.source {
-        case .network: "the network"
-        case .file: "the file"
-        case .memory, .disk, .shared: image.source.rawValue
-        }
     }
 }

@@ -7,7 +7,7 @@ final class ProgressBar {
 
     /// Creates a bar; nil when standard error is not a terminal.
     init?() {
-        guard let columns = CurrentProcess.terminalColumns else { return nil }
+        guard let columns = Terminal.ofStandardError?.columns else { return nil }
         self.columns = columns
     }
 

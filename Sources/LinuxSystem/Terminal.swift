@@ -1,0 +1,74 @@
+internal import CLinux
+internal import Glibc
+import SystemValues
+
+/// The terminal that controls this process (`/dev/tty`).
+package struct Terminal {
+    /// The size of a terminal's window.
+    package struct Size: Equatable, Sendable {
+        /// In characters.
+        package var columns: Int
+        package var rows: Int
+        /// In pixels; 0 for a terminal that does not report it.
+        package var width: Int
+        package var height: Int
+
+        /// Creates a size.
+        package init(columns: Int, rows: Int, width: Int = 0, height: Int = 0) {
+            (self.columns, self.rows, self.width, self.height) = (columns, rows, width, height)
+        }
+    }
+
+    private let descriptor: FileDescriptor
+
+    /// Opens the terminal.
+    ///
+    /// - Throws: `SystemError` of `open`, for example for a process of a service.
+    package init() throws(SystemError) {
+        descriptor = try .open(updatingAt: "/dev/tty")
+    }
+
+    /// The size of the window.
+    package var size: Size? { Self.size(of: descriptor.raw) }
+
+    /// The size of the terminal behind standard output; nil when it is not a terminal.
+    package static var ofStandardOutput: Size? { size(of: 1) }
+
+    /// The size of the terminal behind standard error; nil when it is not a terminal.
+    package static var ofStandardError: Size? { size(of: 2) }
+
+    /// Whether standard input is a terminal.
+    package static var isStandardInput: Bool { isatty(0) == 1 }
+
+    private static func size(of raw: Int32) -> Size? {
+        var (columns, rows, width, height): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
+        guard unsafe clinux_terminal_size(raw, &columns, &rows, &width, &height) == 0, columns > 0, rows > 0 else {
+            return nil
+        }
+        return Size(columns: Int(columns), rows: Int(rows), width: Int(width), height: Int(height))
+    }
+
+    /// Writes a query to the terminal, and returns what it answers until `isComplete` or for `milliseconds`. Meanwhile, the
+    /// answer is not shown.
+    package func answer(to query: String, within milliseconds: Int, isComplete: ([UInt8]) -> Bool) -> [UInt8] {
+        var before = termios()
+        guard unsafe tcgetattr(descriptor.raw, &before) == 0 else { return [] }
+        var quiet = before
+        quiet.c_lflag &= ~tcflag_t(ICANON | ECHO)
+        guard unsafe tcsetattr(descriptor.raw, TCSANOW, &quiet) == 0 else { return [] }
+        defer { _ = unsafe tcsetattr(descriptor.raw, TCSANOW, &before) }
+        let query = Array(query.utf8)
+        guard unsafe query.withUnsafeBytes({ (try? unsafe descriptor.write($0)) != nil }) else { return [] }
+        let end = Instant.now.adding(milliseconds: milliseconds)
+        var answer: [UInt8] = []
+        while !isComplete(answer), answer.count < 1024 {
+            let left = end.microseconds(since: .now) / 1000
+            var entry = pollfd(fd: descriptor.raw, events: Int16(POLLIN), revents: 0)
+            guard left > 0, unsafe poll(&entry, 1, Int32(left)) > 0 else { break }
+            var byte: UInt8 = 0
+            guard unsafe read(descriptor.raw, &byte, 1) == 1 else { break }
+            answer.append(byte)
+        }
+        return answer
+    }
+}
