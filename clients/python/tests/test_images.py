@@ -38,6 +38,24 @@ def test_array_is_read_only_and_shares_memory(client: imgbroker.Client, origin: 
     assert image.premultiplied and image.alpha == "premultiplied"
 
 
+def test_writable_image_changes_alone(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/writable.png", picture(40, 30, (10, 200, 30)))
+    shared = client.get(url).numpy()
+    images = [
+        client.get(url, writable=True), client.submit(url, writable=True).result(),
+        next(client.get_many([url], writable=True)).get(), client.get(url, writable=True, delivery="inline"),
+    ]
+    for value, image in enumerate(images):
+        pixels = image.numpy()
+        assert pixels.flags.writeable and (pixels == (10, 200, 30, 255)).all()
+        pixels[:] = value
+        # Also as a consumer of an older DLPack sees it.
+        assert image.__dlpack__() is not None and numpy.from_dlpack(image).flags.writeable
+    assert [image.numpy().min() for image in images] == [image.numpy().max() for image in images] == [0, 1, 2, 3]
+    assert (shared == (10, 200, 30, 255)).all() and (client.get(url).numpy() == shared).all()
+    assert not client.get(url).numpy().flags.writeable
+
+
 def test_array_respects_stride() -> None:
     data = bytes(range(48))
     pixels = _image(data, width=2, height=3, stride=16, pixelFormat="rgba8").numpy()

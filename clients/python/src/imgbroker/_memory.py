@@ -81,15 +81,16 @@ class Mapping(mmap.mmap):
     lease: Lease
 
 
-def map_buffer(descriptor: int, size: int) -> Mapping:
+def map_buffer(descriptor: int, size: int, *, writable: bool = False) -> Mapping:
     """Maps the first `size` bytes of a sealed buffer, which are at least one.
 
     The mapping is private because kernels before about 6.7 refuse a shared one of a sealed memfd; the pages are shared
-    in either case. Raises `OSError`.
+    in either case, until a writable mapping changes one, which copies it. Raises `OSError`.
     """
+    prot = mmap.PROT_READ | mmap.PROT_WRITE if writable else mmap.PROT_READ
     if sys.version_info >= (3, 13):
-        return Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ, trackfd=False)
-    return Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+        return Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=prot, trackfd=False)
+    return Mapping(descriptor, size, flags=mmap.MAP_PRIVATE, prot=prot)
 
 
 _MAGIC = 0x3164696C61766269  # "ibvalid1"
