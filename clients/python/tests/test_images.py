@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import io
+import subprocess
 import sys
 from typing import Any, Callable
 
@@ -158,6 +159,12 @@ class _Copied:
 
     def __dlpack_device__(self) -> Any:
         return self._image.__dlpack_device__()
+
+
+def test_datasets_require_torch() -> None:
+    script = "import sys; sys.modules['torch'] = None; import imgbroker.torch"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert run.stderr.endswith("ImportError: imgbroker.torch requires PyTorch: pip install torch\n")
 
 
 def test_lease_ends_with_the_last_view(broker: Broker, origin: Origin, picture: Picture) -> None:
