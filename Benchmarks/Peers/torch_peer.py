@@ -7,6 +7,7 @@ torch_peer.py LOADER FOLDER COUNT EPOCHS SEED WORKERS
 """
 import pathlib
 import sys
+import warnings
 
 import numpy
 import torch
@@ -41,6 +42,8 @@ class WithPillow(Dataset):
 def main(loader, folder, count, epochs, seed, workers):
     # As a DataLoader sets it in its workers.
     torch.set_num_threads(1)
+    # More workers than processors.
+    warnings.simplefilter("ignore", UserWarning)
     torch.manual_seed(int(seed))
     samples = [(f"{folder}/{number}", number % 10) for number in range(int(count))]
     if loader in ("pillow", "cached"):

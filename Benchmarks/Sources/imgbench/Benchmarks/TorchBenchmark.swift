@@ -21,14 +21,13 @@ enum TorchBenchmark {
         var costs: (processes: LocalFileBenchmark.Costs, workers: LocalFileBenchmark.Costs) = ([:], [:])
         for turn in 0..<run.scaled(3, 1) {
             for count in run.scaled([1, 4, 8], [2]) {
-                for name in ["imgbroker", "Pillow", "Pillow with a cache"] {
-                    // Many processes without a broker take minutes; one run is enough.
-                    if turn == 0 || count == 1 {
-                        let cost = try measure(run, files, name, processes: count, workers: 0)
-                        costs.processes[count, default: [:]][name, default: []].append(cost)
-                        LocalFileBenchmark.printCost(cost, "\(count) × \(name)")
-                    }
-                    let cost = try measure(run, files, name, processes: 1, workers: count)
+                // Many processes without a broker take minutes; one run is enough.
+                for name in ["imgbroker", "Pillow", "Pillow with a cache"] where turn == 0 || count == 1 {
+                    var cost = try measure(run, files, name, processes: count, workers: 0)
+                    costs.processes[count, default: [:]][name, default: []].append(cost)
+                    LocalFileBenchmark.printCost(cost, "\(count) × \(name)")
+                    if turn > 0 { continue }
+                    cost = try measure(run, files, name, processes: 1, workers: count)
                     costs.workers[count, default: [:]][name, default: []].append(cost)
                     LocalFileBenchmark.printCost(cost, "\(name), \(count) workers")
                 }
