@@ -96,6 +96,11 @@ test-python: build ## Types and tests of the Python client, with the release bui
 	@scripts/bootstrap.sh --for-python
 	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-python.sh
 
+.PHONY: test-torch
+test-torch: build ## Tests of the Python client's datasets for PyTorch, with the release build; needs pip and a package index
+	@scripts/bootstrap.sh --for-python
+	IMGBROKER_TEST_PRODUCTS="$(release_directory)" scripts/test-python.sh --torch
+
 .PHONY: test-c
 test-c: build ## Tests of the C client with sanitizers, with the release build
 	@scripts/bootstrap.sh --for-c

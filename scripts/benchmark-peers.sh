@@ -14,6 +14,11 @@ if ! "$peers/venv/bin/python3" -c 'import PIL, pyvips, cv2, numpy' 2>/dev/null; 
         numpy opencv-python-headless || echo "warning: no Pillow, pyvips and OpenCV" >&2
 fi
 
+# A build without CUDA, as scripts/test-python.sh explains; that with CUDA would do, too.
+if ! "$peers/venv/bin/python3" -c 'import torch' 2>/dev/null; then
+    "$peers/venv/bin/pip" -q install "torch==2.13.*" || echo "warning: no PyTorch" >&2
+fi
+
 # Each package, and one of its files.
 while read -r package file; do
     if [[ -e "$peers/root/$file" ]]; then continue; fi

@@ -251,6 +251,10 @@ def versions():
             print(library().version)
         except ImportError:
             pass
+    try:
+        print("PyTorch", __import__("torch").__version__)
+    except ImportError:
+        pass
 
 
 {

@@ -8,7 +8,8 @@ let benchmarks: [(name: String, rows: (BenchmarkRun) throws -> [Row])] = [
     ("thumbnail", ThumbnailBenchmark.rows),
     ("memory", MemoryBenchmark.rows), ("footprint", FootprintBenchmark.rows), ("loop", LoopBenchmark.rows),
     ("isolation", IsolationBenchmark.rows), ("formats", FormatBenchmark.rows), ("small", SmallBenchmark.rows),
-    ("files", LocalFileBenchmark.files), ("training", LocalFileBenchmark.training), ("steps", StepBenchmark.rows),
+    ("files", LocalFileBenchmark.files), ("training", LocalFileBenchmark.training), ("torch", TorchBenchmark.rows),
+    ("steps", StepBenchmark.rows),
     ("small-memory", SmallMemoryBenchmark.rows), ("small-latency", SmallLatencyBenchmark.rows),
 ]
 guard let options = Options(Array(CommandLine.arguments.dropFirst()), names: benchmarks.map(\.name)) else {

@@ -30,6 +30,9 @@ def test_methods(broker: Broker, origin: Origin, picture: Picture, tmp_path: pat
 
     async def test(client: imgbroker.AsyncClient) -> None:
         assert (await client.get(url, width=10)).numpy().shape == (5, 10, 4)
+        pixels = (await client.get(url, width=10, writable=True)).numpy()
+        pixels[:] = 0
+        assert (await client.get(url, width=10)).numpy().any()
         # An image has no slot before it comes from memory.
         while await client.get(url, width=10) is not await client.get(url, width=10):
             await asyncio.sleep(0.01)
@@ -66,12 +69,14 @@ def test_methods(broker: Broker, origin: Origin, picture: Picture, tmp_path: pat
 def test_many(broker: Broker, origin: Origin, picture: Picture, ordered: bool) -> None:
     urls = [origin.add(f"/async-{width}.png", picture(width, 10)) for width in range(10, 30)]
     urls.insert(3, origin.url + "/async-many-missing.png")
+    urls.insert(5, "/missing/file.png")
 
     async def test(client: imgbroker.AsyncClient) -> None:
         results = [result async for result in client.get_many(urls, in_flight=6, ordered=ordered)]
         numbers = [result.number for result in results]
-        assert (numbers if ordered else sorted(numbers)) == list(range(21))
-        assert [result.number for result in results if result.error is not None] == [3]
+        assert (numbers if ordered else sorted(numbers)) == list(range(22))
+        errors = {result.number: result.error for result in results if result.error is not None}
+        assert sorted(errors) == [3, 5] and isinstance(errors[5], FileNotFoundError)
 
     _run(broker, test)
 

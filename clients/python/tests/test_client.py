@@ -114,6 +114,22 @@ def test_many(client: imgbroker.Client, origin: Origin, picture: Picture) -> Non
     assert sorted(result.number for result in unordered) == list(range(31))
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_many_with_files(
+    ordered: bool, client: imgbroker.Client, origin: Origin, picture: Picture, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "file.png").write_bytes(picture(7, 7))
+    sources: List[imgbroker.Source] = [
+        str(tmp_path / "missing.png"), tmp_path / "file.png", origin.add("/with-files.png", picture(8, 8)),
+    ]
+    results = sorted(client.get_many(sources, ordered=ordered))
+    assert [result.source for result in results] == sources
+    assert isinstance(results[0].error, FileNotFoundError)
+    with pytest.raises(FileNotFoundError, match="missing.png"):
+        results[0].get()
+    assert [result.get().width for result in results[1:]] == [7, 8]
+
+
 def test_many_as_they_come(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
     gate = threading.Event()
     slow = origin.add("/come-slow.png", picture(8, 8), gate=gate)

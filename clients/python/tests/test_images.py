@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import io
+import subprocess
 import sys
 from typing import Any, Callable
 
@@ -36,6 +37,24 @@ def test_array_is_read_only_and_shares_memory(client: imgbroker.Client, origin: 
         image.buffer[0] = 1
     assert len(image) == image.nbytes == 4800 and bytes(image) == image.buffer.tobytes()
     assert image.premultiplied and image.alpha == "premultiplied"
+
+
+def test_writable_image_changes_alone(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    url = origin.add("/writable.png", picture(40, 30, (10, 200, 30)))
+    shared = client.get(url).numpy()
+    images = [
+        client.get(url, writable=True), client.submit(url, writable=True).result(),
+        next(client.get_many([url], writable=True)).get(), client.get(url, writable=True, delivery="inline"),
+    ]
+    for value, image in enumerate(images):
+        pixels = image.numpy()
+        assert pixels.flags.writeable and (pixels == (10, 200, 30, 255)).all()
+        pixels[:] = value
+        # Also as a consumer of an older DLPack sees it.
+        assert image.__dlpack__() is not None and numpy.from_dlpack(image).flags.writeable
+    assert [image.numpy().min() for image in images] == [image.numpy().max() for image in images] == [0, 1, 2, 3]
+    assert (shared == (10, 200, 30, 255)).all() and (client.get(url).numpy() == shared).all()
+    assert not client.get(url).numpy().flags.writeable
 
 
 def test_array_respects_stride() -> None:
@@ -140,6 +159,12 @@ class _Copied:
 
     def __dlpack_device__(self) -> Any:
         return self._image.__dlpack_device__()
+
+
+def test_datasets_require_torch() -> None:
+    script = "import sys; sys.modules['torch'] = None; import imgbroker.torch"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert run.stderr.endswith("ImportError: imgbroker.torch requires PyTorch: pip install torch\n")
 
 
 def test_lease_ends_with_the_last_view(broker: Broker, origin: Origin, picture: Picture) -> None:

@@ -10,16 +10,27 @@ import Synchronization
 /// in random order. Through a broker, and each for itself.
 enum LocalFileBenchmark {
     /// A program in Python.
-    private struct Peer {
+    struct Peer {
         let name: String
         let id: String
     }
 
     /// The figures of one run.
-    private struct Cost {
+    struct Cost {
         let processorSeconds: Double
         let seconds: Double
         let mebibytes: Double
+    }
+    /// The figures of all runs, by the number of processes and the name of the program.
+    typealias Costs = [Int: [String: [Cost]]]
+
+    /// The word for a number of processes.
+    enum Noun: String {
+        case process, trainingProcess = "training process", worker
+
+        func text(_ count: Int) -> String {
+            count == 1 ? "1 \(rawValue)" : "\(count) \(rawValue)\(self == .worker ? "s" : "es")"
+        }
     }
 
     /// The compared quantities.
@@ -71,8 +82,8 @@ enum LocalFileBenchmark {
                 judged: ["cpu", "memory"])
     }
 
-    private static func rows(
-        _ id: String, _ what: String, against: String, _ costs: [Int: [String: [Cost]]], _ peers: [Peer],
+    static func rows(
+        _ id: String, _ what: String, against: String, _ costs: Costs, _ peers: [Peer], _ noun: Noun = .process,
         judged: Set<String>
     ) -> [Row] {
         quantities.flatMap { quantity in
@@ -88,7 +99,7 @@ enum LocalFileBenchmark {
                 let goal = processes == 1 ? 1.1 : processes >= 4 ? 1.2 / Double(processes) : nil
                 return Row(
                     "\(id).\(quantity.id)-\(processes)",
-                    "\(processes) \(processes == 1 ? "process" : "processes"), \(what): \(quantity.name)",
+                    "\(noun.text(processes)), \(what): \(quantity.name)",
                     against: against, ratio: Sample(values: turns).spread,
                     goal: judged.contains(quantity.id) ? goal : nil, figures: figures, unit: quantity.unit)
             }
@@ -97,20 +108,18 @@ enum LocalFileBenchmark {
 
     private static func measure(
         _ run: BenchmarkRun, _ work: Work, _ peers: [Peer], memory: String
-    ) throws -> [Int: [String: [Cost]]] {
+    ) throws -> Costs {
         if run.peers.python == nil {
             printLine("no Pillow, pyvips, OpenCV: scripts/bootstrap.sh --for-benchmarks installs them")
             return [:]
         }
-        var costs: [Int: [String: [Cost]]] = [:]
+        var costs: Costs = [:]
         for turn in 0..<run.scaled(3, 1) {
             // Many processes without a broker take minutes; one run is enough.
             for processes in run.scaled([1, 4, 8], [1, 2]) where turn == 0 || processes == 1 {
                 func add(_ name: String, _ cost: Cost) {
                     costs[processes, default: [:]][name, default: []].append(cost)
-                    printLine(
-                        "  \(processes) × \(name): processor \(rounded(cost.processorSeconds)) s, memory "
-                            + "\(rounded(cost.mebibytes)) MiB, \(rounded(cost.seconds)) s")
+                    printCost(cost, "\(processes) × \(name)")
                 }
                 add("imgbroker", try work.shared(run, processes, memory: memory))
                 for peer in peers { add(peer.name, try work.alone(run, processes, peer.id)) }
@@ -119,8 +128,14 @@ enum LocalFileBenchmark {
         return costs
     }
 
+    static func printCost(_ cost: Cost, _ name: String) {
+        printLine(
+            "  \(name): processor \(rounded(cost.processorSeconds)) s, memory \(rounded(cost.mebibytes)) MiB, "
+                + "\(rounded(cost.seconds)) s")
+    }
+
     /// Files named 0, 1, 2 …, each with an inode of its own.
-    private struct Files {
+    struct Files {
         let folder: String
         let count: Int
 

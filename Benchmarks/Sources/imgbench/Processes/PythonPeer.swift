@@ -2,11 +2,11 @@ import BrokerHarness
 import Foundation
 
 extension LineProcess {
-    /// Starts `Peers/peer.py`; nil without a Python environment with the peers.
-    convenience init?(python peers: Peers, _ arguments: [String]) throws {
+    /// Starts a script of `Peers`; nil without a Python environment with the peers.
+    convenience init?(python peers: Peers, script: String = "peer.py", _ arguments: [String]) throws {
         guard let python = peers.python else { return nil }
-        let script = URL(filePath: #filePath).appending(path: "../../../../Peers/peer.py").standardized
-        try self.init(python, [script.path] + arguments)
+        let path = URL(filePath: #filePath).appending(path: "../../../../Peers/\(script)").standardized.path
+        try self.init(python, [path] + arguments)
     }
 
     /// Requests a thumbnail from a serving process. Returns its time in milliseconds.

@@ -34,16 +34,17 @@ def default_client() -> Client:
     return _default
 
 
-def get(source: Source, **options: "Unpack[GetOptions]") -> Image:
+def get(source: Source, *, writable: bool = False, **options: "Unpack[GetOptions]") -> Image:
     """Loads an image with the default client; see `Client.get`."""
-    return _default.get(source, **options)
+    return _default.get(source, writable=writable, **options)
 
 
 def get_many(
-    sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, **options: "Unpack[GetOptions]"
+    sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, writable: bool = False,
+    **options: "Unpack[GetOptions]",
 ) -> Iterator[Result]:
     """Loads images with the default client; see `Client.get_many`."""
-    return _default.get_many(sources, ordered=ordered, in_flight=in_flight, **options)
+    return _default.get_many(sources, ordered=ordered, in_flight=in_flight, writable=writable, **options)
 
 
 __all__ = [

@@ -59,20 +59,22 @@ class AsyncClient:
     async def get(
         self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
         partial: Optional[Callable[[Image], None]] = None,
-        progress: Optional[Callable[[int, Optional[int]], None]] = None, **options: "Unpack[GetOptions]",
+        progress: Optional[Callable[[int, Optional[int]], None]] = None, writable: bool = False,
+        **options: "Unpack[GetOptions]",
     ) -> Image:
         """Loads an image; see `Client.get`."""
-        if preview is None:
+        if preview is None and not writable:
             image = self._client.kept_image(source, **options)
             if image is not None:
                 return image
         request = self._client._get_request(
-            source, cast(Dict[str, Any], options), _on_loop(preview), _on_loop(partial), _on_loop(progress),
+            source, cast(Dict[str, Any], options), _on_loop(preview), _on_loop(partial), _on_loop(progress), writable,
             await self._descriptor(source))
         return cast(Image, await self._ask(request))
 
     async def get_many(
-        self, sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, **options: "Unpack[GetOptions]"
+        self, sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, writable: bool = False,
+        **options: "Unpack[GetOptions]",
     ) -> AsyncIterator[Result]:
         """Loads images, at most `in_flight` concurrently; see `Client.get_many`."""
         numbered = enumerate(sources)
@@ -86,7 +88,7 @@ class AsyncClient:
                     except StopIteration:
                         is_exhausted = True
                         break
-                    load = self._load(index, source, cast(Dict[str, Any], options))
+                    load = self._load(index, source, writable, cast(Dict[str, Any], options))
                     pending[asyncio.ensure_future(load)] = index
                 if not pending:
                     return
@@ -106,10 +108,10 @@ class AsyncClient:
             for task in pending:
                 task.cancel()
 
-    async def _load(self, index: int, source: Source, options: Dict[str, Any]) -> Result:
+    async def _load(self, index: int, source: Source, writable: bool, options: Dict[str, Any]) -> Result:
         try:
-            return Result(index, source, await self.get(source, **cast(Any, options)), None)
-        except ImageBrokerError as error:
+            return Result(index, source, await self.get(source, writable=writable, **cast(Any, options)), None)
+        except (ImageBrokerError, OSError) as error:
             return Result(index, source, None, error)
 
     async def query(self, source: Source, **options: "Unpack[GetOptions]") -> CacheStatus:

@@ -101,7 +101,8 @@ class Result(NamedTuple):
     number: int
     source: Source
     image: Optional[Image]
-    error: Optional[ImageBrokerError]
+    #: An `OSError` if a local file cannot be opened.
+    error: Union[ImageBrokerError, OSError, None]
 
     def get(self) -> Image:
         """Returns the image, or raises the error."""
@@ -289,10 +290,12 @@ class Client:
     def get(
         self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
         partial: Optional[Callable[[Image], None]] = None,
-        progress: Optional[Callable[[int, Optional[int]], None]] = None, **options: "Unpack[GetOptions]",
+        progress: Optional[Callable[[int, Optional[int]], None]] = None, writable: bool = False,
+        **options: "Unpack[GetOptions]",
     ) -> Image:
         """Loads an image and waits for it.
 
+        writable: the bytes may be changed. Nobody else sees the changes: each changed page of memory is copied first.
         preview: called with the cached image before it is revalidated; not called if none is cached.
         partial: called with the image as far as it has been downloaded, if the format permits that.
         progress: called with the number of bytes downloaded so far, and with their total or None.
@@ -303,7 +306,7 @@ class Client:
             entry = self._find((source, *options.items()))
         except TypeError:  # An option is not hashable.
             entry = None
-        if entry is not None and preview is None:
+        if entry is not None and preview is None and not writable:
             tenth = _clock(_MONOTONIC) // 100_000_000
             if entry.floor + tenth < entry.words[entry.index] <= entry.ceiling and entry.numbers[4] == entry.owner:
                 entry.is_used = entry.is_unreported = True
@@ -311,7 +314,7 @@ class Client:
                 if tenth >= self._kept.report_at:
                     self._engine.report()
                 return entry.image
-        request = self._get_request(source, cast(Dict[str, Any], options), preview, partial, progress)
+        request = self._get_request(source, cast(Dict[str, Any], options), preview, partial, progress, writable)
         return cast(Image, self._engine.ask(request))
 
     def kept_image(self, source: Source, **options: "Unpack[GetOptions]") -> Optional[Image]:
@@ -332,16 +335,17 @@ class Client:
     def submit(
         self, source: Source, *, preview: Optional[Callable[[Image], None]] = None,
         partial: Optional[Callable[[Image], None]] = None,
-        progress: Optional[Callable[[int, Optional[int]], None]] = None, **options: "Unpack[GetOptions]",
+        progress: Optional[Callable[[int, Optional[int]], None]] = None, writable: bool = False,
+        **options: "Unpack[GetOptions]",
     ) -> "Future[Image]":
-        """Requests an image without waiting. Cancelling the future cancels the request."""
-        if preview is None:
+        """Requests an image without waiting; see `get`. Cancelling the future cancels the request."""
+        if preview is None and not writable:
             image = self.kept_image(source, **options)
             if image is not None:
                 future: "Future[Image]" = Future()
                 future.set_result(image)
                 return future
-        return self.send(self._get_request(source, cast(Dict[str, Any], options), preview, partial, progress))
+        return self.send(self._get_request(source, cast(Dict[str, Any], options), preview, partial, progress, writable))
 
     def send(self, request: Request) -> "Future[Any]":
         """Sends a request; a part of this package's interior."""
@@ -358,9 +362,10 @@ class Client:
     def _get_request(
         self, source: Source, options: Dict[str, Any], preview: Optional[Callable[[Image], None]],
         partial: Optional[Callable[[Image], None]], progress: Optional[Callable[[int, Optional[int]], None]],
-        descriptor: Optional[int] = None,
+        writable: bool, descriptor: Optional[int] = None,
     ) -> Request:
         request = source_request("get", source, options, descriptor=descriptor)
+        request.is_writable = writable
         if preview is not None:
             request.fields.update(cache="no-cache", staleFirst=True)
         if partial is not None:
@@ -377,7 +382,8 @@ class Client:
         if progress is not None:
             request.fields["progress"] = True
             request.on_progress = self._guarded(request, lambda fields: progress(*progress_of(fields)))
-        if preview is None and is_url(source):
+        # An image that is kept may be returned again.
+        if preview is None and not writable and is_url(source):
             key = (source, *options.items())
             try:
                 hash(key)
@@ -403,10 +409,14 @@ class Client:
         return call
 
     def get_many(
-        self, sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, **options: "Unpack[GetOptions]"
+        self, sources: Iterable[Source], *, ordered: bool = True, in_flight: int = 64, writable: bool = False,
+        **options: "Unpack[GetOptions]",
     ) -> Iterator[Result]:
-        """Loads images, at most `in_flight` concurrently, and returns a result for each: in the order of the sources, or
-        in the order in which they become ready. An error ends no other request. Closing the iterator cancels the rest.
+        """Loads images, and returns a result for each: in the order of the sources, or in the order in which they become
+        ready. At most `in_flight` are requested beyond those returned. An error, also that of a missing file, ends no other
+        request. Closing the iterator cancels the rest.
+
+        writable: see `get`.
         """
         forks = self._engine.forks
         pending: Dict[int, Tuple[Source, "Future[Image]"]] = {}
@@ -422,8 +432,8 @@ class Client:
                         is_exhausted = True
                         break
                     try:
-                        future = self.submit(source, **options)
-                    except ImageBrokerError as error:
+                        future = self.submit(source, writable=writable, **options)
+                    except (ImageBrokerError, OSError) as error:
                         future = Future()
                         future.set_exception(error)
                     pending[index] = (source, future)
@@ -438,7 +448,7 @@ class Client:
                 source, future = pending[index]
                 try:
                     result = Result(index, source, future.result(), None)
-                except ImageBrokerError as error:
+                except (ImageBrokerError, OSError) as error:
                     result = Result(index, source, None, error)
                 del pending[index], future
                 yield result

@@ -91,11 +91,11 @@ def capsule(
     pixels: "memoryview[int]", shape: Tuple[int, ...], strides: Tuple[int, ...], *,
     max_version: Optional[Tuple[int, int]], copy: Optional[bool],
 ) -> Any:
-    """Returns a capsule of bytes with `shape` and `strides`, which keeps `pixels` alive."""
+    """Returns a capsule of bytes with `shape` and `strides`, which keeps `pixels` alive. It is read-only if they are."""
     is_versioned = max_version is not None and max_version[0] >= 1
     if copy:
         pixels = memoryview(bytearray(pixels))
-    elif not is_versioned:
+    elif pixels.readonly and not is_versioned:
         raise BufferError("the image is read-only: pass max_version=(1, 0) or copy=True")
     view = _Buffer()
     _get_buffer(pixels, ctypes.byref(view), 0)
@@ -109,7 +109,7 @@ def capsule(
         strides=ctypes.cast(strides_array, ctypes.POINTER(ctypes.c_int64)), byte_offset=0)
     managed: Any
     if is_versioned:
-        flags = _IS_COPIED if copy else _READ_ONLY
+        flags = _IS_COPIED if copy else _READ_ONLY if pixels.readonly else 0
         managed = _ManagedVersioned(major=1, minor=0, context=None, deleter=_deleter, flags=flags, tensor=tensor)
     else:
         managed = _Managed(tensor=tensor, context=None, deleter=_deleter)

@@ -17,7 +17,8 @@ _CPU = (1, 0)
 
 
 class Image:
-    """An image from the broker. Its bytes are shared with every process that requested the same, and cannot change.
+    """An image from the broker. Its bytes are shared with every process that requested the same, and cannot change, except
+    by the owner of an image that was requested with `writable=True`, whose changes are private to this object.
 
     They stay valid as long as this object, an array or a view of it exists, even after the broker has exited.
     """
@@ -149,8 +150,8 @@ class Image:
 
     @property
     def buffer(self) -> "memoryview[int]":
-        """The bytes, read-only and without a copy: rows of `stride` bytes, or the encoded image. Empty if it was not
-        delivered."""
+        """The bytes, read-only unless requested otherwise, and without a copy: rows of `stride` bytes, or the encoded image.
+        Empty if it was not delivered."""
         return self._bytes
 
     def __buffer__(self, flags: int) -> "memoryview[int]":
@@ -176,8 +177,8 @@ class Image:
         return offsets[frame], reply.stride, CHANNELS[reply.pixel_format]
 
     def numpy(self, frame: int = 0) -> "Pixels":
-        """Returns the pixels as a read-only array of shape (height, width, channels), without a copy; `gray8` has the
-        shape (height, width).
+        """Returns the pixels as an array of shape (height, width, channels), without a copy and read-only unless requested
+        otherwise; `gray8` has the shape (height, width).
 
         Raises `ValueError` for an encoded image, `IndexError` for a missing frame, `ImportError` without numpy.
         """
@@ -221,8 +222,8 @@ class Image:
     ) -> Any:
         """Returns a DLPack capsule of shape (height, width, channels).
 
-        The capsule is read-only, which a consumer of DLPack before 1.0 cannot express: such a consumer gets a
-        `BufferError`, unless it passes `copy=True`.
+        The capsule of a read-only image is read-only, which a consumer of DLPack before 1.0 cannot express: such a consumer
+        gets a `BufferError`, unless it passes `copy=True`.
         """
         from ._dlpack import capsule
 

@@ -73,6 +73,8 @@ class Request:
         self.on_progress = on_progress
         self.on_event = on_event
         self.is_repeatable = is_repeatable
+        #: Whether its images get mappings of their own that may be written to.
+        self.is_writable = False
         self.attempts = 0
         self.id: Optional[int] = None
         #: The time at which it was sent, of `time.monotonic`.
@@ -343,7 +345,8 @@ class Session:
                 if payload is None:
                     break
                 self._waiting_for_payload = None
-                self._finish_image(frame, reply, Image(reply, memoryview(payload)), effects)
+                data = bytearray(payload) if self.pending[request_id(frame.fields)].is_writable else payload
+                self._finish_image(frame, reply, Image(reply, memoryview(data)), effects)
                 continue
             next_frame = self._decoder.next()
             if next_frame is None:
@@ -389,7 +392,7 @@ class Session:
                 return
             image: "Image | ImageBrokerError"
             try:
-                image = self._image(frame, reply)
+                image = self._image(frame, reply, request.is_writable)
             except ProcessLimitError as limit:
                 image = limit
             self._finish_image(frame, reply, image, effects)
@@ -453,8 +456,9 @@ class Session:
 
     # Images
 
-    def _image(self, frame: Frame, reply: ImageReply) -> Image:
-        """Combines a reply with its bytes, after verifying the seals of their buffer.
+    def _image(self, frame: Frame, reply: ImageReply, is_writable: bool) -> Image:
+        """Combines a reply with its bytes, after verifying the seals of their buffer. Read-only images of one buffer share
+        a mapping.
 
         Raises `ProtocolViolationError`, or `ProcessLimitError` if the image exists but cannot be mapped.
         """
@@ -477,21 +481,22 @@ class Session:
             raise ProcessLimitError("this process may open no more descriptors (RLIMIT_NOFILE); the image is lost")
         held.leases += 1
         lease = Lease(number, self.releases)
-        mapping = held.mapping() if held.mapping is not None else None
+        mapping = held.mapping() if held.mapping is not None and not is_writable else None
         if mapping is None or len(mapping) < end:
             if held.size < end:
                 raise violation(f"a buffer of {held.size} bytes for an image that ends at {end}")
             if reply.bytes == 0:
                 return Image(reply, memoryview(b""))
             try:
-                mapping = map_buffer(held.descriptor, held.size)
+                mapping = map_buffer(held.descriptor, held.size, writable=is_writable)
             except (OSError, ValueError, OverflowError) as error:
                 if isinstance(error, OSError) and error.errno == errno.EMFILE:
                     raise ProcessLimitError(
                         "this process may open no more descriptors (RLIMIT_NOFILE); the image is lost") from error
                 raise ProcessLimitError(f"this process cannot map an image of {end} bytes ({error})") from error
             mapping.lease = lease
-            held.mapping = weakref.ref(mapping)
+            if not is_writable:
+                held.mapping = weakref.ref(mapping)
         # Otherwise `lease` is released at once: the mapping has one already.
         return Image(reply, memoryview(mapping)[reply.offset:end])
 

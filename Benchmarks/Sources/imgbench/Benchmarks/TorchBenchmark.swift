@@ -1,0 +1,85 @@
+import BrokerHarness
+import Foundation
+import IPCProtocol
+import ImageBrokerClient
+
+/// A training set in PyTorch that is read twice in random order: by several training processes, and by one with several workers.
+/// With the datasets of `imgbroker.torch`, and with Pillow.
+///
+/// The figures are those beyond processes that have loaded PyTorch.
+enum TorchBenchmark {
+    private typealias Cost = LocalFileBenchmark.Cost
+
+    static func rows(_ run: BenchmarkRun) throws -> [Row] {
+        guard run.peers.versions.contains(where: { $0.hasPrefix("PyTorch ") }) else {
+            printLine("no PyTorch: scripts/benchmark-peers.sh installs it")
+            return []
+        }
+        let files = try LocalFileBenchmark.Files(
+            run.scaled(2_000, 64), width: 500, height: 400, kinds: run.scaled(200, 20))
+        defer { files.remove() }
+        var costs: (processes: LocalFileBenchmark.Costs, workers: LocalFileBenchmark.Costs) = ([:], [:])
+        for turn in 0..<run.scaled(3, 1) {
+            for count in run.scaled([1, 4, 8], [2]) {
+                // Many processes without a broker take minutes; one run is enough.
+                for name in ["imgbroker", "Pillow", "Pillow with a cache"] where turn == 0 || count == 1 {
+                    var cost = try measure(run, files, name, processes: count, workers: 0)
+                    costs.processes[count, default: [:]][name, default: []].append(cost)
+                    LocalFileBenchmark.printCost(cost, "\(count) × \(name)")
+                    if turn > 0 { continue }
+                    cost = try measure(run, files, name, processes: 1, workers: count)
+                    costs.workers[count, default: [:]][name, default: []].append(cost)
+                    LocalFileBenchmark.printCost(cost, "\(name), \(count) workers")
+                }
+            }
+        }
+        let what = "two epochs of JPEGs of 500 × 400 in PyTorch"
+        func rows(
+            _ id: String, _ peer: String, _ costs: LocalFileBenchmark.Costs, _ noun: LocalFileBenchmark.Noun,
+            judged: Set<String>
+        ) -> [Row] {
+            LocalFileBenchmark.rows(
+                id, what, against: "\(peer) in each \(noun.rawValue)", costs,
+                [LocalFileBenchmark.Peer(name: peer, id: peer)], noun, judged: judged)
+        }
+        return rows("torch", "Pillow", costs.processes, .trainingProcess, judged: ["cpu"])
+            + rows("torch.kept", "Pillow with a cache", costs.processes, .trainingProcess, judged: ["cpu", "memory"])
+            + rows("torch.workers", "Pillow", costs.workers, .worker, judged: [])
+            + rows("torch.workers.kept", "Pillow with a cache", costs.workers, .worker, judged: [])
+    }
+
+    /// Measures from the moment at which all processes have loaded PyTorch; a broker, also its start.
+    private static func measure(
+        _ run: BenchmarkRun, _ files: LocalFileBenchmark.Files, _ name: String, processes count: Int, workers: Int
+    ) throws -> Cost {
+        let cache = NSTemporaryDirectory() + "imgbench-\(getpid()).cache"
+        defer { try? FileManager.default.removeItem(atPath: cache) }
+        let broker =
+            name == "imgbroker"
+            ? try BrokerProcess(run.broker, ["--memory-limit", "1500M", "--cache-dir", cache]) : nil
+        defer { broker?.stop() }
+        _ = try broker?.client()
+        let loader = broker?.socketPath ?? (name == "Pillow" ? "pillow" : "cached")
+        let processes = try (0..<count).map { number in
+            let arguments = [loader, files.folder, "\(files.count)", "2", "\(number + 1)", "\(workers)"]
+            guard let process = try LineProcess(python: run.peers, script: "torch_peer.py", arguments) else {
+                throw Failure("no Python")
+            }
+            return process
+        }
+        defer { processes.forEach { $0.stop() } }
+        for process in processes where process.line() != "ready" { throw Failure("a process has no PyTorch") }
+        let before = ProcessTree(processes.map(\.pid))
+        let (processorSeconds, memory) = (before.processorSeconds, before.memory)
+        let clock = ContinuousClock()
+        let begun = clock.now
+        processes.forEach { $0.write("go") }
+        for process in processes where process.line() != "done" { throw Failure("a process did not get its images") }
+        let seconds = (clock.now - begun) / .seconds(1)
+        try broker?.settle()
+        let after = ProcessTree(processes.map(\.pid) + (broker.map { [$0.pid] } ?? []))
+        return Cost(
+            processorSeconds: after.processorSeconds - processorSeconds, seconds: seconds,
+            mebibytes: mebibytes(after.memory - memory))
+    }
+}

@@ -1,0 +1,164 @@
+"""Training data for PyTorch: datasets whose images the broker decodes, once for all processes.
+
+    from imgbroker.torch import ImageFolder
+    dataset = ImageFolder("photographs", width=224, height=224, fit="cover")
+    for images, targets in torch.utils.data.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4):
+        ...
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Literal, Optional, Sequence, Tuple, cast
+
+from ._client import Client, Result, Source
+from ._image import Image
+
+try:
+    import torch
+    from torch.utils.data import Dataset
+except ImportError as error:
+    raise ImportError("imgbroker.torch requires PyTorch: pip install torch") from error
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import GetOptions
+
+__all__ = ["EXTENSIONS", "ImageFolder", "ImageList", "tensor"]
+
+#: The names' ends, in lower case, of the files that `ImageFolder` takes by default.
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".avif")
+
+#: In a larger batch, images are copied: each that is not takes one or two of the process's descriptors.
+_MOST_WITHOUT_COPY = 128
+
+
+def tensor(image: Image, *, layout: Literal["CHW", "HWC"] = "CHW") -> "torch.Tensor":
+    """Returns the pixels as a tensor of `uint8`, without a copy if the image was requested with `writable=True`.
+
+    PyTorch has no read-only tensors, so that of another image is a copy. The tensor keeps the memory valid. `CHW` has the
+    strides of `torch.channels_last`.
+    """
+    offset, stride, channels = image._layout(0)
+    pixels = bytearray(image.buffer) if image.buffer.readonly else image.buffer
+    rows = torch.frombuffer(pixels, dtype=torch.uint8).as_strided(
+        (image.height, image.width, channels), (stride, channels, 1), offset)
+    return rows if layout == "HWC" else rows.permute(2, 0, 1)
+
+
+class ImageList(Dataset[Tuple[Any, Any]]):
+    """A dataset of local files and URLs.
+
+    An item is an image and a target. The image is a tensor of `uint8` over the memory that the broker shares, without a
+    copy. It may be changed: the changed pages become private memory of the tensor. It is valid as long as it exists.
+
+    Workers of a `DataLoader`, forked or spawned, and processes that unpickle the dataset connect to the broker themselves.
+    """
+
+    def __init__(
+        self, samples: Iterable[Tuple[Source, Any]], transform: Optional[Callable[[Any], Any]] = None,
+        target_transform: Optional[Callable[[Any], Any]] = None, *, layout: Literal["CHW", "HWC"] = "CHW",
+        errors: Literal["raise", "return"] = "raise", client: Optional[Client] = None, in_flight: int = 64,
+        **options: "Unpack[GetOptions]",
+    ) -> None:
+        """Creates a dataset of pairs of a source and a target.
+
+        transform, target_transform: called with each image and each target; an item has their results.
+        layout: the order of an image's dimensions: channels, height and width, or as in memory height, width and channels.
+        errors: `raise` raises the error of an image, an `ImageBrokerError` or `OSError`; with `return`, the item has the
+            error instead of the image.
+        client: the connection; by default one to the default socket.
+        in_flight: the maximum of concurrent requests for one batch.
+        options: of `Client.get`, for pixels of one frame; `pixel_format` is by default `rgb8`.
+        """
+        if layout not in ("CHW", "HWC"):
+            raise ValueError(f"layout={layout!r}: use 'CHW' or 'HWC'")
+        if errors not in ("raise", "return"):
+            raise ValueError(f"errors={errors!r}: use 'raise' or 'return'")
+        if options.get("as_", "pixels") != "pixels" or options.get("frame") == "all" or options.get("delivery") == "none":
+            raise ValueError("a tensor requires the pixels of one frame: omit as_, delivery='none' and frame='all'")
+        self.samples: List[Tuple[Source, Any]] = list(samples)
+        self.transform = transform
+        self.target_transform = target_transform
+        self.layout: Literal["CHW", "HWC"] = layout
+        self.errors = errors
+        self.in_flight = in_flight
+        self.options: Dict[str, Any] = {"pixel_format": "rgb8", **options}
+        self.client = Client() if client is None else client
+
+    @property
+    def targets(self) -> List[Any]:
+        """The target of each sample."""
+        return [target for _, target in self.samples]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Tuple[Any, Any]:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> List[Tuple[Any, Any]]:
+        """Returns the items of a batch, which are requested together; PyTorch 2 calls it."""
+        chosen = [self.samples[index] for index in indices]
+        copies = len(chosen) > _MOST_WITHOUT_COPY
+        results = self.client.get_many(
+            [source for source, _ in chosen], in_flight=self.in_flight, writable=True, **cast(Any, self.options))
+        return [self._item(result, target, copies) for result, (_, target) in zip(results, chosen)]
+
+    def _item(self, result: Result, target: Any, copies: bool) -> Tuple[Any, Any]:
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        if result.error is not None and self.errors == "return":
+            return result.error, target
+        image: Any = tensor(result.get(), layout=self.layout)
+        if copies:
+            image = image.clone()
+        return (image if self.transform is None else self.transform(image)), target
+
+
+class ImageFolder(ImageList):
+    """A dataset of the files in a folder that has a folder for each class, as torchvision's `ImageFolder`.
+
+    The target of a file is the index of its class. `samples`, `targets`, `classes` and `class_to_idx` equal torchvision's
+    for the same files.
+    """
+
+    def __init__(
+        self, root: "str | os.PathLike[str]", transform: Optional[Callable[[Any], Any]] = None,
+        target_transform: Optional[Callable[[Any], Any]] = None, *,
+        is_valid_file: Optional[Callable[[str], bool]] = None, allow_empty: bool = False,
+        layout: Literal["CHW", "HWC"] = "CHW", errors: Literal["raise", "return"] = "raise",
+        client: Optional[Client] = None, in_flight: int = 64, **options: "Unpack[GetOptions]",
+    ) -> None:
+        """Finds the files; see `ImageList` for the other arguments.
+
+        is_valid_file: called with each path; returns whether it is a sample. By default files with an `EXTENSIONS`.
+        allow_empty: permits classes without files, otherwise a `FileNotFoundError`.
+        """
+        self.root = os.fspath(root)
+        self.classes = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir())
+        if not self.classes:
+            raise FileNotFoundError(f"{self.root} has no folder, and requires one for each class")
+        self.class_to_idx = {name: index for index, name in enumerate(self.classes)}
+        samples: List[Tuple[Source, Any]] = []
+        for name, index in self.class_to_idx.items():
+            paths = _files(os.path.join(self.root, name), is_valid_file or _has_extension)
+            if not paths and not allow_empty:
+                raise FileNotFoundError(f"{os.path.join(self.root, name)} has no image; allow_empty=True permits that")
+            samples += [(path, index) for path in paths]
+        super().__init__(
+            samples, transform, target_transform, layout=layout, errors=errors, client=client, in_flight=in_flight,
+            **options)
+
+
+def _has_extension(path: str) -> bool:
+    return path.lower().endswith(EXTENSIONS)
+
+
+def _files(folder: str, is_valid: Callable[[str], bool]) -> List[str]:
+    """Returns the paths of the files below a folder, in torchvision's order."""
+    return [
+        path for root, _, names in sorted(os.walk(folder, followlinks=True))
+        for path in (os.path.join(root, name) for name in sorted(names)) if is_valid(path)
+    ]

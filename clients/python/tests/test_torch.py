@@ -1,0 +1,325 @@
+"""Datasets for PyTorch. Skipped where it is not installed: `make test-torch` installs it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pathlib
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+import numpy
+import PIL.Image
+import pytest
+
+import imgbroker
+from support import ROOT, Broker, Origin, eventually, open_descriptors
+
+torch: Any = pytest.importorskip("torch")
+
+from imgbroker.torch import ImageFolder, ImageList, tensor  # noqa: E402
+
+Picture = Callable[..., bytes]
+
+#: The class of each file, whose pixels have the colour (20 × number, 100, 50).
+FILES = {
+    "cat/1.png": 1, "cat/deep/2.png": 2, "cat/3.PNG": 3, "dog/4.png": 4, "dog/5.png": 5, "dog/6.png": 6, "emu/7.png": 7,
+    "emu/8.png": 8,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path, picture: Picture) -> pathlib.Path:
+    """A folder with three classes and eight images."""
+    for name, number in FILES.items():
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture(32, 24, (20 * number, 100, 50)))
+    (tmp_path / "data" / "dog" / "notes.txt").write_text("no image")
+    return tmp_path / "data"
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> Iterator[None]:
+    """PyTorch warns of memory that it must not write to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        yield
+
+
+def number_of(image: Any) -> int:
+    """Returns the number of the file of an image, by its first pixel; all pixels must have that colour."""
+    assert image.shape == (3, 24, 32) and image.dtype == torch.uint8
+    assert (image == image[:, :1, :1]).all() and image[1:, 0, 0].tolist() == [100, 50]
+    return int(image[0, 0, 0]) // 20
+
+
+def epoch(loader: Any) -> Dict[int, int]:
+    """Returns the target of each file of an epoch, in its order."""
+    found: Dict[int, int] = {}
+    for images, targets in loader:
+        for image, target in zip(images, targets):
+            found[number_of(image)] = int(target)
+    return found
+
+
+EXPECTED = {number: ["cat", "dog", "emu"].index(name.split("/")[0]) for name, number in FILES.items()}
+
+
+def negative(image: Any) -> Any:
+    return image.neg_()
+
+
+def keep_list(items: List[Any]) -> List[Any]:
+    return items
+
+
+# Files
+
+
+def test_folder(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    dataset = ImageFolder(folder, client=client)
+    assert dataset.classes == ["cat", "dog", "emu"] and dataset.class_to_idx == {"cat": 0, "dog": 1, "emu": 2}
+    assert [os.path.relpath(path, folder) for path, _ in dataset.samples] == [
+        "cat/1.png", "cat/3.PNG", "cat/deep/2.png", "dog/4.png", "dog/5.png", "dog/6.png", "emu/7.png", "emu/8.png"]
+    assert dataset.targets == [0, 0, 0, 1, 1, 1, 2, 2] and len(dataset) == 8
+    assert [(number_of(image), target) for image, target in (dataset[1], dataset[-1])] == [(3, 0), (8, 2)]
+    chosen = ImageFolder(folder, is_valid_file=lambda path: path.endswith("4.png"), allow_empty=True, client=client)
+    assert len(chosen) == 1 and chosen.targets == [1]
+    with pytest.raises(IndexError):
+        dataset[8]
+
+
+def test_folder_without_images(folder: pathlib.Path) -> None:
+    (folder / "fox").mkdir()
+    with pytest.raises(FileNotFoundError, match="fox has no image"):
+        ImageFolder(folder)
+    assert ImageFolder(folder, allow_empty=True).class_to_idx["fox"] == 3
+    with pytest.raises(FileNotFoundError, match="has no folder"):
+        ImageFolder(folder / "fox")
+
+
+def test_list_of_files_and_urls(
+    client: imgbroker.Client, folder: pathlib.Path, origin: Origin, picture: Picture
+) -> None:
+    url = origin.add("/torch.png", picture(32, 24, (180, 100, 50)))
+    dataset = ImageList([(folder / "cat" / "1.png", "a"), (url, "b")], client=client)
+    assert [(number_of(image), target) for image, target in dataset.__getitems__([1, 0])] == [(9, "b"), (1, "a")]
+
+
+def test_readme(broker: Broker, tmp_path: pathlib.Path, picture: Picture) -> None:
+    text = (ROOT / "clients" / "python" / "README.md").read_text()
+    block = re.search(r"```python\n(import torch\n.*?)```", text, re.DOTALL)
+    assert block is not None
+    for number in range(65):
+        path = tmp_path / "photographs" / str(number % 2) / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture(30 + number, 20))
+    script = "def train(images, targets): print(tuple(images.shape), sorted(set(targets.tolist())))\n" + block[1]
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "IMGBROKER_SOCKET": broker.socket})
+    first, last = run.stdout.splitlines()
+    assert first == "(64, 3, 224, 224) [0, 1]" and last.startswith("(1, 3, 224, 224)"), run.stderr
+
+
+# Pixels
+
+
+def test_equals_pillow(client: imgbroker.Client, tmp_path: pathlib.Path) -> None:
+    waves = numpy.add.outer(numpy.sin(numpy.arange(150) / 9), numpy.cos(numpy.arange(201) / 7))[..., None]
+    pixels = (128 + waves * numpy.array([60, 40, -50])).astype(numpy.uint8)
+    (tmp_path / "class").mkdir()
+    PIL.Image.fromarray(pixels).save(tmp_path / "class" / "waves.jpg", quality=90)
+    with PIL.Image.open(tmp_path / "class" / "waves.jpg") as image:
+        reference = numpy.asarray(image.convert("RGB")).astype(int)
+        small = numpy.asarray(image.convert("RGB").resize((100, 75), PIL.Image.Resampling.BOX, reducing_gap=None))
+    full = ImageFolder(tmp_path, layout="HWC", client=client)[0][0]
+    assert full.shape == (150, 201, 3) and abs(full.numpy().astype(int) - reference).max() <= 3
+    half = ImageFolder(tmp_path, width=100, height=75, fit="fill", layout="HWC", client=client)[0][0]
+    assert half.shape == (75, 100, 3) and abs(half.numpy().astype(int) - small).mean() <= 3
+
+
+def test_layouts_and_options(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    def shape(**options: Any) -> Tuple[int, ...]:
+        return tuple(ImageFolder(folder, client=client, **options)[0][0].shape)
+
+    assert shape() == (3, 24, 32) and shape(layout="HWC") == (24, 32, 3)
+    assert shape(width=8, height=8, fit="cover") == (3, 8, 8)
+    assert shape(crop=(0, 0, 10, 4)) == (3, 4, 10)
+    assert shape(pixel_format="gray8") == (1, 24, 32) and shape(pixel_format="gray8", layout="HWC") == (24, 32, 1)
+    assert shape(pixel_format="rgba8") == (4, 24, 32)
+    for wrong in ({"layout": "WHC"}, {"errors": "ignore"}, {"as_": "png"}, {"frame": "all"}, {"delivery": "none"}):
+        with pytest.raises(ValueError):
+            shape(**wrong)
+    with pytest.raises(TypeError, match="widht"):
+        shape(widht=3)
+
+
+def test_tensors_share_memory_and_may_be_changed(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    dataset = ImageFolder(folder, client=client)
+    (first, _), (same, _) = dataset.__getitems__([0, 0])
+    maps = pathlib.Path("/proc/self/maps").read_text().splitlines()
+    line = next(line for line in maps if _contains(line, first.data_ptr()))
+    assert "/memfd:" in line and "rw-p" in line
+    first.zero_()
+    # Neither another tensor nor another request gets the change.
+    assert number_of(same) == number_of(dataset[0][0]) == 1
+    assert client.get(dataset.samples[0][0], pixel_format="rgb8").numpy()[0, 0].tolist() == [20, 100, 50]
+    client.close()
+    gc.collect()
+    assert number_of(same) == 1 and (first == 0).all()
+
+
+def _contains(line: str, address: int) -> bool:
+    begin, end = (int(number, 16) for number in line.split()[0].split("-"))
+    return begin <= address < end
+
+
+def test_tensor_of_one_image(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    path = folder / "cat" / "1.png"
+    for writable in (True, False):
+        image = client.get(path, pixel_format="rgb8", writable=writable)
+        pixels = tensor(image)
+        assert number_of(pixels) == 1 and tensor(image, layout="HWC").shape == (24, 32, 3)
+        pixels.zero_()
+        assert (image.numpy().max() == 0) == writable
+    with pytest.raises(ValueError, match="encoded"):
+        tensor(client.get(path, as_="png"))
+
+
+def test_transforms(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    dataset = ImageFolder(folder, negative, lambda target: -target, client=client)
+    for _ in range(2):
+        image, target = dataset[3]
+        assert (image[:, 0, 0].tolist(), target) == ([256 - 80, 256 - 100, 256 - 50], -1)
+
+
+# Memory
+
+
+def test_memory_is_released(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    broker = Broker(tmp_path)
+    try:
+        with imgbroker.Client(broker.socket) as other, imgbroker.Client(broker.socket) as client:
+            dataset = ImageFolder(folder, client=client)
+            assert client.stats()["leasedBytes"] == other.stats()["leasedBytes"] == 0
+            before = open_descriptors()
+            items = dataset.__getitems__(range(8))
+            part = items[0][0][1:, :4]
+            assert other.stats()["leasedBytes"] >= 8 * 32 * 24 * 3
+            del items
+            eventually(lambda: 0 < other.stats()["leasedBytes"] < 8 * 32 * 24 * 3)
+            assert part[0, 0, 0] == 100
+            del part
+            eventually(lambda: other.stats()["leasedBytes"] == 0)
+            eventually(lambda: client.stats() and open_descriptors() <= before)
+    finally:
+        broker.stop()
+
+
+def test_large_batch_takes_few_descriptors(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    dataset = ImageFolder(folder, client=client)
+    client.stats()
+    before = open_descriptors()
+    items = dataset.__getitems__([number % 8 for number in range(400)])
+    assert [number_of(image) for image, _ in items[392:]] == [1, 3, 2, 4, 5, 6, 7, 8]
+    assert open_descriptors() - before <= 2 * 64 + 16
+
+
+# Loaders
+
+
+def test_batch_is_requested_together(client: imgbroker.Client, origin: Origin, picture: Picture) -> None:
+    gate = threading.Event()
+    names = [f"/together-{number}.png" for number in range(4)]
+    urls = [origin.add(name, picture(32, 24, (20, 100, 50)), gate=gate) for name in names]
+
+    def open_gate() -> None:
+        eventually(lambda: set(names) <= set(origin.requests))
+        gate.set()
+
+    opener = threading.Thread(target=open_gate)
+    opener.start()
+    loader = torch.utils.data.DataLoader(ImageList([(url, 0) for url in urls], client=client), batch_size=4)
+    assert len(epoch(loader)) == 1
+    opener.join()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers(method: str, client: imgbroker.Client, folder: pathlib.Path) -> None:
+    dataset = ImageFolder(folder, client=client)
+    # A connection in this process, which no worker may use.
+    assert number_of(dataset[0][0]) == 1
+    loader = torch.utils.data.DataLoader(
+        dataset, batch_size=3, shuffle=True, num_workers=2, multiprocessing_context=method, persistent_workers=True)
+    assert [epoch(loader) for _ in range(2)] == [EXPECTED, EXPECTED]
+    part = torch.utils.data.Subset(dataset, [0, 7])
+    loader = torch.utils.data.DataLoader(
+        part, batch_size=2, num_workers=1, multiprocessing_context=method, collate_fn=keep_list)
+    # Tensors that a worker has not put together.
+    assert [number_of(image) for batch in loader for image, _ in batch] == [1, 8]
+    assert number_of(dataset[0][0]) == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_restart_of_the_broker_between_epochs(
+    workers: int, tmp_path: pathlib.Path, folder: pathlib.Path
+) -> None:
+    broker = Broker(tmp_path)
+    try:
+        dataset = ImageFolder(folder, client=imgbroker.Client(broker.socket))
+        loader = torch.utils.data.DataLoader(
+            dataset, batch_size=2, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
+        assert epoch(loader) == EXPECTED
+        broker.stop()
+        broker.start()
+        assert epoch(loader) == EXPECTED
+        with imgbroker.Client(broker.socket) as other:
+            assert other.stats()["requests"] >= len(EXPECTED)
+        dataset.client.close()
+    finally:
+        broker.stop()
+
+
+def test_pickle(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    dataset = ImageFolder(folder, negative, width=16, client=client)
+    assert dataset[0][1] == 0
+    before = open_descriptors()
+    copy = pickle.loads(pickle.dumps(dataset))
+    assert open_descriptors() == before and copy.samples == dataset.samples and copy.classes == dataset.classes
+    assert (copy[5][0] == dataset[5][0]).all() and copy.client is not client
+    copy.client.close()
+
+
+# Errors
+
+
+def test_errors(client: imgbroker.Client, folder: pathlib.Path) -> None:
+    (folder / "dog" / "4.png").write_bytes(b"no image")
+    dataset = ImageFolder(folder, client=client)
+    (folder / "dog" / "5.png").unlink()
+    with pytest.raises(imgbroker.ImageError):
+        dataset[3]
+    with pytest.raises(FileNotFoundError):
+        dataset[4]
+    with pytest.raises(imgbroker.ImageError):
+        dataset.__getitems__([0, 3, 1])
+    loader = torch.utils.data.DataLoader(dataset, batch_size=8, num_workers=1)
+    with pytest.raises(RuntimeError, match="unsupported-format"):
+        next(iter(loader))
+    dataset = ImageFolder(
+        folder, errors="return", client=client, is_valid_file=lambda path: path.endswith((".png", ".PNG")))
+    dataset.samples.insert(4, (folder / "dog" / "5.png", 1))
+    loader = torch.utils.data.DataLoader(dataset, batch_size=8, num_workers=1, collate_fn=keep_list)
+    items = next(iter(loader))
+    # The broker remembers the failure.
+    assert isinstance(items[3][0], imgbroker.OutcomeError) and items[3][0].cause == "unsupported-format"
+    assert isinstance(items[4][0], FileNotFoundError)
+    assert [target for _, target in items] == [0, 0, 0, 1, 1, 1, 2, 2]
+    assert [number_of(image) for image, _ in items[:3] + items[5:]] == [1, 3, 2, 6, 7, 8]
