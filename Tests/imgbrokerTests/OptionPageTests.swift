@@ -30,6 +30,9 @@ struct OptionPageTests {
             An unknown key or a wrong value ends the start with the file's name and the line. Keys marked with * may be given several times: in several lines, or in
             the environment with commas between the values. `imgbroker --check-config` shows each setting and where it comes from.
 
+            `imgbroker ctl reload`, `SIGHUP` and `systemctl reload imgbroker` read the file again ([operations](operations.md#changing-settings)). Keys marked with † keep
+            their value until a restart.
+
             \(tables.joined(separator: "\n\n"))
 
             """
@@ -38,7 +41,8 @@ struct OptionPageTests {
     private static func row(_ setting: BrokerSetting) -> String {
         let value = setting.value.map { " \($0)" } ?? ""
         let usual = setting.usualInWords ?? setting.usual.map { "`\($0)`" } ?? ""
-        return "| `\(setting.name)\(value)`\(setting.isRepeatable ? " *" : "") | \(usual) | \(setting.summary) |"
+        return
+            "| `\(setting.name)\(value)`\(setting.isRepeatable ? " *" : "")\(setting.onReload == .needsRestart ? " †" : "") | \(usual) | \(setting.summary) |"
     }
 
     @Test func `the page has the settings`() throws {

@@ -64,6 +64,7 @@ extension BrokerState {
         case .resume(let id):
             isSuspended = false
             reply(.ok(id: id), to: client)
+        case .reload(let id): actions.append(.reload(client, id: id))
         case .cancelAll(let id):
             failAll(WireError(.cancelled, "An administrator has cancelled all requests."))
             reply(.ok(id: id), to: client)

@@ -52,7 +52,7 @@ enum ManualPage: String, CaseIterable {
             ])
         page.section(
             "SIGNALS",
-            "SIGTERM, SIGINT and SIGHUP end the broker in order: requests in flight are answered with shutting-down, and what is being saved is waited for."
+            "SIGTERM and SIGINT end the broker in order: requests in flight are answered with shutting-down, and what is being saved is waited for. SIGHUP has it read its settings again, as imgbroker ctl reload does; the log names each that has changed."
         )
         page.section(
             "EXIT STATUS", "0 after a signal; 1 when it cannot serve; 2 for an invalid command line or configuration.")
@@ -62,7 +62,7 @@ enum ManualPage: String, CaseIterable {
     private static func write(configuration page: inout Roff) {
         page.begin("settings of the image broker", synopsis: [ConfigurationFile.usualPath])
         page.paragraph(
-            "Each line is \"key = value\". Lines that begin with # or ; are comments, and so is the rest of a line after a space and a semicolon. A line has at most \(ConfigurationFile.longestLine) bytes. Switches are true or false. Keys that are repeatable may have several lines. An unknown key, and a value that is not understood, end the start with the file's name and the line. \(Configuration.units)"
+            "Each line is \"key = value\". Lines that begin with # or ; are comments, and so is the rest of a line after a space and a semicolon. A line has at most \(ConfigurationFile.longestLine) bytes. Switches are true or false. Keys that are repeatable may have several lines. An unknown key, and a value that is not understood, end the start with the file's name and the line. SIGHUP and imgbroker ctl reload read the file again; settings that need a restart keep their values until then. \(Configuration.units)"
         )
         page.paragraph(
             "imgbroker --check-config shows all settings and where each comes from, as a file in this form.")

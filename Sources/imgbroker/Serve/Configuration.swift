@@ -35,11 +35,17 @@ struct Configuration {
     /// Read-only disk caches of other brokers.
     var extraCacheDirectories: [String] = []
 
-    var addressPolicy: AddressPolicy { AddressPolicy(allowed: allowedAddresses) }
+    /// Whether a download from a numeric address may be accepted.
+    var isAllowedAddress: (String) -> Bool {
+        // Through a proxy, only the proxy's address is known.
+        if proxy != nil { return { _ in true } }
+        let policy = AddressPolicy(allowed: allowedAddresses)
+        return { IPAddress($0).map(policy.permits) ?? false }
+    }
 
     /// The meaning of a command line.
     enum Request {
-        case serve(Configuration)
+        case serve(Settings)
         /// Show the settings and where each comes from.
         case check(GivenSettings)
         case help
@@ -87,14 +93,14 @@ struct Configuration {
                 flags[setting.name, default: []].append(GivenValue(name: flag, text: text))
             }
         }
-        var given = GivenSettings()
-        if file == nil, let path = environment("IMGBROKER_CONFIG"), !path.isEmpty { file = path }
-        if file == nil, CurrentProcess.exists(usualFile) { file = usualFile }
-        if let file { try given.add(try ConfigurationFile.read(file), of: file) }
-        given.add(environment)
-        given.add(flags: flags)
-        let configuration = try given.configuration()
-        return isCheck ? .check(given) : .serve(configuration)
+        let sources = SettingSources(
+            namedFile: file, usualFile: usualFile, flags: flags,
+            environment: Dictionary(
+                (["IMGBROKER_CONFIG"] + BrokerSetting.all.map(\.variable)).compactMap { name in
+                    environment(name).map { (name, $0) }
+                }, uniquingKeysWith: { first, _ in first }))
+        let read = try Settings(sources)
+        return isCheck ? .check(read.given) : .serve(read)
     }
 
     /// Whether `--json`, and nothing else, follows.

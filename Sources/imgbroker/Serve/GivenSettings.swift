@@ -76,6 +76,25 @@ struct GivenSettings {
         return configuration
     }
 
+    /// The values of a setting that count, or its default; several only for a repeatable one. Empty when it has no value.
+    func values(of setting: BrokerSetting) -> [String] {
+        if let last = given[setting.name]?.last {
+            return last.values.suffix(setting.isRepeatable ? .max : 1).map(\.text)
+        }
+        return (setting.usual ?? (setting.value == nil ? "false" : nil)).map { [$0] } ?? []
+    }
+
+    /// The same as a text of at most 200 characters, without passwords.
+    func shown(_ setting: BrokerSetting) -> String {
+        let text = values(of: setting).map { setting.isSecret ? $0.withoutUserInfo : $0 }.joined(separator: ", ")
+        return text.count > 200 ? text.prefix(199) + "…" : text
+    }
+
+    /// Takes a setting's values from `other`.
+    mutating func take(_ setting: BrokerSetting, from other: GivenSettings) {
+        given[setting.name] = other.given[setting.name]
+    }
+
     /// All settings as a configuration file, each with its source behind it. A setting without a value is a comment.
     var text: String {
         BrokerSetting.groups.map { group in

@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPValues
 import IPCProtocol
 import SystemValues
@@ -273,7 +274,17 @@ struct RandomEventTests {
         let id = nextID
         func url(_ number: Int) -> SourceURL { try! SourceURL("http://origin.test/\(number)") }
         let (first, second) = (Int.random(in: 0..<8, using: &random), Int.random(in: 0..<8, using: &random))
-        switch Int.random(in: 0..<12, using: &random) {
+        switch Int.random(in: 0..<13, using: &random) {
+        case 12:
+            var limits = world.state.limits
+            limits.memoryBytes = Int.random(in: 2_000...50_000, using: &random)
+            limits.maxEvictedBytes = Int.random(in: 1_000...20_000, using: &random)
+            limits.maxSourcePixels = Int.random(in: 300...1_000, using: &random)
+            limits.caching.minimumLifetime = [0, 100].randomElement(using: &random)!
+            limits.decodeDeadlineMs = Int.random(in: 100...20_000, using: &random)
+            limits.retries = Int.random(in: 0...2, using: &random)
+            world.newLimits = Bool.random(using: &random) ? limits : nil
+            world.happen(.messageReceived(client, .reload(id: id)))
         case 0..<3:
             let urls = (0..<first).map { url($0 + second) }
             world.happen(.messageReceived(client, .prefetch(PrefetchRequest(id: id, urls: urls))))
