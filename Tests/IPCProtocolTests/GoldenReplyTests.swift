@@ -28,6 +28,7 @@ import Testing
     private static let helloWithPage: HelloReply = {
         var hello = HelloReply(server: "imgbroker/0.1.0", formats: ["jpeg"], limits: ["maxFrameBytes": 1_048_576])
         hello.slots = 65_536
+        hello.presets = ["avatar", "banner"]
         return hello
     }()
 

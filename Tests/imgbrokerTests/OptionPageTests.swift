@@ -35,7 +35,28 @@ struct OptionPageTests {
 
             \(tables.joined(separator: "\n\n"))
 
+            ## Presets
+
+            A section `[preset NAME]` after all settings describes a variant, which requests name instead of a size and other parts: `"preset": "avatar"` in the
+            [protocol](protocol.md#presets), `imgbroker get --preset avatar`. At most \(ConfigurationFile.mostPresets) presets. A reload changes them.
+
+            ```ini
+            [preset avatar]
+            width = 64
+            height = 64
+            fit = cover
+            step = round:circle
+            ```
+
+            | key | meaning |
+            |---|---|
+            \(VariantOption.all.map(row).joined(separator: "\n"))
+
             """
+    }
+
+    private static func row(_ option: VariantOption) -> String {
+        "| `\(option.name)\(option.value.map { " \($0)" } ?? "")`\(option.isRepeatable ? " *" : "") | \(option.summary) |"
     }
 
     private static func row(_ setting: BrokerSetting) -> String {

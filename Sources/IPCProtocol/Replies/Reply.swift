@@ -217,6 +217,8 @@ public struct HelloReply: Equatable, Sendable {
     public var formats: [String]
     /// The additions to the protocol that it has.
     public var features: [String] = []
+    /// The names of its presets, sorted.
+    public var presets: [String] = []
     /// Its limits by name: `maxFrameBytes`, `maxPixels` and others.
     public var limits: [String: Int]
     /// The number of slots of the accompanying validity page; nil when the page was not requested or does not exist.
@@ -250,6 +252,7 @@ extension HelloReply: FieldList {
         fields.string("server", &server, .optional)
         fields.strings("formats", &formats, .optional)
         fields.strings("features", orNone: &features)
+        fields.strings("presets", orNone: &presets)
         fields.object("limits", .optional) { $0.counts(&limits) }
         if slots != nil { fields.constant("fds", 1) }
         fields.integer("slots", &slots, in: 1...JSONReader.maximumInteger)

@@ -71,6 +71,12 @@ enum ManualPage: String, CaseIterable {
                 group.title.uppercased(),
                 group.settings.map { FlagHelp("\($0.name) = \($0.value ?? "true or false")", $0.explanation) })
         }
+        page.section(
+            "PRESETS",
+            VariantOption.all.map { FlagHelp("\($0.name) = \($0.value ?? "true or false")", $0.explanation) })
+        page.paragraph(
+            "These are the keys of a section [preset NAME], which describes a variant that requests name (imgbroker get --preset NAME). Sections come after all settings; a file has at most \(ConfigurationFile.mostPresets). With only-presets, other variants are for administrators."
+        )
         page.section("EXAMPLE")
         page.literal(
             """
@@ -79,6 +85,12 @@ enum ManualPage: String, CaseIterable {
             memory-limit = 2G
             disk-limit = 20G
             allow-address = 10.0.0.0/8
+
+            [preset avatar]
+            width = 64
+            height = 64
+            fit = cover
+            step = round:circle
             """)
         page.section("SEE ALSO", "imgbroker(8)")
     }

@@ -153,6 +153,12 @@ struct BrokerSetting: Sendable {
         ) { (configuration, value) throws(UsageError) in
             configuration.limits.scaleDownBytes = try value.size(.decimal)
         },
+        BrokerSetting(
+            "only-presets", nil,
+            "serve the file's presets only, except to administrators; each is a section [preset NAME]"
+        ) { (configuration, value) throws(UsageError) in
+            configuration.limits.allowsPresetsOnly = try value.isOn()
+        },
     ]
 
     private static let downloads = [

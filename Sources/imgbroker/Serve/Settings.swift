@@ -66,6 +66,13 @@ struct Settings {
                 report.changed.append(change)
             }
         }
+        for name in Set(self.given.presets.keys).union(given.presets.keys).sorted() {
+            let (old, new) = (self.given.presets[name], given.presets[name])
+            if old?.text == new?.text { continue }
+            report.changed.append(
+                ReloadReport.Change(
+                    key: "preset \(name)", old: old?.text.shortened ?? "", new: new?.text.shortened ?? ""))
+        }
         return (Settings(sources, given, try given.configuration()), report)
     }
 
