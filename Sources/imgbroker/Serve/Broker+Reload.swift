@@ -17,6 +17,7 @@ extension Broker {
             self.settings = settings
             adopt(settings.configuration)
             for change in report.changed { log.notice("reload: \(change)") }
+            for warning in configuration.warnings { log.warning(warning) }
             for change in report.refused { log.warning("reload: \(change)") }
             if report == ReloadReport() { log.notice("reload: no setting has changed") }
             handle(
@@ -55,5 +56,6 @@ extension Configuration {
     /// Whether download workers that were started with `old` must not go on.
     fileprivate func needsOtherFetchers(than old: Configuration) -> Bool {
         allowedAddresses != old.allowedAddresses || slowestBody != old.slowestBody
+            || fetchPrivate != old.fetchPrivate
     }
 }

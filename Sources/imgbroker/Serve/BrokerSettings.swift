@@ -183,6 +183,27 @@ struct BrokerSetting: Sendable {
             isSecret: true, onReload: .needsRestart
         ) { (configuration, value) throws(UsageError) in configuration.proxy = try value.proxy() },
         BrokerSetting(
+            "proxy-credentials-file", "FILE",
+            "its only line is USER:PASSWORD for the proxy; readable by the broker's user, and by no others"
+        ) { (configuration, value) throws(UsageError) in
+            let file = try value.file()
+            configuration.proxyCredentials = try value.credentials(in: file.text)
+            configuration.warnings.removeAll { $0.contains("password") }
+            if file.isReadableByAll {
+                configuration.warnings.append(
+                    "all users may read the password in \(value.text) (\(value.name)): chmod o-r \(value.text)")
+            }
+        },
+        BrokerSetting(
+            "ca-file", "FILE", "trust these root certificates (PEM), too, besides those of the system"
+        ) { (configuration, value) throws(UsageError) in
+            let text = try value.file().text
+            guard text.contains("-----BEGIN CERTIFICATE-----") else {
+                throw UsageError(description: "\(value.name): there is no certificate (PEM) in \(value.text)")
+            }
+            configuration.roots = text
+        },
+        BrokerSetting(
             "allow-invalid-certificates", nil, "let requests ask for a server's certificate not to be verified"
         ) { (configuration, value) throws(UsageError) in
             configuration.limits.allowsInvalidCertificates = try value.isOn()
@@ -293,6 +314,32 @@ extension GivenValue {
     fileprivate func addresses() throws(UsageError) -> AddressRange {
         guard let range = AddressRange(text) else { throw needs("an address range such as 10.0.0.0/8 or fd00::/8") }
         return range
+    }
+
+    /// The contents of the file at the path, of 1 MiB at most, and whether all users may read it.
+    fileprivate func file() throws(UsageError) -> (text: String, isReadableByAll: Bool) {
+        let path = try path()
+        do {
+            // A pipe would hold up the broker.
+            guard let status = try FileSystem.status(of: path), status.isRegular, status.size <= 1 << 20 else {
+                throw UsageError(description: "\(name): \(path) is no regular file of 1 MiB at most")
+            }
+            return (try FileDescriptor.open(readingAt: path).readToEnd(), status.isReadableByAll)
+        } catch let error as UsageError {
+            throw error
+        } catch {
+            throw UsageError(description: "\(name): \(path) cannot be read: \(error)")
+        }
+    }
+
+    /// "USER:PASSWORD" in one line. The message of an error has no part of it.
+    fileprivate func credentials(in contents: String) throws(UsageError) -> Credentials {
+        let lines = contents.utf8.split(separator: 10).map { String(Substring($0)) }
+        let line = lines.first.map { $0.utf8.last == 13 ? String($0.dropLast()) : $0 } ?? ""
+        guard lines.count == 1, let colon = line.firstIndex(of: ":"), colon != line.startIndex,
+            line.utf8.count <= 2048, !line.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F })
+        else { throw UsageError(description: "\(name): \(text) must have one line, USER:PASSWORD") }
+        return Credentials(username: String(line[..<colon]), password: String(line[line.index(after: colon)...]))
     }
 
     /// A proxy's URL as the download worker takes it.

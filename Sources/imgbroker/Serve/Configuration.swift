@@ -3,6 +3,7 @@ import HTTPCaching
 import HTTPValues
 import IPCProtocol
 import LinuxSystem
+import WorkerProtocol
 
 /// The settings of a broker.
 struct Configuration {
@@ -20,6 +21,12 @@ struct Configuration {
     var adminGroup: UInt32?
     /// The proxy that all downloads go through; it then decides which addresses may be reached.
     var proxy: String?
+    /// The user name and password for the proxy, of a file.
+    var proxyCredentials: Credentials?
+    /// Root certificates (PEM) that are trusted besides those of the system.
+    var roots: String?
+    /// Warnings for the log, one sentence each.
+    var warnings: [String] = []
     /// The least speed of a body in bytes per second; 0 for any.
     var slowestBody = 1000
     var limits = BrokerLimits()
@@ -34,6 +41,11 @@ struct Configuration {
     var maxAge: Int? = 7 * 86_400
     /// Read-only disk caches of other brokers.
     var extraCacheDirectories: [String] = []
+
+    /// What download workers are told by descriptor.
+    var fetchPrivate: FetchPrivate {
+        FetchPrivate(proxy: proxy, proxyCredentials: proxyCredentials, roots: roots)
+    }
 
     /// Whether a download from a numeric address may be accepted.
     var isAllowedAddress: (String) -> Bool {

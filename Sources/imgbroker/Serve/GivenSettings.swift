@@ -104,6 +104,15 @@ struct GivenSettings {
         if configuration.limits.allowsPresetsOnly, presets.isEmpty {
             throw UsageError(description: "only-presets needs a section [preset NAME] in the configuration file")
         }
+        if configuration.proxyCredentials != nil {
+            guard let proxy = configuration.proxy else {
+                throw UsageError(description: "--proxy-credentials-file needs a --proxy")
+            }
+            if proxy.contains("@") {
+                throw UsageError(
+                    description: "the user name is either in the URL of --proxy or in --proxy-credentials-file")
+            }
+        }
         let caching = configuration.limits.caching
         if caching.minimumLifetime > caching.maximumLifetime {
             let longest = caching.maximumLifetime

@@ -66,6 +66,15 @@ struct Settings {
                 report.changed.append(change)
             }
         }
+        // The files of other settings.
+        for (key, hasChanged) in [
+            ("ca-file", configuration.roots != read.configuration.roots),
+            ("proxy-credentials-file", configuration.proxyCredentials != read.configuration.proxyCredentials),
+        ] where hasChanged && !report.changed.contains(where: { $0.key == key }) {
+            guard let setting = BrokerSetting.all.first(where: { $0.name == key }) else { continue }
+            let path = given.shown(setting)
+            report.changed.append(ReloadReport.Change(key: key, old: path, new: path + " (other contents)"))
+        }
         for name in Set(self.given.presets.keys).union(given.presets.keys).sorted() {
             let (old, new) = (self.given.presets[name], given.presets[name])
             if old?.text == new?.text { continue }

@@ -2,9 +2,11 @@ import BrokerCore
 import HTTPValues
 import IPCProtocol
 import IPCTransport
+import JSONCoding
 import LinuxSystem
 import SharedCache
 import SystemValues
+import WorkerProtocol
 
 /// Starts workers.
 struct WorkerLauncher {
@@ -89,7 +91,7 @@ struct WorkerLauncher {
         case .fetch:
             arguments += ["--log-level", level]
             for range in configuration.allowedAddresses { arguments += ["--allow-address", range.description] }
-            if let proxy = configuration.proxy { arguments += ["--proxy", proxy] }
+            if configuration.fetchPrivate != FetchPrivate() { arguments.append("--private") }
             arguments += ["--min-speed", "\(configuration.slowestBody)"]
             // Larger than a download's limit, so that the latter is reached first.
             if limits.maxDownloadBytes <= Int.max >> 1 {
@@ -109,12 +111,28 @@ struct WorkerLauncher {
             ]
             for extra in configuration.extraCacheDirectories { arguments += ["--extra-directory", extra] }
         }
+        var more: FileDescriptor?
+        switch kind {
+        case .fetch where configuration.fetchPrivate != FetchPrivate():
+            more = try Self.memory(with: configuration.fetchPrivate.encoded)
+        case .cache: more = cacheDirectory
+        case .fetch, .decode: break
+        }
         let child = try ChildProcess(
             programs[kind], path: directory + "/" + kind.program, arguments: arguments,
             // The broker reports crashes; a backtrace could be made hostile by the image.
             environment: ["SWIFT_BACKTRACE=enable=no", "LC_ALL=C", "PATH=/usr/bin:/bin"], control: control,
-            more: kind == .cache ? cacheDirectory : nil)
+            more: more)
         return (child, own)
+    }
+
+    /// A sealed memfd with these bytes, at its beginning.
+    private static func memory(with bytes: [UInt8]) throws(SystemError) -> FileDescriptor {
+        try unsafe bytes.withUnsafeBytes { bytes in
+            Result { () throws(SystemError) in
+                try unsafe SealedBuffer(copying: bytes, name: "imgbroker-private").descriptor
+            }
+        }.get()
     }
 }
 
